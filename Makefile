@@ -1,0 +1,45 @@
+# Every target sets up all it needs; a fresh clone needs Python 3.11+, make and a package index.
+# (make test-system also installs the Debian packages it names, and so wants root.)
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: setup demo test test-system lint chaos bench coverage clean
+
+setup: $(READY)
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+demo: setup
+	$(BIN)/interlock demo
+
+test: setup
+	$(BIN)/pytest tests -m "not system and not chaos"
+
+test-system: setup
+	tests/system/install.sh
+	$(BIN)/pytest tests/system -m system
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/basedpyright
+	$(BIN)/lint-imports
+
+chaos: setup
+	$(BIN)/pytest tests/chaos -m chaos -s --timeout 7200
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+coverage: setup
+	$(BIN)/pytest tests -m "not system and not chaos" --cov --cov-report term-missing
+
+clean:
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache

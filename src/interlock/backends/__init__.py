@@ -1,0 +1,75 @@
+"""From a URL to a store. A backend is imported only when a URL names it, so its driver is needed only then.
+
+Other packages can add backends of their own through the entry-point group ``interlock.backends``: a scheme as the
+name, a ``factory(url, *, settings, clock) -> Store`` as the object.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+from typing import TYPE_CHECKING, cast
+from urllib.parse import urlsplit
+
+from interlock.errors import CapabilityError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Protocol
+
+    from interlock.clock import Clock
+    from interlock.ports.store import Capability, Store
+    from interlock.settings import Settings
+
+    class Factory(Protocol):
+        """Makes a store for a URL, without connecting."""
+
+        def __call__(self, url: str, *, settings: Settings, clock: Clock | None) -> Store: ...
+
+
+__all__ = ["from_url"]
+
+_BUILT_IN = {
+    "memory": ("interlock.backends.memory", ""),
+    "sqlite": ("interlock.backends.sqlite", ""),
+    "postgresql": ("interlock.backends.postgres", "postgres"),
+    "postgres": ("interlock.backends.postgres", "postgres"),
+}
+
+
+def from_url(
+    url: str, *, settings: Settings, clock: Clock | None = None, needs: Iterable[Capability] = ()
+) -> Store:
+    """A store for ``url``, not opened yet. Refused if it lacks a capability that is needed.
+
+    ``memory://`` is private to the store made, ``memory://name`` is shared in the process. ``sqlite:///file.db`` is
+    a relative path, ``sqlite:////file.db`` an absolute one. ``clock`` replaces the store's own clock, for tests.
+    """
+    scheme = urlsplit(url).scheme
+    store = _factory(scheme, url)(url, settings=settings, clock=clock)
+    missing = [need for need in needs if need not in store.capabilities]
+    if missing:
+        raise CapabilityError(
+            f"{store.name} offers no {', '.join(missing)}.", remedy="Choose another store for this part."
+        )
+    return store
+
+
+def _factory(scheme: str, url: str) -> Factory:
+    if scheme in _BUILT_IN:
+        module, extra = _BUILT_IN[scheme]
+        try:
+            return cast("Factory", importlib.import_module(module).from_url)
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith("interlock"):
+                raise
+            raise InvalidArgumentError(
+                f"{scheme}:// needs the package {error.name}, which is not installed.",
+                remedy=f"Run: pip install 'interlock[{extra}]'.",
+            ) from error
+    for entry in importlib.metadata.entry_points(group="interlock.backends", name=scheme):
+        return cast("Factory", entry.load())
+    shown = f"{scheme}://…" if scheme else repr(url)
+    raise InvalidArgumentError(
+        f"There is no backend for {shown}.", remedy=f"Known are: {', '.join(f'{s}://' for s in sorted(_BUILT_IN))}."
+    )

@@ -1,0 +1,56 @@
+"""The store that lives in this process: no file, no server, deterministic under the simulator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
+
+from interlock.backends.memory.locks import MemoryLocks
+from interlock.backends.memory.sessions import MemorySessions
+from interlock.clock import Clock, SystemClock
+from interlock.errors import InvalidArgumentError
+from interlock.ports.store import Capability
+
+if TYPE_CHECKING:
+    from interlock.settings import Settings
+
+__all__ = ["MemoryStore", "from_url"]
+
+_shared: WeakValueDictionary[tuple[str, str], MemoryStore] = WeakValueDictionary()
+
+
+def from_url(url: str, *, settings: Settings, clock: Clock | None = None) -> MemoryStore:
+    """``memory://`` is a store of its own each time; ``memory://name`` is one per process and namespace."""
+    parts = urlsplit(url)
+    if parts.path.strip("/") or parts.query:
+        raise InvalidArgumentError(f"{url!r} has parts that mean nothing.", remedy="Use memory:// or memory://name.")
+    if not parts.netloc:
+        return MemoryStore(clock)
+    store = _shared.get((parts.netloc, settings.namespace))
+    if store is None:
+        store = _shared[parts.netloc, settings.namespace] = MemoryStore(clock)
+    return store
+
+
+class MemoryStore:
+    """Everything in dictionaries, on one event loop. Each operation runs to its end without being interrupted."""
+
+    name = "memory"
+    capabilities = frozenset({Capability.LOCKS})
+    migrations = None
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        clock = clock or SystemClock()
+        self.sessions = MemorySessions(clock)
+        self.locks = MemoryLocks(clock, self.sessions)
+        self.sessions.on_end = self.locks.session_ended
+
+    def lifeline(self) -> None:
+        """None: there is no process that could outlive this one."""
+
+    async def open(self) -> None:
+        """Nothing to connect to."""
+
+    async def close(self) -> None:
+        """Nothing to let go of."""

@@ -1,0 +1,348 @@
+"""Leases in dictionaries. A key's entry exists only while somebody holds or awaits it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from interlock.errors import CapabilityError
+from interlock.ports.locks import (
+    CLAIM_SECONDS,
+    Answer,
+    Busy,
+    Deadlocked,
+    Granted,
+    Held,
+    Holder,
+    Left,
+    LockView,
+    Renewed,
+    SessionEnded,
+    Transaction,
+    Turns,
+    Wait,
+    Waiter,
+    Waiting,
+    Want,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from interlock.backends.memory.sessions import MemorySessions
+    from interlock.clock import Clock
+
+__all__ = ["MemoryLocks"]
+
+
+class _Queued:
+    """A waiter: what it wants, since when, until when."""
+
+    __slots__ = ("asked_at", "gives_up_at", "want")
+
+    def __init__(self, want: Want, now: float) -> None:
+        self.want = want
+        self.asked_at = now
+        self.gives_up_at = math.inf if want.wait is None else now + want.wait
+
+
+class _Lock:
+    """One key. ``want`` is its holder's request, None while the key is free for the first in its queue."""
+
+    __slots__ = ("ended_owner", "ended_why", "expires_at", "fence", "free_since", "granted_at", "queue", "want")
+
+    def __init__(self) -> None:
+        self.want: Want | None = None
+        self.fence = 0
+        self.granted_at = self.expires_at = self.free_since = 0.0
+        self.ended_owner = self.ended_why = ""
+        self.queue: dict[str, _Queued] | None = None
+
+
+class MemoryLocks:
+    """Keeps the locks port for every engine in this process."""
+
+    def __init__(self, clock: Clock, sessions: MemorySessions) -> None:
+        self._now = clock.now
+        self._alive_until = sessions.alive_until
+        self._cards = sessions.cards
+        self._locks: dict[str, _Lock] = {}
+        self._waits: dict[str, dict[str, str]] = {}  # party → owner → key, while it queues
+        self._fence = 0
+        self._listeners: dict[str, tuple[Callable[[str | None], None], Callable[[str, str], None]]] = {}
+
+    async def ask(self, want: Want) -> Answer:
+        """Take the key or queue for it."""
+        now = self._now()
+        if self._alive_until.get(want.session, 0.0) <= now:
+            return SessionEnded()
+        lock = self._locks.get(want.key)
+        if lock is None:
+            lock = self._locks[want.key] = _Lock()
+            return self._grant(lock, want, now)
+        held = self._live_holder(lock, now)
+        if held is not None and held.owner == want.owner:
+            lock.expires_at = now + want.ttl
+            return Granted(lock.fence, lock.expires_at)
+        self._drop_dead_waiters(lock, now)
+        ahead = self._ahead(lock, want.owner)
+        if held is None and now >= lock.free_since + ahead * CLAIM_SECONDS:
+            self._dequeue(lock, want.owner)
+            return self._grant(lock, want, now)
+        if want.wait == 0:
+            return Busy(self._holder(lock, now))
+        if lock.queue is None or want.owner not in lock.queue:
+            cycle = self._cycle(want, now) if want.nested else ()
+            if cycle:
+                return Deadlocked(cycle)
+            self._enqueue(lock, want, now)
+        if held is None:
+            self._tell_first(lock)
+        return Waiting(ahead, self._holder(lock, now), self._look_again(lock, ahead, now))
+
+    async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
+        """Give live leases their ttl again."""
+        now = self._now()
+        renewed = []
+        for key, owner, ttl in leases:
+            lock = self._locks.get(key)
+            held = None if lock is None else self._live_holder(lock, now)
+            if lock is None or held is None or held.owner != owner:
+                renewed.append(Renewed(owner, None, self._why_ended(lock, owner)))
+            else:
+                lock.expires_at = now + ttl
+                renewed.append(Renewed(owner, lock.expires_at, ""))
+        return renewed
+
+    async def leave(self, want: Want) -> Left:
+        """Give up a lease or a place in the queue."""
+        lock = self._locks.get(want.key)
+        if lock is None:
+            return Left(False, self._why_ended(lock, want.owner), None)
+        if lock.want is not None and lock.want.owner == want.owner:
+            if lock.queue is None:
+                # Nobody waits, so nobody cares when it came free: the short way out.
+                del self._locks[want.key]
+                if lock.expires_at > (now := self._now()) and self._alive_until.get(want.session, 0.0) > now:
+                    return _LEFT
+                return Left(False, "it had expired", None)
+            now = self._now()
+            held = self._live_holder(lock, now)
+            if held is not None:
+                self._free(lock, "released", now)
+            return Left(held is not None, "" if held else "it had expired", self._pass_on(want.key, lock, want.session))
+        self._dequeue(lock, want.owner)
+        return Left(False, self._why_ended(lock, want.owner), self._pass_on(want.key, lock, want.session))
+
+    async def force(self, key: str, why: str) -> Holder | None:
+        """Take the key from its holder."""
+        now = self._now()
+        lock = self._locks.get(key)
+        if lock is None or self._live_holder(lock, now) is None:
+            return None
+        holder = self._holder(lock, now)
+        self._free(lock, why, now)
+        if holder is not None and holder.session in self._listeners:
+            self._listeners[holder.session][1](holder.owner, why)
+        self._pass_on(key, lock, "")
+        return holder
+
+    async def turns(self, session: str) -> Turns:
+        """Whose turn may have come."""
+        now = self._now()
+        owners: list[str] = []
+        look_again = math.inf
+        for key in {key for waits in self._waits.values() for key in waits.values()}:
+            lock = self._locks[key]
+            free = self._live_holder(lock, now) is None
+            ahead = 0
+            for owner, queued in (lock.queue or {}).items():
+                if not self._live_waiter(queued, now):
+                    continue
+                if queued.want.session == session:
+                    if free and now >= lock.free_since + ahead * CLAIM_SECONDS:
+                        owners.append(owner)
+                    look_again = min(look_again, self._look_again(lock, ahead, now))
+                ahead += 1
+        return Turns(tuple(owners), look_again)
+
+    async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
+        """All leases and places of a session."""
+        found = [(key, lock.want.owner) for key, lock in self._locks.items() if lock.want and lock.want.session == session]
+        for key, lock in self._locks.items():
+            found += [(key, owner) for owner, q in (lock.queue or {}).items() if q.want.session == session]
+        return found
+
+    async def look(self, key: str | None = None, *, limit: int = 1000) -> Sequence[LockView]:
+        """Holders and queues."""
+        now = self._now()
+        keys = sorted(self._locks) if key is None else [key]
+        views = (self._view(key, self._locks[key], now) for key in keys[:limit] if key in self._locks)
+        return [view for view in views if view.holder or view.waiters]
+
+    async def listen(
+        self, session: str, on_turn: Callable[[str | None], None], on_lost: Callable[[str, str], None]
+    ) -> None:
+        """Call back directly: everything happens on one loop."""
+        self._listeners[session] = (on_turn, on_lost)
+
+    async def unlisten(self, session: str) -> None:
+        """Stop calling back."""
+        self._listeners.pop(session, None)
+
+    def watch(self, *, waiting: bool) -> None:
+        """Nothing to look out for: callbacks are direct."""
+
+    def fenced(self, key: str, owner: str, fence: int) -> AbstractAsyncContextManager[Transaction]:
+        """Refused: there are no transactions here."""
+        raise CapabilityError(
+            "memory has no transactions to fence.",
+            remedy="Hand lease.fence to the target, or use sqlite:// or postgresql://.",
+        )
+
+    def session_ended(self, session: str) -> None:
+        """Free what an ended session held and forget its waiters."""
+        now = self._now()
+        self._listeners.pop(session, None)
+        for key, lock in list(self._locks.items()):
+            for owner in [o for o, q in (lock.queue or {}).items() if q.want.session == session]:
+                self._dequeue(lock, owner)
+            if lock.want is not None and lock.want.session == session:
+                self._free(lock, "its session ended", now)
+            self._pass_on(key, lock, session)
+
+    # -- one key ---------------------------------------------------------------------------------------------------
+
+    def _grant(self, lock: _Lock, want: Want, now: float) -> Granted:
+        self._fence = fence = self._fence + 1
+        lock.want, lock.fence, lock.granted_at = want, fence, now
+        lock.expires_at = expires_at = now + want.ttl
+        return Granted(fence, expires_at)
+
+    def _free(self, lock: _Lock, why: str, at: float) -> None:
+        if lock.want is not None:
+            lock.ended_owner, lock.ended_why = lock.want.owner, why
+        lock.want, lock.free_since = None, at
+
+    def _live_holder(self, lock: _Lock, now: float) -> Want | None:
+        """The holder's request while its lease is live; a lease found dead is cleared."""
+        want = lock.want
+        if want is None:
+            return None
+        ends_at = min(lock.expires_at, self._alive_until.get(want.session, 0.0))
+        if ends_at > now:
+            return want
+        self._free(lock, "it had expired", max(ends_at, lock.granted_at))
+        return None
+
+    def _pass_on(self, key: str, lock: _Lock, leaver: str) -> str | None:
+        """Who is next at a free key; told at once unless it belongs to the leaver. Forgets an idle key."""
+        if lock.want is not None:
+            return None
+        self._drop_dead_waiters(lock, self._now())
+        if lock.queue is None:
+            del self._locks[key]
+            return None
+        first = next(iter(lock.queue.values())).want
+        if first.session != leaver:
+            self._tell_first(lock)
+        return first.owner
+
+    def _tell_first(self, lock: _Lock) -> None:
+        if lock.queue:
+            first = next(iter(lock.queue.values())).want
+            if first.session in self._listeners:
+                self._listeners[first.session][0](first.owner)
+
+    def _why_ended(self, lock: _Lock | None, owner: str) -> str:
+        if lock is not None and lock.ended_owner == owner:
+            return lock.ended_why
+        return "it had expired"
+
+    # -- the queue -------------------------------------------------------------------------------------------------
+
+    def _enqueue(self, lock: _Lock, want: Want, now: float) -> None:
+        if lock.queue is None:
+            lock.queue = {}
+        lock.queue[want.owner] = _Queued(want, now)
+        self._waits.setdefault(want.party, {})[want.owner] = want.key
+
+    def _dequeue(self, lock: _Lock, owner: str) -> None:
+        queued = lock.queue.pop(owner, None) if lock.queue else None
+        if queued is None:
+            return
+        if not lock.queue:
+            lock.queue = None
+        waits = self._waits[queued.want.party]
+        del waits[owner]
+        if not waits:
+            del self._waits[queued.want.party]
+
+    def _live_waiter(self, queued: _Queued, now: float) -> bool:
+        return queued.gives_up_at > now and self._alive_until.get(queued.want.session, 0.0) > now
+
+    def _drop_dead_waiters(self, lock: _Lock, now: float) -> None:
+        if lock.queue:
+            for owner in [o for o, queued in lock.queue.items() if not self._live_waiter(queued, now)]:
+                self._dequeue(lock, owner)
+
+    def _ahead(self, lock: _Lock, owner: str) -> int:
+        """How many waiters stand before ``owner``, or before a newcomer."""
+        ahead = 0
+        for other in lock.queue or ():
+            if other == owner:
+                break
+            ahead += 1
+        return ahead
+
+    def _look_again(self, lock: _Lock, ahead: int, now: float) -> float:
+        if lock.want is None:
+            return max(0.0, lock.free_since + ahead * CLAIM_SECONDS - now)
+        return max(0.0, min(lock.expires_at, self._alive_until.get(lock.want.session, 0.0)) - now)
+
+    # -- the graph of waits ----------------------------------------------------------------------------------------
+
+    def _cycle(self, want: Want, now: float) -> tuple[Wait, ...]:
+        """The waits that ``want`` would close into a cycle, beginning with its own; empty if it closes none."""
+        seen = {want.party}
+        paths: list[tuple[str, str, tuple[Wait, ...]]] = [(want.party, want.key, ())]
+        while paths:
+            party, key, path = paths.pop()
+            lock = self._locks[key]
+            holder = self._live_holder(lock, now)
+            if holder is None:
+                continue
+            path = (*path, Wait(party, key, holder.party))
+            if holder.party == want.party:
+                return path
+            if holder.party not in seen:
+                seen.add(holder.party)
+                paths += [(holder.party, next_key, path) for next_key in self._waits.get(holder.party, {}).values()]
+        return ()
+
+    # -- what people see -------------------------------------------------------------------------------------------
+
+    def _holder(self, lock: _Lock, now: float) -> Holder | None:
+        want = self._live_holder(lock, now)
+        if want is None:
+            return None
+        card = self._cards[want.session]
+        expires_at = min(lock.expires_at, self._alive_until[want.session])
+        who = (want.owner, want.party, want.session, card.host, card.pid, card.program)
+        return Holder(*who, lock.fence, lock.granted_at, expires_at)
+
+    def _view(self, key: str, lock: _Lock, now: float) -> LockView:
+        holder = self._holder(lock, now)
+        waiters = []
+        for owner, queued in (lock.queue or {}).items():
+            want = queued.want
+            card = self._cards.get(want.session)
+            gives_up_at = None if math.isinf(queued.gives_up_at) else queued.gives_up_at
+            who = (card.host, card.pid, card.program) if card else ("", 0, "")
+            live = self._live_waiter(queued, now)
+            waiters.append(Waiter(owner, want.party, want.session, *who, queued.asked_at, gives_up_at, live))
+        return LockView(key, holder, tuple(waiters), lock.free_since if lock.want is None else None, now)
+
+
+_LEFT = Left(True, "", None)

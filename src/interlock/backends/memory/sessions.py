@@ -1,0 +1,54 @@
+"""Sessions in a dictionary."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock.clock import Clock
+    from interlock.ports.sessions import SessionCard
+
+__all__ = ["MemorySessions"]
+
+
+class MemorySessions:
+    """Who is alive until when. Keeps the sessions port."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._now = clock.now
+        self.cards: dict[str, SessionCard] = {}
+        self.alive_until: dict[str, float] = {}
+        self.on_end: Callable[[str], None] = lambda _: None
+
+    async def begin(self, card: SessionCard, seconds: float) -> None:
+        """Start a session."""
+        if card.id not in self.cards:
+            self.cards[card.id] = card
+            self.alive_until[card.id] = self._now() + seconds
+
+    async def renew(self, id: str, seconds: float) -> bool:  # noqa: A002
+        """Renew a live session."""
+        now = self._now()
+        if self.alive_until.get(id, 0.0) <= now:
+            return False
+        self.alive_until[id] = now + seconds
+        return True
+
+    async def end(self, id: str) -> None:  # noqa: A002
+        """End a session and free what it held."""
+        if self.cards.pop(id, None):
+            del self.alive_until[id]
+            self.on_end(id)
+
+    async def sweep(self) -> int:
+        """Forget sessions whose time ran out, and what they held."""
+        now = self._now()
+        gone = [id for id, until in self.alive_until.items() if until <= now]  # noqa: A001
+        for id in gone:  # noqa: A001
+            await self.end(id)
+        return len(gone)
+
+    async def close(self) -> None:
+        """Nothing to let go of."""

@@ -1,0 +1,52 @@
+"""The two clocks Interlock reads, behind one small protocol so that tests can inject their own.
+
+``monotonic`` measures how long something has lasted in this process and decides local deadlines. ``now`` is the
+wall clock, used as the store's clock by stores that live on this machine.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+__all__ = ["Clock", "SystemClock", "as_datetime"]
+
+
+class Clock(Protocol):
+    """What Interlock needs to know about time."""
+
+    def monotonic(self) -> float:
+        """Seconds that never go back; also counts time during which the machine was suspended, if it can."""
+        ...
+
+    def now(self) -> float:
+        """Seconds since 1970 in UTC."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clocks."""
+
+    __slots__ = ()
+
+    # CLOCK_BOOTTIME goes on while a laptop sleeps; a lease in a remote store does so too.
+    if hasattr(time, "CLOCK_BOOTTIME"):
+
+        def monotonic(self) -> float:
+            """Seconds since boot, including suspended time."""
+            return time.clock_gettime(time.CLOCK_BOOTTIME)
+    else:  # pragma: no cover - not Linux
+
+        def monotonic(self) -> float:
+            """Seconds of the monotonic clock."""
+            return time.monotonic()
+
+    def now(self) -> float:
+        """Seconds since 1970 in UTC."""
+        return time.time()
+
+
+def as_datetime(seconds: float) -> datetime:
+    """An aware UTC datetime for a store's time."""
+    return datetime.fromtimestamp(seconds, UTC)

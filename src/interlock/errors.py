@@ -1,0 +1,130 @@
+"""Every error Interlock raises, as one tree grouped by what the caller must do.
+
+    InterlockError
+    ├── MisuseError               mend the call
+    │   └── InvalidArgumentError    (also a ValueError)
+    ├── NotFoundError             ask for something that exists
+    ├── LockError                 decide whether to try again
+    │   ├── LockTimeoutError        (also a TimeoutError)
+    │   ├── LeaseLostError
+    │   └── DeadlockError
+    └── StoreError                mend the store or its settings
+        ├── StoreUnavailableError   (also a ConnectionError)
+        ├── SchemaMismatchError
+        └── CapabilityError
+
+Each class has a stable ``code`` for programs and ends its message with a remedy for people.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "CapabilityError",
+    "DeadlockError",
+    "InterlockError",
+    "InvalidArgumentError",
+    "LeaseLostError",
+    "LockError",
+    "LockTimeoutError",
+    "MisuseError",
+    "NotFoundError",
+    "SchemaMismatchError",
+    "StoreError",
+    "StoreUnavailableError",
+]
+
+
+class InterlockError(Exception):
+    """Something that Interlock was asked to do cannot be done."""
+
+    code: ClassVar[str] = "interlock"
+    remedy: str = ""
+
+    def __init__(self, message: str = "", *, remedy: str | None = None) -> None:
+        self.message = message or (type(self).__doc__ or "").partition("\n")[0]
+        if remedy is not None:
+            self.remedy = remedy
+        super().__init__(f"{self.message} {self.remedy}".rstrip())
+
+
+class MisuseError(InterlockError):
+    """Interlock was called in a way that cannot work."""
+
+    code = "misuse"
+
+
+class InvalidArgumentError(MisuseError, ValueError):
+    """An argument is not acceptable."""
+
+    code = "invalid-argument"
+
+
+class NotFoundError(InterlockError):
+    """The thing asked for does not exist."""
+
+    code = "not-found"
+
+
+class LockError(InterlockError):
+    """A lock could not be taken or kept."""
+
+    code = "lock"
+
+
+class LockTimeoutError(LockError, TimeoutError):
+    """The lock did not come free within the time to wait."""
+
+    code = "lock-timeout"
+    remedy = "Wait longer (wait=…, or FOREVER), or see who holds it: interlock locks show KEY."
+
+
+class LeaseLostError(LockError):
+    """The lease ended while its holder was still at work."""
+
+    code = "lease-lost"
+    remedy = "What the body did since then may overlap with the next holder; fenced writes were refused."
+
+
+class DeadlockError(LockError):
+    """Waiting for this lock would close a cycle of waits that nothing could ever end.
+
+    ``cycle`` names its members in order: each waits for the next, the last one for the first.
+    """
+
+    code = "deadlock"
+    remedy = "Release what is held and try again; take several locks at once with acquire_many."
+
+    def __init__(self, message: str = "", *, cycle: Sequence[str] = (), remedy: str | None = None) -> None:
+        super().__init__(message, remedy=remedy)
+        self.cycle = tuple(cycle)
+
+
+class StoreError(InterlockError):
+    """The store cannot do what was asked."""
+
+    code = "store"
+
+
+class StoreUnavailableError(StoreError, ConnectionError):
+    """The store did not answer in time."""
+
+    code = "store-unavailable"
+    remedy = "Check that it is running and reachable; the call may be repeated."
+
+
+class SchemaMismatchError(StoreError):
+    """The tables in the store do not fit this version of Interlock."""
+
+    code = "schema-mismatch"
+    remedy = "Run: interlock migrate up."
+
+
+class CapabilityError(StoreError):
+    """This store does not offer what was asked for."""
+
+    code = "capability"

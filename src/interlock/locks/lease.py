@@ -1,0 +1,172 @@
+"""The ownership of a key: who, with which fence, until when, and whether it still holds."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Protocol
+
+from interlock.clock import as_datetime
+from interlock.errors import LeaseLostError, MisuseError
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+    from datetime import datetime
+    from types import TracebackType
+
+    from interlock.locks.parties import Party
+    from interlock.ports.locks import Transaction, Want
+    from interlock.sessions import Session
+
+    class Keeper(Protocol):
+        """What a lease needs of the engine that granted it."""
+
+        def monotonic(self) -> float: ...
+        def fenced(self, lease: Lease) -> AbstractAsyncContextManager[Transaction]: ...
+        async def release(self, lease: Lease) -> None: ...
+
+
+__all__ = ["Lease"]
+
+
+class Lease:
+    """One grant of one key.
+
+    Used as ``async with lease:`` (which ``async with locks.acquire(key)`` does) its body is cancelled before the
+    lease can run out, and :class:`LeaseLostError` is raised. Held without a block, ask :attr:`lost` or
+    :meth:`ensure`, and call :meth:`release` in the end.
+    """
+
+    __slots__ = (
+        "_cancelled",
+        "_cancelling",
+        "_keeper",
+        "_task",
+        "deadline",
+        "fence",
+        "granted",
+        "key",
+        "lost_why",
+        "owner",
+        "party",
+        "place",
+        "released",
+        "renew_at",
+        "session",
+        "store_expiry",
+        "ttl",
+        "want",
+    )
+
+    def __init__(
+        self, keeper: Keeper, want: Want, party: Party, session: Session, fence: int, store_expiry: float
+    ) -> None:
+        self._keeper = keeper
+        self.want = want
+        self.key = want.key
+        self.owner = want.owner
+        self.ttl = want.ttl
+        self.party = party
+        self.session = session
+        self.fence = fence
+        self.store_expiry = store_expiry
+        self.granted = self.renew_at = self.deadline = 0.0  # local monotonic times, set by the warden
+        self.place = 0
+        self.lost_why = ""
+        self.released = False
+        self._task: asyncio.Task[Any] | None = None
+        self._cancelling = 0
+        self._cancelled = False
+
+    def __repr__(self) -> str:
+        state = "lost" if self.lost else "released" if self.released else "held"
+        return f"<Lease {self.key!r} fence={self.fence} {state}>"
+
+    @property
+    def expires_at(self) -> datetime:
+        """When the lease ends by the store's clock, unless it is renewed before."""
+        return as_datetime(self.store_expiry)
+
+    @property
+    def lost(self) -> bool:
+        """Whether the lease may have ended under its holder. Known without asking the store, and never too late."""
+        if self.lost_why:
+            return True
+        if self.released:
+            return False
+        now = self._keeper.monotonic()
+        return now >= self.deadline or now >= self.session.deadline or self.session.lost
+
+    def ensure(self) -> None:
+        """Raise :class:`LeaseLostError` unless the lease is held for certain."""
+        if self.released:
+            raise LeaseLostError(f"The lease on {self.key!r} was released already.", remedy="Acquire it again.")
+        if self.lost:
+            raise self.error()
+
+    def fenced(self) -> AbstractAsyncContextManager[Transaction]:
+        """A transaction in the lease's own store that commits only while the lease is live.
+
+        Nobody else can be granted the key before the transaction ends.
+        """
+        return self._keeper.fenced(self)
+
+    async def release(self) -> None:
+        """Give the key back. Raises :class:`LeaseLostError` if it was no longer held; twice is harmless."""
+        await self._keeper.release(self)
+
+    async def __aenter__(self) -> Lease:
+        self.enter()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.leave(kind, error)
+
+    # -- for the engine --------------------------------------------------------------------------------------------
+
+    def enter(self) -> None:
+        """Tie the lease to the running task, which is cancelled when the lease is lost."""
+        if self._task is not None:
+            raise MisuseError(f"The lease on {self.key!r} is in a block already.", remedy="Enter it once.")
+        task = self._task = asyncio.current_task()
+        self._cancelling = task.cancelling() if task is not None else 0
+        self.session.at_work += 1
+        if self.lost_why:
+            self._cancel()
+
+    async def leave(self, kind: type[BaseException] | None, error: BaseException | None) -> None:
+        """End the block: release, and turn our own cancellation into the error that says what happened."""
+        self.session.at_work -= 1
+        task, self._task = self._task, None
+        ours = self._cancelled and task is not None and task.uncancel() <= self._cancelling
+        if self.lost_why:
+            if kind is None or (ours and kind is asyncio.CancelledError):
+                raise self.error() from None
+            if error is not None:
+                error.add_note(str(self.error()))
+            return
+        try:
+            await self._keeper.release(self)
+        except LeaseLostError as lost:
+            if error is None:
+                raise
+            error.add_note(str(lost))
+
+    def lose(self, why: str) -> None:
+        """Mark the lease as lost and stop the body that relies on it."""
+        if self.lost_why or self.released:
+            return
+        self.lost_why = why
+        if self._task is not None:
+            self._cancel()
+
+    def error(self) -> LeaseLostError:
+        """What to raise when the lease is lost."""
+        why = self.lost_why or "it was not renewed in time"
+        return LeaseLostError(f"The lease on {self.key!r} (fence {self.fence}) was lost: {why}.")
+
+    def _cancel(self) -> None:
+        assert self._task is not None
+        self._cancelled = True
+        self._task.cancel(f"lease on {self.key!r} lost: {self.lost_why}")

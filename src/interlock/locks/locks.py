@@ -1,0 +1,225 @@
+"""The public face of locks: ``app.locks``, or alone ``Locks.from_url(url)``."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Self
+
+from interlock.backends import from_url
+from interlock.clock import Clock, SystemClock
+from interlock.errors import InvalidArgumentError, LockTimeoutError, MisuseError
+from interlock.locks.arguments import Seconds, Wait, checked_key, checked_ttl, checked_wait
+from interlock.locks.engine import Engine
+from interlock.locks.explain import who_holds
+from interlock.ports.store import Capability
+from interlock.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+    from types import TracebackType
+
+    from interlock.locks.lease import Lease
+    from interlock.ports.locks import Holder, LockView
+    from interlock.ports.store import Store
+    from interlock.telemetry.metrics import LockMetrics
+
+__all__ = ["Acquisition", "Locks", "ManyAcquisition"]
+
+_DEFAULT_TTL = 300.0
+_DEFAULT_WAIT = 60.0
+
+
+class Locks:
+    """Leases on keys, in one store.
+
+    At most one lease per key is live; waiters are served first come, first served; each grant's fence is larger than
+    all before it. A lease is renewed while its holder works, and its holder is stopped before it can run out.
+    """
+
+    def __init__(self, store: Store, settings: Settings | None = None, *, clock: Clock | None = None) -> None:
+        self._store = store
+        self._settings = settings or Settings()
+        self._clock = clock or SystemClock()
+        self._engine: Engine | None = None
+
+    @classmethod
+    def from_url(cls, url: str, *, settings: Settings | None = None, **changes: Any) -> Self:
+        """Locks alone, without an App: ``async with Locks.from_url("sqlite:///bot.db") as locks: …``.
+
+        Further keywords are those of :class:`Settings`, such as ``namespace="…"``.
+        """
+        settings = _with_changes(settings, changes)
+        return cls(from_url(url, settings=settings, needs=[Capability.LOCKS]), settings)
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Open the store and begin this process's session in it."""
+        if self._engine is not None:
+            raise MisuseError("These locks are open already.", remedy="Open them once.")
+        engine = Engine(self._store, self._settings, self._clock)
+        try:
+            await self._store.open()
+            await engine.open()
+        except BaseException:
+            await self._store.close()
+            raise
+        self._engine = engine
+
+    async def close(self) -> None:
+        """Give back all leases, end the session and close the store."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            try:
+                await engine.close()
+            finally:
+                await self._store.close()
+
+    @property
+    def metrics(self) -> LockMetrics:
+        """What these locks have counted and timed; register it with a Prometheus registry."""
+        return self._running.metrics
+
+    def acquire(self, key: str, ttl_seconds: Seconds = _DEFAULT_TTL, *, wait: Wait = _DEFAULT_WAIT) -> Acquisition:
+        """Take the lock: ``async with locks.acquire(key) as lease: …``, or ``lease = await locks.acquire(key)``.
+
+        Waits its turn for up to ``wait`` seconds and raises :class:`LockTimeoutError` after that,
+        :class:`DeadlockError` at once if waiting could never end. The lease lives for ``ttl_seconds`` at a time and
+        is renewed for as long as it is held; a process that dies loses it within its session (15 s).
+        """
+        return Acquisition(self._running, checked_key(key), checked_ttl(ttl_seconds), checked_wait(wait))
+
+    async def try_acquire(self, key: str, ttl_seconds: Seconds = _DEFAULT_TTL) -> Lease | None:
+        """Take the lock if it is free and nobody is before us, else None. Use the lease as a context manager."""
+        return await self._running.take(checked_key(key), checked_ttl(ttl_seconds), 0.0)
+
+    def acquire_many(
+        self, keys: Iterable[str], ttl_seconds: Seconds = _DEFAULT_TTL, *, wait: Wait = _DEFAULT_WAIT
+    ) -> ManyAcquisition:
+        """Take several locks, all or none, in an order that cannot deadlock: yields a dict from key to lease.
+
+        ``wait`` bounds the whole of it.
+        """
+        if isinstance(keys, str):
+            raise InvalidArgumentError("acquire_many takes several keys, not one text.", remedy="Pass a list.")
+        ordered = sorted({checked_key(key) for key in keys})
+        if not ordered:
+            raise InvalidArgumentError("acquire_many was given no keys.", remedy="Pass at least one.")
+        return ManyAcquisition(self._running, ordered, checked_ttl(ttl_seconds), checked_wait(wait))
+
+    async def force_release(self, key: str, *, reason: str, by: str) -> Holder | None:
+        """Take the lock from whoever holds it, and tell the holder why. None if nobody did.
+
+        The next in the queue gets it at once; the old holder's work is cancelled as soon as it hears, and its fenced
+        writes are refused from now on.
+        """
+        if not reason.strip() or not by.strip():
+            raise InvalidArgumentError("A forced release needs a reason and a name.", remedy="Say why, and who.")
+        return await self._running.force(checked_key(key), reason, by)
+
+    async def list(self, *, limit: int = 1000) -> Sequence[LockView]:
+        """All held or awaited keys, holders and waiters in order, as one snapshot."""
+        return await self._running.store.locks.look(limit=limit)
+
+    async def show(self, key: str) -> LockView | None:
+        """One key's holder and waiters; None if nobody holds or awaits it."""
+        views = await self._running.store.locks.look(checked_key(key))
+        return views[0] if views else None
+
+    @property
+    def _running(self) -> Engine:
+        if self._engine is None:
+            raise MisuseError("These locks are not open.", remedy="Use them inside `async with`, or call open().")
+        return self._engine
+
+
+class Acquisition:
+    """A lock about to be taken: an async context manager, and awaitable."""
+
+    __slots__ = ("_engine", "_key", "_lease", "_ttl", "_wait")
+
+    def __init__(self, engine: Engine, key: str, ttl: float, wait: float | None) -> None:
+        self._engine = engine
+        self._key = key
+        self._ttl = ttl
+        self._wait = wait
+        self._lease: Lease | None = None
+
+    def __await__(self) -> Generator[Any, None, Lease]:
+        return self._take().__await__()
+
+    async def __aenter__(self) -> Lease:
+        lease = self._lease = await self._engine.take(self._key, self._ttl, self._wait) or await self._refuse()
+        lease.enter()
+        return lease
+
+    def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Awaitable[None]:
+        assert self._lease is not None
+        return self._lease.leave(kind, error)
+
+    async def _take(self) -> Lease:
+        return await self._engine.take(self._key, self._ttl, self._wait) or await self._refuse()
+
+    async def _refuse(self) -> Lease:
+        """Say who has the key that was not to be waited for."""
+        views = await self._engine.store.locks.look(self._key)
+        raise LockTimeoutError(f"{self._key!r} is not free: {who_holds(views[0].holder if views else None)}.")
+
+
+class ManyAcquisition:
+    """Several locks about to be taken, in one order everywhere."""
+
+    __slots__ = ("_engine", "_held", "_keys", "_ttl", "_wait")
+
+    def __init__(self, engine: Engine, keys: list[str], ttl: float, wait: float | None) -> None:
+        self._engine = engine
+        self._keys = keys
+        self._ttl = ttl
+        self._wait = wait
+        self._held: list[Acquisition] = []
+
+    async def __aenter__(self) -> dict[str, Lease]:
+        give_up = None if self._wait is None else self._engine.monotonic() + self._wait
+        leases: dict[str, Lease] = {}
+        try:
+            for key in self._keys:
+                left = None if give_up is None else max(0.0, give_up - self._engine.monotonic())
+                one = Acquisition(self._engine, key, self._ttl, left)
+                leases[key] = await one.__aenter__()
+                self._held.append(one)
+        except BaseException as error:
+            await self.__aexit__(type(error), error, error.__traceback__)
+            raise
+        return leases
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        first: BaseException | None = None
+        while self._held:
+            try:
+                await self._held.pop().__aexit__(kind, error, trace)
+            except BaseException as failed:  # noqa: BLE001 - the others are given back first
+                first = first or failed
+                kind, error, trace = type(failed), failed, failed.__traceback__
+        if first is not None:
+            raise first
+
+
+def _with_changes(settings: Settings | None, changes: dict[str, Any]) -> Settings:
+    if settings is None:
+        return Settings(**changes)
+    if changes:
+        raise InvalidArgumentError(
+            "Pass either settings= or single settings, not both.", remedy="Use dataclasses.replace(settings, …)."
+        )
+    return settings

@@ -1,0 +1,73 @@
+"""Who waits, in the graph of waits: the job that runs, else the asyncio task.
+
+A party holds leases and is blocked while it waits for one; a cycle of such waits is a deadlock. A child task is a
+party of its own, because its parent does not stand still when it waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+from contextlib import contextmanager
+
+__all__ = ["Parties", "Party", "acting_as"]
+
+
+class Party:
+    """One party: its name in the graph and how many leases it holds in this process."""
+
+    __slots__ = ("holds", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.holds = 0
+
+
+_acting: ContextVar[Party | None] = ContextVar("interlock_party", default=None)
+
+
+@contextmanager
+def acting_as(name: str) -> Iterator[Party]:
+    """Make everything in this context, child tasks included, one party: a job, for instance."""
+    party = Party(name)
+    token = _acting.set(party)
+    try:
+        yield party
+    finally:
+        _acting.reset(token)
+
+
+class Parties:
+    """The parties of one process. Entries last as long as their tasks."""
+
+    def __init__(self) -> None:
+        self._process = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(2)}"
+        self._by_task: dict[int, Party] = {}
+        self._count = 0
+
+    def current(self) -> Party:
+        """The party that is running now."""
+        task = asyncio.current_task()
+        known = self._by_task.get(id(task))
+        if known is not None:
+            return known
+        acting = _acting.get()
+        if acting is not None:
+            return acting
+        if task is None:
+            return Party(f"{self._process}/callback")
+        self._count += 1
+        party = self._by_task[id(task)] = Party(f"{self._process}/{task.get_name()}#{self._count}")
+        task.add_done_callback(self._forget)
+        return party
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._by_task.pop(id(task), None)

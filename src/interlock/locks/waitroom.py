@@ -1,0 +1,134 @@
+"""Where this process's waiters sit until it is their turn.
+
+A message from the store wakes just the waiter it names. As messages are only hints, one statement for the whole
+room looks again now and then: when a holder may have died, and at the latest every few seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+from interlock.errors import StoreUnavailableError
+
+if TYPE_CHECKING:
+    from interlock.clock import Clock
+    from interlock.ports.locks import LockStore
+    from interlock.sessions import SessionKeeper
+    from interlock.settings import Settings
+
+__all__ = ["Seat", "Waitroom"]
+
+_LEAST_PAUSE = 0.02
+_MOST_EARLY = 1024
+
+
+class Seat:
+    """One waiter's place: something to sleep on until called."""
+
+    __slots__ = ("_called", "_sleeper")
+
+    def __init__(self, *, called: bool) -> None:
+        self._called = called
+        self._sleeper: asyncio.Future[None] | None = None
+
+    def call(self) -> None:
+        """It may be this waiter's turn."""
+        self._called = True
+        if self._sleeper is not None and not self._sleeper.done():
+            self._sleeper.set_result(None)
+
+    async def turn(self, wait: float | None) -> bool:
+        """Sleep until called; False if the time to wait ran out first."""
+        if not self._called:
+            self._sleeper = asyncio.get_running_loop().create_future()
+            try:
+                async with asyncio.timeout(wait):
+                    await self._sleeper
+            except TimeoutError:
+                return self._called
+            finally:
+                self._sleeper = None
+        self._called = False
+        return True
+
+
+class Waitroom:
+    """The waiters of one engine."""
+
+    def __init__(self, store: LockStore, keeper: SessionKeeper, settings: Settings, clock: Clock) -> None:
+        self._store = store
+        self._keeper = keeper
+        self._settings = settings
+        self._monotonic = clock.monotonic
+        self._seats: dict[str, Seat] = {}
+        self._early: dict[str, None] = {}
+        self._look_at = 0.0
+        self._moved = asyncio.Event()
+        self._watch: asyncio.Task[None] | None = None
+
+    def __contains__(self, owner: str) -> bool:
+        return owner in self._seats
+
+    def __len__(self) -> int:
+        return len(self._seats)
+
+    def enter(self, owner: str, look_again: float) -> Seat:
+        """Take a seat; a call that came before is not missed."""
+        early = owner in self._early
+        self._early.pop(owner, None)
+        seat = self._seats[owner] = Seat(called=early)
+        if len(self._seats) == 1:
+            self._store.watch(waiting=True)
+            self._look_at = self._monotonic() + self._settings.recheck_seconds
+            self._watch = asyncio.create_task(self._look_out(), name="interlock-waitroom")
+        self.look_in(look_again)
+        return seat
+
+    def leave(self, owner: str) -> None:
+        """Give up the seat."""
+        del self._seats[owner]
+        if not self._seats:
+            self._store.watch(waiting=False)
+            if self._watch is not None:
+                self._watch.cancel()
+                self._watch = None
+
+    def call(self, owner: str | None) -> None:
+        """Wake the waiter whose turn it may be, or all of them."""
+        if owner is None:
+            for seat in self._seats.values():
+                seat.call()
+            return
+        seat_of_owner = self._seats.get(owner)
+        if seat_of_owner is not None:
+            seat_of_owner.call()
+            return
+        # The message overtook the answer to the request it is about: keep it until the seat is taken.
+        self._early[owner] = None
+        while len(self._early) > _MOST_EARLY:
+            del self._early[next(iter(self._early))]
+
+    def look_in(self, seconds: float) -> None:
+        """Make sure that the room looks again within so many seconds."""
+        at = self._monotonic() + max(seconds, _LEAST_PAUSE)
+        if at < self._look_at:
+            self._look_at = at
+            self._moved.set()
+
+    async def _look_out(self) -> None:
+        while True:
+            self._moved.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, self._look_at - self._monotonic())):
+                    await self._moved.wait()
+                    continue
+            self._look_at = self._monotonic() + self._settings.recheck_seconds
+            try:
+                turns = await self._store.turns(self._keeper.session.id)
+            except StoreUnavailableError:
+                continue
+            for owner in turns.owners:
+                self.call(owner)
+            self.look_in(turns.look_again)

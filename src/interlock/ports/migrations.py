@@ -1,0 +1,37 @@
+"""The versions of a store's schema: which there are, which are applied, and applying what is missing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Migration", "Migrations"]
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step of the schema. ``applied_at`` is None while it is pending."""
+
+    version: int
+    name: str
+    sql: str
+    applied_at: float | None = None
+
+
+class Migrations(Protocol):
+    """Migrations of one store. They work before the store is opened and need no session."""
+
+    async def status(self) -> Sequence[Migration]:
+        """All known migrations in order, with the time each was applied."""
+        ...
+
+    async def up(self) -> Sequence[Migration]:
+        """Apply what is pending, in order, and say what was applied.
+
+        Any number of processes may call this at once: each migration is applied exactly once, and all of them
+        return only when the schema is complete.
+        """
+        ...

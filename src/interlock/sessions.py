@@ -1,0 +1,263 @@
+"""A process's sign of life in one store, kept by a heartbeat.
+
+Where a store can outlive the process, the heartbeat runs on a thread, an event loop and a connection of its own, so
+that a busy event loop does not cost the process its leases. When the session cannot be renewed, its work is told to
+stop while the store still honours it; work that does not stop by the time the session ends is dealt with as
+``Settings.stuck_work`` says. An ended session is never revived: a new one takes its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from interlock.errors import StoreUnavailableError
+from interlock.ports.sessions import SessionCard
+from interlock.telemetry.log import emit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock.clock import Clock
+    from interlock.ports.sessions import SessionStore
+    from interlock.ports.store import Store
+    from interlock.settings import Settings
+
+__all__ = ["Session", "SessionKeeper"]
+
+_log = logging.getLogger("interlock.sessions")
+_SWEEP_EVERY = 60.0
+_EXIT_STUCK = 70
+
+
+class Session:
+    """One session as this process knows it."""
+
+    __slots__ = ("at_work", "deadline", "id", "lost")
+
+    def __init__(self, id: str, deadline: float) -> None:  # noqa: A002
+        self.id = id
+        self.deadline = deadline
+        """Local monotonic time up to which the store is sure to honour it, less the margin to stop in."""
+        self.lost = False
+        self.at_work = 0
+        """How many bodies rely on it right now."""
+
+
+class SessionKeeper:
+    """Begins, renews and ends this process's session in one store."""
+
+    def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._session: Session | None = None
+        self._awaiting: set[asyncio.Future[Session]] = set()
+        self._ended: asyncio.Future[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._heart_loop: asyncio.AbstractEventLoop | None = None
+        self._alarm: asyncio.Event | None = None
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.on_lost: Callable[[Session], None] = lambda _: None
+        self.on_begin: Callable[[Session], None] = lambda _: None
+
+    @property
+    def started(self) -> bool:
+        """Whether a session was ever begun."""
+        return self._session is not None
+
+    @property
+    def session(self) -> Session:
+        """The newest session; it may be lost while the next one is still to begin."""
+        assert self._session is not None, "the keeper was not started"
+        return self._session
+
+    async def start(self) -> Session:
+        """Begin the first session. Raises ``StoreUnavailableError`` if the store cannot be reached."""
+        self._loop = asyncio.get_running_loop()
+        self._ended = self._loop.create_future()
+        self._stopping = False
+        began = self._await_session()
+        lifeline = self._store.lifeline()
+        if lifeline is None:
+            self._task = asyncio.create_task(self._keep(self._store.sessions), name="interlock-session")
+        else:
+            self._thread = threading.Thread(
+                target=self._run_thread, args=(lifeline,), name="interlock-session", daemon=True
+            )
+            self._thread.start()
+        try:
+            return await began
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """End the session, so that whatever is still held is free at once."""
+        if self._ended is None:
+            return
+        self._stopping = True
+        self._ring()
+        await asyncio.shield(self._ended)
+        if self._thread is not None:
+            self._thread.join()
+        self._thread = self._task = self._ended = None
+
+    async def next_session(self, after: Session, wait: float) -> Session:
+        """The session that follows a lost one; ``StoreUnavailableError`` if none can be begun in time."""
+        if self.session is not after:
+            return self.session
+        after.lost = True
+        began = self._await_session()
+        self._ring()
+        try:
+            async with asyncio.timeout(wait):
+                return await began
+        except TimeoutError:
+            raise StoreUnavailableError("No session could be begun in the store.") from None
+
+    def _await_session(self) -> asyncio.Future[Session]:
+        assert self._loop is not None
+        began: asyncio.Future[Session] = self._loop.create_future()
+        self._awaiting.add(began)
+        began.add_done_callback(self._awaiting.discard)
+        return began
+
+    def _ring(self) -> None:
+        """Wake the heartbeat: there is something to see."""
+        if self._heart_loop is not None and self._alarm is not None:
+            with contextlib.suppress(RuntimeError):  # the heartbeat's loop has ended already
+                self._heart_loop.call_soon_threadsafe(self._alarm.set)
+
+    # -- the heartbeat ---------------------------------------------------------------------------------------------
+
+    def _run_thread(self, sessions: SessionStore) -> None:
+        asyncio.run(self._keep(sessions))
+
+    async def _keep(self, sessions: SessionStore) -> None:
+        self._heart_loop = asyncio.get_running_loop()
+        self._alarm = asyncio.Event()
+        session: Session | None = None
+        try:
+            while not self._stopping:
+                session = await self._begin(sessions)
+                if session is not None:
+                    await self._renew_until_lost(sessions, session)
+        finally:
+            if session is not None and not session.lost:
+                with contextlib.suppress(StoreUnavailableError, TimeoutError):
+                    async with asyncio.timeout(self._settings.session_seconds / 3):
+                        await sessions.end(session.id)
+            with contextlib.suppress(StoreUnavailableError):
+                await sessions.close()
+            self._tell(self._finish)
+
+    async def _begin(self, sessions: SessionStore) -> Session | None:
+        """Begin a session, however long that takes; the first one only for as long as a caller would wait."""
+        first = self._session is None
+        give_up = self._clock.monotonic() + self._settings.store_wait
+        while not self._stopping:
+            card = SessionCard(secrets.token_hex(8), socket.gethostname(), os.getpid(), _program())
+            sent = self._clock.monotonic()
+            try:
+                await sessions.begin(card, self._settings.session_seconds)
+            except Exception as error:  # noqa: BLE001 - the heart goes on beating whatever happens
+                if first and (not isinstance(error, StoreUnavailableError) or self._clock.monotonic() >= give_up):
+                    self._stopping = True
+                    self._tell(self._fail, error)
+                    return None
+                emit(_log, logging.WARNING, "session_begin_failed", error=str(error))
+                await self._pause(min(0.25, self._settings.session_seconds / 20))
+                continue
+            session = Session(card.id, sent + self._settings.session_seconds - self._settings.session_margin)
+            self._tell(self._announce, session)
+            return session
+        return None
+
+    async def _renew_until_lost(self, sessions: SessionStore, session: Session) -> None:
+        seconds = self._settings.session_seconds
+        pause = seconds / 3
+        sweep_at = self._clock.monotonic() + _SWEEP_EVERY
+        while not await self._pause(pause):
+            sent = self._clock.monotonic()
+            try:
+                async with asyncio.timeout(min(seconds / 6, max(0.0, session.deadline - sent))):
+                    alive = not session.lost and await sessions.renew(session.id, seconds)
+            except Exception as error:  # noqa: BLE001 - the heart goes on beating whatever happens
+                emit(_log, logging.WARNING, "session_renewal_failed", session=session.id, error=repr(error))
+                alive = self._clock.monotonic() < session.deadline
+                pause = seconds / 30
+            else:
+                if alive:
+                    session.deadline = sent + seconds - self._settings.session_margin
+                pause = seconds / 3
+            if not alive:
+                session.lost = True
+                emit(_log, logging.ERROR, "session_lost", session=session.id)
+                self._tell(self.on_lost, session)
+                await self._see_work_stop(session)
+                return
+            if sent >= sweep_at:
+                sweep_at = sent + _SWEEP_EVERY
+                with contextlib.suppress(StoreUnavailableError):
+                    await sessions.sweep()
+
+    async def _see_work_stop(self, session: Session) -> None:
+        """Wait for the bodies of a lost session to end; deal with those that do not."""
+        if self._thread is None:
+            return
+        until = max(session.deadline, self._clock.monotonic()) + self._settings.session_margin
+        while session.at_work and self._clock.monotonic() < until:
+            await asyncio.sleep(0.01)
+        if session.at_work:
+            emit(_log, logging.CRITICAL, "work_overran_session", session=session.id, bodies=session.at_work)
+            if self._settings.stuck_work == "exit":
+                logging.shutdown()
+                os._exit(_EXIT_STUCK)
+
+    async def _pause(self, seconds: float) -> bool:
+        """Wait a while, or until the alarm rings; True if the keeper is to stop."""
+        assert self._alarm is not None
+        if not self._stopping:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._alarm.wait()
+            self._alarm.clear()
+        return self._stopping
+
+    # -- on the caller's loop --------------------------------------------------------------------------------------
+
+    def _tell(self, what: Callable[..., None], *args: object) -> None:
+        assert self._loop is not None
+        with contextlib.suppress(RuntimeError):  # that loop is gone, and so is whoever listened
+            self._loop.call_soon_threadsafe(what, *args)
+
+    def _announce(self, session: Session) -> None:
+        self._session = session
+        for began in list(self._awaiting):
+            if not began.done():
+                began.set_result(session)
+        self.on_begin(session)
+
+    def _fail(self, error: BaseException) -> None:
+        for began in list(self._awaiting):
+            if not began.done():
+                began.set_exception(error)
+
+    def _finish(self) -> None:
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(None)
+
+
+def _program() -> str:
+    return Path(sys.argv[0] or "python").name[:64] if sys.argv else "python"

@@ -1,0 +1,103 @@
+"""Metrics as plain numbers in the hot path, turned into Prometheus families only when somebody asks.
+
+A collector is registered by the user, with any registry: ``REGISTRY.register(app.metrics)``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Durations", "LockMetrics"]
+
+_BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+
+
+class Durations:
+    """A histogram of seconds."""
+
+    __slots__ = ("counts", "total")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(_BOUNDS) + 1)
+        self.total = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count one duration."""
+        self.counts[bisect_left(_BOUNDS, seconds)] += 1
+        self.total += seconds
+
+    @property
+    def count(self) -> int:
+        """How many were observed."""
+        return sum(self.counts)
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Cumulative counts by upper bound, as Prometheus wants them."""
+        return list(zip([*map(str, map(float, _BOUNDS)), "+Inf"], accumulate(self.counts), strict=True))
+
+
+class LockMetrics(Collector):
+    """Counts, waits and holds of the locks in one store. ``lock_type`` is the store's name."""
+
+    def __init__(self, lock_type: str, prefix: str = "interlock") -> None:
+        self.lock_type = lock_type
+        self.prefix = prefix
+        self.outcomes = dict.fromkeys(
+            ("acquired", "busy", "timeout", "deadlock", "unavailable", "cancelled", "lost"), 0
+        )
+        self.acquired = 0
+        self.active = 0
+        self.contentions = 0
+        self.waits = Durations()
+        self.holds = Durations()
+        self.losses: dict[str, int] = {}
+        self.deadlock_retries = 0
+        self.version_conflicts = 0
+        self.version_conflict_retries = 0
+
+    def collect(self) -> Iterable[Metric]:
+        """The families as they stand now."""
+        kind = [self.lock_type]
+        name = f"{self.prefix}_{{}}".format
+        acquisitions = CounterMetricFamily(
+            name("lock_acquisitions"), "Requests for a lock, by how they ended.", labels=["lock_type", "status"]
+        )
+        for status, count in {**self.outcomes, "acquired": self.acquired}.items():
+            acquisitions.add_metric([*kind, status], count)
+        yield acquisitions
+        yield self._histogram(name("lock_acquisition_duration_seconds"), "Time from request to lease.", self.waits)
+        yield self._histogram(name("lock_hold_duration_seconds"), "Time from lease to release or loss.", self.holds)
+        contentions = CounterMetricFamily(
+            name("lock_contentions"), "Requests that found the lock taken.", labels=["lock_type"]
+        )
+        contentions.add_metric(kind, self.contentions)
+        yield contentions
+        active = GaugeMetricFamily(name("active_locks"), "Leases held now.", labels=["lock_type"])
+        active.add_metric(kind, self.active)
+        yield active
+        losses = CounterMetricFamily(
+            name("lock_losses"), "Leases that ended under their holder.", labels=["lock_type", "reason"]
+        )
+        for reason, count in self.losses.items():
+            losses.add_metric([*kind, reason], count)
+        yield losses
+        for counter, text, count in (
+            ("deadlock_detections", "Cycles of waits found.", self.outcomes["deadlock"]),
+            ("deadlock_retries", "Attempts repeated after a deadlock.", self.deadlock_retries),
+            ("version_conflicts", "Optimistic writes that came too late.", self.version_conflicts),
+            ("version_conflict_retries", "Attempts repeated after a conflict.", self.version_conflict_retries),
+        ):
+            yield CounterMetricFamily(name(counter), text, value=count)
+
+    def _histogram(self, name: str, text: str, durations: Durations) -> Metric:
+        family = HistogramMetricFamily(name, text, labels=["lock_type"])
+        family.add_metric([self.lock_type], buckets=durations.buckets(), sum_value=durations.total)
+        return family
