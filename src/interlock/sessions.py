@@ -60,7 +60,7 @@ class SessionKeeper:
         self._settings = settings
         self._clock = clock
         self._session: Session | None = None
-        self._awaiting: set[asyncio.Future[Session]] = set()
+        self._awaiting: dict[asyncio.Future[Session], None] = {}
         self._ended: asyncio.Future[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._heart_loop: asyncio.AbstractEventLoop | None = None
@@ -129,8 +129,8 @@ class SessionKeeper:
     def _await_session(self) -> asyncio.Future[Session]:
         assert self._loop is not None
         began: asyncio.Future[Session] = self._loop.create_future()
-        self._awaiting.add(began)
-        began.add_done_callback(self._awaiting.discard)
+        self._awaiting[began] = None
+        began.add_done_callback(self._awaiting.pop)
         return began
 
     def _ring(self) -> None:
@@ -217,7 +217,7 @@ class SessionKeeper:
         if self._thread is None:
             return
         until = max(session.deadline, self._clock.monotonic()) + self._settings.session_margin
-        while session.at_work and self._clock.monotonic() < until:
+        while session.at_work and self._clock.monotonic() < until:  # noqa: ASYNC110 - another thread counts it down
             await asyncio.sleep(0.01)
         if session.at_work:
             emit(_log, logging.CRITICAL, "work_overran_session", session=session.id, bodies=session.at_work)

@@ -37,6 +37,9 @@ class Settings:
     """What happens to work that ignores its cancellation past the end of the process's session:
     the process exits hard, or the overrun is only logged and counted."""
 
+    listen_url: str | None = None
+    """PostgreSQL only: a direct address for messages, where the main one goes through a pooler."""
+
     metrics_prefix: str = "interlock"
     """What the names of the Prometheus metrics begin with."""
 

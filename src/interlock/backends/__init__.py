@@ -37,9 +37,7 @@ _BUILT_IN = {
 }
 
 
-def from_url(
-    url: str, *, settings: Settings, clock: Clock | None = None, needs: Iterable[Capability] = ()
-) -> Store:
+def from_url(url: str, *, settings: Settings, clock: Clock | None = None, needs: Iterable[Capability] = ()) -> Store:
     """A store for ``url``, not opened yet. Refused if it lacks a capability that is needed.
 
     ``memory://`` is private to the store made, ``memory://name`` is shared in the process. ``sqlite:///file.db`` is
@@ -71,5 +69,6 @@ def _factory(scheme: str, url: str) -> Factory:
         return cast("Factory", entry.load())
     shown = f"{scheme}://…" if scheme else repr(url)
     raise InvalidArgumentError(
-        f"There is no backend for {shown}.", remedy=f"Known are: {', '.join(f'{s}://' for s in sorted(_BUILT_IN))}."
+        f"There is no backend for {shown}.",
+        remedy=f"Known are: {', '.join(f'{s}://' for s in sorted(_BUILT_IN))}.",
     )

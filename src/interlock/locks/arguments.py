@@ -29,7 +29,7 @@ Seconds = float | timedelta
 Wait = Seconds | Literal[_Forever.FOREVER]
 
 
-def checked_key(key: str) -> str:
+def checked_key(key: object) -> str:
     """The key, if it is text of 1 to 512 bytes in UTF-8."""
     # Most keys are short; then even four bytes a character fit and nothing needs encoding.
     if type(key) is str and 0 < len(key) <= _MOST_KEY_BYTES // 4 and key.isprintable():
@@ -57,7 +57,8 @@ def checked_ttl(ttl_seconds: Seconds) -> float:
     ttl = _seconds("ttl_seconds", ttl_seconds)
     if not ttl >= _LEAST_TTL or math.isinf(ttl):
         raise InvalidArgumentError(
-            f"ttl_seconds is {ttl_seconds!r}.", remedy=f"Use a finite number of at least {_LEAST_TTL:g} second."
+            f"ttl_seconds is {ttl_seconds!r}.",
+            remedy=f"Use a finite number of at least {_LEAST_TTL:g} second.",
         )
     return ttl
 

@@ -17,7 +17,7 @@ from interlock.locks.lease import Lease
 from interlock.locks.parties import Parties, Party
 from interlock.locks.waitroom import Waitroom
 from interlock.locks.warden import Warden
-from interlock.ports.locks import Busy, Deadlocked, Granted, SessionEnded, Waiting, Want
+from interlock.ports.locks import Busy, Deadlocked, Granted, Waiting, Want
 from interlock.sessions import Session, SessionKeeper
 from interlock.telemetry.log import emit
 from interlock.telemetry.metrics import LockMetrics
@@ -55,7 +55,7 @@ class Engine:
         self._parties = Parties()
         self._leases: dict[str, Lease] = {}
         self._in_flight: set[str] = set()
-        self._background: set[asyncio.Task[None]] = set()
+        self._background: dict[asyncio.Task[None], None] = {}
         self._tidying = False
         self._count = 0
 
@@ -170,9 +170,7 @@ class Engine:
             self._let_go(want, error)
         return LockTimeoutError(f"{want.key!r} did not come free within {want.wait:g} s: {who_holds(holder)}.")
 
-    def _admit(
-        self, want: Want, party: Party, session: Session, granted: Granted, begun: float, sent: float
-    ) -> Lease:
+    def _admit(self, want: Want, party: Party, session: Session, granted: Granted, begun: float, sent: float) -> Lease:
         lease = Lease(self, want, party, session, granted.fence, granted.expires_at)
         self._leases[want.owner] = lease
         party.holds += 1
@@ -347,10 +345,10 @@ class Engine:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        self._background.add(task)
+        self._background[task] = None
         task.add_done_callback(self._reap)
 
     def _reap(self, task: asyncio.Task[None]) -> None:
-        self._background.discard(task)
+        del self._background[task]
         if not task.cancelled() and (error := task.exception()) is not None:
             emit(_log, logging.ERROR, "lock_background_failed", error=repr(error))

@@ -46,7 +46,7 @@ def as_data(view: LockView) -> dict[str, Any]:
         holder = view.holder._asdict()
         holder["granted_at"] = _time(view.holder.granted_at)
         holder["expires_at"] = _time(view.holder.expires_at)
-    waiters = []
+    waiters: list[dict[str, Any]] = []
     for waiter in view.waiters:
         data = waiter._asdict()
         data["asked_at"] = _time(waiter.asked_at)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, Self
 
 from interlock.backends import from_url
@@ -15,7 +14,7 @@ from interlock.ports.store import Capability
 from interlock.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+    from collections.abc import Awaitable, Generator, Iterable, Sequence
     from types import TracebackType
 
     from interlock.locks.lease import Lease
@@ -220,6 +219,7 @@ def _with_changes(settings: Settings | None, changes: dict[str, Any]) -> Setting
         return Settings(**changes)
     if changes:
         raise InvalidArgumentError(
-            "Pass either settings= or single settings, not both.", remedy="Use dataclasses.replace(settings, …)."
+            "Pass either settings= or single settings, not both.",
+            remedy="Use dataclasses.replace(settings, …).",
         )
     return settings

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 from contextlib import contextmanager
 
@@ -35,7 +35,7 @@ _acting: ContextVar[Party | None] = ContextVar("interlock_party", default=None)
 
 
 @contextmanager
-def acting_as(name: str) -> Iterator[Party]:
+def acting_as(name: str) -> Generator[Party]:
     """Make everything in this context, child tasks included, one party: a job, for instance."""
     party = Party(name)
     token = _acting.set(party)

@@ -42,9 +42,9 @@ class Warden:
         self._store = store
         self._monotonic = clock.monotonic
         self._lose = lose
-        self._slots: dict[int, set[Lease]] = {}
+        self._slots: dict[int, dict[Lease, None]] = {}  # ordered, so that a seed replays exactly
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._renewals: set[asyncio.Task[None]] = set()
+        self._renewals: dict[asyncio.Task[None], None] = {}
 
     def admit(self, lease: Lease, sent: float) -> None:
         """Look after a lease granted, or renewed, by a request sent at ``sent``."""
@@ -57,7 +57,7 @@ class Warden:
         """Look after a lease no longer."""
         slot = self._slots.get(lease.place)
         if slot is not None:
-            slot.discard(lease)
+            slot.pop(lease, None)
 
     async def stop(self) -> None:
         """Stop renewing."""
@@ -72,11 +72,11 @@ class Warden:
         place = int(at * _SLOTS_PER_SECOND) + 1
         slot = self._slots.get(place)
         if slot is None:
-            slot = self._slots[place] = set()
+            slot = self._slots[place] = {}
             loop = self._loop or asyncio.get_running_loop()
             self._loop = loop
             loop.call_later(place / _SLOTS_PER_SECOND - now, self._open_slot, place)
-        slot.add(lease)
+        slot[lease] = None
         lease.place = place
 
     def _open_slot(self, place: int) -> None:
@@ -94,8 +94,8 @@ class Warden:
                 self._place(lease, lease.renew_at)
         if due:
             task = asyncio.ensure_future(self._renew(due))
-            self._renewals.add(task)
-            task.add_done_callback(self._renewals.discard)
+            self._renewals[task] = None
+            task.add_done_callback(self._renewals.pop)
 
     async def _renew(self, leases: list[Lease]) -> None:
         sent = self._monotonic()

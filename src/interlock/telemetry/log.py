@@ -6,8 +6,10 @@ structured handlers, and the message reads ``name field=value …`` for everyone
 
 from __future__ import annotations
 
-import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import logging
 
 __all__ = ["emit"]
 

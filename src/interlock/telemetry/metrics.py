@@ -17,7 +17,27 @@ if TYPE_CHECKING:
 
 __all__ = ["Durations", "LockMetrics"]
 
-_BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+_BOUNDS = (
+    0.0001,
+    0.00025,
+    0.0005,
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1,
+    2.5,
+    5,
+    10,
+    30,
+    60,
+    300,
+)
 
 
 class Durations:
@@ -68,7 +88,9 @@ class LockMetrics(Collector):
         kind = [self.lock_type]
         name = f"{self.prefix}_{{}}".format
         acquisitions = CounterMetricFamily(
-            name("lock_acquisitions"), "Requests for a lock, by how they ended.", labels=["lock_type", "status"]
+            name("lock_acquisitions"),
+            "Requests for a lock, by how they ended.",
+            labels=["lock_type", "status"],
         )
         for status, count in {**self.outcomes, "acquired": self.acquired}.items():
             acquisitions.add_metric([*kind, status], count)
@@ -93,7 +115,11 @@ class LockMetrics(Collector):
             ("deadlock_detections", "Cycles of waits found.", self.outcomes["deadlock"]),
             ("deadlock_retries", "Attempts repeated after a deadlock.", self.deadlock_retries),
             ("version_conflicts", "Optimistic writes that came too late.", self.version_conflicts),
-            ("version_conflict_retries", "Attempts repeated after a conflict.", self.version_conflict_retries),
+            (
+                "version_conflict_retries",
+                "Attempts repeated after a conflict.",
+                self.version_conflict_retries,
+            ),
         ):
             yield CounterMetricFamily(name(counter), text, value=count)
 

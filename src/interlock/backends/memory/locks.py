@@ -50,7 +50,16 @@ class _Queued:
 class _Lock:
     """One key. ``want`` is its holder's request, None while the key is free for the first in its queue."""
 
-    __slots__ = ("ended_owner", "ended_why", "expires_at", "fence", "free_since", "granted_at", "queue", "want")
+    __slots__ = (
+        "ended_owner",
+        "ended_why",
+        "expires_at",
+        "fence",
+        "free_since",
+        "granted_at",
+        "queue",
+        "want",
+    )
 
     def __init__(self) -> None:
         self.want: Want | None = None
@@ -131,7 +140,11 @@ class MemoryLocks:
             held = self._live_holder(lock, now)
             if held is not None:
                 self._free(lock, "released", now)
-            return Left(held is not None, "" if held else "it had expired", self._pass_on(want.key, lock, want.session))
+            return Left(
+                held is not None,
+                "" if held else "it had expired",
+                self._pass_on(want.key, lock, want.session),
+            )
         self._dequeue(lock, want.owner)
         return Left(False, self._why_ended(lock, want.owner), self._pass_on(want.key, lock, want.session))
 
@@ -153,7 +166,7 @@ class MemoryLocks:
         now = self._now()
         owners: list[str] = []
         look_again = math.inf
-        for key in {key for waits in self._waits.values() for key in waits.values()}:
+        for key in dict.fromkeys(key for waits in self._waits.values() for key in waits.values()):
             lock = self._locks[key]
             free = self._live_holder(lock, now) is None
             ahead = 0
@@ -169,7 +182,9 @@ class MemoryLocks:
 
     async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
         """All leases and places of a session."""
-        found = [(key, lock.want.owner) for key, lock in self._locks.items() if lock.want and lock.want.session == session]
+        found = [
+            (key, lock.want.owner) for key, lock in self._locks.items() if lock.want and lock.want.session == session
+        ]
         for key, lock in self._locks.items():
             found += [(key, owner) for owner, q in (lock.queue or {}).items() if q.want.session == session]
         return found

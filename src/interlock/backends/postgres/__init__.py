@@ -1,0 +1,60 @@
+"""The store for many machines: PostgreSQL 13 or later, directly or behind a pooler in transaction mode.
+
+Each operation is one short statement. Messages come by LISTEN on one connection of their own; where a pooler
+swallows them the store says so and looks for itself instead.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock.backends.postgres.lane import Lane, Lanes, Server
+from interlock.backends.postgres.locks import PostgresLocks
+from interlock.backends.postgres.schema import PostgresMigrations
+from interlock.backends.postgres.sessions import PostgresSessions
+from interlock.ports.store import Capability
+
+if TYPE_CHECKING:
+    from interlock.clock import Clock
+    from interlock.settings import Settings
+
+__all__ = ["PostgresStore", "from_url"]
+
+_LANES = 4
+
+
+def from_url(url: str, *, settings: Settings, clock: Clock | None = None) -> PostgresStore:
+    """A store in the database that a URL names, with libpq's parameters such as ``sslmode=verify-full``."""
+    return PostgresStore(url, settings, clock)
+
+
+class PostgresStore:
+    """Everything in the schema ``interlock`` of one database."""
+
+    name = "postgres"
+    capabilities = frozenset({Capability.LOCKS, Capability.PROCESSES, Capability.DURABLE, Capability.TRANSACTIONS})
+
+    def __init__(self, url: str, settings: Settings, clock: Clock | None = None) -> None:
+        self._settings = settings
+        self._server = server = Server(url)
+        self._clock = clock
+        self._lanes = Lanes([Lane(server, settings.store_wait / 2) for _ in range(_LANES)])
+        self.migrations = PostgresMigrations(server, settings.store_wait)
+        self.sessions = PostgresSessions(self._lanes.first, settings.namespace, clock)
+        listener = Server(settings.listen_url) if settings.listen_url else server
+        self.locks = PostgresLocks(self._lanes, server, listener, settings, clock)
+
+    def lifeline(self) -> PostgresSessions:
+        """Sessions through a connection of their own."""
+        lane = Lane(self._server, self._settings.session_seconds / 6)
+        return PostgresSessions(lane, self._settings.namespace, self._clock, owns_lane=True)
+
+    async def open(self) -> None:
+        """Find out what is at the other end, and see that the schema fits."""
+        await self._server.probe(self._settings.store_wait)
+        await self.migrations.ensure()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self.locks.close()
+        await self._lanes.close()

@@ -1,0 +1,179 @@
+"""Connections on which operations queue.
+
+Operations on one key always take the same lane and so take effect in the order in which they were begun, whatever
+becomes of their callers. A lane mends itself: a broken connection is dropped, the next operation connects anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import zlib
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import asyncpg
+
+from interlock.errors import InvalidArgumentError, SchemaMismatchError, StoreError, StoreUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+__all__ = ["Lane", "Lanes", "Server", "translated"]
+
+# What a server says while it starts, stops, fails over or is too busy; all of it may pass.
+_PASSING = (
+    OSError,
+    TimeoutError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.IdleSessionTimeoutError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.QueryCanceledError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.ProtocolViolationError,
+)
+_NO_SCHEMA = (
+    asyncpg.UndefinedTableError,
+    asyncpg.UndefinedFunctionError,
+    asyncpg.UndefinedColumnError,
+    asyncpg.InvalidSchemaNameError,
+)
+
+
+@contextlib.contextmanager
+def translated() -> Generator[None]:
+    """PostgreSQL's errors as Interlock's."""
+    try:
+        yield
+    except _NO_SCHEMA as error:
+        raise SchemaMismatchError(f"PostgreSQL lacks something that Interlock needs: {error}.") from error
+    except _PASSING as error:
+        raise StoreUnavailableError(f"PostgreSQL is not available: {error or type(error).__name__}.") from error
+    except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
+        raise StoreError(
+            f"PostgreSQL refused: {error}.", remedy="Check user, password and database in the URL."
+        ) from error
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise StoreError(
+            f"PostgreSQL refused: {error}.", remedy="Grant the role USAGE on schema interlock and its tables."
+        ) from error
+
+
+class Server:
+    """Where to connect, and what was found there."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            parts = urlsplit(url)
+            valid = parts.scheme in ("postgresql", "postgres") and (parts.port or 1) > 0
+        except ValueError:
+            valid = False
+        if not valid:
+            raise InvalidArgumentError(
+                "The PostgreSQL URL cannot be read.",
+                remedy="Use postgresql://user:password@host:port/database.",
+            )
+        self._url = url
+        self.pooled = False
+        """Whether a pooler stands between: then a statement and its parameters need a transaction to stay together."""
+
+    async def connect(self, wait: float) -> Any:
+        """A new connection."""
+        try:
+            return await asyncpg.connect(self._url, timeout=wait, statement_cache_size=0 if self.pooled else 100)
+        except ValueError as error:
+            raise InvalidArgumentError(f"The PostgreSQL URL cannot be used: {error}.", remedy="Mend it.") from error
+
+    async def probe(self, wait: float) -> None:
+        """Find out whether a pooler stands between us and the server."""
+        with translated():
+            async with asyncio.timeout(wait):
+                self.pooled = True
+                connection = await self.connect(wait)
+                try:
+                    async with connection.transaction():
+                        real_pid = await connection.fetchval("select pg_backend_pid()")
+                    # A pooler gives its clients process ids of its own making.
+                    self.pooled = real_pid != connection.get_server_pid()
+                finally:
+                    connection.terminate()
+
+
+class Lane:
+    """One connection and the operations that queue for it."""
+
+    def __init__(self, server: Server, wait: float) -> None:
+        self._server = server
+        self._wait = wait
+        self._turn = asyncio.Lock()
+        self._connection: Any = None
+        self.statements = 0
+
+    async def fetch(self, sql: str, *args: Any) -> Sequence[Any]:
+        """Run one statement and return its rows. It runs to its end also if the caller is cancelled."""
+        work = asyncio.ensure_future(self._fetch(sql, args))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            work.add_done_callback(_swallow)
+            raise
+
+    async def close(self) -> None:
+        """Close the connection."""
+        async with self._turn:
+            connection, self._connection = self._connection, None
+            if connection is not None and not connection.is_closed():
+                with contextlib.suppress(*_PASSING):
+                    await connection.close(timeout=1)
+
+    async def _fetch(self, sql: str, args: tuple[Any, ...]) -> Sequence[Any]:
+        async with self._turn:
+            with translated():
+                connection = self._connection
+                if connection is None or connection.is_closed():
+                    connection = self._connection = await self._server.connect(self._wait)
+                # Ending the connection is the one way to stop waiting that needs no answer from the other end.
+                alarm = asyncio.get_running_loop().call_later(self._wait, connection.terminate)
+                self.statements += 1
+                try:
+                    if not self._server.pooled:
+                        return await connection.fetch(sql, *args)  # type: ignore[no-any-return]
+                    async with connection.transaction():
+                        return await connection.fetch(sql, *args)  # type: ignore[no-any-return]
+                finally:
+                    alarm.cancel()
+
+
+class Lanes:
+    """Several lanes; a key always takes the same one."""
+
+    def __init__(self, lanes: list[Lane]) -> None:
+        self._lanes = lanes
+        self.first = lanes[0]
+
+    def of(self, key: str) -> Lane:
+        """The lane for a key."""
+        return self._lanes[zlib.crc32(key.encode()) % len(self._lanes)]
+
+    @property
+    def statements(self) -> int:
+        """How many statements were sent so far."""
+        return sum(lane.statements for lane in self._lanes)
+
+    async def close(self) -> None:
+        """Close them all."""
+        for lane in self._lanes:
+            await lane.close()
+
+
+def _swallow(work: asyncio.Future[Any]) -> None:
+    if not work.cancelled():
+        work.exception()

@@ -1,0 +1,118 @@
+"""One connection that listens, for all of a process's waiters.
+
+Messages are only hints, so losing the connection costs nothing but time: it is opened anew, listens first, and then
+everyone is told to ask again. Behind a pooler messages do not arrive; that is found out at the start and said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Any
+
+from interlock.backends.postgres.lane import translated
+from interlock.errors import StoreError, StoreUnavailableError
+from interlock.telemetry.log import emit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock.backends.postgres.lane import Server
+
+__all__ = ["Listener"]
+
+_log = logging.getLogger("interlock.postgres")
+_BEAT = 5.0
+
+
+class Listener:
+    """Listens on one channel and hands on what it hears."""
+
+    def __init__(self, server: Server, wait: float, hear: Callable[[str | None], None]) -> None:
+        self._server = server
+        self._wait = wait
+        self._hear = hear
+        self._task: asyncio.Task[None] | None = None
+        self._channel = ""
+        self._arrived = asyncio.Event()
+        self.works: bool | None = None
+        """Whether messages arrive; None until it is known."""
+        self.ready = asyncio.Event()
+
+    def start(self, channel: str) -> None:
+        """Listen on a channel, and on no other."""
+        self._channel = channel
+        self._stop_task()
+        self.ready.clear()
+        self._task = asyncio.create_task(self._listen(), name="interlock-listener")
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        task = self._stop_task()
+        if task is not None:
+            await asyncio.gather(task, return_exceptions=True)
+
+    def _stop_task(self) -> asyncio.Task[None] | None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+        return task
+
+    async def _listen(self) -> None:
+        pause = 0.05
+        while True:
+            try:
+                await self._listen_once()
+                pause = 0.05
+            except (StoreUnavailableError, StoreError) as error:
+                emit(_log, logging.WARNING, "listen_failed", error=str(error))
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 1.0)
+
+    async def _listen_once(self) -> None:
+        with translated():
+            connection = await self._server.connect(self._wait)
+            lost = asyncio.Event()
+            connection.add_termination_listener(lambda _: lost.set())
+            try:
+                async with asyncio.timeout(self._wait):
+                    await connection.add_listener(self._channel, self._on_message)
+                    await self._probe(connection)
+                # Whatever was said while nobody listened is made good by asking.
+                self._hear(None)
+                self.ready.set()
+                while not lost.is_set():
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(_BEAT):
+                            await lost.wait()
+                            break
+                    async with asyncio.timeout(self._wait):
+                        await connection.execute("select 1")
+            finally:
+                connection.terminate()
+
+    async def _probe(self, connection: Any) -> None:
+        """Send ourselves a message and see whether it comes."""
+        self._arrived.clear()
+        await connection.execute(f"select pg_notify('{self._channel}', 'probe')")
+        works = True
+        try:
+            async with asyncio.timeout(min(2.0, self._wait / 2)):
+                await self._arrived.wait()
+        except TimeoutError:
+            works = False
+        if not works and self.works is not False:
+            emit(
+                _log,
+                logging.WARNING,
+                "notifications_do_not_arrive",
+                remedy="set listen_url to a direct address",
+            )
+        self.works = works
+
+    def _on_message(self, _connection: Any, _pid: int, _channel: str, payload: str) -> None:
+        if payload == "probe":
+            self._arrived.set()
+        else:
+            self._hear(payload)

@@ -1,0 +1,233 @@
+"""Leases as rows. Each operation is one call of a function in the database, one round trip."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+
+from interlock.backends.postgres.lane import translated
+from interlock.backends.postgres.listener import Listener
+from interlock.backends.statements import Statements
+from interlock.errors import LeaseLostError, StoreUnavailableError
+from interlock.ports.locks import (
+    CLAIM_SECONDS,
+    Answer,
+    Busy,
+    Deadlocked,
+    Granted,
+    Held,
+    Holder,
+    Left,
+    LockView,
+    Renewed,
+    SessionEnded,
+    Transaction,
+    Turns,
+    Wait,
+    Waiter,
+    Waiting,
+    Want,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from interlock.backends.postgres.lane import Lanes, Server
+    from interlock.clock import Clock
+    from interlock.settings import Settings
+
+__all__ = ["PostgresLocks"]
+
+_sql = Statements("interlock.backends.postgres", "locks")
+_POLL = 0.25  # how often to look where no messages arrive
+
+
+class PostgresLocks:
+    """Keeps the locks port."""
+
+    def __init__(self, lanes: Lanes, server: Server, listen: Server, settings: Settings, clock: Clock | None) -> None:
+        self.lanes = lanes
+        self._server = server
+        self._namespace = settings.namespace
+        self._wait = settings.store_wait / 2
+        self._clock = clock
+        self._listener = Listener(listen, self._wait, self._hear)
+        self._session = ""
+        self._on_turn: Callable[[str | None], None] = lambda _: None
+        self._on_lost: Callable[[str, str], None] = lambda _owner, _why: None
+        self._poll: asyncio.Task[None] | None = None
+
+    async def ask(self, want: Want) -> Answer:
+        """Take the key or queue for it."""
+        who = (want.owner, want.party, want.session)
+        (row,) = await self.lanes.of(want.key).fetch(
+            _sql.ask,
+            self._namespace,
+            want.key,
+            *who,
+            want.ttl,
+            want.wait,
+            want.nested,
+            CLAIM_SECONDS,
+            self._given(),
+        )
+        answer, fence, expires_at, ahead, look_again, details = row
+        if answer == "granted":
+            return Granted(fence, expires_at)
+        if answer == "ended":
+            return SessionEnded()
+        if answer == "deadlocked":
+            return Deadlocked(tuple(Wait(*wait) for wait in json.loads(details)))
+        holder = None if details is None else Holder(**json.loads(details))
+        if answer == "busy":
+            return Busy(holder)
+        return Waiting(ahead, holder, max(0.0, look_again))
+
+    async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
+        """Give live leases their ttl again."""
+        keys, owners, ttls = ([held[i] for held in leases] for i in range(3))
+        rows = await self.lanes.first.fetch(_sql.renew, self._namespace, keys, owners, ttls, self._given())
+        return [Renewed(owner, expires_at, why or "") for owner, expires_at, why in rows]
+
+    async def leave(self, want: Want) -> Left:
+        """Give up a lease or a place in the queue."""
+        (row,) = await self.lanes.of(want.key).fetch(
+            _sql.leave, self._namespace, want.key, want.owner, want.session, self._given()
+        )
+        return Left(*row)
+
+    async def force(self, key: str, why: str) -> Holder | None:
+        """Take the key from its holder."""
+        ((holder,),) = await self.lanes.of(key).fetch(_sql.force, self._namespace, key, why, self._given())
+        return None if holder is None else Holder(**json.loads(holder))
+
+    async def turns(self, session: str) -> Turns:
+        """Whose turn may have come."""
+        rows = await self.lanes.first.fetch(_sql.turns, self._namespace, session, CLAIM_SECONDS, self._given())
+        owners = tuple(owner for owner, due_in in rows if due_in <= 0)
+        return Turns(owners, min((max(0.0, due_in) for _, due_in in rows), default=math.inf))
+
+    async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
+        """All leases and places of a session."""
+        rows = await self.lanes.first.fetch(_sql.belongings, self._namespace, session)
+        return [(key, owner) for key, owner in rows]
+
+    async def look(self, key: str | None = None, *, limit: int = 1000) -> Sequence[LockView]:
+        """Holders and queues."""
+        rows = await self.lanes.first.fetch(_sql.look, self._namespace, key, limit, self._given())
+        return [view for view in map(_view, rows) if view.holder or view.waiters]
+
+    async def listen(
+        self, session: str, on_turn: Callable[[str | None], None], on_lost: Callable[[str, str], None]
+    ) -> None:
+        """Call back when a message for the session arrives."""
+        self._session, self._on_turn, self._on_lost = session, on_turn, on_lost
+        self._listener.start(f"interlock_{session}")
+
+    async def unlisten(self, session: str) -> None:
+        """Stop calling back."""
+        if session == self._session:
+            await self._listener.stop()
+
+    def watch(self, *, waiting: bool) -> None:
+        """Where no messages arrive, look now and then while somebody waits."""
+        if not waiting and self._poll is not None:
+            self._poll.cancel()
+            self._poll = None
+        elif waiting and self._poll is None and self._listener.works is False:
+            self._poll = asyncio.create_task(self._look_out(), name="interlock-poll")
+
+    @asynccontextmanager
+    async def fenced(self, key: str, owner: str, fence: int) -> AsyncIterator[Transaction]:
+        """A transaction in which the lease is live; nobody else is granted the key before it ends."""
+        with translated():
+            connection = await self._server.connect(self._wait)
+        try:
+            async with connection.transaction():
+                try:
+                    with translated():
+                        await connection.execute("set local statement_timeout = 0")
+                        await connection.fetch(_sql.guard, self._namespace, key, owner, fence, self._given())
+                except asyncpg.PostgresError as error:
+                    if error.sqlstate != "IL001":
+                        raise
+                    raise LeaseLostError(
+                        f"The write to {key!r} with fence {fence} was refused: its lease is no longer live."
+                    ) from None
+                yield _Transaction(connection)
+        finally:
+            connection.terminate()
+
+    async def close(self) -> None:
+        """Stop listening."""
+        self.watch(waiting=False)
+        await self._listener.stop()
+
+    def _hear(self, message: str | None) -> None:
+        if message is None:
+            self._on_turn(None)
+            return
+        kind, _, rest = message.partition(" ")
+        if kind == "turn":
+            self._on_turn(rest)
+        elif kind == "lost":
+            owner, _, why = rest.partition(" ")
+            self._on_lost(owner, why)
+
+    async def _look_out(self) -> None:
+        while True:
+            await asyncio.sleep(_POLL)
+            try:
+                turns = await self.turns(self._session)
+            except StoreUnavailableError:
+                continue
+            for owner in turns.owners:
+                self._on_turn(owner)
+
+    def _given(self) -> float | None:
+        return None if self._clock is None else self._clock.now()
+
+
+class _Transaction:
+    """A caller's statements on the fenced connection."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def execute(self, sql: str, *args: Any) -> None:
+        """Run a statement."""
+        await self._connection.execute(sql, *args)
+
+    async def fetch(self, sql: str, *args: Any) -> Sequence[tuple[Any, ...]]:
+        """Run a statement and return its rows."""
+        return [tuple(row) for row in await self._connection.fetch(sql, *args)]
+
+
+def _view(row: Any) -> LockView:
+    (
+        seen_at,
+        key,
+        owner,
+        party,
+        session,
+        host,
+        pid,
+        program,
+        fence,
+        granted_at,
+        ends_at,
+        free_since,
+        waiters,
+    ) = row
+    holder = None
+    if ends_at is not None and ends_at > seen_at:
+        holder = Holder(owner, party, session, host, pid, program, fence, granted_at, ends_at)
+    elif ends_at is not None:
+        free_since = max(ends_at, granted_at)
+    queue = tuple(Waiter(*waiter) for waiter in json.loads(waiters))
+    return LockView(key, holder, queue, None if holder else free_since, seen_at)

@@ -1,0 +1,403 @@
+create table interlock.session (
+    namespace  text not null,
+    id         text not null,
+    host       text not null,
+    pid        integer not null,
+    program    text not null,
+    begun_at   timestamptz not null,
+    expires_at timestamptz not null,
+    primary key (namespace, id)
+) with (fillfactor = 50);
+
+create sequence interlock.fence;
+
+-- A key that is or was lately held or awaited. owner is null while it is free. Nothing but the primary key is indexed,
+-- so that every change of a row stays on its page.
+create table interlock.lock (
+    namespace   text not null,
+    key         text not null,
+    owner       text,
+    party       text,
+    session     text,
+    fence       bigint,
+    granted_at  timestamptz,
+    expires_at  timestamptz,
+    free_since  timestamptz,
+    ended_owner text,
+    ended_why   text,
+    primary key (namespace, key)
+) with (fillfactor = 50);
+
+create table interlock.waiter (
+    ticket      bigint generated always as identity primary key,
+    namespace   text not null,
+    key         text not null,
+    owner       text not null,
+    party       text not null,
+    session     text not null,
+    asked_at    timestamptz not null,
+    gives_up_at timestamptz,
+    unique (namespace, owner)
+);
+
+create index waiter_by_key on interlock.waiter (namespace, key, ticket);
+create index waiter_by_session on interlock.waiter (namespace, session);
+create index waiter_by_party on interlock.waiter (namespace, party);
+
+-- The clock that decides; tests pass a time of their own.
+create function interlock.now_or(given double precision) returns timestamptz
+language sql volatile
+as $$ select coalesce(to_timestamp(given), clock_timestamp()) $$;
+
+create function interlock.seconds(p_seconds double precision) returns interval
+language sql immutable
+as $$ select make_interval(secs => p_seconds) $$;
+
+create function interlock.session_expiry(p_namespace text, p_session text) returns timestamptz
+language sql stable
+as $$ select expires_at from interlock.session where namespace = p_namespace and id = p_session $$;
+
+-- Forget waiters of a key whose time is over or whose session has ended. The caller holds the key's row.
+create function interlock.lock_drop_dead_waiters(p_namespace text, p_key text, p_now timestamptz) returns void
+language sql volatile
+as $$
+    delete from interlock.waiter w
+    where w.namespace = p_namespace and w.key = p_key
+      and (w.gives_up_at <= p_now
+           or not exists (
+               select from interlock.session s
+               where s.namespace = w.namespace and s.id = w.session and s.expires_at > p_now))
+$$;
+
+-- Tell the first live waiter of a free key, unless it is the leaver's own; says who it is.
+create function interlock.lock_pass_on(p_namespace text, p_key text, p_leaver text, p_now timestamptz) returns text
+language plpgsql volatile
+as $$
+declare
+    first record;
+begin
+    perform interlock.lock_drop_dead_waiters(p_namespace, p_key, p_now);
+    select w.owner, w.session into first
+    from interlock.waiter w where w.namespace = p_namespace and w.key = p_key
+    order by w.ticket limit 1;
+    if not found then
+        return null;
+    end if;
+    if first.session <> p_leaver then
+        perform pg_notify('interlock_' || first.session, 'turn ' || first.owner);
+    end if;
+    return first.owner;
+end
+$$;
+
+-- The cycle of waits that p_party would close by waiting for p_key, as [party, key, holder] triples; null if none.
+create function interlock.lock_cycle(p_namespace text, p_party text, p_key text, p_now timestamptz) returns jsonb
+language sql volatile
+as $$
+    with recursive held as not materialized (
+        select l.key, l.party
+        from interlock.lock l
+        join interlock.session s on s.namespace = l.namespace and s.id = l.session and s.expires_at > p_now
+        where l.namespace = p_namespace and l.owner is not null and l.expires_at > p_now
+    ),
+    walk (holder, seen, path) as (
+        select h.party, array[p_party], jsonb_build_array(jsonb_build_array(p_party, p_key, h.party))
+        from held h where h.key = p_key
+        union all
+        select h.party, walk.seen || walk.holder, walk.path || jsonb_build_array(jsonb_build_array(w.party, w.key, h.party))
+        from walk
+        join interlock.waiter w on w.namespace = p_namespace and w.party = walk.holder
+        join held h on h.key = w.key
+        where walk.holder <> all (walk.seen)
+    )
+    select path from walk where holder = p_party limit 1
+$$;
+
+-- Take a key or queue for it. answer is granted, waiting, busy, deadlocked or ended.
+create function interlock.lock_ask(
+    p_namespace text, p_key text, p_owner text, p_party text, p_session text, p_ttl double precision,
+    p_wait double precision, p_nested boolean, p_claim double precision, p_given double precision,
+    out answer text, out fence bigint, out expires_at double precision, out ahead integer,
+    out look_again double precision, out details jsonb
+)
+language plpgsql volatile
+set lock_timeout = '4s'
+as $$
+declare
+    l interlock.lock;
+    now_is timestamptz;
+    holder_session interlock.session;
+    ends_at timestamptz;
+    live boolean := false;
+    free_since timestamptz;
+    queued boolean := false;
+    cycle jsonb;
+begin
+    loop
+        -- Not "for update": a holder's fenced transaction must not hinder those who only queue.
+        select * into l from interlock.lock k where k.namespace = p_namespace and k.key = p_key for no key update;
+        exit when found;
+        insert into interlock.lock (namespace, key, free_since)
+        values (p_namespace, p_key, '-infinity') on conflict do nothing;
+    end loop;
+    now_is := interlock.now_or(p_given);
+
+    if not coalesce(interlock.session_expiry(p_namespace, p_session) > now_is, false) then
+        answer := 'ended';
+        return;
+    end if;
+
+    free_since := l.free_since;
+    if l.owner is not null then
+        select * into holder_session from interlock.session s where s.namespace = p_namespace and s.id = l.session;
+        ends_at := least(l.expires_at, coalesce(holder_session.expires_at, '-infinity'));
+        live := ends_at > now_is;
+        free_since := greatest(ends_at, l.granted_at);
+        if live and l.owner = p_owner then
+            update interlock.lock k set expires_at = now_is + interlock.seconds(p_ttl)
+            where k.namespace = p_namespace and k.key = p_key returning extract(epoch from k.expires_at) into expires_at;
+            answer := 'granted';
+            fence := l.fence;
+            return;
+        end if;
+    end if;
+
+    ahead := 0;
+    if exists (select from interlock.waiter w where w.namespace = p_namespace and w.key = p_key) then
+        perform interlock.lock_drop_dead_waiters(p_namespace, p_key, now_is);
+        select count(*) filter (where w.ticket < coalesce(mine.ticket, w.ticket + 1)), count(mine.ticket) > 0
+        into ahead, queued
+        from interlock.waiter w
+        left join interlock.waiter mine on mine.namespace = p_namespace and mine.owner = p_owner
+        where w.namespace = p_namespace and w.key = p_key;
+    end if;
+
+    if not live and now_is >= free_since + interlock.seconds(ahead * p_claim) then
+        if l.owner is not null then
+            -- Taken over from the dead: not before its last fenced transaction has ended.
+            perform from interlock.lock k where k.namespace = p_namespace and k.key = p_key for update;
+        end if;
+        if queued then
+            delete from interlock.waiter w where w.namespace = p_namespace and w.owner = p_owner;
+        end if;
+        fence := nextval('interlock.fence');
+        update interlock.lock k
+        set owner = p_owner, party = p_party, session = p_session, fence = lock_ask.fence, granted_at = now_is,
+            expires_at = now_is + interlock.seconds(p_ttl), free_since = null
+        where k.namespace = p_namespace and k.key = p_key returning extract(epoch from k.expires_at) into expires_at;
+        answer := 'granted';
+        return;
+    end if;
+
+    if live then
+        details := jsonb_build_object(
+            'owner', l.owner, 'party', l.party, 'session', l.session, 'host', holder_session.host,
+            'pid', holder_session.pid, 'program', holder_session.program, 'fence', l.fence,
+            'granted_at', extract(epoch from l.granted_at), 'expires_at', extract(epoch from ends_at));
+        look_again := extract(epoch from ends_at - now_is);
+    else
+        look_again := extract(epoch from free_since + interlock.seconds(ahead * p_claim) - now_is);
+        perform interlock.lock_pass_on(p_namespace, p_key, '', now_is);
+    end if;
+    if p_wait = 0 then
+        answer := 'busy';
+        return;
+    end if;
+    if not queued then
+        if p_nested then
+            -- One wait at a time may be added to the graph by those who hold something, or two halves of a cycle
+            -- could each miss the other.
+            perform pg_advisory_xact_lock(1229870156, hashtext(p_namespace));
+            cycle := interlock.lock_cycle(p_namespace, p_party, p_key, now_is);
+            if cycle is not null then
+                answer := 'deadlocked';
+                details := cycle;
+                return;
+            end if;
+        end if;
+        insert into interlock.waiter (namespace, key, owner, party, session, asked_at, gives_up_at)
+        values (p_namespace, p_key, p_owner, p_party, p_session, now_is, now_is + interlock.seconds(p_wait));
+    end if;
+    answer := 'waiting';
+end
+$$;
+
+-- Give a lease its ttl again, each of the arrays' members one lease; why is null for those that were live.
+create function interlock.lock_renew(
+    p_namespace text, p_keys text[], p_owners text[], p_ttls double precision[], p_given double precision
+) returns table (owner text, expires_at double precision, why text)
+language plpgsql volatile
+set lock_timeout = '4s'
+as $$
+declare
+    i integer;
+    now_is timestamptz;
+begin
+    for i in 1 .. cardinality(p_owners) loop
+        now_is := interlock.now_or(p_given);
+        owner := p_owners[i];
+        update interlock.lock l set expires_at = now_is + interlock.seconds(p_ttls[i])
+        where l.namespace = p_namespace and l.key = p_keys[i] and l.owner = p_owners[i] and l.expires_at > now_is
+          and exists (
+              select from interlock.session s
+              where s.namespace = l.namespace and s.id = l.session and s.expires_at > now_is)
+        returning extract(epoch from l.expires_at), null into expires_at, why;
+        if not found then
+            expires_at := null;
+            select coalesce(max(l.ended_why), 'it had expired') into why from interlock.lock l
+            where l.namespace = p_namespace and l.key = p_keys[i] and l.ended_owner = p_owners[i];
+        end if;
+        return next;
+    end loop;
+end
+$$;
+
+-- Give up a lease or a place in the queue.
+create function interlock.lock_leave(
+    p_namespace text, p_key text, p_owner text, p_session text, p_given double precision,
+    out held boolean, out why text, out next_owner text
+)
+language plpgsql volatile
+set lock_timeout = '4s'
+as $$
+declare
+    l interlock.lock;
+    now_is timestamptz;
+    ends_at timestamptz;
+begin
+    held := false;
+    why := 'it had expired';
+    select * into l from interlock.lock k where k.namespace = p_namespace and k.key = p_key for update;
+    if not found then
+        return;
+    end if;
+    now_is := interlock.now_or(p_given);
+    if l.owner = p_owner then
+        ends_at := least(l.expires_at, coalesce(interlock.session_expiry(p_namespace, l.session), '-infinity'));
+        held := ends_at > now_is;
+        update interlock.lock k
+        set owner = null, ended_owner = l.owner, ended_why = case when held then 'released' else why end,
+            free_since = case when held then now_is else greatest(ends_at, l.granted_at) end
+        where k.namespace = p_namespace and k.key = p_key;
+        l.owner := null;
+        if held then
+            why := '';
+        end if;
+    else
+        delete from interlock.waiter w where w.namespace = p_namespace and w.owner = p_owner;
+        if l.ended_owner = p_owner then
+            why := l.ended_why;
+        end if;
+        if l.owner is not null and
+           least(l.expires_at, coalesce(interlock.session_expiry(p_namespace, l.session), '-infinity')) > now_is then
+            return;
+        end if;
+    end if;
+    next_owner := interlock.lock_pass_on(p_namespace, p_key, p_session, now_is);
+end
+$$;
+
+-- Take a key from its holder; null if nobody live held it.
+create function interlock.lock_force(p_namespace text, p_key text, p_why text, p_given double precision) returns jsonb
+language plpgsql volatile
+set lock_timeout = '4s'
+as $$
+declare
+    l interlock.lock;
+    s interlock.session;
+    now_is timestamptz;
+begin
+    select * into l from interlock.lock k where k.namespace = p_namespace and k.key = p_key for update;
+    now_is := interlock.now_or(p_given);
+    select * into s from interlock.session x where x.namespace = p_namespace and x.id = l.session;
+    if l.owner is null or s.id is null or least(l.expires_at, s.expires_at) <= now_is then
+        return null;
+    end if;
+    update interlock.lock k set owner = null, ended_owner = l.owner, ended_why = p_why, free_since = now_is
+    where k.namespace = p_namespace and k.key = p_key;
+    perform pg_notify('interlock_' || l.session, left('lost ' || l.owner || ' ' || p_why, 2000));
+    perform interlock.lock_pass_on(p_namespace, p_key, '', now_is);
+    return jsonb_build_object(
+        'owner', l.owner, 'party', l.party, 'session', l.session, 'host', s.host, 'pid', s.pid, 'program', s.program,
+        'fence', l.fence, 'granted_at', extract(epoch from l.granted_at),
+        'expires_at', extract(epoch from least(l.expires_at, s.expires_at)));
+end
+$$;
+
+-- For writes in anybody's own transaction: fails unless the lease is live, and keeps it from passing on until the
+-- transaction ends.
+create function interlock.lock_guard(
+    p_namespace text, p_key text, p_owner text, p_fence bigint, p_given double precision default null
+) returns void
+language plpgsql volatile
+set lock_timeout = '4s'
+as $$
+declare
+    l interlock.lock;
+begin
+    select * into l from interlock.lock k where k.namespace = p_namespace and k.key = p_key for key share;
+    if not found or l.owner is distinct from p_owner or l.fence is distinct from p_fence
+       or l.expires_at <= interlock.now_or(p_given)
+       or not coalesce(interlock.session_expiry(p_namespace, l.session) > interlock.now_or(p_given), false) then
+        raise exception 'the lease on % with fence % is not live', p_key, p_fence using errcode = 'IL001';
+    end if;
+end
+$$;
+
+create function interlock.session_end(p_namespace text, p_id text, p_given double precision) returns void
+language plpgsql volatile
+as $$
+declare
+    freed record;
+    awaited record;
+    now_is timestamptz;
+begin
+    -- The keys first, one after the other in order of their names, as everyone who takes several rows does.
+    for freed in
+        select l.key from interlock.lock l
+        where l.namespace = p_namespace
+          and (l.session = p_id and l.owner is not null
+               or l.key in (select w.key from interlock.waiter w where w.namespace = p_namespace and w.session = p_id))
+        order by l.key
+    loop
+        perform from interlock.lock l where l.namespace = p_namespace and l.key = freed.key for update;
+        now_is := interlock.now_or(p_given);
+        delete from interlock.waiter w where w.namespace = p_namespace and w.key = freed.key and w.session = p_id;
+        update interlock.lock l
+        set owner = null, ended_owner = l.owner, ended_why = 'its session ended', free_since = now_is
+        where l.namespace = p_namespace and l.key = freed.key and l.session = p_id and l.owner is not null;
+        select l.owner into awaited from interlock.lock l where l.namespace = p_namespace and l.key = freed.key;
+        if awaited.owner is null then
+            perform interlock.lock_pass_on(p_namespace, freed.key, p_id, now_is);
+        end if;
+    end loop;
+    delete from interlock.session s where s.namespace = p_namespace and s.id = p_id;
+end
+$$;
+
+create function interlock.session_sweep(p_namespace text, p_given double precision) returns integer
+language plpgsql volatile
+as $$
+declare
+    gone record;
+    swept integer := 0;
+    now_is timestamptz := interlock.now_or(p_given);
+begin
+    for gone in
+        select s.id from interlock.session s
+        where s.namespace = p_namespace and s.expires_at < now_is - interval '1 hour'
+        order by s.id limit 100 for update skip locked
+    loop
+        perform interlock.session_end(p_namespace, gone.id, p_given);
+        swept := swept + 1;
+    end loop;
+    with idle as (
+        select l.ctid from interlock.lock l
+        where l.namespace = p_namespace and l.owner is null and l.free_since < now_is - interval '1 minute'
+          and not exists (select from interlock.waiter w where w.namespace = l.namespace and w.key = l.key)
+        limit 10000 for update skip locked
+    )
+    delete from interlock.lock l using idle where l.ctid = idle.ctid;
+    return swept;
+end
+$$;

@@ -1,0 +1,95 @@
+"""Brings the database's schema up to date. Safe from any number of processes at once: one advisory lock lets in one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+
+from interlock.backends.postgres.lane import Server, translated
+from interlock.backends.statements import read_migrations
+from interlock.errors import SchemaMismatchError
+from interlock.ports.migrations import Migration
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["PostgresMigrations"]
+
+_LOCK = "select pg_advisory_xact_lock(1229870156, 1)"
+_TABLE = """
+create schema if not exists interlock;
+create table if not exists interlock.migration (
+    version    integer primary key,
+    name       text not null,
+    applied_at timestamptz not null default clock_timestamp()
+)
+"""
+_EXISTS = "select to_regclass('interlock.migration') is not null"
+_APPLIED = "select version, extract(epoch from applied_at)::float8 from interlock.migration order by version"
+
+
+class PostgresMigrations:
+    """Keeps the migrations port for one database."""
+
+    def __init__(self, server: Server, wait: float) -> None:
+        self._server = server
+        self._wait = wait
+        self._known = read_migrations("interlock.backends.postgres")
+
+    async def status(self) -> Sequence[Migration]:
+        """What is applied and what is pending."""
+        return await self._in_transaction(self._read)
+
+    async def up(self) -> Sequence[Migration]:
+        """Apply what is pending."""
+        return await self._in_transaction(self._apply)
+
+    async def ensure(self) -> None:
+        """See that the schema fits: an empty database is set up, an older schema is refused with the remedy.
+
+        A newer one is taken: migrations keep what the code before them needs.
+        """
+        status = await self.status()
+        pending = [migration for migration in status if migration.applied_at is None]
+        if len(pending) == len(status):
+            await self.up()
+        elif pending:
+            names = ", ".join(f"{migration.version} {migration.name}" for migration in pending)
+            raise SchemaMismatchError(f"The database lacks: {names}.")
+
+    async def _in_transaction(self, do: Any) -> list[Migration]:
+        with translated():
+            connection = await self._server.connect(self._wait)
+            try:
+                async with asyncio.timeout(max(60.0, self._wait)), connection.transaction():
+                    return await do(connection)  # type: ignore[no-any-return]
+            finally:
+                connection.terminate()
+
+    async def _read(self, connection: Any) -> list[Migration]:
+        applied: dict[int, float] = {}
+        if await connection.fetchval(_EXISTS):
+            applied = {row[0]: row[1] for row in await connection.fetch(_APPLIED)}
+        return [Migration(m.version, m.name, m.sql, applied.get(m.version)) for m in self._known]
+
+    async def _apply(self, connection: Any) -> list[Migration]:
+        await connection.execute(_LOCK)
+        await connection.execute(_TABLE)
+        done = [migration for migration in await self._read(connection) if migration.applied_at is None]
+        for migration in done:
+            try:
+                await connection.execute(migration.sql)
+            except asyncpg.PostgresError as error:
+                raise SchemaMismatchError(
+                    f"Migration {migration.version} ({migration.name}) failed: {error}.",
+                    remedy="Nothing was changed. Look at: interlock migrate status.",
+                ) from error
+            await connection.execute(
+                "insert into interlock.migration (version, name) values ($1, $2)",
+                migration.version,
+                migration.name,
+            )
+        applied = {migration.version for migration in done}
+        return [migration for migration in await self._read(connection) if migration.version in applied]

@@ -1,0 +1,51 @@
+"""Sessions as rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock.backends.statements import Statements
+
+if TYPE_CHECKING:
+    from interlock.backends.postgres.lane import Lane
+    from interlock.clock import Clock
+    from interlock.ports.sessions import SessionCard
+
+__all__ = ["PostgresSessions"]
+
+_sql = Statements("interlock.backends.postgres", "sessions")
+
+
+class PostgresSessions:
+    """Keeps the sessions port on one lane."""
+
+    def __init__(self, lane: Lane, namespace: str, clock: Clock | None, *, owns_lane: bool = False) -> None:
+        self._lane = lane
+        self._namespace = namespace
+        self._clock = clock
+        self._owns_lane = owns_lane
+
+    async def begin(self, card: SessionCard, seconds: float) -> None:
+        """Start a session."""
+        who = (card.id, card.host, card.pid, card.program)
+        await self._lane.fetch(_sql.begin, self._namespace, *who, seconds, self._given())
+
+    async def renew(self, id: str, seconds: float) -> bool:  # noqa: A002
+        """Renew a live session."""
+        return bool(await self._lane.fetch(_sql.renew, self._namespace, id, seconds, self._given()))
+
+    async def end(self, id: str) -> None:  # noqa: A002
+        """End a session, free what it held and tell whoever is next."""
+        await self._lane.fetch(_sql.end, self._namespace, id, self._given())
+
+    async def sweep(self) -> int:
+        """Remove what is left of sessions that ended more than an hour ago, and idle keys."""
+        return int((await self._lane.fetch(_sql.sweep, self._namespace, self._given()))[0][0])
+
+    async def close(self) -> None:
+        """Close the lane, if it is this one's own."""
+        if self._owns_lane:
+            await self._lane.close()
+
+    def _given(self) -> float | None:
+        return None if self._clock is None else self._clock.now()

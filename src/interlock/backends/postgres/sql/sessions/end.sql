@@ -1,0 +1,1 @@
+select interlock.session_end($1, $2, $3)

@@ -1,0 +1,1 @@
+select interlock.session_sweep($1, $2)

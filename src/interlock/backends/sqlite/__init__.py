@@ -1,0 +1,67 @@
+"""The embedded store: one file, several processes on one machine, no server.
+
+WAL, synchronous FULL and immediate transactions throughout. One thread of the process writes, and commits in one go
+what several callers asked for meanwhile; one thread looks out for other processes' commits while someone waits.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from interlock.backends.sqlite.locks import SqliteLocks
+from interlock.backends.sqlite.schema import SqliteMigrations
+from interlock.backends.sqlite.sessions import SqliteSessions
+from interlock.backends.sqlite.writer import Writer
+from interlock.clock import Clock, SystemClock
+from interlock.errors import InvalidArgumentError
+from interlock.ports.store import Capability
+
+if TYPE_CHECKING:
+    from interlock.settings import Settings
+
+__all__ = ["SqliteStore", "from_url"]
+
+
+def from_url(url: str, *, settings: Settings, clock: Clock | None = None) -> SqliteStore:
+    """A store in the file that a URL names: three slashes for a relative path, four for an absolute one."""
+    parts = urlsplit(url)
+    path = unquote(parts.path.removeprefix("/"))
+    if parts.netloc or not path or parts.query:
+        raise InvalidArgumentError(
+            f"{url!r} names no file.", remedy="Use sqlite:///relative.db or sqlite:////absolute/path.db."
+        )
+    return SqliteStore(Path(path), settings, clock)
+
+
+class SqliteStore:
+    """Everything in one file."""
+
+    name = "sqlite"
+    capabilities = frozenset({Capability.LOCKS, Capability.PROCESSES, Capability.DURABLE, Capability.TRANSACTIONS})
+
+    def __init__(self, path: Path, settings: Settings, clock: Clock | None = None) -> None:
+        clock = clock or SystemClock()
+        self._path = path
+        self._settings = settings
+        self._clock = clock
+        self._writer = Writer(path, settings.store_wait / 2)
+        self.migrations = SqliteMigrations(path, settings.store_wait, clock)
+        self.sessions = SqliteSessions(self._writer.run, settings.namespace, clock)
+        self.locks = SqliteLocks(self._writer, path, settings, clock)
+
+    def lifeline(self) -> SqliteSessions:
+        """Sessions through a connection of their own."""
+        lifeline = Writer(self._path, self._settings.session_seconds / 6, name="interlock-lifeline")
+        return SqliteSessions(lifeline.run, self._settings.namespace, self._clock, on_close=lifeline.close)
+
+    async def open(self) -> None:
+        """Bring the file up to date, which here is nobody else's business."""
+        await self.migrations.up()
+        self._writer.start()
+
+    async def close(self) -> None:
+        """Stop the threads and close the file."""
+        await self.locks.close()
+        await self._writer.close()

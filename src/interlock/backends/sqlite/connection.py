@@ -1,0 +1,67 @@
+"""Connections to the file, and short immediate transactions on them."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from interlock.errors import StoreError, StoreUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+__all__ = ["begin", "connect", "translated"]
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection that belongs to the thread that made it."""
+    connection = sqlite3.connect(path, isolation_level=None, timeout=0)
+    try:
+        _when_free(connection, "pragma journal_mode = wal", time.monotonic() + 5)
+        connection.execute("pragma synchronous = full")
+        connection.execute("pragma foreign_keys = on")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def begin(connection: sqlite3.Connection, wait: float) -> None:
+    """Begin an immediate transaction, waiting for other writers for up to ``wait`` seconds.
+
+    Other writers are done within a millisecond or so; SQLite's own waiting would sleep up to a hundred.
+    """
+    _when_free(connection, "begin immediate", time.monotonic() + wait)
+
+
+def _when_free(connection: sqlite3.Connection, statement: str, give_up: float) -> None:
+    pause = 0.0002
+    while True:
+        try:
+            connection.execute(statement)
+        except sqlite3.OperationalError as error:
+            busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+            if not busy or time.monotonic() >= give_up:
+                raise
+        else:
+            return
+        time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - only spreads the writers out
+        pause = min(pause * 1.5, 0.002)
+
+
+@contextmanager
+def translated(path: Path) -> Generator[None]:
+    """SQLite's errors as Interlock's."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise StoreUnavailableError(
+            f"{path} cannot be used now: {error}.",
+            remedy="Check the path, its permissions and who has it locked.",
+        ) from error
+    except sqlite3.DatabaseError as error:
+        raise StoreError(f"{path} is not usable: {error}.", remedy="Check that it is an intact SQLite file.") from error

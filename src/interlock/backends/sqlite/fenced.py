@@ -1,0 +1,103 @@
+"""A caller's own statements in a transaction that only a live lease can commit."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from interlock.backends.sqlite.connection import begin, connect, translated
+from interlock.errors import LeaseLostError
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import AsyncIterator, Callable, Sequence
+    from pathlib import Path
+
+__all__ = ["FencedWriter"]
+
+T = TypeVar("T")
+
+
+class _Transaction:
+    """Statements on the fenced connection's thread."""
+
+    def __init__(self, writer: FencedWriter) -> None:
+        self._writer = writer
+
+    async def execute(self, sql: str, *args: Any) -> None:
+        """Run a statement."""
+        await self._writer.on_thread(lambda db: db.execute(sql, args).close())
+
+    async def fetch(self, sql: str, *args: Any) -> Sequence[tuple[Any, ...]]:
+        """Run a statement and return its rows."""
+        return await self._writer.on_thread(lambda db: db.execute(sql, args).fetchall())
+
+
+class FencedWriter:
+    """One connection and thread for fenced transactions, one at a time. Nobody else writes during one."""
+
+    def __init__(self, path: Path, wait: float) -> None:
+        self._path = path
+        self._wait = wait
+        self._turn = asyncio.Lock()
+        self._executor: ThreadPoolExecutor | None = None
+        self._connection: sqlite3.Connection | None = None
+
+    @asynccontextmanager
+    async def transaction(
+        self, key: str, fence: int, live: Callable[[sqlite3.Connection], bool]
+    ) -> AsyncIterator[_Transaction]:
+        """Begin, check the lease, run the caller's statements, commit; roll back on any error."""
+        async with self._turn:
+            committed = False
+            try:
+                if not await self.on_thread(lambda db: self._begin(db, live)):
+                    raise LeaseLostError(f"The write to {key!r} with fence {fence} was refused: it is no longer live.")
+                yield _Transaction(self)
+                await self.on_thread(_commit)
+                committed = True
+            finally:
+                if not committed:
+                    # Not awaited with the caller's cancellation pending: the thread does it before anything else.
+                    self._submit(_rollback)
+
+    async def on_thread(self, do: Callable[[sqlite3.Connection], T]) -> T:
+        """Run ``do`` with the connection."""
+        return await asyncio.wrap_future(self._submit(do))
+
+    async def close(self) -> None:
+        """Close the connection and end the thread."""
+        if self._executor is not None:
+            await asyncio.wrap_future(self._submit(self._close))
+            await asyncio.to_thread(self._executor.shutdown)
+            self._executor = None
+
+    def _submit(self, do: Callable[[sqlite3.Connection], T]) -> Any:
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(1, thread_name_prefix="interlock-fenced")
+        return self._executor.submit(self._with_connection, do)
+
+    def _with_connection(self, do: Callable[[sqlite3.Connection], T]) -> T:
+        with translated(self._path):
+            if self._connection is None:
+                self._connection = connect(self._path)
+            return do(self._connection)
+
+    def _begin(self, db: sqlite3.Connection, live: Callable[[sqlite3.Connection], bool]) -> bool:
+        begin(db, self._wait)
+        return live(db)
+
+    def _close(self, db: sqlite3.Connection) -> None:
+        db.close()
+        self._connection = None
+
+
+def _commit(db: sqlite3.Connection) -> None:
+    db.execute("commit")
+
+
+def _rollback(db: sqlite3.Connection) -> None:
+    if db.in_transaction:
+        db.execute("rollback")

@@ -1,0 +1,293 @@
+"""Leases as rows of the file. Each operation is one immediate transaction on the writer's thread."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from interlock.backends.sqlite.fenced import FencedWriter
+from interlock.backends.sqlite.watcher import Watcher
+from interlock.backends.statements import Statements
+from interlock.ports.locks import (
+    CLAIM_SECONDS,
+    Answer,
+    Busy,
+    Deadlocked,
+    Granted,
+    Held,
+    Holder,
+    Left,
+    LockView,
+    Renewed,
+    SessionEnded,
+    Transaction,
+    Turns,
+    Wait,
+    Waiter,
+    Waiting,
+    Want,
+)
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import AsyncIterator, Callable, Sequence
+    from pathlib import Path
+
+    from interlock.backends.sqlite.writer import Writer
+    from interlock.clock import Clock
+    from interlock.settings import Settings
+
+__all__ = ["SqliteLocks"]
+
+_sql = Statements("interlock.backends.sqlite", "locks")
+
+
+class _Row:
+    """A key's row, with its holder's liveness judged at ``now``."""
+
+    __slots__ = ("awaited", "expires_at", "free_since", "holder", "live", "owner", "party")
+
+    def __init__(self, row: tuple[Any, ...], now: float) -> None:
+        (self.owner, self.party, session, fence, granted_at, expires_at, free_since, _, _) = row[:9]
+        session_expiry, host, pid, program, self.awaited = row[9:]
+        self.expires_at = 0.0 if self.owner is None else min(expires_at, session_expiry)
+        self.live = self.owner is not None and self.expires_at > now
+        self.free_since = free_since if self.owner is None else max(self.expires_at, granted_at)
+        self.holder: Holder | None = None
+        if self.live:
+            who = (self.owner, self.party, session, host, pid, program)
+            self.holder = Holder(*who, fence, granted_at, self.expires_at)
+
+
+class SqliteLocks:
+    """Keeps the locks port."""
+
+    def __init__(self, writer: Writer, path: Path, settings: Settings, clock: Clock) -> None:
+        self._run = writer.run
+        self._namespace = settings.namespace
+        self._now = clock.now
+        self._watcher = Watcher(path, self._look_out)
+        self._fenced = FencedWriter(path, settings.store_wait / 2)
+        self._listener: tuple[str, asyncio.AbstractEventLoop, Any, Any] | None = None
+
+    async def ask(self, want: Want) -> Answer:
+        """Take the key or queue for it."""
+        return await self._run(lambda db: self._ask(db, want))
+
+    async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
+        """Give live leases their ttl again."""
+        return await self._run(lambda db: [self._renew(db, held) for held in leases])
+
+    async def leave(self, want: Want) -> Left:
+        """Give up a lease or a place in the queue."""
+        return await self._run(lambda db: self._leave(db, want))
+
+    async def force(self, key: str, why: str) -> Holder | None:
+        """Take the key from its holder."""
+        return await self._run(lambda db: self._force(db, key, why))
+
+    async def turns(self, session: str) -> Turns:
+        """Whose turn may have come."""
+        return await self._run(lambda db: self._turns(db, session))
+
+    async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
+        """All leases and places of a session."""
+        values = {"namespace": self._namespace, "session": session}
+        return await self._run(lambda db: db.execute(_sql.belongings, values).fetchall())
+
+    async def look(self, key: str | None = None, *, limit: int = 1000) -> Sequence[LockView]:
+        """Holders and queues."""
+        return await self._run(lambda db: self._look(db, key, limit))
+
+    async def listen(
+        self, session: str, on_turn: Callable[[str | None], None], on_lost: Callable[[str, str], None]
+    ) -> None:
+        """Call back when the watcher sees something for the session."""
+        self._listener = (session, asyncio.get_running_loop(), on_turn, on_lost)
+        self._watcher.start()
+
+    async def unlisten(self, session: str) -> None:
+        """Stop calling back."""
+        if self._listener is not None and self._listener[0] == session:
+            self._listener = None
+
+    def watch(self, *, waiting: bool) -> None:
+        """Look out eagerly while somebody waits."""
+        self._watcher.eager(waiting)
+
+    @asynccontextmanager
+    async def fenced(self, key: str, owner: str, fence: int) -> AsyncIterator[Transaction]:
+        """A transaction with nobody else writing, in which the lease is live."""
+
+        def live(db: sqlite3.Connection) -> bool:
+            values = self._values(key=key, owner=owner, fence=fence)
+            return db.execute(_sql.live, values).fetchone() is not None
+
+        async with self._fenced.transaction(key, fence, live) as transaction:
+            yield transaction
+
+    async def close(self) -> None:
+        """Stop the threads."""
+        await asyncio.to_thread(self._watcher.stop)
+        await self._fenced.close()
+
+    # -- operations, on the writer's thread ------------------------------------------------------------------------
+
+    def _ask(self, db: sqlite3.Connection, want: Want) -> Answer:
+        now = self._now()
+        values = self._values_of(want, now)
+        if not db.execute(_sql.session_alive, values).fetchone():
+            return SessionEnded()
+        row = self._find(db, values, now)
+        if row is None:
+            return self._grant(db, want, values)
+        if row.live and row.owner == want.owner:
+            db.execute(_sql.extend, values)
+            assert row.holder is not None
+            return Granted(row.holder.fence, now + want.ttl)
+        ahead, queued = 0, False
+        if row.awaited:
+            db.execute(_sql.drop_dead_waiters, values)
+            ahead, queued = db.execute(_sql.ahead, values).fetchone()
+            ahead -= bool(queued)
+        if not row.live and now >= row.free_since + ahead * CLAIM_SECONDS:
+            if queued:
+                db.execute(_sql.dequeue, values)
+            return self._grant(db, want, values)
+        if want.wait == 0:
+            return Busy(row.holder)
+        if not queued:
+            cycle = self._cycle(db, want, row, now) if want.nested else ()
+            if cycle:
+                return Deadlocked(cycle)
+            db.execute(_sql.enqueue, values)
+        due = row.expires_at - now if row.live else row.free_since + ahead * CLAIM_SECONDS - now
+        return Waiting(ahead, row.holder, max(0.0, due))
+
+    def _grant(self, db: sqlite3.Connection, want: Want, values: dict[str, Any]) -> Granted:
+        (fence,) = db.execute(_sql.next_fence, values).fetchone()
+        db.execute(_sql.grant, values | {"fence": fence})
+        return Granted(fence, values["now"] + want.ttl)
+
+    def _renew(self, db: sqlite3.Connection, held: Held) -> Renewed:
+        now = self._now()
+        values = self._values(key=held.key, owner=held.owner, ttl=held.ttl, now=now)
+        if db.execute(_sql.renew, values).rowcount:
+            return Renewed(held.owner, now + held.ttl, "")
+        return Renewed(held.owner, None, self._why_ended(db, values))
+
+    def _leave(self, db: sqlite3.Connection, want: Want) -> Left:
+        now = self._now()
+        values = self._values_of(want, now)
+        row = self._find(db, values, now)
+        if row is None:
+            return Left(False, "it had expired", None)
+        if row.owner != want.owner:
+            if row.awaited:
+                db.execute(_sql.dequeue, values)
+            next_owner = None if row.live else self._pass_on(db, values)
+            return Left(False, self._why_ended(db, values), next_owner)
+        if not row.awaited:
+            db.execute(_sql.forget, values)
+            return Left(row.live, "" if row.live else "it had expired", None)
+        at = now if row.live else row.free_since
+        db.execute(_sql.free, values | {"why": "released", "at": at, "forced_session": None})
+        return Left(row.live, "" if row.live else "it had expired", self._pass_on(db, values))
+
+    def _pass_on(self, db: sqlite3.Connection, values: dict[str, Any]) -> str | None:
+        """Who is next at a free key. Other processes see it by our commit."""
+        db.execute(_sql.drop_dead_waiters, values)
+        first = db.execute(_sql.first_waiter, values).fetchone()
+        return None if first is None else str(first[0])
+
+    def _force(self, db: sqlite3.Connection, key: str, why: str) -> Holder | None:
+        now = self._now()
+        values = self._values(key=key, now=now, why=why, at=now)
+        row = self._find(db, values, now)
+        if row is None or row.holder is None:
+            return None
+        db.execute(_sql.free, values | {"forced_session": row.holder.session})
+        return row.holder
+
+    def _turns(self, db: sqlite3.Connection, session: str) -> Turns:
+        rows = db.execute(_sql.turns, self._values(session=session, claim=CLAIM_SECONDS)).fetchall()
+        owners = tuple(owner for owner, due_in in rows if due_in <= 0)
+        return Turns(owners, min((max(0.0, due_in) for owner, due_in in rows), default=math.inf))
+
+    def _find(self, db: sqlite3.Connection, values: dict[str, Any], now: float) -> _Row | None:
+        row = db.execute(_sql.find, values).fetchone()
+        return None if row is None else _Row(row, now)
+
+    def _why_ended(self, db: sqlite3.Connection, values: dict[str, Any]) -> str:
+        row = db.execute(_sql.why_ended, values).fetchone()
+        return row[0] if row else "it had expired"
+
+    def _cycle(self, db: sqlite3.Connection, want: Want, row: _Row, now: float) -> tuple[Wait, ...]:
+        """The waits that ``want`` would close into a cycle, beginning with its own."""
+        if not row.live:
+            return ()
+        seen = {want.party}
+        paths: list[tuple[str, tuple[Wait, ...]]] = [(row.party, (Wait(want.party, want.key, row.party),))]
+        while paths:
+            party, path = paths.pop()
+            if party == want.party:
+                return path
+            if party not in seen:
+                seen.add(party)
+                waits = db.execute(_sql.waits_of_party, self._values(party=party, now=now)).fetchall()
+                paths += [(holder, (*path, Wait(party, key, holder))) for key, holder in waits]
+        return ()
+
+    def _look(self, db: sqlite3.Connection, key: str | None, limit: int) -> list[LockView]:
+        now = self._now()
+        values = self._values(key=key, limit=limit, now=now)
+        queues: dict[str, list[Waiter]] = {}
+        for name, *waiter in db.execute(_sql.look_waiters, values):
+            queues.setdefault(name, []).append(Waiter(*waiter))
+        views = []
+        for row in db.execute(_sql.look, values):
+            name, owner, party, session, fence, granted_at, expires_at, free_since = row[:8]
+            session_expiry, host, pid, program = row[8:]
+            ends_at = 0.0 if owner is None else min(expires_at, session_expiry or 0.0)
+            holder = None
+            if ends_at > now:
+                holder = Holder(owner, party, session, host, pid, program, fence, granted_at, ends_at)
+            waiters = tuple(queues.get(name, ()))
+            if holder or waiters:
+                free = None if holder else (free_since if owner is None else max(ends_at, granted_at))
+                views.append(LockView(name, holder, waiters, free, now))
+        return views
+
+    def _values(self, **values: Any) -> dict[str, Any]:
+        return {"namespace": self._namespace, "now": self._now(), **values}
+
+    def _values_of(self, want: Want, now: float) -> dict[str, Any]:
+        return {
+            "namespace": self._namespace,
+            "now": now,
+            "key": want.key,
+            "owner": want.owner,
+            "party": want.party,
+            "session": want.session,
+            "ttl": want.ttl,
+            "wait": want.wait,
+        }
+
+    # -- on the watcher's thread -----------------------------------------------------------------------------------
+
+    def _look_out(self, db: sqlite3.Connection) -> None:
+        listener = self._listener
+        if listener is None:
+            return
+        session, loop, on_turn, on_lost = listener
+        turns = self._turns(db, session)
+        forced = db.execute(_sql.forced, self._values(session=session)).fetchall()
+        try:
+            for owner in turns.owners:
+                loop.call_soon_threadsafe(on_turn, owner)
+            for owner, why in forced:
+                loop.call_soon_threadsafe(on_lost, owner, why)
+        except RuntimeError:  # the loop is closed: nobody is left to tell
+            self._listener = None

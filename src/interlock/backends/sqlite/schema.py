@@ -1,0 +1,110 @@
+"""Brings the file's tables up to date. Safe from any number of processes at once: SQLite lets in one writer."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from typing import TYPE_CHECKING
+
+from interlock.backends.sqlite.connection import begin, connect, translated
+from interlock.backends.statements import read_migrations
+from interlock.errors import SchemaMismatchError
+from interlock.ports.migrations import Migration
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from interlock.clock import Clock
+
+__all__ = ["SqliteMigrations"]
+
+_TABLE = """
+create table if not exists interlock_migration (
+    version    integer primary key,
+    name       text not null,
+    applied_at real not null
+)
+"""
+
+
+class SqliteMigrations:
+    """Keeps the migrations port for one file."""
+
+    def __init__(self, path: Path, wait: float, clock: Clock) -> None:
+        self._path = path
+        self._wait = wait
+        self._clock = clock
+        self._known = read_migrations("interlock.backends.sqlite")
+
+    async def status(self) -> Sequence[Migration]:
+        """What is applied and what is pending."""
+        return await asyncio.to_thread(self._status)
+
+    async def up(self) -> Sequence[Migration]:
+        """Apply what is pending."""
+        return await asyncio.to_thread(self._up)
+
+    def _status(self) -> list[Migration]:
+        if not self._path.exists():
+            return list(self._known)
+        with translated(self._path):
+            db = connect(self._path)
+            try:
+                return self._with_times(_applied(db))
+            finally:
+                db.close()
+
+    def _up(self) -> list[Migration]:
+        with translated(self._path):
+            db = connect(self._path)
+            try:
+                if len(_applied(db)) >= len(self._known):
+                    return []
+                begin(db, self._wait)
+                db.execute(_TABLE)
+                applied = _applied(db)
+                if applied and max(applied) > self._known[-1].version:
+                    return []
+                done = [migration for migration in self._known if migration.version not in applied]
+                for migration in done:
+                    self._apply(db, migration)
+                db.execute("commit")
+                return self._with_times(_applied(db))[-len(done) :] if done else []
+            finally:
+                db.close()
+
+    def _apply(self, db: sqlite3.Connection, migration: Migration) -> None:
+        try:
+            for statement in _split(migration.sql):
+                db.execute(statement)
+            db.execute(
+                "insert into interlock_migration (version, name, applied_at) values (?, ?, ?)",
+                (migration.version, migration.name, self._clock.now()),
+            )
+        except sqlite3.Error as error:
+            raise SchemaMismatchError(
+                f"Migration {migration.version} ({migration.name}) failed: {error}.",
+                remedy="Nothing was changed. Look at: interlock migrate status.",
+            ) from error
+
+    def _with_times(self, applied: dict[int, float]) -> list[Migration]:
+        return [Migration(m.version, m.name, m.sql, applied.get(m.version)) for m in self._known]
+
+
+def _applied(db: sqlite3.Connection) -> dict[int, float]:
+    if not db.execute("select 1 from sqlite_master where name = 'interlock_migration'").fetchone():
+        return {}
+    return dict(db.execute("select version, applied_at from interlock_migration order by version").fetchall())
+
+
+def _split(script: str) -> list[str]:
+    """The statements of a script; executescript would commit our transaction first."""
+    statements: list[str] = []
+    current = ""
+    for line in script.splitlines(keepends=True):
+        current += line
+        if sqlite3.complete_statement(current):
+            statements.append(current)
+            current = ""
+    return statements

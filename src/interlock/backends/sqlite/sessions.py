@@ -1,0 +1,75 @@
+"""Sessions as rows of the file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from interlock.backends.statements import Statements
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Awaitable, Callable
+
+    from interlock.clock import Clock
+    from interlock.ports.sessions import SessionCard
+
+__all__ = ["SqliteSessions"]
+
+_sql = Statements("interlock.backends.sqlite", "sessions")
+T = TypeVar("T")
+
+
+class _Run(Protocol):
+    async def __call__(self, do: Callable[[sqlite3.Connection], T]) -> T: ...
+
+
+async def _nothing() -> None:
+    return None
+
+
+class SqliteSessions:
+    """Keeps the sessions port, through whichever writer it is given."""
+
+    def __init__(
+        self, run: _Run, namespace: str, clock: Clock, *, on_close: Callable[[], Awaitable[None]] = _nothing
+    ) -> None:
+        self._run = run
+        self._namespace = namespace
+        self._clock = clock
+        self._on_close = on_close
+
+    async def begin(self, card: SessionCard, seconds: float) -> None:
+        """Start a session."""
+        about = {"id": card.id, "host": card.host, "pid": card.pid, "program": card.program}
+        await self._run(lambda db: db.execute(_sql.begin, self._values(seconds=seconds, **about)).rowcount)
+
+    async def renew(self, id: str, seconds: float) -> bool:  # noqa: A002
+        """Renew a live session."""
+        values = self._values(id=id, seconds=seconds)
+        return bool(await self._run(lambda db: db.execute(_sql.renew, values | {"now": self._clock.now()}).rowcount))
+
+    async def end(self, id: str) -> None:  # noqa: A002
+        """End a session and free what it held; the others see the commit."""
+        values = self._values(id=id)
+        await self._run(lambda db: self._end(db, values))
+
+    async def sweep(self) -> int:
+        """Remove what is left of sessions that ended more than an hour ago, and idle keys."""
+        return await self._run(self._sweep)
+
+    async def close(self) -> None:
+        """Let go of the writer, if it is this one's own."""
+        await self._on_close()
+
+    def _end(self, db: sqlite3.Connection, values: dict[str, Any]) -> None:
+        for statement in (_sql.delete_waiters, _sql.free_locks, _sql.delete):
+            db.execute(statement, values)
+
+    def _sweep(self, db: sqlite3.Connection) -> int:
+        expired = db.execute(_sql.expired, self._values()).fetchall()
+        for (id,) in expired:  # noqa: A001
+            self._end(db, self._values(id=id))
+        return len(expired) + db.execute(_sql.delete_idle_locks, self._values()).rowcount
+
+    def _values(self, **values: Any) -> dict[str, Any]:
+        return {"namespace": self._namespace, "now": self._clock.now(), **values}

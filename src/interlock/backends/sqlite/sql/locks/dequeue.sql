@@ -1,0 +1,1 @@
+delete from interlock_waiter where namespace = :namespace and owner = :owner

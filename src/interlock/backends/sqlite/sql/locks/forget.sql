@@ -1,0 +1,1 @@
+delete from interlock_lock where namespace = :namespace and key = :key

@@ -1,0 +1,1 @@
+delete from interlock_session where namespace = :namespace and id = :id

@@ -1,0 +1,80 @@
+"""Sees other processes' commits: one thread reads ``PRAGMA data_version``, which costs microseconds.
+
+Every 5 ms while somebody in this process waits; otherwise now and then, to hear of leases taken by force.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from interlock.backends.sqlite.connection import connect
+from interlock.telemetry.log import emit
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable
+    from pathlib import Path
+
+__all__ = ["Watcher"]
+
+_log = logging.getLogger("interlock.sqlite")
+_EAGER = 0.005
+_IDLE = 0.5
+
+
+class Watcher:
+    """Calls ``look(connection)`` on its thread whenever another connection has committed something."""
+
+    def __init__(self, path: Path, look: Callable[[sqlite3.Connection], None]) -> None:
+        self._path = path
+        self._look = look
+        self._eager = threading.Event()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start looking."""
+        if self._thread is None:
+            self._stop.clear()
+            self._thread = threading.Thread(target=self._run, name="interlock-watcher", daemon=True)
+            self._thread.start()
+
+    def eager(self, eager: bool) -> None:
+        """Look often, or only now and then."""
+        if eager:
+            self._eager.set()
+        else:
+            self._eager.clear()
+
+    def stop(self) -> None:
+        """Stop looking."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._stop.set()
+            self._eager.set()
+            thread.join()
+
+    def _run(self) -> None:
+        connection: sqlite3.Connection | None = None
+        seen = -1
+        while not self._stop.is_set():
+            try:
+                connection = connection or connect(self._path)
+                (version,) = connection.execute("pragma data_version").fetchone()
+                if version != seen:
+                    seen = version
+                    self._look(connection)
+            except Exception as error:  # noqa: BLE001 - only hints are lost; the safety re-check goes on
+                emit(_log, logging.WARNING, "sqlite_watch_failed", error=str(error))
+                if connection is not None:
+                    connection.close()
+                    connection = None
+                self._stop.wait(_IDLE)
+            if self._eager.is_set():
+                self._stop.wait(_EAGER)
+            else:
+                self._eager.wait(_IDLE)
+        if connection is not None:
+            connection.close()

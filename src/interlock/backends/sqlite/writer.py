@@ -1,0 +1,148 @@
+"""The one thread of a process that writes.
+
+It takes what callers have asked for so far, does it all in one transaction, commits once, and tells them. Work that
+was handed in runs in that order and to its end, also if its caller was cancelled meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from interlock.backends.sqlite.connection import begin, connect, translated
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable
+    from pathlib import Path
+
+__all__ = ["Writer"]
+
+T = TypeVar("T")
+_MOST_AT_ONCE = 256
+
+
+class _Work:
+    """Something to do in a transaction, and who wants to know."""
+
+    __slots__ = ("do", "error", "future", "result")
+
+    def __init__(self, do: Callable[[sqlite3.Connection], Any], future: asyncio.Future[Any]) -> None:
+        self.do = do
+        self.future = future
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def deliver(self) -> None:
+        if self.future.cancelled():
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.result)
+
+
+class Writer:
+    """A connection, its thread and its queue. Starts with the first use, if not before."""
+
+    def __init__(self, path: Path, wait: float, *, name: str = "interlock-writer") -> None:
+        self._path = path
+        self._wait = wait
+        self._name = name
+        self._queue: deque[_Work] = deque()
+        self._news = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closing = False
+
+    def start(self) -> None:
+        """Start the thread."""
+        if self._thread is None:
+            self._closing = False
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+
+    async def run(self, do: Callable[[sqlite3.Connection], T]) -> T:
+        """Run ``do`` inside a transaction and return its result once that is committed."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        with self._news:
+            self.start()
+            self._queue.append(_Work(do, future))
+            self._news.notify()
+        return await future
+
+    async def close(self) -> None:
+        """Do what was handed in, then stop."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            with self._news:
+                self._closing = True
+                self._news.notify()
+            await asyncio.to_thread(thread.join)
+
+    # -- on the thread ---------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        connection: sqlite3.Connection | None = None
+        try:
+            while True:
+                with self._news:
+                    while not self._queue and not self._closing:
+                        self._news.wait()
+                    batch = [self._queue.popleft() for _ in range(min(len(self._queue), _MOST_AT_ONCE))]
+                if not batch:
+                    return
+                try:
+                    with translated(self._path):
+                        if connection is None:
+                            connection = connect(self._path)
+                        self._do(connection, batch)
+                except Exception as error:  # noqa: BLE001 - every caller hears what happened to its work
+                    if connection is not None:
+                        connection.close()
+                        connection = None
+                    for work in batch:
+                        work.error = error
+                _deliver(batch)
+        finally:
+            if connection is not None:
+                connection.close()
+
+    def _do(self, connection: sqlite3.Connection, batch: list[_Work]) -> None:
+        begin(connection, self._wait)
+        try:
+            for work in batch:
+                work.result = work.do(connection)
+            connection.execute("commit")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("rollback")
+            if len(batch) == 1:
+                raise
+        else:
+            return
+        # One of them failed and must not take the others with it: each in a transaction of its own.
+        for work in batch:
+            try:
+                with translated(self._path):
+                    self._do(connection, [work])
+            except Exception as error:  # noqa: BLE001 - its caller hears it
+                work.error = error
+
+
+def _deliver(batch: list[_Work]) -> None:
+    """Hand out results, one wake-up for each event loop."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Work]] = {}
+    for work in batch:
+        by_loop.setdefault(work.future.get_loop(), []).append(work)
+    for loop, works in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_deliver_all, works)
+        except RuntimeError:  # that loop is closed: nobody is left to tell
+            continue
+
+
+def _deliver_all(works: list[_Work]) -> None:
+    for work in works:
+        work.deliver()
