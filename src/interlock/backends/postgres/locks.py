@@ -128,6 +128,11 @@ class PostgresLocks:
         """Call back when a message for the session arrives."""
         self._session, self._on_turn, self._on_lost = session, on_turn, on_lost
         self._listener.start(f"interlock_{session}")
+        try:
+            async with asyncio.timeout(self._wait):
+                await self._listener.ready.wait()
+        except TimeoutError:
+            raise StoreUnavailableError("PostgreSQL does not let us listen.") from None
 
     async def unlisten(self, session: str) -> None:
         """Stop calling back."""

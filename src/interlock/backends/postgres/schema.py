@@ -46,6 +46,15 @@ class PostgresMigrations:
         """Apply what is pending."""
         return await self._in_transaction(self._apply)
 
+    def script(self, migrations: Sequence[Migration] | None = None) -> str:
+        """The SQL of migrations, to be applied by hand."""
+        steps = [
+            f"-- {m.version:04} {m.name}\n\n{m.sql.strip()}\n\n"
+            f"insert into interlock.migration (version, name) values ({m.version}, '{m.name}');\n\n"
+            for m in (self._known if migrations is None else migrations)
+        ]
+        return f"begin;\n\n{_LOCK};\n{_TABLE.rstrip()};\n\n{''.join(steps)}commit;\n"
+
     async def ensure(self) -> None:
         """See that the schema fits: an empty database is set up, an older schema is refused with the remedy.
 

@@ -26,6 +26,7 @@ create table if not exists interlock_migration (
     applied_at real not null
 )
 """
+_NOW = "(julianday('now') - 2440587.5) * 86400.0"
 
 
 class SqliteMigrations:
@@ -44,6 +45,15 @@ class SqliteMigrations:
     async def up(self) -> Sequence[Migration]:
         """Apply what is pending."""
         return await asyncio.to_thread(self._up)
+
+    def script(self, migrations: Sequence[Migration] | None = None) -> str:
+        """The SQL of migrations, to be applied by hand."""
+        steps = [
+            f"-- {m.version:04} {m.name}\n\n{m.sql.strip()}\n\n"
+            f"insert into interlock_migration (version, name, applied_at) values ({m.version}, '{m.name}', {_NOW});\n\n"
+            for m in (self._known if migrations is None else migrations)
+        ]
+        return f"begin immediate;\n{_TABLE.rstrip()};\n\n{''.join(steps)}commit;\n"
 
     def _status(self) -> list[Migration]:
         if not self._path.exists():

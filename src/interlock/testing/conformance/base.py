@@ -1,0 +1,47 @@
+"""What the suites share: where the store is, which capabilities it has, and short names for common steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
+
+from interlock.backends import from_url
+from interlock.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock.ports.store import Capability
+
+__all__ = ["StoreSuite", "needs"]
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+def needs(*capabilities: Capability) -> Callable[[F], F]:
+    """Mark a test as one that only stores with these capabilities can pass."""
+
+    def mark(test: F) -> F:
+        test.needed_capabilities = capabilities  # type: ignore[attr-defined]
+        return test
+
+    return mark
+
+
+class StoreSuite:
+    """A group of tests on the store that the fixture ``store_url`` names."""
+
+    @pytest.fixture
+    def store_url(self) -> str:
+        """Where the store is: a fresh, empty place for every test. To be overridden."""
+        raise NotImplementedError("override the fixture store_url in your subclass")
+
+    @pytest.fixture(autouse=True)
+    def _only_with_capabilities(self, request: pytest.FixtureRequest) -> None:
+        needed = getattr(request.function, "needed_capabilities", ())
+        if needed:
+            store = from_url(request.getfixturevalue("store_url"), settings=Settings())
+            missing = [capability for capability in needed if capability not in store.capabilities]
+            if missing:
+                pytest.skip(f"{store.name} does not declare: {', '.join(missing)}")
