@@ -54,6 +54,8 @@ def checked_key(key: object) -> str:
 
 def checked_ttl(ttl_seconds: Seconds) -> float:
     """The time to live in seconds, if it is finite and at least a second."""
+    if type(ttl_seconds) is float and _LEAST_TTL <= ttl_seconds < math.inf:
+        return ttl_seconds
     ttl = _seconds("ttl_seconds", ttl_seconds)
     if not ttl >= _LEAST_TTL or math.isinf(ttl):
         raise InvalidArgumentError(
@@ -65,6 +67,8 @@ def checked_ttl(ttl_seconds: Seconds) -> float:
 
 def checked_wait(wait: Wait) -> float | None:
     """The time to wait in seconds, None for ever."""
+    if type(wait) is float and 0 <= wait < math.inf:
+        return wait
     if wait is FOREVER:
         return None
     seconds = _seconds("wait", wait)

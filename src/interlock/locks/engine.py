@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from interlock.errors import DeadlockError, LockTimeoutError, StoreUnavailableError
@@ -17,7 +16,7 @@ from interlock.locks.lease import Lease
 from interlock.locks.parties import Parties, Party
 from interlock.locks.waitroom import Waitroom
 from interlock.locks.warden import Warden
-from interlock.ports.locks import Busy, Deadlocked, Granted, Waiting, Want
+from interlock.ports.locks import Busy, Deadlocked, Granted, SessionEnded, Waiting, Want
 from interlock.sessions import Session, SessionKeeper
 from interlock.telemetry.log import emit
 from interlock.telemetry.metrics import LockMetrics
@@ -36,6 +35,7 @@ __all__ = ["Engine"]
 
 _log = logging.getLogger("interlock.locks")
 T = TypeVar("T")
+_MOST_LATE = 3  # grants heard too late to use, before it is called an outage
 
 
 class Engine:
@@ -51,21 +51,26 @@ class Engine:
         self._keeper.on_lost = self._session_lost
         self._keeper.on_begin = self._session_began
         self._room = Waitroom(store.locks, self._keeper, settings, clock)
-        self._warden = Warden(store.locks, clock, self._lose)
+        self._warden = Warden(store.locks, clock, self._leases, self._lose)
         self._parties = Parties()
-        self._leases: dict[str, Lease] = {}
-        self._in_flight: set[str] = set()
+        # Every owner this process answers for, with its lease once it has one: whatever else the store holds in our
+        # name is a leftover.
+        self._owners: dict[str, Lease | None] = {}
         self._background: dict[asyncio.Task[None], None] = {}
         self._tidying = False
+        self._tidy_rounds = 0
         self._count = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._session: Session
 
     async def open(self) -> None:
         """Begin a session; from here on messages arrive."""
-        await self._keeper.start()
+        self._loop = asyncio.get_running_loop()
+        self._session = await self._keeper.start()
 
     async def close(self) -> None:
         """Give everything back and end the session."""
-        for lease in list(self._leases.values()):
+        for lease in self._leases():
             self._lose(lease, "closed", "its Locks was closed")
         self._room.call(None)
         await self._warden.stop()
@@ -78,70 +83,104 @@ class Engine:
 
     # -- taking ----------------------------------------------------------------------------------------------------
 
-    async def take(self, key: str, ttl: float, wait: float | None) -> Lease | None:
-        """A lease on the key; None if it is not to be had at once and ``wait`` is 0."""
-        party = self._parties.current()
-        session = self._keeper.session
-        self._count += 1
-        owner = f"{session.id}.{self._count}"
-        want = Want(key, owner, party.name, session.id, ttl, wait, party.holds > 0)
-        self._in_flight.add(owner)
+    async def take(self, key: str, ttl: float, wait: float | None, *, block: bool = False) -> Lease | None:
+        """A lease on the key; None if it is not to be had at once and ``wait`` is 0.
+
+        For a ``block`` it is tied to the running task, which is cancelled if the lease is lost.
+        """
+        task = asyncio.current_task(self._loop)
+        party = self._parties.of(task)
+        session = self._session
+        want = self._want(key, party, session, ttl, wait)
         begun = self.monotonic()
+        lease = None
         try:
             try:
                 answer = await self._locks.ask(want)
             except StoreUnavailableError:
-                return await self._take_slowly(want, party, begun, None)
-            if type(answer) is Granted and not session.lost:
-                return self._admit(want, party, session, answer, begun, begun)
-            return await self._take_slowly(want, party, begun, answer)
+                self._suspect_leftovers()
+                answer = None
+            if type(answer) is Granted:
+                lease = self._admit(want, party, session, answer, begun, begun)
         except BaseException as error:
-            self._let_go(want, error)
+            self._failed(want, error)
             raise
-        finally:
-            self._in_flight.discard(owner)
+        if lease is None:
+            lease = await self._take_slowly(want, party, session, begun, answer)
+        if block and lease is not None:
+            lease.tie(task)
+        return lease
 
-    async def _take_slowly(self, want: Want, party: Party, begun: float, answer: Answer | None) -> Lease | None:
+    async def _take_slowly(
+        self, want: Want, party: Party, session: Session, begun: float, answer: Answer | None
+    ) -> Lease | None:
         """Take a key that was not granted at the first request: queue, ask again, outlast an outage."""
         give_up = None if want.wait is None else begun + want.wait
-        seat = None
         sent = begun
-        contended = False
+        late = 0
         try:
             while True:
+                if session.lost:
+                    session = await self._keeper.next_session(session, self._settings.store_wait)
+                    want, old = self._want_again(want, party, session, give_up), want
+                    self._room.leave(old.owner)
+                    self._let_go(old)
+                    answer = None
                 if answer is None:
                     sent, answer = await self._ask(want)
-                session = self._keeper.session
-                if type(answer) is Granted and session.id == want.session and not session.lost:
-                    return self._admit(want, party, session, answer, begun, sent)
-                if type(answer) is Deadlocked:
-                    raise DeadlockError(
-                        f"Waiting for {want.key!r} would never end: {'; '.join(deadlock_lines(answer.cycle))}.",
-                        cycle=deadlock_lines(answer.cycle),
-                    )
-                if not contended and isinstance(answer, (Busy, Waiting)):
-                    contended = True
-                    self.metrics.contentions += 1
-                if type(answer) is Busy:
-                    self._let_go(want, None)
-                    self.metrics.outcomes["busy"] += 1
+                if type(answer) is SessionEnded:
+                    session.lost = True
+                elif type(answer) is Granted:
+                    lease = self._admit(want, party, session, answer, begun, sent)
+                    if lease is not None:
+                        return lease
+                    late += 1
+                    if late == _MOST_LATE:
+                        raise StoreUnavailableError(f"Its answers come too late for a ttl of {want.ttl:g} s.")
+                elif type(answer) is Deadlocked:
+                    cycle = deadlock_lines(answer.cycle)
+                    raise DeadlockError(f"Waiting for {want.key!r} would never end: {'; '.join(cycle)}.", cycle=cycle)
+                elif type(answer) is Busy:
+                    self._busy(want)
                     return None
-                if type(answer) is Waiting:
-                    if seat is None:
-                        holder = answer.holder.party if answer.holder else None
-                        emit(_log, logging.DEBUG, "lock_waiting", key=want.key, owner=want.owner, holder=holder)
-                        seat = self._room.enter(want.owner, answer.look_again)
-                    else:
-                        self._room.look_in(answer.look_again)
-                    left = None if give_up is None else give_up - self.monotonic()
-                    if (left is not None and left <= 0) or not await seat.turn(left):
-                        raise await self._timed_out(want, answer)
-                else:
-                    want = await self._renew_want(want, session, give_up)
+                elif type(answer) is Waiting and not session.lost:
+                    await self._wait_turn(want, give_up, answer)
                 answer = None
+        except BaseException as error:
+            self._failed(want, error)
+            raise
         finally:
-            if seat is not None:
-                self._room.leave(want.owner)
+            self._room.leave(want.owner)
+
+    async def _wait_turn(self, want: Want, give_up: float | None, answer: Waiting) -> None:
+        """Sit in the waitroom until it may be our turn. Raises if the time to wait runs out first."""
+        seat = self._room.enter(want.owner, answer.look_again)
+        if seat.first_time:
+            self.metrics.contentions += 1
+            holder = answer.holder.party if answer.holder else None
+            emit(_log, logging.DEBUG, "lock_waiting", key=want.key, owner=want.owner, holder=holder)
+        left = None if give_up is None else give_up - self.monotonic()
+        if (left is not None and left <= 0) or not await seat.turn(left):
+            raise await self._timed_out(want, answer)
+
+    def _want(self, key: str, party: Party, session: Session, ttl: float, wait: float | None) -> Want:
+        """A new request. Its owner belongs to one session for ever: what a session loses, no other one finds."""
+        self._count += 1
+        owner = f"{session.id}.{self._count}"
+        self._owners[owner] = None
+        return Want(key, owner, party.name, session.id, ttl, wait, party.holds > 0)
+
+    def _want_again(self, want: Want, party: Party, session: Session, give_up: float | None) -> Want:
+        """The same request under another session, for what is left of its time to wait."""
+        wait = want.wait
+        if give_up is not None and wait != 0:
+            wait = max(0.001, give_up - self.monotonic())
+        return self._want(want.key, party, session, want.ttl, wait)
+
+    def _busy(self, want: Want) -> None:
+        self.metrics.contentions += 1
+        self.metrics.outcomes["busy"] += 1
+        del self._owners[want.owner]
 
     async def _ask(self, want: Want) -> tuple[float, Answer]:
         """Ask the store, for as long as an operation may take; says when the answered request was sent."""
@@ -152,13 +191,6 @@ class Engine:
 
         return await self._reach(attempt)
 
-    async def _renew_want(self, want: Want, session: Session, give_up: float | None) -> Want:
-        """The same request under the session that follows one that ended."""
-        if session.id == want.session:
-            session = await self._keeper.next_session(session, self._settings.store_wait)
-        left = None if give_up is None else max(0.001, give_up - self.monotonic())
-        return replace(want, session=session.id, wait=left if want.wait != 0 else 0)
-
     async def _timed_out(self, want: Want, answer: Waiting) -> LockTimeoutError:
         """Leave the queue, and say what stood in the way."""
         holder = answer.holder
@@ -166,20 +198,24 @@ class Engine:
             await self._leave(want)
             views = await self._locks.look(want.key)
             holder = views[0].holder if views else None
-        except StoreUnavailableError as error:
-            self._let_go(want, error)
+        except StoreUnavailableError:
+            self._let_go(want)
         return LockTimeoutError(f"{want.key!r} did not come free within {want.wait:g} s: {who_holds(holder)}.")
 
-    def _admit(self, want: Want, party: Party, session: Session, granted: Granted, begun: float, sent: float) -> Lease:
+    def _admit(
+        self, want: Want, party: Party, session: Session, granted: Granted, begun: float, sent: float
+    ) -> Lease | None:
+        """The lease that was granted; None if that was heard too late to rely on it."""
         lease = Lease(self, want, party, session, granted.fence, granted.expires_at)
-        self._leases[want.owner] = lease
-        party.holds += 1
         self._warden.admit(lease, sent)
-        metrics = self.metrics
-        metrics.acquired += 1
-        metrics.active += 1
         lease.granted = now = self.monotonic()
-        metrics.waits.observe(now - begun)
+        if now >= session.deadline:
+            session.lost = True
+        if now >= lease.deadline or session.lost:
+            return None
+        self._owners[want.owner] = lease
+        party.holds += 1
+        self.metrics.waits.observe(now - begun)
         return lease
 
     # -- returning -------------------------------------------------------------------------------------------------
@@ -191,29 +227,29 @@ class Engine:
         if lease.lost_why:
             raise lease.error()
         want = lease.want
-        self._in_flight.add(want.owner)
-        self._forget(lease)
         lease.released = True
+        self._retire(lease)
         sure = True
         try:
             try:
                 left = await self._locks.leave(want)
             except StoreUnavailableError:
+                self._suspect_leftovers()
                 sure = False  # the first try may have worked, so that "not held" proves nothing
                 left = await self._leave(want)
         except StoreUnavailableError as error:
             emit(_log, logging.WARNING, "lock_release_failed", key=lease.key, error=str(error))
-            self._let_go(want, error)
+            self._let_go(want)
             return
-        except BaseException as error:
-            self._let_go(want, error)
+        except BaseException:
+            self._let_go(want)
             raise
-        finally:
-            self._in_flight.discard(want.owner)
-        if left.next_owner is not None:
-            self._room.call(left.next_owner)
-        if not left.held and sure:
-            lease.lost_why = left.why
+        self._owners.pop(want.owner, None)
+        held, why, next_owner = left
+        if next_owner is not None:
+            self._room.call(next_owner)
+        if not held and sure:
+            lease.lost_why = why
             self._count_loss(lease, "taken")
             raise lease.error()
 
@@ -225,16 +261,24 @@ class Engine:
             emit(_log, logging.WARNING, "lock_forced", key=key, fence=holder.fence, by=by, reason=reason)
         return holder
 
+    def abandon(self, lease: Lease) -> None:
+        """Give back in the background what a body that has ended no longer needs."""
+        if not lease.released and not lease.lost_why:
+            lease.released = True
+            self._retire(lease)
+        self._let_go(lease.want)
+
     def fenced(self, lease: Lease) -> AbstractAsyncContextManager[Transaction]:
         """A transaction in the store that only a live lease can commit."""
         lease.ensure()
         return self._locks.fenced(lease.key, lease.owner, lease.fence)
 
-    def _forget(self, lease: Lease) -> None:
-        del self._leases[lease.owner]
-        self._warden.dismiss(lease)
+    def _leases(self) -> list[Lease]:
+        return [lease for lease in self._owners.values() if lease is not None and not lease.released]
+
+    def _retire(self, lease: Lease) -> None:
+        """A lease is held no longer."""
         lease.party.holds -= 1
-        self.metrics.active -= 1
         self.metrics.holds.observe(self.monotonic() - lease.granted)
 
     async def _leave(self, want: Want) -> Left:
@@ -247,8 +291,9 @@ class Engine:
 
     def _lose(self, lease: Lease, reason: str, why: str) -> None:
         """A lease has ended, or is about to, under its holder."""
-        if self._leases.get(lease.owner) is lease:
-            self._forget(lease)
+        if not lease.released and not lease.lost_why:
+            self._retire(lease)
+            del self._owners[lease.owner]
             self._count_loss(lease, reason)
             emit(_log, logging.ERROR, "lease_lost", key=lease.key, fence=lease.fence, reason=reason, why=why)
             # Not given back here: its body may need the rest of the margin to stop in.
@@ -258,16 +303,19 @@ class Engine:
         self.metrics.losses[reason] = self.metrics.losses.get(reason, 0) + 1
 
     def _session_lost(self, session: Session) -> None:
-        for lease in [lease for lease in self._leases.values() if lease.session is session]:
-            self._lose(lease, "session", "its process's session could not be renewed")
+        for lease in self._leases():
+            if lease.session is session:
+                self._lose(lease, "session", "its process's session could not be renewed")
         self._room.call(None)
 
     def _session_began(self, session: Session) -> None:
+        self._session = session
         self._spawn(self._listen(session))
+        self._room.call(None)  # whoever queued under the last one queues anew
 
     async def _listen(self, session: Session) -> None:
         def on_lost(owner: str, why: str) -> None:
-            lease = self._leases.get(owner)
+            lease = self._owners.get(owner)
             if lease is not None:
                 self._lose(lease, "forced", why)
 
@@ -275,52 +323,65 @@ class Engine:
 
     # -- leaving nothing behind ------------------------------------------------------------------------------------
 
-    def _let_go(self, want: Want, error: BaseException | None) -> None:
-        """Give up in the background whatever a request may have left in the store."""
-        if isinstance(error, asyncio.CancelledError):
-            self.metrics.outcomes["cancelled"] += 1
-        elif isinstance(error, DeadlockError):
-            self.metrics.outcomes["deadlock"] += 1
+    def _failed(self, want: Want, error: BaseException) -> None:
+        """A request ended without a lease."""
+        if isinstance(error, DeadlockError):
+            outcome = "deadlock"
             emit(_log, logging.WARNING, "lock_deadlock", key=want.key, cycle=error.cycle)
-            return
         elif isinstance(error, LockTimeoutError):
-            self.metrics.outcomes["timeout"] += 1
-            return
-        elif isinstance(error, StoreUnavailableError):
-            self.metrics.outcomes["unavailable"] += 1
+            outcome = "timeout"
+        elif isinstance(error, asyncio.CancelledError):
+            outcome = "cancelled"
+        else:
+            outcome = "unavailable"
+        self.metrics.outcomes[outcome] += 1
+        if outcome in ("deadlock", "timeout"):
+            self._owners.pop(want.owner, None)  # the store said that nothing is left
+        else:
+            self._let_go(want)
+
+    def _let_go(self, want: Want) -> None:
+        """Give up in the background whatever a request may have left in the store.
+
+        Until that is done the owner stays ours, so that nobody else tidies it away.
+        """
+        self._owners.setdefault(want.owner, None)
         self._spawn(self._let_go_of(want))
 
     async def _let_go_of(self, want: Want) -> None:
-        self._in_flight.add(want.owner)
         try:
             await self._leave(want)
         except StoreUnavailableError:
-            self._in_flight.discard(want.owner)
-            await self._tidy()
+            self._suspect_leftovers()
         finally:
-            self._in_flight.discard(want.owner)
+            self._owners.pop(want.owner, None)
+
+    def _suspect_leftovers(self) -> None:
+        """An operation failed and may have taken effect all the same, or may still do so: look for what it left.
+
+        Twice, as a request that was cut off may arrive after the store answers others again.
+        """
+        self._tidy_rounds = 2
+        if not self._tidying:
+            self._tidying = True
+            self._spawn(self._tidy())
 
     async def _tidy(self) -> None:
-        """Once the store is back, give up everything in our session's name that nobody here knows of.
-
-        Twice: a request that was cut off may still arrive after the store answers others again.
-        """
-        if self._tidying:
-            return
-        self._tidying = True
         try:
-            for _ in range(2):
+            while self._tidy_rounds:
+                self._tidy_rounds -= 1
                 await self._tidy_once()
                 await asyncio.sleep(self._settings.store_wait)
         finally:
             self._tidying = False
 
     async def _tidy_once(self) -> None:
+        """Once the store is back, give up everything in our session's name that nobody here knows of."""
         while True:
-            session = self._keeper.session
+            session = self._session
             try:
                 for key, owner in await self._locks.belongings(session.id):
-                    if owner not in self._leases and owner not in self._room and owner not in self._in_flight:
+                    if owner not in self._owners:
                         emit(_log, logging.INFO, "lock_tidied", key=key, owner=owner)
                         left = await self._locks.leave(Want(key, owner, "", session.id, 1.0, 0, False))
                         if left.next_owner is not None:
@@ -338,6 +399,7 @@ class Engine:
             try:
                 return await operation()
             except StoreUnavailableError:
+                self._suspect_leftovers()
                 if self.monotonic() + pause >= give_up:
                     raise
             await asyncio.sleep(pause)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from interlock.ports.locks import Holder, LockView, Wait, Waiter
 
-__all__ = ["as_data", "deadlock_lines", "explain", "who_holds"]
+__all__ = ["as_data", "deadlock_lines", "explain", "forced_why", "who_holds"]
 
 
 def explain(view: LockView) -> list[str]:
@@ -37,6 +37,11 @@ def who_holds(holder: Holder | None) -> str:
 def deadlock_lines(cycle: Sequence[Wait]) -> tuple[str, ...]:
     """A cycle of waits, one sentence for each member."""
     return tuple(f"{wait.party} waits for {wait.key!r} held by {wait.holder}" for wait in cycle)
+
+
+def forced_why(by: str, reason: str) -> str:
+    """What the holder of a lease that was released by force is told."""
+    return f"{by} released it by force: {reason}"
 
 
 def as_data(view: LockView) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from interlock.clock import as_datetime
 from interlock.errors import LeaseLostError, MisuseError
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
     from types import TracebackType
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         def monotonic(self) -> float: ...
         def fenced(self, lease: Lease) -> AbstractAsyncContextManager[Transaction]: ...
         async def release(self, lease: Lease) -> None: ...
+        def abandon(self, lease: Lease) -> None: ...
 
 
 __all__ = ["Lease"]
@@ -36,50 +38,39 @@ class Lease:
     :meth:`ensure`, and call :meth:`release` in the end.
     """
 
-    __slots__ = (
-        "_cancelled",
-        "_cancelling",
-        "_keeper",
-        "_task",
-        "deadline",
-        "fence",
-        "granted",
-        "key",
-        "lost_why",
-        "owner",
-        "party",
-        "place",
-        "released",
-        "renew_at",
-        "session",
-        "store_expiry",
-        "ttl",
-        "want",
-    )
+    # One is made for every grant: what is the same for all of them at first is a default of the class.
+    lost_why = ""
+    released = False
+    granted = 0.0  # local monotonic times: when it was granted, is to be renewed, has to be stopped
+    renew_at = 0.0
+    deadline = 0.0
+    _task: asyncio.Task[Any] | None = None
+    _cancelling = 0
+    _cancelled = False
 
     def __init__(
         self, keeper: Keeper, want: Want, party: Party, session: Session, fence: int, store_expiry: float
     ) -> None:
         self._keeper = keeper
         self.want = want
-        self.key = want.key
-        self.owner = want.owner
-        self.ttl = want.ttl
         self.party = party
         self.session = session
         self.fence = fence
         self.store_expiry = store_expiry
-        self.granted = self.renew_at = self.deadline = 0.0  # local monotonic times, set by the warden
-        self.place = 0
-        self.lost_why = ""
-        self.released = False
-        self._task: asyncio.Task[Any] | None = None
-        self._cancelling = 0
-        self._cancelled = False
 
     def __repr__(self) -> str:
         state = "lost" if self.lost else "released" if self.released else "held"
         return f"<Lease {self.key!r} fence={self.fence} {state}>"
+
+    @property
+    def key(self) -> str:
+        """What is owned."""
+        return self.want.key
+
+    @property
+    def owner(self) -> str:
+        """Who owns it: the id of the request that was granted."""
+        return self.want.owner
 
     @property
     def expires_at(self) -> datetime:
@@ -126,32 +117,45 @@ class Lease:
     # -- for the engine --------------------------------------------------------------------------------------------
 
     def enter(self) -> None:
-        """Tie the lease to the running task, which is cancelled when the lease is lost."""
+        """Begin a block."""
         if self._task is not None:
             raise MisuseError(f"The lease on {self.key!r} is in a block already.", remedy="Enter it once.")
-        task = self._task = asyncio.current_task()
-        self._cancelling = task.cancelling() if task is not None else 0
-        self.session.at_work += 1
-        if self.lost_why:
-            self._cancel()
+        self.ensure()
+        self.tie(asyncio.current_task())
 
-    async def leave(self, kind: type[BaseException] | None, error: BaseException | None) -> None:
+    def tie(self, task: asyncio.Task[Any] | None) -> None:
+        """Tie a lease that is in no block yet to the running task, which is cancelled when the lease is lost."""
+        self._task = task
+        if task is not None and (cancelling := task.cancelling()):
+            self._cancelling = cancelling
+        self.session.at_work += 1
+
+    def leave(self, kind: type[BaseException] | None, error: BaseException | None) -> Awaitable[None]:
         """End the block: release, and turn our own cancellation into the error that says what happened."""
         self.session.at_work -= 1
+        if error is None and not self.lost_why:
+            self._task = None
+            return self._keeper.release(self)
+        return self._leave_badly(kind, error)
+
+    async def _leave_badly(self, kind: type[BaseException] | None, error: BaseException | None) -> None:
         task, self._task = self._task, None
         ours = self._cancelled and task is not None and task.uncancel() <= self._cancelling
         if self.lost_why:
+            self._keeper.abandon(self)
             if kind is None or (ours and kind is asyncio.CancelledError):
                 raise self.error() from None
             if error is not None:
                 error.add_note(str(self.error()))
-            return
-        try:
-            await self._keeper.release(self)
-        except LeaseLostError as lost:
-            if error is None:
-                raise
-            error.add_note(str(lost))
+        elif kind is asyncio.CancelledError:
+            # Whoever cancelled wants an end now, perhaps because another lease is about to run out.
+            self._keeper.abandon(self)
+        else:
+            try:
+                await self._keeper.release(self)
+            except LeaseLostError as lost:
+                if error is not None:
+                    error.add_note(str(lost))
 
     def lose(self, why: str) -> None:
         """Mark the lease as lost and stop the body that relies on it."""

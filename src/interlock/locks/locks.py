@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Self
 
 from interlock.backends import from_url
@@ -93,7 +94,9 @@ class Locks:
         :class:`DeadlockError` at once if waiting could never end. The lease lives for ``ttl_seconds`` at a time and
         is renewed for as long as it is held; a process that dies loses it within its session (15 s).
         """
-        return Acquisition(self._running, checked_key(key), checked_ttl(ttl_seconds), checked_wait(wait))
+        ttl = _DEFAULT_TTL if ttl_seconds is _DEFAULT_TTL else checked_ttl(ttl_seconds)
+        seconds = _DEFAULT_WAIT if wait is _DEFAULT_WAIT else checked_wait(wait)
+        return Acquisition(self._engine or self._running, checked_key(key), ttl, seconds)
 
     async def try_acquire(self, key: str, ttl_seconds: Seconds = _DEFAULT_TTL) -> Lease | None:
         """Take the lock if it is free and nobody is before us, else None. Use the lease as a context manager."""
@@ -144,34 +147,39 @@ class Acquisition:
 
     __slots__ = ("_engine", "_key", "_lease", "_ttl", "_wait")
 
+    _lease: Lease
+
     def __init__(self, engine: Engine, key: str, ttl: float, wait: float | None) -> None:
         self._engine = engine
         self._key = key
         self._ttl = ttl
         self._wait = wait
-        self._lease: Lease | None = None
 
     def __await__(self) -> Generator[Any, None, Lease]:
         return self._take().__await__()
 
     async def __aenter__(self) -> Lease:
-        lease = self._lease = await self._engine.take(self._key, self._ttl, self._wait) or await self._refuse()
-        lease.enter()
+        lease = await self._engine.take(self._key, self._ttl, self._wait, block=True)
+        if lease is None:
+            raise await self._not_free()
+        self._lease = lease
         return lease
 
     def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Awaitable[None]:
-        assert self._lease is not None
         return self._lease.leave(kind, error)
 
     async def _take(self) -> Lease:
-        return await self._engine.take(self._key, self._ttl, self._wait) or await self._refuse()
+        lease = await self._engine.take(self._key, self._ttl, self._wait)
+        if lease is None:
+            raise await self._not_free()
+        return lease
 
-    async def _refuse(self) -> Lease:
+    async def _not_free(self) -> LockTimeoutError:
         """Say who has the key that was not to be waited for."""
         views = await self._engine.store.locks.look(self._key)
-        raise LockTimeoutError(f"{self._key!r} is not free: {who_holds(views[0].holder if views else None)}.")
+        return LockTimeoutError(f"{self._key!r} is not free: {who_holds(views[0].holder if views else None)}.")
 
 
 class ManyAcquisition:
@@ -208,7 +216,8 @@ class ManyAcquisition:
             try:
                 await self._held.pop().__aexit__(kind, error, trace)
             except BaseException as failed:  # noqa: BLE001 - the others are given back first
-                first = first or failed
+                # A later error explains a cancellation that it caused; one from outside is passed on by every lease.
+                first = failed if first is None or isinstance(first, asyncio.CancelledError) else first
                 kind, error, trace = type(failed), failed, failed.__traceback__
         if first is not None:
             raise first

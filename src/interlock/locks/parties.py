@@ -6,7 +6,6 @@ party of its own, because its parent does not stand still when it waits.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
 import socket
@@ -14,6 +13,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Generator
 
 from contextlib import contextmanager
@@ -53,9 +53,8 @@ class Parties:
         self._by_task: dict[int, Party] = {}
         self._count = 0
 
-    def current(self) -> Party:
-        """The party that is running now."""
-        task = asyncio.current_task()
+    def of(self, task: asyncio.Task[Any] | None) -> Party:
+        """The party that a running task is, or is part of."""
         known = self._by_task.get(id(task))
         if known is not None:
             return known

@@ -27,9 +27,10 @@ _MOST_EARLY = 1024
 class Seat:
     """One waiter's place: something to sleep on until called."""
 
-    __slots__ = ("_called", "_sleeper")
+    __slots__ = ("_called", "_sleeper", "first_time")
 
     def __init__(self, *, called: bool) -> None:
+        self.first_time = True
         self._called = called
         self._sleeper: asyncio.Future[None] | None = None
 
@@ -68,14 +69,13 @@ class Waitroom:
         self._moved = asyncio.Event()
         self._watch: asyncio.Task[None] | None = None
 
-    def __contains__(self, owner: str) -> bool:
-        return owner in self._seats
-
-    def __len__(self) -> int:
-        return len(self._seats)
-
     def enter(self, owner: str, look_again: float) -> Seat:
-        """Take a seat; a call that came before is not missed."""
+        """Take a seat, or keep the one taken before; a call that came before is not missed."""
+        seat = self._seats.get(owner)
+        if seat is not None:
+            seat.first_time = False
+            self.look_in(look_again)
+            return seat
         early = owner in self._early
         self._early.pop(owner, None)
         seat = self._seats[owner] = Seat(called=early)
@@ -87,9 +87,8 @@ class Waitroom:
         return seat
 
     def leave(self, owner: str) -> None:
-        """Give up the seat."""
-        del self._seats[owner]
-        if not self._seats:
+        """Give up the seat, if there is one."""
+        if self._seats.pop(owner, None) is not None and not self._seats:
             self._store.watch(waiting=False)
             if self._watch is not None:
                 self._watch.cancel()
@@ -126,9 +125,10 @@ class Waitroom:
                     continue
             self._look_at = self._monotonic() + self._settings.recheck_seconds
             try:
-                turns = await self._store.turns(self._keeper.session.id)
+                turns = await self._store.turns(self._keeper.session.id, list(self._seats))
             except StoreUnavailableError:
                 continue
             for owner in turns.owners:
-                self.call(owner)
+                if owner in self._seats:
+                    self.call(owner)
             self.look_in(turns.look_again)

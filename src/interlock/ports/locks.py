@@ -46,7 +46,11 @@ CLAIM_SECONDS = 10.0
 
 @dataclass(slots=True)
 class Want:
-    """A request for a key. ``owner`` identifies the request and the lease that answers it: asking again is safe."""
+    """A request for a key.
+
+    ``owner`` identifies the request and the lease that answers it, so that asking again is safe. It belongs to one
+    key, party and session for ever.
+    """
 
     key: str
     owner: str
@@ -107,7 +111,8 @@ class Wait(NamedTuple):
     holder: str
 
 
-class Granted(NamedTuple):
+@dataclass(slots=True)
+class Granted:
     """The key is the asker's, until ``expires_at`` by the store's clock unless renewed."""
 
     fence: int
@@ -216,8 +221,11 @@ class LockStore(Protocol):
         """Take the key from its holder, whoever it is, and tell it why; None if nobody held it."""
         ...
 
-    async def turns(self, session: str) -> Turns:
-        """Which waiters of a session should ask again now. Changes nothing."""
+    async def turns(self, session: str, owners: Sequence[str]) -> Turns:
+        """Which waiters of a session should ask again now, in one look. Changes nothing.
+
+        Those are the waiters whose turn may have come, and those of ``owners`` that are in no queue any more.
+        """
         ...
 
     async def belongings(self, session: str) -> Sequence[tuple[str, str]]:

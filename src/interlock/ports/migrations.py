@@ -35,3 +35,10 @@ class Migrations(Protocol):
         return only when the schema is complete.
         """
         ...
+
+    def script(self, migrations: Sequence[Migration] | None = None) -> str:
+        """The SQL that applies these migrations (all known ones by default) with other tools. Connects to nothing.
+
+        One transaction, the store's own record of what was applied included: after it :meth:`status` says so.
+        """
+        ...

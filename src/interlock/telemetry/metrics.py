@@ -70,11 +70,7 @@ class LockMetrics(Collector):
     def __init__(self, lock_type: str, prefix: str = "interlock") -> None:
         self.lock_type = lock_type
         self.prefix = prefix
-        self.outcomes = dict.fromkeys(
-            ("acquired", "busy", "timeout", "deadlock", "unavailable", "cancelled", "lost"), 0
-        )
-        self.acquired = 0
-        self.active = 0
+        self.outcomes = dict.fromkeys(("busy", "timeout", "deadlock", "unavailable", "cancelled"), 0)
         self.contentions = 0
         self.waits = Durations()
         self.holds = Durations()
@@ -82,6 +78,11 @@ class LockMetrics(Collector):
         self.deadlock_retries = 0
         self.version_conflicts = 0
         self.version_conflict_retries = 0
+
+    @property
+    def active(self) -> int:
+        """Leases held now."""
+        return self.waits.count - self.holds.count
 
     def collect(self) -> Iterable[Metric]:
         """The families as they stand now."""
@@ -92,7 +93,7 @@ class LockMetrics(Collector):
             "Requests for a lock, by how they ended.",
             labels=["lock_type", "status"],
         )
-        for status, count in {**self.outcomes, "acquired": self.acquired}.items():
+        for status, count in {"acquired": self.waits.count, **self.outcomes}.items():
             acquisitions.add_metric([*kind, status], count)
         yield acquisitions
         yield self._histogram(name("lock_acquisition_duration_seconds"), "Time from request to lease.", self.waits)

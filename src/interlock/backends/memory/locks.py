@@ -48,25 +48,19 @@ class _Queued:
 
 
 class _Lock:
-    """One key. ``want`` is its holder's request, None while the key is free for the first in its queue."""
+    """One key. ``want`` is its holder's request, None while the key is free for the first in its queue.
 
-    __slots__ = (
-        "ended_owner",
-        "ended_why",
-        "expires_at",
-        "fence",
-        "free_since",
-        "granted_at",
-        "queue",
-        "want",
-    )
+    One is made for every lease on an idle key, so what a grant does not set is a default of the class.
+    """
 
-    def __init__(self) -> None:
-        self.want: Want | None = None
-        self.fence = 0
-        self.granted_at = self.expires_at = self.free_since = 0.0
-        self.ended_owner = self.ended_why = ""
-        self.queue: dict[str, _Queued] | None = None
+    want: Want | None = None
+    fence = 0
+    granted_at = 0.0
+    expires_at = 0.0
+    free_since = 0.0
+    ended_owner = ""
+    ended_why = ""
+    queue: dict[str, _Queued] | None = None
 
 
 class MemoryLocks:
@@ -88,8 +82,12 @@ class MemoryLocks:
             return SessionEnded()
         lock = self._locks.get(want.key)
         if lock is None:
-            lock = self._locks[want.key] = _Lock()
-            return self._grant(lock, want, now)
+            # The common case, without a further call.
+            self._locks[want.key] = lock = _Lock()
+            self._fence = lock.fence = fence = self._fence + 1
+            lock.want, lock.granted_at = want, now
+            lock.expires_at = expires_at = now + want.ttl
+            return Granted(fence, expires_at)
         held = self._live_holder(lock, now)
         if held is not None and held.owner == want.owner:
             lock.expires_at = now + want.ttl
@@ -133,7 +131,7 @@ class MemoryLocks:
             if lock.queue is None:
                 # Nobody waits, so nobody cares when it came free: the short way out.
                 del self._locks[want.key]
-                if lock.expires_at > (now := self._now()) and self._alive_until.get(want.session, 0.0) > now:
+                if lock.expires_at > (now := self._now()) and self._alive_until.get(lock.want.session, 0.0) > now:
                     return _LEFT
                 return Left(False, "it had expired", None)
             now = self._now()
@@ -161,10 +159,11 @@ class MemoryLocks:
         self._pass_on(key, lock, "")
         return holder
 
-    async def turns(self, session: str) -> Turns:
+    async def turns(self, session: str, owners: Sequence[str]) -> Turns:
         """Whose turn may have come."""
         now = self._now()
-        owners: list[str] = []
+        queued_owners = {owner for waits in self._waits.values() for owner in waits}
+        found = [owner for owner in owners if owner not in queued_owners]
         look_again = math.inf
         for key in dict.fromkeys(key for waits in self._waits.values() for key in waits.values()):
             lock = self._locks[key]
@@ -175,10 +174,10 @@ class MemoryLocks:
                     continue
                 if queued.want.session == session:
                     if free and now >= lock.free_since + ahead * CLAIM_SECONDS:
-                        owners.append(owner)
+                        found.append(owner)
                     look_again = min(look_again, self._look_again(lock, ahead, now))
                 ahead += 1
-        return Turns(tuple(owners), look_again)
+        return Turns(tuple(found), look_again)
 
     async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
         """All leases and places of a session."""
@@ -253,9 +252,10 @@ class MemoryLocks:
 
     def _pass_on(self, key: str, lock: _Lock, leaver: str) -> str | None:
         """Who is next at a free key; told at once unless it belongs to the leaver. Forgets an idle key."""
-        if lock.want is not None:
+        now = self._now()
+        if self._live_holder(lock, now) is not None:
             return None
-        self._drop_dead_waiters(lock, self._now())
+        self._drop_dead_waiters(lock, now)
         if lock.queue is None:
             del self._locks[key]
             return None
@@ -333,7 +333,11 @@ class MemoryLocks:
                 return path
             if holder.party not in seen:
                 seen.add(holder.party)
-                paths += [(holder.party, next_key, path) for next_key in self._waits.get(holder.party, {}).values()]
+                paths += [
+                    (holder.party, next_key, path)
+                    for owner, next_key in self._waits.get(holder.party, {}).items()
+                    if self._live_waiter((self._locks[next_key].queue or {})[owner], now)
+                ]
         return ()
 
     # -- what people see -------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 import zlib
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -89,6 +90,11 @@ class Server:
         """A new connection."""
         try:
             return await asyncpg.connect(self._url, timeout=wait, statement_cache_size=0 if self.pooled else 100)
+        except ssl.SSLError as error:
+            raise StoreError(
+                f"PostgreSQL's certificate was refused: {error}.",
+                remedy="Check sslrootcert and the host name in the URL.",
+            ) from error
         except ValueError as error:
             raise InvalidArgumentError(f"The PostgreSQL URL cannot be used: {error}.", remedy="Mend it.") from error
 

@@ -18,7 +18,7 @@ from interlock.telemetry.log import emit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock.backends.postgres.lane import Server
+    from interlock.backends.postgres.lane import Lane, Server
 
 __all__ = ["Listener"]
 
@@ -29,8 +29,9 @@ _BEAT = 5.0
 class Listener:
     """Listens on one channel and hands on what it hears."""
 
-    def __init__(self, server: Server, wait: float, hear: Callable[[str | None], None]) -> None:
+    def __init__(self, server: Server, speaker: Lane, wait: float, hear: Callable[[str | None], None]) -> None:
         self._server = server
+        self._speaker = speaker
         self._wait = wait
         self._hear = hear
         self._task: asyncio.Task[None] | None = None
@@ -38,6 +39,7 @@ class Listener:
         self._arrived = asyncio.Event()
         self.works: bool | None = None
         """Whether messages arrive; None until it is known."""
+        self.on_verdict: Callable[[], None] = lambda: None
         self.ready = asyncio.Event()
 
     def start(self, channel: str) -> None:
@@ -64,6 +66,8 @@ class Listener:
         while True:
             try:
                 await self._listen_once()
+                if not self.works:
+                    return  # and nothing will change that while this address stays the same
                 pause = 0.05
             except (StoreUnavailableError, StoreError) as error:
                 emit(_log, logging.WARNING, "listen_failed", error=str(error))
@@ -78,10 +82,11 @@ class Listener:
             try:
                 async with asyncio.timeout(self._wait):
                     await connection.add_listener(self._channel, self._on_message)
-                    await self._probe(connection)
+                await self._probe()
+                if not self.works:
+                    return
                 # Whatever was said while nobody listened is made good by asking.
                 self._hear(None)
-                self.ready.set()
                 while not lost.is_set():
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(_BEAT):
@@ -92,10 +97,13 @@ class Listener:
             finally:
                 connection.terminate()
 
-    async def _probe(self, connection: Any) -> None:
-        """Send ourselves a message and see whether it comes."""
+    async def _probe(self) -> None:
+        """Send ourselves a message and see whether it comes.
+
+        From another connection: a pooler would hand us what we say on this one, and nothing that others say.
+        """
         self._arrived.clear()
-        await connection.execute(f"select pg_notify('{self._channel}', 'probe')")
+        await self._speaker.fetch("select pg_notify($1, 'probe')", self._channel)
         works = True
         try:
             async with asyncio.timeout(min(2.0, self._wait / 2)):
@@ -103,13 +111,10 @@ class Listener:
         except TimeoutError:
             works = False
         if not works and self.works is not False:
-            emit(
-                _log,
-                logging.WARNING,
-                "notifications_do_not_arrive",
-                remedy="set listen_url to a direct address",
-            )
+            emit(_log, logging.WARNING, "notifications_do_not_arrive", remedy="set listen_url to a direct address")
         self.works = works
+        self.on_verdict()
+        self.ready.set()
 
     def _on_message(self, _connection: Any, _pid: int, _channel: str, payload: str) -> None:
         if payload == "probe":

@@ -56,7 +56,9 @@ class PostgresLocks:
         self._namespace = settings.namespace
         self._wait = settings.store_wait / 2
         self._clock = clock
-        self._listener = Listener(listen, self._wait, self._hear)
+        self._listener = Listener(listen, lanes.first, self._wait, self._hear)
+        self._listener.on_verdict = self._poll_if_deaf
+        self._waiting = False
         self._session = ""
         self._on_turn: Callable[[str | None], None] = lambda _: None
         self._on_lost: Callable[[str, str], None] = lambda _owner, _why: None
@@ -106,11 +108,13 @@ class PostgresLocks:
         ((holder,),) = await self.lanes.of(key).fetch(_sql.force, self._namespace, key, why, self._given())
         return None if holder is None else Holder(**json.loads(holder))
 
-    async def turns(self, session: str) -> Turns:
+    async def turns(self, session: str, owners: Sequence[str]) -> Turns:
         """Whose turn may have come."""
-        rows = await self.lanes.first.fetch(_sql.turns, self._namespace, session, CLAIM_SECONDS, self._given())
-        owners = tuple(owner for owner, due_in in rows if due_in <= 0)
-        return Turns(owners, min((max(0.0, due_in) for _, due_in in rows), default=math.inf))
+        rows = await self.lanes.first.fetch(
+            _sql.turns, self._namespace, session, CLAIM_SECONDS, self._given(), list(owners)
+        )
+        found = tuple(owner for owner, due_in in rows if due_in <= 0)
+        return Turns(found, min((max(0.0, due_in) for _, due_in in rows), default=math.inf))
 
     async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
         """All leases and places of a session."""
@@ -141,11 +145,16 @@ class PostgresLocks:
 
     def watch(self, *, waiting: bool) -> None:
         """Where no messages arrive, look now and then while somebody waits."""
-        if not waiting and self._poll is not None:
+        self._waiting = waiting
+        self._poll_if_deaf()
+
+    def _poll_if_deaf(self) -> None:
+        needed = self._waiting and self._listener.works is False
+        if needed and self._poll is None:
+            self._poll = asyncio.create_task(self._look_out(), name="interlock-poll")
+        elif not needed and self._poll is not None:
             self._poll.cancel()
             self._poll = None
-        elif waiting and self._poll is None and self._listener.works is False:
-            self._poll = asyncio.create_task(self._look_out(), name="interlock-poll")
 
     @asynccontextmanager
     async def fenced(self, key: str, owner: str, fence: int) -> AsyncIterator[Transaction]:
@@ -188,7 +197,7 @@ class PostgresLocks:
         while True:
             await asyncio.sleep(_POLL)
             try:
-                turns = await self.turns(self._session)
+                turns = await self.turns(self._session, ())
             except StoreUnavailableError:
                 continue
             for owner in turns.owners:

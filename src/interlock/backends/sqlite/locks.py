@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -88,9 +89,9 @@ class SqliteLocks:
         """Take the key from its holder."""
         return await self._run(lambda db: self._force(db, key, why))
 
-    async def turns(self, session: str) -> Turns:
+    async def turns(self, session: str, owners: Sequence[str]) -> Turns:
         """Whose turn may have come."""
-        return await self._run(lambda db: self._turns(db, session))
+        return await self._run(lambda db: self._turns(db, session, owners))
 
     async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
         """All leases and places of a session."""
@@ -211,10 +212,12 @@ class SqliteLocks:
         db.execute(_sql.free, values | {"forced_session": row.holder.session})
         return row.holder
 
-    def _turns(self, db: sqlite3.Connection, session: str) -> Turns:
-        rows = db.execute(_sql.turns, self._values(session=session, claim=CLAIM_SECONDS)).fetchall()
-        owners = tuple(owner for owner, due_in in rows if due_in <= 0)
-        return Turns(owners, min((max(0.0, due_in) for owner, due_in in rows), default=math.inf))
+    def _turns(self, db: sqlite3.Connection, session: str, owners: Sequence[str] = ()) -> Turns:
+        values = self._values(session=session, claim=CLAIM_SECONDS, owners=json.dumps(owners))
+        found = [owner for (owner,) in db.execute(_sql.not_queued, values)] if owners else []
+        rows = db.execute(_sql.turns, values).fetchall()
+        found += [owner for owner, due_in in rows if due_in <= 0]
+        return Turns(tuple(found), min((max(0.0, due_in) for _, due_in in rows), default=math.inf))
 
     def _find(self, db: sqlite3.Connection, values: dict[str, Any], now: float) -> _Row | None:
         row = db.execute(_sql.find, values).fetchone()

@@ -28,8 +28,8 @@ class LocksConformance(StoreSuite):
     @asynccontextmanager
     async def locks(self, url: str, **settings: Any) -> AsyncIterator[Locks]:
         """Open locks on the store, with figures that keep tests short."""
-        settings = {"session_seconds": 3.0, "recheck_seconds": 0.5, "stuck_work": "report"} | settings
-        async with Locks.from_url(url, settings=Settings(**settings)) as locks:
+        short: dict[str, Any] = {"session_seconds": 3.0, "recheck_seconds": 0.5, "stuck_work": "report"}
+        async with Locks.from_url(url, settings=Settings(**(short | settings))) as locks:
             yield locks
 
     async def test_one_holder_at_a_time_in_the_order_of_asking(self, store_url: str) -> None:
@@ -280,9 +280,9 @@ class LocksConformance(StoreSuite):
                     await asyncio.create_task(self._enter(locks, "key", wait=0.05))
             metrics = locks.metrics
 
-            assert (metrics.acquired, metrics.active, metrics.contentions) == (1, 0, 2)
+            assert (metrics.waits.count, metrics.active, metrics.contentions) == (1, 0, 2)
             assert (metrics.outcomes["busy"], metrics.outcomes["timeout"]) == (1, 1)
-            assert (metrics.waits.count, metrics.holds.count) == (1, 1)
+            assert metrics.holds.count == 1
 
     @needs(Capability.TRANSACTIONS)
     async def test_a_fenced_transaction_writes_only_while_the_lease_is_held(self, store_url: str) -> None:

@@ -107,6 +107,8 @@ as $$
         select h.party, walk.seen || walk.holder, walk.path || jsonb_build_array(jsonb_build_array(w.party, w.key, h.party))
         from walk
         join interlock.waiter w on w.namespace = p_namespace and w.party = walk.holder
+            and (w.gives_up_at is null or w.gives_up_at > p_now)
+        join interlock.session ws on ws.namespace = p_namespace and ws.id = w.session and ws.expires_at > p_now
         join held h on h.key = w.key
         where walk.holder <> all (walk.seen)
     )

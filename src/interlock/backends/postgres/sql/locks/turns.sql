@@ -18,10 +18,14 @@ mine as (
     cross join clock
     where live.session = $2
 )
-select owner,
+select owner, 0::float8 as due_in
+from unnest($5::text[]) as asked (owner)
+where not exists (select from interlock.waiter w where w.namespace = $1 and w.owner = asked.owner)
+union all
+(select owner,
        extract(epoch from case when owned and ends_at > now_is then ends_at
                                when owned then ends_at + interlock.seconds(ahead * $3)
                                else free_since + interlock.seconds(ahead * $3) end - now_is)::float8 as due_in
 from mine
 order by due_in
-limit 100
+limit 100)
