@@ -30,17 +30,14 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clocks."""
+    """The machine's own clocks. They are read for every lease, so they are the built-in functions themselves."""
 
-    __slots__ = ()
-
-    # Called for every lease, so these are the built-in functions themselves. CLOCK_BOOTTIME goes on while a laptop
-    # sleeps, as a lease in a remote store does.
-    if hasattr(time, "CLOCK_BOOTTIME"):
-        monotonic: Callable[[], float] = partial(time.clock_gettime, time.CLOCK_BOOTTIME)
-    else:  # pragma: no cover - not Linux
-        monotonic = staticmethod(time.monotonic)
-    now = staticmethod(time.time)
+    def __init__(self) -> None:
+        self.now: Callable[[], float] = time.time
+        self.monotonic: Callable[[], float] = time.monotonic
+        # This one goes on while a laptop sleeps, as a lease in a remote store does.
+        if hasattr(time, "CLOCK_BOOTTIME"):
+            self.monotonic = partial(time.clock_gettime, time.CLOCK_BOOTTIME)
 
 
 def as_datetime(seconds: float) -> datetime:

@@ -63,7 +63,7 @@ def _factory(scheme: str, url: str) -> Factory:
                 raise
             raise InvalidArgumentError(
                 f"{scheme}:// needs the package {error.name}, which is not installed.",
-                remedy=f"Run: pip install 'interlock[{extra}]'.",
+                remedy=f"Run: pip install 'interlock[{extra}]'." if extra else "Install it.",
             ) from error
     for entry in importlib.metadata.entry_points(group="interlock.backends", name=scheme):
         return cast("Factory", entry.load())

@@ -7,10 +7,11 @@ may be left in the store is given up in the background, and if even that fails, 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import TYPE_CHECKING, TypeVar
 
-from interlock.errors import DeadlockError, LockTimeoutError, StoreUnavailableError
+from interlock.errors import DeadlockError, LockTimeoutError, MisuseError, StoreUnavailableError
 from interlock.locks.explain import deadlock_lines, who_holds
 from interlock.locks.lease import Lease
 from interlock.locks.parties import Parties, Party
@@ -57,6 +58,7 @@ class Engine:
         # name is a leftover.
         self._owners: dict[str, Lease | None] = {}
         self._background: dict[asyncio.Task[None], None] = {}
+        self._closed = False
         self._tidying = False
         self._tidy_rounds = 0
         self._count = 0
@@ -69,7 +71,8 @@ class Engine:
         self._session = await self._keeper.start()
 
     async def close(self) -> None:
-        """Give everything back and end the session."""
+        """Give everything back and end the session. Whoever still waits is told."""
+        self._closed = True
         for lease in self._leases():
             self._lose(lease, "closed", "its Locks was closed")
         self._room.call(None)
@@ -77,9 +80,12 @@ class Engine:
         for task in list(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
-        if self._keeper.started:
-            await self._locks.unlisten(self._keeper.session.id)
-        await self._keeper.stop()
+        try:
+            if self._keeper.started:
+                with contextlib.suppress(StoreUnavailableError):
+                    await self._locks.unlisten(self._keeper.session.id)
+        finally:
+            await self._keeper.stop()
 
     # -- taking ----------------------------------------------------------------------------------------------------
 
@@ -120,6 +126,8 @@ class Engine:
         late = 0
         try:
             while True:
+                if self._closed:
+                    raise MisuseError("These locks were closed while somebody waited.", remedy="Open them again.")
                 if session.lost:
                     session = await self._keeper.next_session(session, self._settings.store_wait)
                     want, old = self._want_again(want, party, session, give_up), want
@@ -211,7 +219,7 @@ class Engine:
         lease.granted = now = self.monotonic()
         if now >= session.deadline:
             session.lost = True
-        if now >= lease.deadline or session.lost:
+        if now >= lease.deadline or session.lost or self._closed:
             return None
         self._owners[want.owner] = lease
         party.holds += 1
@@ -332,6 +340,8 @@ class Engine:
             outcome = "timeout"
         elif isinstance(error, asyncio.CancelledError):
             outcome = "cancelled"
+        elif isinstance(error, MisuseError):
+            outcome = "closed"
         else:
             outcome = "unavailable"
         self.metrics.outcomes[outcome] += 1
@@ -345,6 +355,8 @@ class Engine:
 
         Until that is done the owner stays ours, so that nobody else tidies it away.
         """
+        if self._closed:
+            return  # its session ends, and everything with it
         self._owners.setdefault(want.owner, None)
         self._spawn(self._let_go_of(want))
 
@@ -362,7 +374,7 @@ class Engine:
         Twice, as a request that was cut off may arrive after the store answers others again.
         """
         self._tidy_rounds = 2
-        if not self._tidying:
+        if not self._tidying and not self._closed:
             self._tidying = True
             self._spawn(self._tidy())
 

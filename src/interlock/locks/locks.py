@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, Self
 
 from interlock.backends import from_url
@@ -211,16 +210,15 @@ class ManyAcquisition:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        first: BaseException | None = None
+        last: BaseException | None = None
         while self._held:
             try:
                 await self._held.pop().__aexit__(kind, error, trace)
             except BaseException as failed:  # noqa: BLE001 - the others are given back first
-                # A later error explains a cancellation that it caused; one from outside is passed on by every lease.
-                first = failed if first is None or isinstance(first, asyncio.CancelledError) else first
+                last = failed  # as in nested blocks, the last error is the one that goes on
                 kind, error, trace = type(failed), failed, failed.__traceback__
-        if first is not None:
-            raise first
+        if last is not None:
+            raise last
 
 
 def _with_changes(settings: Settings | None, changes: dict[str, Any]) -> Settings:

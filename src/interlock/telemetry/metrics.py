@@ -70,7 +70,7 @@ class LockMetrics(Collector):
     def __init__(self, lock_type: str, prefix: str = "interlock") -> None:
         self.lock_type = lock_type
         self.prefix = prefix
-        self.outcomes = dict.fromkeys(("busy", "timeout", "deadlock", "unavailable", "cancelled"), 0)
+        self.outcomes = dict.fromkeys(("busy", "timeout", "deadlock", "unavailable", "cancelled", "closed"), 0)
         self.contentions = 0
         self.waits = Durations()
         self.holds = Durations()

@@ -20,7 +20,7 @@ from interlock.errors import InvalidArgumentError, SchemaMismatchError, StoreErr
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-__all__ = ["Lane", "Lanes", "Server", "translated"]
+__all__ = ["Lane", "Lanes", "Server", "gone_translated", "translated"]
 
 # What a server says while it starts, stops, fails over or is too busy; all of it may pass.
 _PASSING = (
@@ -47,6 +47,29 @@ _NO_SCHEMA = (
     asyncpg.UndefinedColumnError,
     asyncpg.InvalidSchemaNameError,
 )
+
+
+# The same, as seen by a caller's own statements: only what says that the connection is gone.
+_GONE = (
+    OSError,
+    asyncpg.InterfaceError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+)
+
+
+@contextlib.contextmanager
+def gone_translated() -> Generator[None]:
+    """The loss of the connection as Interlock's error; whatever else the server says is the caller's business."""
+    try:
+        yield
+    except _GONE as error:
+        raise StoreUnavailableError(
+            f"PostgreSQL went away during a transaction: {error or type(error).__name__}.",
+            remedy="If it was being committed, it may or may not have been.",
+        ) from error
 
 
 @contextlib.contextmanager
@@ -125,7 +148,8 @@ class Lane:
 
     async def fetch(self, sql: str, *args: Any) -> Sequence[Any]:
         """Run one statement and return its rows. It runs to its end also if the caller is cancelled."""
-        work = asyncio.ensure_future(self._fetch(sql, args))
+        give_up = asyncio.get_running_loop().time() + self._wait
+        work = asyncio.ensure_future(self._fetch(sql, args, give_up))
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -140,14 +164,18 @@ class Lane:
                 with contextlib.suppress(*_PASSING):
                     await connection.close(timeout=1)
 
-    async def _fetch(self, sql: str, args: tuple[Any, ...]) -> Sequence[Any]:
+    async def _fetch(self, sql: str, args: tuple[Any, ...], give_up: float) -> Sequence[Any]:
+        loop = asyncio.get_running_loop()
         async with self._turn:
             with translated():
+                if loop.time() >= give_up:
+                    # Those before us waited in vain; trying again here would only make those behind us wait longer.
+                    raise TimeoutError("no answer in time")
                 connection = self._connection
                 if connection is None or connection.is_closed():
-                    connection = self._connection = await self._server.connect(self._wait)
+                    connection = self._connection = await self._server.connect(give_up - loop.time())
                 # Ending the connection is the one way to stop waiting that needs no answer from the other end.
-                alarm = asyncio.get_running_loop().call_later(self._wait, connection.terminate)
+                alarm = loop.call_at(give_up, connection.terminate)
                 self.statements += 1
                 try:
                     if not self._server.pooled:

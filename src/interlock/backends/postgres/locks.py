@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-import asyncpg
-
-from interlock.backends.postgres.lane import translated
+from interlock.backends.postgres.fenced import FencedConnections
 from interlock.backends.postgres.listener import Listener
 from interlock.backends.statements import Statements
-from interlock.errors import LeaseLostError, StoreUnavailableError
+from interlock.errors import StoreUnavailableError
 from interlock.ports.locks import (
     CLAIM_SECONDS,
     Answer,
@@ -35,7 +32,8 @@ from interlock.ports.locks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from interlock.backends.postgres.lane import Lanes, Server
     from interlock.clock import Clock
@@ -52,7 +50,7 @@ class PostgresLocks:
 
     def __init__(self, lanes: Lanes, server: Server, listen: Server, settings: Settings, clock: Clock | None) -> None:
         self.lanes = lanes
-        self._server = server
+        self._fenced = FencedConnections(server, settings.store_wait / 2)
         self._namespace = settings.namespace
         self._wait = settings.store_wait / 2
         self._clock = clock
@@ -156,30 +154,15 @@ class PostgresLocks:
             self._poll.cancel()
             self._poll = None
 
-    @asynccontextmanager
-    async def fenced(self, key: str, owner: str, fence: int) -> AsyncIterator[Transaction]:
+    def fenced(self, key: str, owner: str, fence: int) -> AbstractAsyncContextManager[Transaction]:
         """A transaction in which the lease is live; nobody else is granted the key before it ends."""
-        with translated():
-            connection = await self._server.connect(self._wait)
-        try:
-            async with connection.transaction():
-                try:
-                    with translated():
-                        await connection.execute("set local statement_timeout = 0")
-                        await connection.fetch(_sql.guard, self._namespace, key, owner, fence, self._given())
-                except asyncpg.PostgresError as error:
-                    if error.sqlstate != "IL001":
-                        raise
-                    raise LeaseLostError(
-                        f"The write to {key!r} with fence {fence} was refused: its lease is no longer live."
-                    ) from None
-                yield _Transaction(connection)
-        finally:
-            connection.terminate()
+        args = (self._namespace, key, owner, fence, self._given())
+        return self._fenced.transaction(key, fence, _sql.guard, *args)
 
     async def close(self) -> None:
         """Stop listening."""
         self.watch(waiting=False)
+        self._fenced.close()
         await self._listener.stop()
 
     def _hear(self, message: str | None) -> None:
@@ -205,21 +188,6 @@ class PostgresLocks:
 
     def _given(self) -> float | None:
         return None if self._clock is None else self._clock.now()
-
-
-class _Transaction:
-    """A caller's statements on the fenced connection."""
-
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
-
-    async def execute(self, sql: str, *args: Any) -> None:
-        """Run a statement."""
-        await self._connection.execute(sql, *args)
-
-    async def fetch(self, sql: str, *args: Any) -> Sequence[tuple[Any, ...]]:
-        """Run a statement and return its rows."""
-        return [tuple(row) for row in await self._connection.fetch(sql, *args)]
 
 
 def _view(row: Any) -> LockView:
