@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from interlock.errors import DeadlockError, LockTimeoutError, MisuseError, StoreUnavailableError
 from interlock.locks.explain import deadlock_lines, who_holds
 from interlock.locks.lease import Lease
 from interlock.locks.parties import Parties, Party
+from interlock.locks.reach import Reach
 from interlock.locks.waitroom import Waitroom
 from interlock.locks.warden import Warden
 from interlock.ports.locks import Busy, Deadlocked, Granted, SessionEnded, Waiting, Want
@@ -23,19 +24,16 @@ from interlock.telemetry.log import emit
 from interlock.telemetry.metrics import LockMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
     from contextlib import AbstractAsyncContextManager
-    from typing import Any
 
     from interlock.clock import Clock
-    from interlock.ports.locks import Answer, Holder, Left, Transaction
+    from interlock.ports.locks import Answer, Holder, Transaction
     from interlock.ports.store import Store
     from interlock.settings import Settings
 
 __all__ = ["Engine"]
 
 _log = logging.getLogger("interlock.locks")
-T = TypeVar("T")
 _MOST_LATE = 3  # grants heard too late to use, before it is called an outage
 
 
@@ -54,13 +52,8 @@ class Engine:
         self._room = Waitroom(store.locks, self._keeper, settings, clock)
         self._warden = Warden(store.locks, clock, self._leases, self._lose)
         self._parties = Parties()
-        # Every owner this process answers for, with its lease once it has one: whatever else the store holds in our
-        # name is a leftover.
-        self._owners: dict[str, Lease | None] = {}
-        self._background: dict[asyncio.Task[None], None] = {}
-        self._closed = False
-        self._tidying = False
-        self._tidy_rounds = 0
+        self._reach = Reach(store.locks, self._keeper, self._room, settings, clock)
+        self._owners = self._reach.owners
         self._count = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._session: Session
@@ -72,14 +65,12 @@ class Engine:
 
     async def close(self) -> None:
         """Give everything back and end the session. Whoever still waits is told."""
-        self._closed = True
+        self._reach.closed = True
         for lease in self._leases():
             self._lose(lease, "closed", "its Locks was closed")
         self._room.call(None)
         await self._warden.stop()
-        for task in list(self._background):
-            task.cancel()
-        await asyncio.gather(*self._background, return_exceptions=True)
+        await self._reach.close()
         try:
             if self._keeper.started:
                 with contextlib.suppress(StoreUnavailableError):
@@ -104,7 +95,7 @@ class Engine:
             try:
                 answer = await self._locks.ask(want)
             except StoreUnavailableError:
-                self._suspect_leftovers()
+                self._reach.suspect()
                 answer = None
             if type(answer) is Granted:
                 lease = self._admit(want, party, session, answer, begun, begun)
@@ -126,13 +117,13 @@ class Engine:
         late = 0
         try:
             while True:
-                if self._closed:
+                if self._reach.closed:
                     raise MisuseError("These locks were closed while somebody waited.", remedy="Open them again.")
                 if session.lost:
                     session = await self._keeper.next_session(session, self._settings.store_wait)
                     want, old = self._want_again(want, party, session, give_up), want
                     self._room.leave(old.owner)
-                    self._let_go(old)
+                    self._reach.let_go(old)
                     answer = None
                 if answer is None:
                     sent, answer = await self._ask(want)
@@ -197,17 +188,17 @@ class Engine:
             sent = self.monotonic()
             return sent, await self._locks.ask(want)
 
-        return await self._reach(attempt)
+        return await self._reach.repeat(attempt)
 
     async def _timed_out(self, want: Want, answer: Waiting) -> LockTimeoutError:
         """Leave the queue, and say what stood in the way."""
         holder = answer.holder
         try:
-            await self._leave(want)
+            await self._reach.leave(want)
             views = await self._locks.look(want.key)
             holder = views[0].holder if views else None
         except StoreUnavailableError:
-            self._let_go(want)
+            self._reach.let_go(want)
         return LockTimeoutError(f"{want.key!r} did not come free within {want.wait:g} s: {who_holds(holder)}.")
 
     def _admit(
@@ -219,7 +210,7 @@ class Engine:
         lease.granted = now = self.monotonic()
         if now >= session.deadline:
             session.lost = True
-        if now >= lease.deadline or session.lost or self._closed:
+        if now >= lease.deadline or session.lost or self._reach.closed:
             return None
         self._owners[want.owner] = lease
         party.holds += 1
@@ -242,15 +233,15 @@ class Engine:
             try:
                 left = await self._locks.leave(want)
             except StoreUnavailableError:
-                self._suspect_leftovers()
+                self._reach.suspect()
                 sure = False  # the first try may have worked, so that "not held" proves nothing
-                left = await self._leave(want)
+                left = await self._reach.leave(want)
         except StoreUnavailableError as error:
             emit(_log, logging.WARNING, "lock_release_failed", key=lease.key, error=str(error))
-            self._let_go(want)
+            self._reach.let_go(want)
             return
         except BaseException:
-            self._let_go(want)
+            self._reach.let_go(want)
             raise
         self._owners.pop(want.owner, None)
         held, why, next_owner = left
@@ -264,7 +255,7 @@ class Engine:
     async def force(self, key: str, reason: str, by: str) -> Holder | None:
         """Take a key from its holder, whoever that is."""
         why = f"{by} released it by force: {reason}"
-        holder = await self._reach(lambda: self._locks.force(key, why))
+        holder = await self._reach.repeat(lambda: self._locks.force(key, why))
         if holder is not None:
             emit(_log, logging.WARNING, "lock_forced", key=key, fence=holder.fence, by=by, reason=reason)
         return holder
@@ -274,7 +265,7 @@ class Engine:
         if not lease.released and not lease.lost_why:
             lease.released = True
             self._retire(lease)
-        self._let_go(lease.want)
+        self._reach.let_go(lease.want)
 
     def fenced(self, lease: Lease) -> AbstractAsyncContextManager[Transaction]:
         """A transaction in the store that only a live lease can commit."""
@@ -288,12 +279,6 @@ class Engine:
         """A lease is held no longer."""
         lease.party.holds -= 1
         self.metrics.holds.observe(self.monotonic() - lease.granted)
-
-    async def _leave(self, want: Want) -> Left:
-        left = await self._reach(lambda: self._locks.leave(want))
-        if left.next_owner is not None:
-            self._room.call(left.next_owner)
-        return left
 
     # -- losing ----------------------------------------------------------------------------------------------------
 
@@ -318,7 +303,7 @@ class Engine:
 
     def _session_began(self, session: Session) -> None:
         self._session = session
-        self._spawn(self._listen(session))
+        self._reach.spawn(self._listen(session))
         self._room.call(None)  # whoever queued under the last one queues anew
 
     async def _listen(self, session: Session) -> None:
@@ -327,7 +312,7 @@ class Engine:
             if lease is not None:
                 self._lose(lease, "forced", why)
 
-        await self._reach(lambda: self._locks.listen(session.id, self._room.call, on_lost))
+        await self._reach.repeat(lambda: self._locks.listen(session.id, self._room.call, on_lost))
 
     # -- leaving nothing behind ------------------------------------------------------------------------------------
 
@@ -348,81 +333,4 @@ class Engine:
         if outcome in ("deadlock", "timeout"):
             self._owners.pop(want.owner, None)  # the store said that nothing is left
         else:
-            self._let_go(want)
-
-    def _let_go(self, want: Want) -> None:
-        """Give up in the background whatever a request may have left in the store.
-
-        Until that is done the owner stays ours, so that nobody else tidies it away.
-        """
-        if self._closed:
-            return  # its session ends, and everything with it
-        self._owners.setdefault(want.owner, None)
-        self._spawn(self._let_go_of(want))
-
-    async def _let_go_of(self, want: Want) -> None:
-        try:
-            await self._leave(want)
-        except StoreUnavailableError:
-            self._suspect_leftovers()
-        finally:
-            self._owners.pop(want.owner, None)
-
-    def _suspect_leftovers(self) -> None:
-        """An operation failed and may have taken effect all the same, or may still do so: look for what it left.
-
-        Twice, as a request that was cut off may arrive after the store answers others again.
-        """
-        self._tidy_rounds = 2
-        if not self._tidying and not self._closed:
-            self._tidying = True
-            self._spawn(self._tidy())
-
-    async def _tidy(self) -> None:
-        try:
-            while self._tidy_rounds:
-                self._tidy_rounds -= 1
-                await self._tidy_once()
-                await asyncio.sleep(self._settings.store_wait)
-        finally:
-            self._tidying = False
-
-    async def _tidy_once(self) -> None:
-        """Once the store is back, give up everything in our session's name that nobody here knows of."""
-        while True:
-            session = self._session
-            try:
-                for key, owner in await self._locks.belongings(session.id):
-                    if owner not in self._owners:
-                        emit(_log, logging.INFO, "lock_tidied", key=key, owner=owner)
-                        left = await self._locks.leave(Want(key, owner, "", session.id, 1.0, 0, False))
-                        if left.next_owner is not None:
-                            self._room.call(left.next_owner)
-            except StoreUnavailableError:
-                await asyncio.sleep(1.0)
-            else:
-                return
-
-    async def _reach(self, operation: Callable[[], Awaitable[T]]) -> T:
-        """Do an operation that may be repeated, over and over while the store is away, in bounded time."""
-        give_up = self.monotonic() + self._settings.store_wait
-        pause = 0.02
-        while True:
-            try:
-                return await operation()
-            except StoreUnavailableError:
-                self._suspect_leftovers()
-                if self.monotonic() + pause >= give_up:
-                    raise
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, 0.5)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._background[task] = None
-        task.add_done_callback(self._reap)
-
-    def _reap(self, task: asyncio.Task[None]) -> None:
-        del self._background[task]
-        if not task.cancelled() and (error := task.exception()) is not None:
-            emit(_log, logging.ERROR, "lock_background_failed", error=repr(error))
+            self._reach.let_go(want)
