@@ -128,6 +128,7 @@ async def test_a_time_out_and_a_cancellation_leave_the_queue_as_it_was(store_url
 
 
 async def cancel_everywhere(locks: Locks, work: Any) -> None:
+    owners = locks._running._owners
     suspension = 1
     while await run_cancelled(work(), suspension):
         suspension += 1
@@ -137,10 +138,9 @@ async def cancel_everywhere(locks: Locks, work: Any) -> None:
             for key in ("a", "key", "z"):
                 async with locks.acquire(key, wait=4):
                     pass
-        engine = locks._running
-        await until(lambda: not engine._owners, within=5, what=f"nothing is left of suspension {suspension - 1}")
+        await until(lambda: not owners, within=5, what=f"nothing is left of suspension {suspension - 1}")
         assert await locks.list() == []
-        assert engine.metrics.active == 0
+        assert locks.metrics.active == 0
     assert suspension > 1
 
 

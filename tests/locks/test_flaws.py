@@ -221,7 +221,7 @@ async def test_f_a4_a_holder_is_stopped_before_its_lease_runs_out(monkeypatch: p
     store = MemoryStore()
     monkeypatch.setattr(store.locks, "renew", away)
     async with Locks(store) as locks:
-        with pytest.raises(LeaseLostError, match="could not be renewed"):
+        with pytest.raises(LeaseLostError, match="could not be renewed"):  # noqa: PT012
             async with locks.acquire("key", ttl_seconds=1) as lease:
                 try:
                     await asyncio.sleep(30)

@@ -44,7 +44,7 @@ def from_url(url: str, *, settings: Settings, clock: Clock | None = None, needs:
     a relative path, ``sqlite:////file.db`` an absolute one. ``clock`` replaces the store's own clock, for tests.
     """
     scheme = urlsplit(url).scheme
-    store = _factory(scheme, url)(url, settings=settings, clock=clock)
+    store = _factory(scheme)(url, settings=settings, clock=clock)
     missing = [need for need in needs if need not in store.capabilities]
     if missing:
         raise CapabilityError(
@@ -53,7 +53,7 @@ def from_url(url: str, *, settings: Settings, clock: Clock | None = None, needs:
     return store
 
 
-def _factory(scheme: str, url: str) -> Factory:
+def _factory(scheme: str) -> Factory:
     if scheme in _BUILT_IN:
         module, extra = _BUILT_IN[scheme]
         try:
@@ -67,7 +67,7 @@ def _factory(scheme: str, url: str) -> Factory:
             ) from error
     for entry in importlib.metadata.entry_points(group="interlock.backends", name=scheme):
         return cast("Factory", entry.load())
-    shown = f"{scheme}://…" if scheme else repr(url)
+    shown = f"{scheme}://…" if scheme else "a URL without a scheme"
     raise InvalidArgumentError(
         f"There is no backend for {shown}.",
         remedy=f"Known are: {', '.join(f'{s}://' for s in sorted(_BUILT_IN))}.",

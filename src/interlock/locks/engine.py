@@ -12,7 +12,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from interlock.errors import DeadlockError, LockTimeoutError, MisuseError, StoreUnavailableError
-from interlock.locks.explain import deadlock_lines, who_holds
+from interlock.locks.explain import deadlock_lines, forced_why, who_holds
 from interlock.locks.lease import Lease
 from interlock.locks.parties import Parties, Party
 from interlock.locks.reach import Reach
@@ -114,6 +114,7 @@ class Engine:
         """Take a key that was not granted at the first request: queue, ask again, outlast an outage."""
         give_up = None if want.wait is None else begun + want.wait
         sent = begun
+        since = begun if answer is None else None  # what the first request tried counts
         late = 0
         try:
             while True:
@@ -126,7 +127,8 @@ class Engine:
                     self._reach.let_go(old)
                     answer = None
                 if answer is None:
-                    sent, answer = await self._ask(want)
+                    sent, answer = await self._ask(want, since)
+                    since = None
                 if type(answer) is SessionEnded:
                     session.lost = True
                 elif type(answer) is Granted:
@@ -181,14 +183,14 @@ class Engine:
         self.metrics.outcomes["busy"] += 1
         del self._owners[want.owner]
 
-    async def _ask(self, want: Want) -> tuple[float, Answer]:
+    async def _ask(self, want: Want, since: float | None) -> tuple[float, Answer]:
         """Ask the store, for as long as an operation may take; says when the answered request was sent."""
 
         async def attempt() -> tuple[float, Answer]:
             sent = self.monotonic()
             return sent, await self._locks.ask(want)
 
-        return await self._reach.repeat(attempt)
+        return await self._reach.repeat(attempt, since)
 
     async def _timed_out(self, want: Want, answer: Waiting) -> LockTimeoutError:
         """Leave the queue, and say what stood in the way."""
@@ -254,7 +256,7 @@ class Engine:
 
     async def force(self, key: str, reason: str, by: str) -> Holder | None:
         """Take a key from its holder, whoever that is."""
-        why = f"{by} released it by force: {reason}"
+        why = forced_why(by, reason)
         holder = await self._reach.repeat(lambda: self._locks.force(key, why))
         if holder is not None:
             emit(_log, logging.WARNING, "lock_forced", key=key, fence=holder.fence, by=by, reason=reason)
@@ -303,16 +305,23 @@ class Engine:
 
     def _session_began(self, session: Session) -> None:
         self._session = session
+        if self._reach.closed:
+            return
         self._reach.spawn(self._listen(session))
         self._room.call(None)  # whoever queued under the last one queues anew
 
     async def _listen(self, session: Session) -> None:
+        def on_turn(owner: str | None) -> None:
+            if owner is None:
+                self._warden.renew_all()  # a lease taken by force meanwhile shows
+            self._room.call(owner)
+
         def on_lost(owner: str, why: str) -> None:
             lease = self._owners.get(owner)
             if lease is not None:
                 self._lose(lease, "forced", why)
 
-        await self._reach.repeat(lambda: self._locks.listen(session.id, self._room.call, on_lost))
+        await self._reach.repeat(lambda: self._locks.listen(session.id, on_turn, on_lost))
 
     # -- leaving nothing behind ------------------------------------------------------------------------------------
 

@@ -49,9 +49,9 @@ class Reach:
         """Every owner this process answers for, with its lease once it has one. Whatever else the store holds in our
         session's name is a leftover."""
 
-    async def repeat(self, operation: Callable[[], Awaitable[T]]) -> T:
-        """Do an operation, over and over while the store is away, in bounded time."""
-        give_up = self._monotonic() + self._wait
+    async def repeat(self, operation: Callable[[], Awaitable[T]], since: float | None = None) -> T:
+        """Do an operation, over and over while the store is away, in bounded time from ``since`` or from now."""
+        give_up = (self._monotonic() if since is None else since) + self._wait
         pause = 0.02
         while True:
             try:

@@ -71,6 +71,12 @@ class Warden:
             self._shortest = ttl
             self._next_round(ttl / 10)
 
+    def renew_all(self) -> None:
+        """Renew every lease now, to see whether it is still ours."""
+        for lease in self._leases():
+            lease.renew_at = 0.0
+            self._next_round(0)
+
     async def stop(self) -> None:
         """Stop renewing."""
         if self._round is not None:
@@ -80,10 +86,14 @@ class Warden:
         await asyncio.gather(*self._renewals, return_exceptions=True)
 
     def _next_round(self, in_seconds: float) -> None:
-        if self._round is not None:
-            self._round.cancel()
+        """Go round in so many seconds at the latest."""
         loop = asyncio.get_running_loop()
-        self._round = loop.call_later(max(in_seconds, _LEAST_PAUSE), self._go_round)
+        at = loop.time() + max(in_seconds, _LEAST_PAUSE)
+        if self._round is not None:
+            if self._round.when() <= at:
+                return
+            self._round.cancel()
+        self._round = loop.call_at(at, self._go_round)
 
     def _go_round(self) -> None:
         self._round = None
@@ -120,7 +130,9 @@ class Warden:
         except StoreUnavailableError as error:
             for lease in asked.values():
                 emit(_log, logging.WARNING, "lock_renewal_failed", key=lease.key, error=str(error))
-                lease.renew_at = self._monotonic() + min(1.0, lease.want.ttl / 20)
+                again_in = min(1.0, lease.want.ttl / 20)
+                lease.renew_at = self._monotonic() + again_in
+                self._next_round(again_in)
             return
         for owner, expires_at, why in answers:
             lease = asked[owner]

@@ -241,7 +241,8 @@ class LockStore(Protocol):
     ) -> None:
         """Call back on the caller's loop when a waiter of the session should ask again, or a lease was forced.
 
-        ``on_turn(None)`` means that messages may have been missed: all should ask. Messages are only hints.
+        ``on_turn(None)`` means that messages may have been missed: all who wait should ask, all who hold should
+        renew. Messages are only hints.
         """
         ...
 

@@ -24,7 +24,9 @@ def from_url(url: str, *, settings: Settings, clock: Clock | None = None) -> Mem
     """``memory://`` is a store of its own each time; ``memory://name`` is one per process and namespace."""
     parts = urlsplit(url)
     if parts.path.strip("/") or parts.query:
-        raise InvalidArgumentError(f"{url!r} has parts that mean nothing.", remedy="Use memory:// or memory://name.")
+        raise InvalidArgumentError(
+            "The memory URL has parts that mean nothing.", remedy="Use memory:// or memory://name."
+        )
     if not parts.netloc:
         return MemoryStore(clock)
     store = _shared.get((parts.netloc, settings.namespace))

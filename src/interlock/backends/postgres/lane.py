@@ -87,7 +87,9 @@ def translated() -> Generator[None]:
         ) from error
     except asyncpg.InsufficientPrivilegeError as error:
         raise StoreError(
-            f"PostgreSQL refused: {error}.", remedy="Grant the role USAGE on schema interlock and its tables."
+            f"PostgreSQL refused: {error}.",
+            remedy="Run `interlock migrate up` as a role that may create, then grant this one USAGE on schema interlock, "
+            "EXECUTE on its functions, and all rights on its tables and sequences.",
         ) from error
 
 

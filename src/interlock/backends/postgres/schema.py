@@ -90,6 +90,8 @@ class PostgresMigrations:
         for migration in done:
             try:
                 await connection.execute(migration.sql)
+            except asyncpg.InsufficientPrivilegeError:
+                raise
             except asyncpg.PostgresError as error:
                 raise SchemaMismatchError(
                     f"Migration {migration.version} ({migration.name}) failed: {error}.",

@@ -30,7 +30,7 @@ def from_url(url: str, *, settings: Settings, clock: Clock | None = None) -> Sql
     path = unquote(parts.path.removeprefix("/"))
     if parts.netloc or not path or parts.query:
         raise InvalidArgumentError(
-            f"{url!r} names no file.", remedy="Use sqlite:///relative.db or sqlite:////absolute/path.db."
+            "The SQLite URL names no file.", remedy="Use sqlite:///relative.db or sqlite:////absolute/path.db."
         )
     return SqliteStore(Path(path), settings, clock)
 

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 __all__ = ["begin", "connect", "translated"]
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """A connection that belongs to the thread that made it."""
+def connect(path: Path, give_up: float) -> sqlite3.Connection:
+    """A connection that belongs to the thread that made it; ``give_up`` is a time of ``time.monotonic``."""
     connection = sqlite3.connect(path, isolation_level=None, timeout=0)
     try:
-        _when_free(connection, "pragma journal_mode = wal", time.monotonic() + 5)
+        _when_free(connection, "pragma journal_mode = wal", give_up)
         connection.execute("pragma synchronous = full")
         connection.execute("pragma foreign_keys = on")
     except BaseException:
@@ -30,12 +30,12 @@ def connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def begin(connection: sqlite3.Connection, wait: float) -> None:
-    """Begin an immediate transaction, waiting for other writers for up to ``wait`` seconds.
+def begin(connection: sqlite3.Connection, give_up: float) -> None:
+    """Begin an immediate transaction, waiting for other writers up to a time of ``time.monotonic``.
 
     Other writers are done within a millisecond or so; SQLite's own waiting would sleep up to a hundred.
     """
-    _when_free(connection, "begin immediate", time.monotonic() + wait)
+    _when_free(connection, "begin immediate", give_up)
 
 
 def _when_free(connection: sqlite3.Connection, statement: str, give_up: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -82,11 +83,11 @@ class FencedWriter:
     def _with_connection(self, do: Callable[[sqlite3.Connection], T]) -> T:
         with translated(self._path):
             if self._connection is None:
-                self._connection = connect(self._path)
+                self._connection = connect(self._path, time.monotonic() + self._wait)
             return do(self._connection)
 
     def _begin(self, db: sqlite3.Connection, live: Callable[[sqlite3.Connection], bool]) -> bool:
-        begin(db, self._wait)
+        begin(db, time.monotonic() + self._wait)
         return live(db)
 
     def _close(self, db: sqlite3.Connection) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from interlock.backends.sqlite.connection import connect, translated
 from interlock.backends.sqlite.fenced import FencedWriter
 from interlock.backends.sqlite.watcher import Watcher
 from interlock.backends.statements import Statements
@@ -70,7 +72,9 @@ class SqliteLocks:
         self._namespace = settings.namespace
         self._now = clock.now
         self._watcher = Watcher(path, self._look_out)
-        self._fenced = FencedWriter(path, settings.store_wait / 2)
+        self._path = path
+        self._wait = settings.store_wait / 2
+        self._fenced = FencedWriter(path, self._wait)
         self._listener: tuple[str, asyncio.AbstractEventLoop, Any, Any] | None = None
 
     async def ask(self, want: Want) -> Answer:
@@ -99,8 +103,8 @@ class SqliteLocks:
         return await self._run(lambda db: db.execute(_sql.belongings, values).fetchall())
 
     async def look(self, key: str | None = None, *, limit: int = 1000) -> Sequence[LockView]:
-        """Holders and queues."""
-        return await self._run(lambda db: self._look(db, key, limit))
+        """Holders and queues. Looking never waits for writers: it reads a snapshot on a connection of its own."""
+        return await asyncio.to_thread(self._look_apart, key, limit)
 
     async def listen(
         self, session: str, on_turn: Callable[[str | None], None], on_lost: Callable[[str, str], None]
@@ -242,6 +246,15 @@ class SqliteLocks:
                 waits = db.execute(_sql.waits_of_party, self._values(party=party, now=now)).fetchall()
                 paths += [(holder, (*path, Wait(party, key, holder))) for key, holder in waits]
         return ()
+
+    def _look_apart(self, key: str | None, limit: int) -> list[LockView]:
+        with translated(self._path):
+            db = connect(self._path, time.monotonic() + self._wait)
+            try:
+                db.execute("begin")
+                return self._look(db, key, limit)
+            finally:
+                db.close()
 
     def _look(self, db: sqlite3.Connection, key: str | None, limit: int) -> list[LockView]:
         now = self._now()

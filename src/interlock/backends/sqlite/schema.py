@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from typing import TYPE_CHECKING
 
 from interlock.backends.sqlite.connection import begin, connect, translated
@@ -59,7 +60,7 @@ class SqliteMigrations:
         if not self._path.exists():
             return list(self._known)
         with translated(self._path):
-            db = connect(self._path)
+            db = connect(self._path, time.monotonic() + self._wait)
             try:
                 return self._with_times(_applied(db))
             finally:
@@ -67,11 +68,11 @@ class SqliteMigrations:
 
     def _up(self) -> list[Migration]:
         with translated(self._path):
-            db = connect(self._path)
+            db = connect(self._path, time.monotonic() + self._wait)
             try:
                 if len(_applied(db)) >= len(self._known):
                     return []
-                begin(db, self._wait)
+                begin(db, time.monotonic() + self._wait)
                 db.execute(_TABLE)
                 applied = _applied(db)
                 if applied and max(applied) > self._known[-1].version:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from interlock.backends.sqlite.connection import connect
@@ -61,7 +62,7 @@ class Watcher:
         seen = -1
         while not self._stop.is_set():
             try:
-                connection = connection or connect(self._path)
+                connection = connection or connect(self._path, time.monotonic() + _IDLE)
                 (version,) = connection.execute("pragma data_version").fetchone()
                 if version != seen:
                     seen = version

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,11 +28,12 @@ _MOST_AT_ONCE = 256
 class _Work:
     """Something to do in a transaction, and who wants to know."""
 
-    __slots__ = ("do", "error", "future", "result")
+    __slots__ = ("do", "error", "future", "give_up", "result")
 
-    def __init__(self, do: Callable[[sqlite3.Connection], Any], future: asyncio.Future[Any]) -> None:
+    def __init__(self, do: Callable[[sqlite3.Connection], Any], future: asyncio.Future[Any], give_up: float) -> None:
         self.do = do
         self.future = future
+        self.give_up = give_up
         self.result: Any = None
         self.error: BaseException | None = None
 
@@ -68,7 +70,7 @@ class Writer:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._news:
             self.start()
-            self._queue.append(_Work(do, future))
+            self._queue.append(_Work(do, future, time.monotonic() + self._wait))
             self._news.notify()
         return await future
 
@@ -95,9 +97,12 @@ class Writer:
                     return
                 try:
                     with translated(self._path):
+                        # Whoever waited in vain behind others does not try again: that would only make those
+                        # behind it wait longer. Its turn is over at the time it was promised.
+                        give_up = batch[0].give_up
                         if connection is None:
-                            connection = connect(self._path)
-                        self._do(connection, batch)
+                            connection = connect(self._path, give_up)
+                        self._do(connection, batch, give_up)
                 except Exception as error:  # noqa: BLE001 - every caller hears what happened to its work
                     if connection is not None:
                         connection.close()
@@ -109,8 +114,8 @@ class Writer:
             if connection is not None:
                 connection.close()
 
-    def _do(self, connection: sqlite3.Connection, batch: list[_Work]) -> None:
-        begin(connection, self._wait)
+    def _do(self, connection: sqlite3.Connection, batch: list[_Work], give_up: float) -> None:
+        begin(connection, give_up)
         try:
             for work in batch:
                 work.result = work.do(connection)
@@ -126,7 +131,7 @@ class Writer:
         for work in batch:
             try:
                 with translated(self._path):
-                    self._do(connection, [work])
+                    self._do(connection, [work], give_up)
             except Exception as error:  # noqa: BLE001 - its caller hears it
                 work.error = error
 
