@@ -1,0 +1,62 @@
+"""The command line: ``interlock``. Data goes to standard output, everything said about it to standard error.
+
+What a command needs is imported when it runs, so that help and completion are quick. An error ends with one line and
+an exit code: 2 if the call has to be mended, 1 for everything else.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from interlock.cli import demo, explain, locks, migrate
+from interlock.cli.output import Commands
+from interlock.cli.place import Namespace, Place
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="interlock",
+    cls=Commands,
+    help="Look into and mend what Interlock keeps in a store.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.add_typer(locks.app, name="locks")
+app.add_typer(explain.app, name="explain")
+app.add_typer(migrate.app, name="migrate")
+app.command("demo")(demo.demo)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from interlock import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    context: typer.Context,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            envvar="INTERLOCK_URL",
+            show_envvar=True,
+            help="The store: sqlite:///file.db or postgresql://… Set in the environment it stays out of process lists.",
+        ),
+    ] = None,
+    namespace: Namespace = None,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    context.obj = Place(url, namespace)

@@ -1,0 +1,50 @@
+"""What the workers change: files that know nothing of locks but the largest fence they have seen.
+
+A write with a smaller fence is refused. Each attempt is entered in a ledger, in the order in which it happened.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from interlock.cli.demo.records import Notebook
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+__all__ = ["LEDGER", "Target"]
+
+LEDGER = "ledger.jsonl"
+_DIGITS = 20
+
+
+class Target:
+    """The files behind a few keys, as one worker reaches them."""
+
+    def __init__(self, directory: Path, worker: str) -> None:
+        self._directory = directory
+        self._ledger = Notebook(directory / LEDGER, worker)
+
+    def write(self, key: str, fence: int) -> bool:
+        """Write in the name of a fence; False if it is stale."""
+        with self._locked(key) as file:
+            largest = int(os.pread(file, _DIGITS, 0) or 0)
+            accepted = fence >= largest
+            if accepted:
+                os.pwrite(file, f"{fence:0{_DIGITS}}".encode(), 0)
+            self._ledger.write("write", key=key, fence=fence, accepted=accepted)
+        return accepted
+
+    @contextmanager
+    def _locked(self, key: str) -> Generator[int]:
+        """The key's file, for one process at a time; the kernel lets go when a process dies."""
+        file = os.open(self._directory / f"{key.replace(':', '-')}.target", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield file
+        finally:
+            os.close(file)

@@ -1,0 +1,156 @@
+"""``interlock locks``: who holds what, who waits for it, and taking a key from its holder."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import socket
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from interlock.cli.output import console, print_json, say, shown
+from interlock.cli.place import Namespace, Place, Url, named_place, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock.ports.locks import Holder, LockView
+
+__all__ = ["app", "look_at", "nobody"]
+
+app = typer.Typer(help="Who holds which key, and who waits for it.", no_args_is_help=True)
+Key = Annotated[str, typer.Argument(help="The lock's key.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command("list")
+def list_locks(
+    context: typer.Context,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many keys.")] = 1000,
+    json: Json = False,
+    url: Url = None,
+    namespace: Namespace = None,
+) -> None:
+    """Show all keys that are held or awaited, as one snapshot."""
+    from interlock.locks.explain import as_data
+
+    views = asyncio.run(_look(named_place(context, url, namespace), None, limit))
+    if json:
+        print_json([as_data(view) for view in views])
+    elif views:
+        _print(views)
+    else:
+        say("No key is held or awaited.")
+    if len(views) == limit:
+        say(f"These are the first {limit}; there may be more (--limit).")
+
+
+@app.command()
+def show(context: typer.Context, key: Key, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
+    """Show one key: its holder, and its waiters in order."""
+    from interlock.locks.explain import as_data
+
+    view = look_at(named_place(context, url, namespace), key)
+    if json:
+        print_json(nobody(key) if view is None else as_data(view))
+    elif view is None:
+        say(nobody(key)["explain"][0])
+    else:
+        _print([view])
+
+
+@app.command()
+def release(
+    context: typer.Context,
+    key: Key,
+    reason: Annotated[str, typer.Option(help="Why; the holder is told.")],
+    by: Annotated[str | None, typer.Option(help="Who does it; user@host if not given.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    json: Json = False,
+    url: Url = None,
+    namespace: Namespace = None,
+) -> None:
+    """Take a key from its holder, whoever it is. The next waiter gets it at once; the holder's work is cancelled."""
+    from interlock.errors import InvalidArgumentError, MisuseError, NotFoundError
+    from interlock.locks.arguments import checked_key
+    from interlock.locks.explain import forced_why, who_holds
+
+    place = named_place(context, url, namespace)
+    by = by or f"{getpass.getuser()}@{socket.gethostname()}"
+    if not reason.strip() or not by.strip():
+        raise InvalidArgumentError("A forced release needs a reason and a name.", remedy="Use --reason and --by.")
+    if not yes:
+        if not sys.stdin.isatty():
+            raise MisuseError("A forced release needs a yes, and there is no terminal to ask.", remedy="Add --yes.")
+        view = look_at(place, key)
+        if view is not None and view.holder is not None:
+            say(f"{key!r} is {who_holds(view.holder)}.")
+            typer.confirm("Release it by force?", abort=True, err=True)
+    holder = asyncio.run(_force(place, checked_key(key), forced_why(by, reason)))
+    if holder is None:
+        raise NotFoundError(f"Nobody holds {key!r}.", remedy="See: interlock locks list.")
+    if json:
+        print_json({"key": key, "by": by, "reason": reason, "released": _as_data(holder)})
+    else:
+        typer.echo(shown(f"Released {key!r}, which was {who_holds(holder)}."))
+
+
+def look_at(place: Place, key: str) -> LockView | None:
+    """One key, None if nobody holds or awaits it."""
+    from interlock.locks.arguments import checked_key
+
+    views = asyncio.run(_look(place, checked_key(key), 1))
+    return views[0] if views else None
+
+
+def nobody(key: str) -> dict[str, Any]:
+    """What there is to say about a key that nobody holds or awaits."""
+    return {"key": key, "holder": None, "waiters": [], "explain": [f"Nobody holds or awaits {key!r}."]}
+
+
+async def _look(place: Place, key: str | None, limit: int) -> Sequence[LockView]:
+    async with opened(place) as store:
+        return await store.locks.look(key, limit=limit)
+
+
+async def _force(place: Place, key: str, why: str) -> Holder | None:
+    async with opened(place) as store:
+        return await store.locks.force(key, why)
+
+
+def _as_data(holder: Holder) -> dict[str, Any]:
+    from interlock.locks.explain import as_data
+    from interlock.ports.locks import LockView
+
+    data: dict[str, Any] = as_data(LockView("", holder, (), None, holder.granted_at))["holder"]
+    return data
+
+
+def _print(views: Sequence[LockView]) -> None:
+    from rich import box
+    from rich.table import Table
+
+    from interlock.clock import as_datetime
+    from interlock.locks.explain import explain
+
+    table = Table("key", "holder", box=box.SIMPLE_HEAD)
+    table.add_column("fence", justify="right")
+    table.add_column("since (UTC)")
+    table.add_column("waiters")
+    for view in views:
+        holder = view.holder
+        queue = (f"{n}. {w.party}{'' if w.live else ' (gone)'}" for n, w in enumerate(view.waiters, 1))
+        table.add_row(
+            shown(view.key),
+            "free" if holder is None else shown(holder.party),
+            "" if holder is None else str(holder.fence),
+            "" if holder is None else f"{as_datetime(holder.granted_at):%Y-%m-%d %H:%M:%S}",
+            shown(", ".join(queue)),
+        )
+    out = console()
+    out.print(table)
+    for view in views:
+        for line in explain(view):
+            out.print(shown(line), soft_wrap=True)

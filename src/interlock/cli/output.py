@@ -1,0 +1,84 @@
+"""How commands speak: tables and JSON on standard output, messages and errors on standard error.
+
+Whatever comes out of a store is shown with its control characters made visible, so that a key cannot play tricks
+with a terminal, and no password of a URL is ever shown.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import typer
+from typer.core import TyperGroup
+
+from interlock.cli.place import Place
+from interlock.errors import InterlockError, MisuseError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import Console
+
+__all__ = ["Commands", "console", "print_json", "say", "shown", "without_password"]
+
+_WIDE = 1000
+
+
+class Commands(TyperGroup):
+    """Commands whose errors end in one line and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except InterlockError as error:
+            place = ctx.find_root().obj
+            text = f"Error ({error.code}): {error}"
+            say(without_password(text, place.url if isinstance(place, Place) else None))
+            raise typer.Exit(2 if isinstance(error, MisuseError) else 1) from None
+
+
+def say(text: str) -> None:
+    """Tell the person something, on one line of standard error."""
+    typer.echo(shown(text), err=True)
+
+
+def print_json(data: object) -> None:
+    """Print data for a program."""
+    typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def console() -> Console:
+    """Where tables go. A pipe gets every row on one line, whatever its length."""
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else _WIDE)
+
+
+def shown(text: str) -> str:
+    """Text with everything that is not printable written out."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def without_password(text: str, url: str | None) -> str:
+    """The text without the password that is in the URL."""
+    for secret in sorted(_passwords(url or ""), key=len, reverse=True):
+        text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "***", text)
+    return text
+
+
+def _passwords(url: str) -> Iterable[str]:
+    """The URL's passwords, as they are written there and as they are meant."""
+    found = re.findall(r"//[^/@:]*:([^@]*)@", url)
+    try:
+        parts = urlsplit(url)
+        found += [parts.password or "", *(value for name, value in parse_qsl(parts.query) if "pass" in name.lower())]
+    except ValueError:  # not a URL; the pattern above has found what looks like one
+        pass
+    return {form for secret in found for form in (secret, repr(secret)[1:-1], unquote(secret)) if form}

@@ -1,0 +1,70 @@
+"""Which store a command works on, and how it gets at it without opening a session."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from interlock.ports.store import Capability, Store
+
+__all__ = ["Namespace", "Place", "Url", "named_place", "opened"]
+
+Url = Annotated[str | None, typer.Option(help="The store; instead of the environment's INTERLOCK_URL.")]
+Namespace = Annotated[str | None, typer.Option(help="The namespace in the store; 'default' if not given.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A store and a namespace in it, as far as they were given."""
+
+    url: str | None = None
+    namespace: str | None = None
+
+    def store(self, *needs: Capability) -> Store:
+        """The store, not opened yet."""
+        from interlock.backends import from_url
+        from interlock.errors import MisuseError
+        from interlock.settings import Settings
+
+        if not self.url:
+            raise MisuseError("No store was named.", remedy="Use --url, or set INTERLOCK_URL.")
+        settings = Settings() if self.namespace is None else Settings(namespace=self.namespace)
+        return from_url(self.url, settings=settings, needs=needs)
+
+
+def named_place(context: typer.Context, url: str | None, namespace: str | None) -> Place:
+    """What the command was told, else what ``interlock`` itself was told, else the environment."""
+    root = context.find_root()
+    given = root.obj if isinstance(root.obj, Place) else Place()
+    place = root.obj = Place(url or given.url, namespace or given.namespace)
+    return place
+
+
+@contextlib.asynccontextmanager
+async def opened(place: Place) -> AsyncGenerator[Store]:
+    """The store, opened only if its schema is complete: to look at a store never changes it."""
+    from interlock.errors import CapabilityError, SchemaMismatchError
+    from interlock.ports.store import Capability
+
+    store = place.store(Capability.LOCKS)
+    if Capability.PROCESSES not in store.capabilities:
+        raise CapabilityError(
+            f"What is in a store of kind {store.name} can only be seen by the process that made it.",
+            remedy="Use sqlite:///… or postgresql://….",
+        )
+    if store.migrations is not None:
+        pending = [m for m in await store.migrations.status() if m.applied_at is None]
+        if pending:
+            names = ", ".join(f"{m.version} {m.name}" for m in pending)
+            raise SchemaMismatchError(f"The store lacks: {names}.")
+    try:
+        await store.open()
+        yield store
+    finally:
+        await store.close()

@@ -1,0 +1,60 @@
+"""Runs the command line: in this process for speed, as a process of its own where that is the point."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from interlock.cli import app
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+COMMAND = [sys.executable, "-c", "from interlock.cli import main; main()"]
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Run a command line in this process; gives its exit code, stdout and stderr."""
+    monkeypatch.delenv("INTERLOCK_URL", raising=False)
+
+    def run(*args: str, env: dict[str, str] | None = None) -> Any:
+        result = CliRunner().invoke(app, list(args), env=env or {})
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return run
+
+
+@pytest.fixture
+def spawn() -> Callable[..., subprocess.Popen[str]]:
+    """Start a command line as a process of its own."""
+
+    def start(*args: str, env: dict[str, str] | None = None, **options: Any) -> subprocess.Popen[str]:
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen([*COMMAND, *args], text=True, env={**os.environ, **(env or {})}, **{**pipes, **options})
+
+    return start
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a store without a schema."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'test.db'}"
+    url: str = request.getfixturevalue("interlock_postgres_url")
+    return url
+
+
+@pytest.fixture
+def ready_url(store_url: str, cli: Callable[..., Any]) -> str:
+    """The URL of a store with a complete schema."""
+    assert cli("migrate", "up", "--url", store_url).exit_code == 0
+    return store_url
