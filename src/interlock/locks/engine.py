@@ -313,7 +313,9 @@ class Engine:
     async def _listen(self, session: Session) -> None:
         def on_turn(owner: str | None) -> None:
             if owner is None:
-                self._warden.renew_all()  # a lease taken by force meanwhile shows
+                # The store may have restarted, or said something that nobody heard: what is ours, what is not?
+                self._warden.renew_all()
+                self._reach.suspect()
             self._room.call(owner)
 
         def on_lost(owner: str, why: str) -> None:

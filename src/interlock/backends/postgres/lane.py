@@ -88,8 +88,8 @@ def translated() -> Generator[None]:
     except asyncpg.InsufficientPrivilegeError as error:
         raise StoreError(
             f"PostgreSQL refused: {error}.",
-            remedy="Run `interlock migrate up` as a role that may create, then grant this one USAGE on schema interlock, "
-            "EXECUTE on its functions, and all rights on its tables and sequences.",
+            remedy="Run `interlock migrate up` as a role that may create, then grant this one USAGE on the schema,"
+            " EXECUTE on its functions, and all rights on its tables and sequences.",
         ) from error
 
 

@@ -115,6 +115,20 @@ as $$
     select path from walk where holder = p_party limit 1
 $$;
 
+-- What must survive a crash of the server waits for the disk, whatever the server's default: a grant. What need not
+-- does not wait: a release that is lost is given up again when its process reconnects, a lost place is asked for again.
+create function interlock.commit_durably(p_durably boolean) returns void
+language plpgsql volatile
+as $$
+begin
+    if not p_durably then
+        perform set_config('synchronous_commit', 'off', true);
+    elsif current_setting('synchronous_commit') = 'off' then
+        perform set_config('synchronous_commit', 'local', true);
+    end if;
+end
+$$;
+
 -- Take a key or queue for it. answer is granted, waiting, busy, deadlocked or ended.
 create function interlock.lock_ask(
     p_namespace text, p_key text, p_owner text, p_party text, p_session text, p_ttl double precision,
@@ -182,6 +196,7 @@ begin
         if queued then
             delete from interlock.waiter w where w.namespace = p_namespace and w.owner = p_owner;
         end if;
+        perform interlock.commit_durably(true);
         fence := nextval('interlock.fence');
         update interlock.lock k
         set owner = p_owner, party = p_party, session = p_session, fence = lock_ask.fence, granted_at = now_is,
@@ -191,6 +206,7 @@ begin
         return;
     end if;
 
+    perform interlock.commit_durably(false);
     if live then
         details := jsonb_build_object(
             'owner', l.owner, 'party', l.party, 'session', l.session, 'host', holder_session.host,
@@ -267,6 +283,7 @@ declare
     now_is timestamptz;
     ends_at timestamptz;
 begin
+    perform interlock.commit_durably(false);
     held := false;
     why := 'it had expired';
     select * into l from interlock.lock k where k.namespace = p_namespace and k.key = p_key for update;

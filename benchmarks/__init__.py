@@ -1,0 +1,1 @@
+"""What Interlock measures of itself, against peers, in one run: ``make bench``."""

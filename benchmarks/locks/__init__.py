@@ -1,0 +1,1 @@
+"""Locks against PostgreSQL's advisory locks, filelock and asyncio.Lock."""

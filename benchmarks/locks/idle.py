@@ -1,0 +1,93 @@
+"""A thousand waiters with nothing to do: how many statements the store sees each second."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import sqlite3
+import time
+
+import asyncpg
+
+from interlock import FOREVER, Locks
+
+__all__ = ["statements_per_second"]
+
+
+async def statements_per_second(url: str, waiters: int = 1000, seconds: float = 20.0) -> float:
+    """Statements of one process, counted by the store itself (PostgreSQL) or by every connection (SQLite)."""
+    with counted_sqlite() as counter:
+        async with Locks.from_url(url) as locks:
+
+            async def wait(number: int) -> None:
+                async with locks.acquire(f"key-{number % 100}", wait=FOREVER):
+                    pass
+
+            held = [await locks.acquire(f"key-{number}") for number in range(100)]
+            tasks = [asyncio.create_task(wait(number)) for number in range(waiters)]
+            while sum(len(view.waiters) for view in await locks.list()) < waiters:
+                await asyncio.sleep(0.1)
+            before = await steady_count(url, counter)
+            begun = time.monotonic()
+            await asyncio.sleep(seconds)
+            rate = (await count(url, counter) - before) / (time.monotonic() - begun)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            for lease in held:
+                await lease.release()
+    return rate
+
+
+class Counter:
+    """Counts what the connections made meanwhile are asked."""
+
+    statements = 0
+
+
+class counted_sqlite:  # noqa: N801 - used like a function
+    """While it lasts, every SQLite connection counts its statements, other than the version that is watched."""
+
+    def __enter__(self) -> Counter:
+        counter = Counter()
+        self._connect = connect = sqlite3.connect
+
+        def count(statement: str) -> None:
+            if "data_version" not in statement:
+                counter.statements += 1
+
+        def counting(*args: object, **options: object) -> sqlite3.Connection:
+            connection: sqlite3.Connection = connect(*args, **options)  # type: ignore[call-overload]
+            connection.set_trace_callback(count)
+            return connection
+
+        sqlite3.connect = counting  # type: ignore[assignment]
+        return counter
+
+    def __exit__(self, *_: object) -> None:
+        sqlite3.connect = self._connect  # type: ignore[assignment]
+
+
+async def steady_count(url: str, counter: Counter) -> float:
+    """The count once what came before is in it: the server learns of it with a delay of up to ten seconds."""
+    last = -math.inf
+    while (now := await count(url, counter)) - last > 30:
+        last = now
+        await asyncio.sleep(5)
+    return now
+
+
+async def count(url: str, counter: Counter) -> float:
+    if not url.startswith("postgresql"):
+        return counter.statements
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute("select pg_stat_clear_snapshot()")
+        # Statements outside a transaction block are a transaction each. The server reports with a second's delay.
+        return float(
+            await connection.fetchval(
+                "select xact_commit + xact_rollback from pg_stat_database where datname = current_database()"
+            )
+        )
+    finally:
+        await connection.close()
