@@ -200,6 +200,8 @@ class SessionKeeper:
             else:
                 if alive:
                     session.deadline = sent + seconds - self._settings.session_margin
+                    # A good answer may be old: it was under way while the process stood still.
+                    alive = self._clock.monotonic() < session.deadline
                 pause = seconds / 3
             if not alive:
                 session.lost = True

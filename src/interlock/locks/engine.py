@@ -321,7 +321,7 @@ class Engine:
         def on_lost(owner: str, why: str) -> None:
             lease = self._owners.get(owner)
             if lease is not None:
-                self._lose(lease, "forced", why)
+                self._lose(lease, "taken", why)
 
         await self._reach.repeat(lambda: self._locks.listen(session.id, on_turn, on_lost))
 

@@ -10,8 +10,9 @@ import asyncio
 import contextlib
 import ssl
 import zlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import asyncpg
 
@@ -41,6 +42,7 @@ _PASSING = (
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.ProtocolViolationError,
 )
+_TLS_FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 _NO_SCHEMA = (
     asyncpg.UndefinedTableError,
     asyncpg.UndefinedFunctionError,
@@ -67,7 +69,7 @@ def gone_translated() -> Generator[None]:
         yield
     except _GONE as error:
         raise StoreUnavailableError(
-            f"PostgreSQL went away during a transaction: {error or type(error).__name__}.",
+            f"PostgreSQL went away during a transaction: {str(error) or type(error).__name__}.",
             remedy="If it was being committed, it may or may not have been.",
         ) from error
 
@@ -80,7 +82,7 @@ def translated() -> Generator[None]:
     except _NO_SCHEMA as error:
         raise SchemaMismatchError(f"PostgreSQL lacks something that Interlock needs: {error}.") from error
     except _PASSING as error:
-        raise StoreUnavailableError(f"PostgreSQL is not available: {error or type(error).__name__}.") from error
+        raise StoreUnavailableError(f"PostgreSQL is not available: {str(error) or type(error).__name__}.") from error
     except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
         raise StoreError(
             f"PostgreSQL refused: {error}.", remedy="Check user, password and database in the URL."
@@ -120,6 +122,10 @@ class Server:
                 f"PostgreSQL's certificate was refused: {error}.",
                 remedy="Check sslrootcert and the host name in the URL.",
             ) from error
+        except FileNotFoundError as error:
+            for name, path in _missing_files(self._url):
+                raise StoreError(f"{name} names {path}, which does not exist.", remedy="Mend the URL.") from error
+            raise
         except ValueError as error:
             raise InvalidArgumentError(f"The PostgreSQL URL cannot be used: {error}.", remedy="Mend it.") from error
 
@@ -208,6 +214,12 @@ class Lanes:
         """Close them all."""
         for lane in self._lanes:
             await lane.close()
+
+
+def _missing_files(url: str) -> list[tuple[str, str]]:
+    """The files that a URL's parameters name for TLS and that are not there."""
+    named = [(name, path) for name, path in parse_qsl(urlsplit(url).query) if name in _TLS_FILES]
+    return [(name, path) for name, path in named if not Path(path).exists()]
 
 
 def _swallow(work: asyncio.Future[Any]) -> None:

@@ -12,7 +12,6 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.postgres.lane import translated
-from interlock.errors import StoreError, StoreUnavailableError
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ __all__ = ["Listener"]
 
 _log = logging.getLogger("interlock.postgres")
 _BEAT = 5.0
+_PROBE_AGAIN = 30.0
 
 
 class Listener:
@@ -65,28 +65,32 @@ class Listener:
         pause = 0.05
         while True:
             try:
-                await self._listen_once()
-                if not self.works:
-                    return  # and nothing will change that while this address stays the same
+                if not await self._listen_once():
+                    return
                 pause = 0.05
-            except (StoreUnavailableError, StoreError) as error:
+            except Exception as error:  # noqa: BLE001 - messages are only hints; whatever failed is tried again
                 emit(_log, logging.WARNING, "listen_failed", error=str(error))
             await asyncio.sleep(pause)
             pause = min(pause * 2, 1.0)
 
-    async def _listen_once(self) -> None:
+    async def _listen_once(self) -> bool:
+        """Listen until the connection is lost; False if there is no point in trying again."""
         with translated():
             connection = await self._server.connect(self._wait)
             lost = asyncio.Event()
             connection.add_termination_listener(lambda _: lost.set())
             try:
                 async with asyncio.timeout(self._wait):
-                    await connection.add_listener(self._channel, self._on_message)
+                    # In a transaction, so that a pooler lets the statement and its preparation meet one server.
+                    async with connection.transaction():
+                        await connection.add_listener(self._channel, self._on_message)
+                        direct = await connection.fetchval("select pg_backend_pid()") == connection.get_server_pid()
                 await self._probe()
-                if not self.works:
-                    return
+                if not self.works and not direct:
+                    return False
                 # Whatever was said while nobody listened is made good by asking.
                 self._hear(None)
+                probe_at = asyncio.get_running_loop().time() + _PROBE_AGAIN
                 while not lost.is_set():
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(_BEAT):
@@ -94,8 +98,12 @@ class Listener:
                             break
                     async with asyncio.timeout(self._wait):
                         await connection.execute("select 1")
+                    if not self.works and asyncio.get_running_loop().time() >= probe_at:
+                        probe_at += _PROBE_AGAIN
+                        await self._probe()
             finally:
                 connection.terminate()
+        return True
 
     async def _probe(self) -> None:
         """Send ourselves a message and see whether it comes.

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 __all__ = ["PostgresLocks"]
 
 _sql = Statements("interlock.backends.postgres", "locks")
-_POLL = 0.25  # how often to look where no messages arrive
+_POLL = 0.25  # how often to look where no messages arrive, while somebody waits
+_POLL_IDLE = 1.0  # and while nobody does, for leases taken by force
 
 
 class PostgresLocks:
@@ -56,7 +57,7 @@ class PostgresLocks:
         self._clock = clock
         self._listener = Listener(listen, lanes.first, self._wait, self._hear)
         self._listener.on_verdict = self._poll_if_deaf
-        self._waiting = False
+        self._waiting = self._listening = False
         self._session = ""
         self._on_turn: Callable[[str | None], None] = lambda _: None
         self._on_lost: Callable[[str, str], None] = lambda _owner, _why: None
@@ -129,6 +130,8 @@ class PostgresLocks:
     ) -> None:
         """Call back when a message for the session arrives."""
         self._session, self._on_turn, self._on_lost = session, on_turn, on_lost
+        self._listening = True
+        self._poll_if_deaf()
         self._listener.start(f"interlock_{session}")
         try:
             async with asyncio.timeout(self._wait):
@@ -139,15 +142,16 @@ class PostgresLocks:
     async def unlisten(self, session: str) -> None:
         """Stop calling back."""
         if session == self._session:
+            self._listening = False
+            self._poll_if_deaf()
             await self._listener.stop()
 
     def watch(self, *, waiting: bool) -> None:
-        """Where no messages arrive, look now and then while somebody waits."""
+        """Where no messages arrive, look more often while somebody waits."""
         self._waiting = waiting
-        self._poll_if_deaf()
 
     def _poll_if_deaf(self) -> None:
-        needed = self._waiting and self._listener.works is False
+        needed = self._listening and self._listener.works is not True
         if needed and self._poll is None:
             self._poll = asyncio.create_task(self._look_out(), name="interlock-poll")
         elif not needed and self._poll is not None:
@@ -161,7 +165,8 @@ class PostgresLocks:
 
     async def close(self) -> None:
         """Stop listening."""
-        self.watch(waiting=False)
+        self._listening = False
+        self._poll_if_deaf()
         self._fenced.close()
         await self._listener.stop()
 
@@ -177,14 +182,22 @@ class PostgresLocks:
             self._on_lost(owner, why)
 
     async def _look_out(self) -> None:
+        look_at = 0.0
         while True:
             await asyncio.sleep(_POLL)
+            now = asyncio.get_running_loop().time()
+            if not self._waiting and now < look_at:
+                continue
+            look_at = now + _POLL_IDLE
             try:
-                turns = await self.turns(self._session, ())
+                turns = await self.turns(self._session, ()) if self._waiting else None
+                forced = await self.lanes.first.fetch(_sql.forced, self._namespace, self._session)
             except StoreUnavailableError:
                 continue
-            for owner in turns.owners:
+            for owner in turns.owners if turns else ():
                 self._on_turn(owner)
+            for owner, why in forced:
+                self._on_lost(owner, why)
 
     def _given(self) -> float | None:
         return None if self._clock is None else self._clock.now()

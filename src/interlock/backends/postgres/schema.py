@@ -26,6 +26,7 @@ create table if not exists interlock.migration (
     applied_at timestamptz not null default clock_timestamp()
 )
 """
+_PATIENCE = 60.0  # with another process's migration
 _EXISTS = "select to_regclass('interlock.migration') is not null"
 _APPLIED = "select version, extract(epoch from applied_at)::float8 from interlock.migration order by version"
 
@@ -40,11 +41,11 @@ class PostgresMigrations:
 
     async def status(self) -> Sequence[Migration]:
         """What is applied and what is pending."""
-        return await self._in_transaction(self._read)
+        return await self._in_transaction(self._read, self._wait)
 
     async def up(self) -> Sequence[Migration]:
         """Apply what is pending."""
-        return await self._in_transaction(self._apply)
+        return await self._in_transaction(self._apply, max(_PATIENCE, self._wait))
 
     def script(self, migrations: Sequence[Migration] | None = None) -> str:
         """The SQL of migrations, to be applied by hand."""
@@ -68,11 +69,11 @@ class PostgresMigrations:
             names = ", ".join(f"{migration.version} {migration.name}" for migration in pending)
             raise SchemaMismatchError(f"The database lacks: {names}.")
 
-    async def _in_transaction(self, do: Any) -> list[Migration]:
+    async def _in_transaction(self, do: Any, wait: float) -> list[Migration]:
         with translated():
             connection = await self._server.connect(self._wait)
             try:
-                async with asyncio.timeout(max(60.0, self._wait)), connection.transaction():
+                async with asyncio.timeout(wait), connection.transaction():
                     return await do(connection)  # type: ignore[no-any-return]
             finally:
                 connection.terminate()

@@ -157,7 +157,7 @@ class LocksConformance(StoreSuite):
 
             assert holder is not None
             assert await locks.show("key") is None
-            assert locks.metrics.losses == {"forced": 1}
+            assert locks.metrics.losses == {"taken": 1}
 
     async def test_forced_release_wants_a_reason_and_a_name(self, store_url: str) -> None:
         async with self.locks(store_url) as locks:

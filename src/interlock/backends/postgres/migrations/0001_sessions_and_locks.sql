@@ -25,6 +25,7 @@ create table interlock.lock (
     free_since  timestamptz,
     ended_owner text,
     ended_why   text,
+    forced_from text, -- the session whose lease was taken by force
     primary key (namespace, key)
 ) with (fillfactor = 50);
 
@@ -200,7 +201,7 @@ begin
         fence := nextval('interlock.fence');
         update interlock.lock k
         set owner = p_owner, party = p_party, session = p_session, fence = lock_ask.fence, granted_at = now_is,
-            expires_at = now_is + interlock.seconds(p_ttl), free_since = null
+            expires_at = now_is + interlock.seconds(p_ttl), free_since = null, forced_from = null
         where k.namespace = p_namespace and k.key = p_key returning extract(epoch from k.expires_at) into expires_at;
         answer := 'granted';
         return;
@@ -332,7 +333,8 @@ begin
     if l.owner is null or s.id is null or least(l.expires_at, s.expires_at) <= now_is then
         return null;
     end if;
-    update interlock.lock k set owner = null, ended_owner = l.owner, ended_why = p_why, free_since = now_is
+    update interlock.lock k
+    set owner = null, ended_owner = l.owner, ended_why = p_why, forced_from = l.session, free_since = now_is
     where k.namespace = p_namespace and k.key = p_key;
     perform pg_notify('interlock_' || l.session, left('lost ' || l.owner || ' ' || p_why, 2000));
     perform interlock.lock_pass_on(p_namespace, p_key, '', now_is);

@@ -27,12 +27,12 @@ create table interlock_lock (
     free_since    real,
     ended_owner   text,
     ended_why     text,
-    ended_session text,
+    forced_from text,
     primary key (namespace, key)
 ) without rowid;
 
 create index interlock_lock_by_session on interlock_lock (namespace, session);
-create index interlock_lock_forced on interlock_lock (namespace, ended_session) where ended_session is not null;
+create index interlock_lock_forced on interlock_lock (namespace, forced_from) where forced_from is not null;
 
 create table interlock_waiter (
     ticket      integer primary key autoincrement,

@@ -1,1 +1,1 @@
-select ended_owner, ended_why from interlock_lock where namespace = :namespace and ended_session = :session
+select ended_owner, ended_why from interlock_lock where namespace = :namespace and forced_from = :session
