@@ -188,7 +188,7 @@ class SessionKeeper:
         seconds = self._settings.session_seconds
         pause = seconds / 3
         sweep_at = self._clock.monotonic() + _SWEEP_EVERY
-        while not await self._pause(pause):
+        while not await self._pause(min(pause, max(0.0, session.deadline - self._clock.monotonic()))):
             sent = self._clock.monotonic()
             try:
                 async with asyncio.timeout(min(seconds / 6, max(0.0, session.deadline - sent))):
@@ -211,8 +211,9 @@ class SessionKeeper:
                 return
             if sent >= sweep_at:
                 sweep_at = sent + _SWEEP_EVERY
-                with contextlib.suppress(StoreUnavailableError):
-                    await sessions.sweep()
+                with contextlib.suppress(StoreUnavailableError, TimeoutError):
+                    async with asyncio.timeout(seconds / 6):
+                        await sessions.sweep()
 
     async def _see_work_stop(self, session: Session) -> None:
         """Wait for the bodies of a lost session to end; deal with those that do not."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING
+from asyncio import current_task
+from typing import TYPE_CHECKING, Protocol
 
 from interlock.errors import DeadlockError, LockTimeoutError, MisuseError, StoreUnavailableError
 from interlock.locks.explain import deadlock_lines, forced_why, who_holds
@@ -31,10 +32,20 @@ if TYPE_CHECKING:
     from interlock.ports.store import Store
     from interlock.settings import Settings
 
-__all__ = ["Engine"]
+__all__ = ["Block", "Engine", "NotFreeError"]
 
 _log = logging.getLogger("interlock.locks")
 _MOST_LATE = 3  # grants heard too late to use, before it is called an outage
+
+
+class NotFreeError(LockTimeoutError):
+    """The lock is not free, and was not to be waited for."""
+
+
+class Block(Protocol):
+    """An ``async with`` that is about to begin."""
+
+    lease: Lease
 
 
 class Engine:
@@ -44,6 +55,8 @@ class Engine:
         self.store = store
         self.metrics = LockMetrics(store.name, settings.metrics_prefix)
         self.monotonic = clock.monotonic
+        self._count_wait = self.metrics.waits.observe
+        self._count_hold = self.metrics.holds.observe
         self._settings = settings
         self._locks = store.locks
         self._keeper = SessionKeeper(store, settings, clock)
@@ -80,12 +93,9 @@ class Engine:
 
     # -- taking ----------------------------------------------------------------------------------------------------
 
-    async def take(self, key: str, ttl: float, wait: float | None, *, block: bool = False) -> Lease | None:
-        """A lease on the key; None if it is not to be had at once and ``wait`` is 0.
-
-        For a ``block`` it is tied to the running task, which is cancelled if the lease is lost.
-        """
-        task = asyncio.current_task(self._loop)
+    async def take(self, key: str, ttl: float, wait: float | None, block: Block | None = None) -> Lease:
+        """A lease on the key. For a block, it is tied to the running task, which is cancelled if the lease is lost."""
+        task = current_task(self._loop)
         party = self._parties.of(task)
         session = self._session
         want = self._want(key, party, session, ttl, wait)
@@ -104,13 +114,14 @@ class Engine:
             raise
         if lease is None:
             lease = await self._take_slowly(want, party, session, begun, answer)
-        if block and lease is not None:
+        if block is not None:
+            block.lease = lease
             lease.tie(task)
         return lease
 
     async def _take_slowly(
         self, want: Want, party: Party, session: Session, begun: float, answer: Answer | None
-    ) -> Lease | None:
+    ) -> Lease:
         """Take a key that was not granted at the first request: queue, ask again, outlast an outage."""
         give_up = None if want.wait is None else begun + want.wait
         sent = begun
@@ -142,8 +153,7 @@ class Engine:
                     cycle = deadlock_lines(answer.cycle)
                     raise DeadlockError(f"Waiting for {want.key!r} would never end: {'; '.join(cycle)}.", cycle=cycle)
                 elif type(answer) is Busy:
-                    self._busy(want)
-                    return None
+                    raise NotFreeError(f"{want.key!r} is not free: {who_holds(answer.holder)}.")
                 elif type(answer) is Waiting and not session.lost:
                     await self._wait_turn(want, give_up, answer)
                 answer = None
@@ -178,11 +188,6 @@ class Engine:
             wait = max(0.001, give_up - self.monotonic())
         return self._want(want.key, party, session, want.ttl, wait)
 
-    def _busy(self, want: Want) -> None:
-        self.metrics.contentions += 1
-        self.metrics.outcomes["busy"] += 1
-        del self._owners[want.owner]
-
     async def _ask(self, want: Want, since: float | None) -> tuple[float, Answer]:
         """Ask the store, for as long as an operation may take; says when the answered request was sent."""
 
@@ -216,7 +221,7 @@ class Engine:
             return None
         self._owners[want.owner] = lease
         party.holds += 1
-        self.metrics.waits.observe(now - begun)
+        self._count_wait(now - begun)
         return lease
 
     # -- returning -------------------------------------------------------------------------------------------------
@@ -245,7 +250,7 @@ class Engine:
         except BaseException:
             self._reach.let_go(want)
             raise
-        self._owners.pop(want.owner, None)
+        del self._owners[want.owner]
         held, why, next_owner = left
         if next_owner is not None:
             self._room.call(next_owner)
@@ -280,7 +285,7 @@ class Engine:
     def _retire(self, lease: Lease) -> None:
         """A lease is held no longer."""
         lease.party.holds -= 1
-        self.metrics.holds.observe(self.monotonic() - lease.granted)
+        self._count_hold(self.monotonic() - lease.granted)
 
     # -- losing ----------------------------------------------------------------------------------------------------
 
@@ -329,7 +334,10 @@ class Engine:
 
     def _failed(self, want: Want, error: BaseException) -> None:
         """A request ended without a lease."""
-        if isinstance(error, DeadlockError):
+        if isinstance(error, NotFreeError):
+            outcome = "busy"
+            self.metrics.contentions += 1
+        elif isinstance(error, DeadlockError):
             outcome = "deadlock"
             emit(_log, logging.WARNING, "lock_deadlock", key=want.key, cycle=error.cycle)
         elif isinstance(error, LockTimeoutError):
@@ -341,7 +349,7 @@ class Engine:
         else:
             outcome = "unavailable"
         self.metrics.outcomes[outcome] += 1
-        if outcome in ("deadlock", "timeout"):
+        if outcome in ("busy", "deadlock", "timeout"):
             self._owners.pop(want.owner, None)  # the store said that nothing is left
         else:
             self._reach.let_go(want)

@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from interlock.backends import from_url
 from interlock.clock import Clock, SystemClock
-from interlock.errors import InvalidArgumentError, LockTimeoutError, MisuseError
+from interlock.errors import InvalidArgumentError, MisuseError
 from interlock.locks.arguments import Seconds, Wait, checked_key, checked_ttl, checked_wait
-from interlock.locks.engine import Engine
-from interlock.locks.explain import who_holds
+from interlock.locks.engine import Engine, NotFreeError
 from interlock.ports.store import Capability
 from interlock.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Generator, Iterable, Sequence
+    from collections.abc import Awaitable, Coroutine, Generator, Iterable, Sequence
     from types import TracebackType
 
     from interlock.locks.lease import Lease
@@ -99,7 +98,10 @@ class Locks:
 
     async def try_acquire(self, key: str, ttl_seconds: Seconds = _DEFAULT_TTL) -> Lease | None:
         """Take the lock if it is free and nobody is before us, else None. Use the lease as a context manager."""
-        return await self._running.take(checked_key(key), checked_ttl(ttl_seconds), 0.0)
+        try:
+            return await self._running.take(checked_key(key), checked_ttl(ttl_seconds), 0.0)
+        except NotFreeError:
+            return None
 
     def acquire_many(
         self, keys: Iterable[str], ttl_seconds: Seconds = _DEFAULT_TTL, *, wait: Wait = _DEFAULT_WAIT
@@ -144,9 +146,10 @@ class Locks:
 class Acquisition:
     """A lock about to be taken: an async context manager, and awaitable."""
 
-    __slots__ = ("_engine", "_key", "_lease", "_ttl", "_wait")
+    __slots__ = ("_engine", "_key", "_ttl", "_wait", "lease")
 
-    _lease: Lease
+    lease: Lease
+    """Set as the block begins."""
 
     def __init__(self, engine: Engine, key: str, ttl: float, wait: float | None) -> None:
         self._engine = engine
@@ -155,30 +158,15 @@ class Acquisition:
         self._wait = wait
 
     def __await__(self) -> Generator[Any, None, Lease]:
-        return self._take().__await__()
+        return self._engine.take(self._key, self._ttl, self._wait).__await__()
 
-    async def __aenter__(self) -> Lease:
-        lease = await self._engine.take(self._key, self._ttl, self._wait, block=True)
-        if lease is None:
-            raise await self._not_free()
-        self._lease = lease
-        return lease
+    def __aenter__(self) -> Coroutine[Any, Any, Lease]:
+        return self._engine.take(self._key, self._ttl, self._wait, self)
 
     def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Awaitable[None]:
-        return self._lease.leave(kind, error)
-
-    async def _take(self) -> Lease:
-        lease = await self._engine.take(self._key, self._ttl, self._wait)
-        if lease is None:
-            raise await self._not_free()
-        return lease
-
-    async def _not_free(self) -> LockTimeoutError:
-        """Say who has the key that was not to be waited for."""
-        views = await self._engine.store.locks.look(self._key)
-        return LockTimeoutError(f"{self._key!r} is not free: {who_holds(views[0].holder if views else None)}.")
+        return self.lease.leave(kind, error)
 
 
 class ManyAcquisition:

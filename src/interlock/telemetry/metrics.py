@@ -38,6 +38,7 @@ _BOUNDS = (
     60,
     300,
 )
+_FIRST = _BOUNDS[0]
 
 
 class Durations:
@@ -51,7 +52,8 @@ class Durations:
 
     def observe(self, seconds: float) -> None:
         """Count one duration."""
-        self.counts[bisect_left(_BOUNDS, seconds)] += 1
+        # Most are in the first bucket, and need no search.
+        self.counts[0 if seconds <= _FIRST else bisect_left(_BOUNDS, seconds)] += 1
         self.total += seconds
 
     @property

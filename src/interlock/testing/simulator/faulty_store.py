@@ -1,0 +1,218 @@
+"""Any store as one simulated process sees it: at the end of a wire on which things go wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from interlock.ports.locks import (
+        Answer,
+        Held,
+        Holder,
+        Left,
+        LockStore,
+        LockView,
+        Renewed,
+        Transaction,
+        Turns,
+        Want,
+    )
+    from interlock.ports.migrations import Migrations
+    from interlock.ports.sessions import SessionCard, SessionStore
+    from interlock.ports.store import Capability, Store
+    from interlock.testing.simulator.wire import Wire
+
+__all__ = ["FaultyStore", "Watcher"]
+
+
+class Watcher(Protocol):
+    """Who is told what the store really did, at the moment it did it."""
+
+    def calling(self, want: Want) -> None:
+        """A request is about to leave the process."""
+        ...
+
+    def asked(self, want: Want, answer: Answer) -> None:
+        """A request took effect."""
+        ...
+
+    def renewed(self, leases: Sequence[Held], answers: Sequence[Renewed]) -> None:
+        """Leases were renewed."""
+        ...
+
+    def left(self, want: Want, left: Left) -> None:
+        """A lease or a place was given up."""
+        ...
+
+    def forced(self, key: str, holder: Holder | None) -> None:
+        """A key was taken from its holder."""
+        ...
+
+    def session_began(self, session: str, seconds: float) -> None:
+        """A session was begun."""
+        ...
+
+    def session_renewed(self, session: str, seconds: float, alive: bool) -> None:
+        """A session was renewed, or had ended."""
+        ...
+
+    def session_ended(self, session: str) -> None:
+        """A session was ended."""
+        ...
+
+    def swept(self) -> None:
+        """Ended sessions were cleared away."""
+        ...
+
+
+class FaultyStore:
+    """Keeps the store port for one simulated process over another store and a :class:`Wire`."""
+
+    def __init__(self, store: Store, wire: Wire, watcher: Watcher) -> None:
+        self._store = store
+        self.locks: LockStore = _FaultyLocks(store.locks, wire, watcher)
+        self.sessions: SessionStore = _FaultySessions(store.sessions, wire, watcher)
+
+    @property
+    def name(self) -> str:
+        """The backend's name."""
+        return self._store.name
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What the backend can do."""
+        return self._store.capabilities
+
+    @property
+    def migrations(self) -> Migrations | None:
+        """The schema's versions, if it has one."""
+        return self._store.migrations
+
+    def lifeline(self) -> None:
+        """None: there are no threads here, so heartbeats run on the process's own loop."""
+
+    async def open(self) -> None:
+        """Nothing: the world opened the store."""
+
+    async def close(self) -> None:
+        """Nothing: the store outlives the process."""
+
+
+class _FaultySessions:
+    def __init__(self, sessions: SessionStore, wire: Wire, watcher: Watcher) -> None:
+        self._sessions = sessions
+        self._call = wire.call
+        self._watcher = watcher
+
+    async def begin(self, card: SessionCard, seconds: float) -> None:
+        async def operation() -> None:
+            await self._sessions.begin(card, seconds)
+            self._watcher.session_began(card.id, seconds)
+
+        await self._call("begin", (_session_lane(card.id),), operation)
+
+    async def renew(self, id: str, seconds: float) -> bool:  # noqa: A002
+        async def operation() -> bool:
+            alive = await self._sessions.renew(id, seconds)
+            self._watcher.session_renewed(id, seconds, alive)
+            return alive
+
+        return await self._call("renew_session", (_session_lane(id),), operation)
+
+    async def end(self, id: str) -> None:  # noqa: A002
+        async def operation() -> None:
+            await self._sessions.end(id)
+            self._watcher.session_ended(id)
+
+        await self._call("end", (_session_lane(id),), operation)
+
+    async def sweep(self) -> int:
+        async def operation() -> int:
+            count = await self._sessions.sweep()
+            self._watcher.swept()
+            return count
+
+        return await self._call("sweep", (), operation)
+
+    async def close(self) -> None:
+        """Nothing: the store outlives the process."""
+
+
+class _FaultyLocks:
+    def __init__(self, locks: LockStore, wire: Wire, watcher: Watcher) -> None:
+        self._locks = locks
+        self._wire = wire
+        self._call = wire.call
+        self._watcher = watcher
+
+    async def ask(self, want: Want) -> Answer:
+        async def operation() -> Answer:
+            answer = await self._locks.ask(want)
+            self._watcher.asked(want, answer)
+            return answer
+
+        self._watcher.calling(want)
+        return await self._call("ask", (want.key,), operation, last_counts=True)
+
+    async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
+        async def operation() -> Sequence[Renewed]:
+            answers = await self._locks.renew(leases)
+            self._watcher.renewed(leases, answers)
+            return answers
+
+        return await self._call("renew", dict.fromkeys(lease.key for lease in leases), operation)
+
+    async def leave(self, want: Want) -> Left:
+        async def operation() -> Left:
+            left = await self._locks.leave(want)
+            self._watcher.left(want, left)
+            return left
+
+        return await self._call("leave", (want.key,), operation)
+
+    async def force(self, key: str, why: str) -> Holder | None:
+        async def operation() -> Holder | None:
+            holder = await self._locks.force(key, why)
+            self._watcher.forced(key, holder)
+            return holder
+
+        return await self._call("force", (key,), operation)
+
+    async def turns(self, session: str, owners: Sequence[str]) -> Turns:
+        return await self._call("turns", (), lambda: self._locks.turns(session, owners))
+
+    async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
+        return await self._call("belongings", (), lambda: self._locks.belongings(session))
+
+    async def look(self, key: str | None = None, *, limit: int = 1000) -> Sequence[LockView]:
+        return await self._call("look", (), lambda: self._locks.look(key, limit=limit))
+
+    async def listen(
+        self, session: str, on_turn: Callable[[str | None], None], on_lost: Callable[[str, str], None]
+    ) -> None:
+        post = self._wire.post
+
+        def turn(owner: str | None) -> None:
+            post(on_turn, owner)
+
+        def lost(owner: str, why: str) -> None:
+            post(on_lost, owner, why)
+
+        await self._call("listen", (_session_lane(session),), lambda: self._locks.listen(session, turn, lost))
+
+    async def unlisten(self, session: str) -> None:
+        await self._call("unlisten", (_session_lane(session),), lambda: self._locks.unlisten(session))
+
+    def watch(self, *, waiting: bool) -> None:
+        self._locks.watch(waiting=waiting)
+
+    def fenced(self, key: str, owner: str, fence: int) -> AbstractAsyncContextManager[Transaction]:
+        return self._locks.fenced(key, owner, fence)
+
+
+def _session_lane(session: str) -> str:
+    """A lane that no key can have."""
+    return f"\0{session}"

@@ -1,0 +1,384 @@
+"""What happened in a run, in order: what the store really did, and what the processes saw and did.
+
+Times are the store's. The store's side is recorded at the moment an operation takes effect, the processes' side when
+their code gets there. :func:`interlock.testing.simulator.checker.check` judges a history.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, NamedTuple
+
+from interlock.ports.locks import Granted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock.clock import Clock
+    from interlock.ports.locks import Answer, Held, Holder, Left, LockView, Renewed, Want
+    from interlock.testing.simulator.loop import SeededLoop
+
+__all__ = [
+    "REQUEST",
+    "Asked",
+    "BodyBegan",
+    "BodyEnded",
+    "BodyRan",
+    "CrashedAt",
+    "Event",
+    "Forced",
+    "GaveUp",
+    "History",
+    "KeyLeft",
+    "LeasesRenewed",
+    "LeftOver",
+    "Odd",
+    "OwnerNamed",
+    "PausedAt",
+    "ProcessWatcher",
+    "RequestBegan",
+    "RequestEnded",
+    "SessionBegan",
+    "SessionOver",
+    "SessionRenewed",
+    "Swept",
+    "Wrote",
+]
+
+REQUEST: ContextVar[int] = ContextVar("interlock_simulated_request", default=0)
+"""The client's request on whose behalf code runs."""
+
+
+# -- the store's side ----------------------------------------------------------------------------------------------
+
+
+class SessionBegan(NamedTuple):
+    """A session began, or was begun once more."""
+
+    at: float
+    process: str
+    session: str
+    seconds: float
+
+
+class SessionRenewed(NamedTuple):
+    """A session was renewed, or the store said that it had ended."""
+
+    at: float
+    process: str
+    session: str
+    seconds: float
+    alive: bool
+
+
+class SessionOver(NamedTuple):
+    """A session was ended."""
+
+    at: float
+    process: str
+    session: str
+
+
+class Swept(NamedTuple):
+    """Ended sessions were cleared away."""
+
+    at: float
+    process: str
+
+
+class Asked(NamedTuple):
+    """A request took effect."""
+
+    at: float
+    process: str
+    want: Want
+    answer: Answer
+
+
+class LeasesRenewed(NamedTuple):
+    """Leases were renewed, or not."""
+
+    at: float
+    process: str
+    leases: Sequence[Held]
+    answers: Sequence[Renewed]
+
+
+class KeyLeft(NamedTuple):
+    """A lease or a place was given up."""
+
+    at: float
+    process: str
+    want: Want
+    left: Left
+
+
+class Forced(NamedTuple):
+    """A key was taken from its holder."""
+
+    at: float
+    process: str
+    key: str
+    holder: Holder | None
+
+
+# -- the processes' side -------------------------------------------------------------------------------------------
+
+
+class RequestBegan(NamedTuple):
+    """A client began to ask for keys."""
+
+    at: float
+    process: str
+    request: int
+    kind: str
+    keys: tuple[str, ...]
+    wait: float | None
+
+
+class OwnerNamed(NamedTuple):
+    """The engine asks on behalf of a client's request under this name."""
+
+    at: float
+    process: str
+    request: int
+    key: str
+    owner: str
+
+
+class RequestEnded(NamedTuple):
+    """The client has its answer: granted, busy, timeout, deadlock, unavailable or cancelled."""
+
+    at: float
+    process: str
+    request: int
+    outcome: str
+
+
+class BodyBegan(NamedTuple):
+    """Code that relies on a lease begins."""
+
+    at: float
+    process: str
+    request: int
+    key: str
+    owner: str
+    fence: int
+    ttl: float
+    guarded: bool
+    """Whether it is stopped when the lease is lost; otherwise it has to ask."""
+
+
+class BodyRan(NamedTuple):
+    """Code that relies on a lease is running at this moment."""
+
+    at: float
+    process: str
+    request: int
+    key: str
+    owner: str
+
+
+class Wrote(NamedTuple):
+    """Code that relies on a lease wrote to a fenced target."""
+
+    at: float
+    process: str
+    request: int
+    key: str
+    owner: str
+    fence: int
+    accepted: bool
+
+
+class BodyEnded(NamedTuple):
+    """Code that relied on a lease has ended; it gives it back now, if it still has it."""
+
+    at: float
+    process: str
+    request: int
+    key: str
+    owner: str
+
+
+class GaveUp(NamedTuple):
+    """A client is through with its request: the lease was given back, lost, or never had."""
+
+    at: float
+    process: str
+    request: int
+
+
+class PausedAt(NamedTuple):
+    """A process stands still."""
+
+    at: float
+    process: str
+    until: float
+
+
+class CrashedAt(NamedTuple):
+    """A process was killed."""
+
+    at: float
+    process: str
+
+
+class Odd(NamedTuple):
+    """Something that must not happen was seen by the workload itself."""
+
+    at: float
+    process: str
+    what: str
+
+
+class LeftOver(NamedTuple):
+    """What the store still holds at the end."""
+
+    at: float
+    process: str
+    views: Sequence[LockView]
+
+
+Event = (
+    SessionBegan
+    | SessionRenewed
+    | SessionOver
+    | Swept
+    | Asked
+    | LeasesRenewed
+    | KeyLeft
+    | Forced
+    | RequestBegan
+    | OwnerNamed
+    | RequestEnded
+    | BodyBegan
+    | BodyRan
+    | Wrote
+    | BodyEnded
+    | GaveUp
+    | PausedAt
+    | CrashedAt
+    | Odd
+    | LeftOver
+)
+
+
+class History:
+    """Collects events and puts a label of each into the loop's trace."""
+
+    def __init__(self, loop: SeededLoop, clock: Clock) -> None:
+        self.events: list[Event] = []
+        self.now = clock.now
+        self._loop = loop
+        self._requests = 0
+        self._names: dict[str, str] = {}
+
+    def add(self, event: Event) -> None:
+        """Record an event."""
+        if not self._loop.is_closed():
+            self.events.append(event)
+            self._loop.note(self.describe(event))
+
+    def new_request(self) -> int:
+        """A number for a client's request."""
+        self._requests += 1
+        return self._requests
+
+    def describe(self, event: Event) -> str:
+        """One line that is the same in every run of a seed."""
+        parts = [event.process, type(event).__name__]
+        match event:
+            case Asked(_, _, want, answer):
+                parts += [self.name(want.owner), want.key, type(answer).__name__]
+                if type(answer) is Granted:
+                    parts.append(str(answer.fence))
+            case LeasesRenewed(_, _, leases, answers):
+                parts += [
+                    f"{self.name(lease.owner)}:{'ok' if answer.expires_at else 'ended'}"
+                    for lease, answer in zip(leases, answers, strict=False)
+                ]
+            case KeyLeft(_, _, want, left):
+                parts += [self.name(want.owner), want.key, "held" if left.held else "not held"]
+            case Forced(_, _, key, holder):
+                parts += [key, self.name(holder.owner) if holder else "nobody"]
+            case SessionBegan() | SessionOver():
+                parts.append(self.name(event.session))
+            case SessionRenewed():
+                parts += [self.name(event.session), "alive" if event.alive else "ended"]
+            case OwnerNamed():
+                parts += [f"r{event.request}", event.key, self.name(event.owner)]
+            case BodyBegan() | Wrote():
+                parts += [f"r{event.request}", event.key, str(event.fence)]
+            case BodyRan() | BodyEnded():
+                parts += [f"r{event.request}", event.key]
+            case RequestBegan():
+                parts += [f"r{event.request}", event.kind, *event.keys, str(event.wait)]
+            case RequestEnded():
+                parts += [f"r{event.request}", event.outcome]
+            case GaveUp():
+                parts.append(f"r{event.request}")
+            case PausedAt():
+                parts.append(f"{event.until - event.at:.3f} s")
+            case Odd():
+                parts.append(event.what)
+            case _:
+                pass
+        return " ".join(parts)
+
+    def name(self, raw: str) -> str:
+        """A name that does not depend on chance outside the seed, for a session or an owner."""
+        session, dot, count = raw.partition(".")
+        known = self._names.get(session)
+        if known is None:
+            known = self._names[session] = f"s{len(self._names) + 1}"
+        return f"{known}{dot}{count}"
+
+
+class ProcessWatcher:
+    """Records what the store does for one process."""
+
+    def __init__(self, history: History, process: str) -> None:
+        self._add = history.add
+        self._now = history.now
+        self._process = process
+        self._known: set[str] = set()
+
+    def calling(self, want: Want) -> None:
+        """Tie the owner to the client's request."""
+        request = REQUEST.get()
+        if request and want.owner not in self._known:
+            self._known.add(want.owner)
+            self._add(OwnerNamed(self._now(), self._process, request, want.key, want.owner))
+
+    def asked(self, want: Want, answer: Answer) -> None:
+        """A request took effect."""
+        self._add(Asked(self._now(), self._process, want, answer))
+
+    def renewed(self, leases: Sequence[Held], answers: Sequence[Renewed]) -> None:
+        """Leases were renewed."""
+        self._add(LeasesRenewed(self._now(), self._process, leases, answers))
+
+    def left(self, want: Want, left: Left) -> None:
+        """A lease or a place was given up."""
+        self._add(KeyLeft(self._now(), self._process, want, left))
+
+    def forced(self, key: str, holder: Holder | None) -> None:
+        """A key was taken from its holder."""
+        self._add(Forced(self._now(), self._process, key, holder))
+
+    def session_began(self, session: str, seconds: float) -> None:
+        """A session began."""
+        self._add(SessionBegan(self._now(), self._process, session, seconds))
+
+    def session_renewed(self, session: str, seconds: float, alive: bool) -> None:
+        """A session was renewed."""
+        self._add(SessionRenewed(self._now(), self._process, session, seconds, alive))
+
+    def session_ended(self, session: str) -> None:
+        """A session was ended."""
+        self._add(SessionOver(self._now(), self._process, session))
+
+    def swept(self) -> None:
+        """Ended sessions were cleared away."""
+        self._add(Swept(self._now(), self._process))

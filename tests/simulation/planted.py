@@ -1,0 +1,258 @@
+"""Bugs to plant in the memory store and the engine, each of a kind that has been seen in real lock libraries.
+
+Each is a function that plants one bug with pytest's ``monkeypatch``, next to the promise that it breaks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from interlock.backends.memory.locks import MemoryLocks
+from interlock.backends.memory.sessions import MemorySessions
+from interlock.errors import LockTimeoutError, StoreUnavailableError
+from interlock.locks.engine import Engine
+from interlock.locks.lease import Lease
+from interlock.locks.reach import Reach
+from interlock.locks.waitroom import Waitroom
+from interlock.locks.warden import Warden
+from interlock.ports.locks import Granted, Wait
+from interlock.testing.simulator.faulty_store import _FaultyLocks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+
+    from interlock.ports.locks import Answer, Want
+
+__all__ = ["BUGS"]
+
+BUGS: dict[str, tuple[str, Callable[[pytest.MonkeyPatch], None]]] = {}
+"""What is wrong → the promise it breaks, and how to plant it."""
+
+
+def _breaks(promise: str, name: str) -> Callable[[Callable[[pytest.MonkeyPatch], None]], None]:
+    def add(plant: Callable[[pytest.MonkeyPatch], None]) -> None:
+        BUGS[name] = (promise, plant)
+
+    return add
+
+
+def _around(patch: pytest.MonkeyPatch, owner: type, name: str, replacement: Callable[..., Any]) -> None:
+    """Replace a method by one that gets the original as its first argument."""
+    original = getattr(owner, name)
+
+    @functools.wraps(original)
+    def method(*args: Any, **kwargs: Any) -> Any:
+        return replacement(original, *args, **kwargs)
+
+    patch.setattr(owner, name, method)
+
+
+# -- the store -----------------------------------------------------------------------------------------------------
+
+
+@_breaks("fair", "newcomers barge past the queue")
+def _(patch: pytest.MonkeyPatch) -> None:
+    _around(patch, MemoryLocks, "_ahead", lambda _original, _self, _lock, _owner: 0)
+
+
+@_breaks("fair", "the newest waiter is served first")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def enqueue(original: Any, self: Any, lock: Any, want: Want, now: float) -> None:
+        original(self, lock, want, now)
+        lock.queue = {want.owner: lock.queue.pop(want.owner), **lock.queue}
+
+    _around(patch, MemoryLocks, "_enqueue", enqueue)
+
+
+@_breaks("exclusive", "leave does not check the owner")
+def _(patch: pytest.MonkeyPatch) -> None:
+    async def leave(original: Any, self: Any, want: Want) -> Any:
+        lock = self._locks.get(want.key)
+        if lock is not None and lock.want is not None:
+            want = replace(want, owner=lock.want.owner)
+        return await original(self, want)
+
+    _around(patch, MemoryLocks, "leave", leave)
+
+
+@_breaks("exclusive", "fences do not grow")
+def _(patch: pytest.MonkeyPatch) -> None:
+    async def ask(original: Any, self: Any, want: Want) -> Answer:
+        answer: Answer = await original(self, want)
+        if self._fence > 3:
+            self._fence = 1
+        return answer
+
+    _around(patch, MemoryLocks, "ask", ask)
+
+
+@_breaks("exclusive", "asking again draws a new fence")
+def _(patch: pytest.MonkeyPatch) -> None:
+    async def ask(original: Any, self: Any, want: Want) -> Answer:
+        lock = self._locks.get(want.key)
+        again = lock is not None and lock.want is not None and lock.want.owner == want.owner
+        answer: Answer = await original(self, want)
+        if again and lock is not None and isinstance(answer, Granted):
+            self._fence = lock.fence = answer.fence = self._fence + 1
+        return answer
+
+    _around(patch, MemoryLocks, "ask", ask)
+
+
+@_breaks("exclusive", "renewing revives a lease that has ended")
+def _(patch: pytest.MonkeyPatch) -> None:
+    async def renew(original: Any, self: Any, leases: Any) -> Any:
+        for key, owner, ttl in leases:
+            lock = self._locks.get(key)
+            if lock is not None and lock.want is not None and lock.want.owner == owner:
+                lock.expires_at = self._now() + ttl
+        return await original(self, leases)
+
+    _around(patch, MemoryLocks, "renew", renew)
+
+
+@_breaks("sessions", "renewing revives a session that has ended")
+def _(patch: pytest.MonkeyPatch) -> None:
+    async def renew(original: Any, self: Any, id: str, seconds: float) -> bool:  # noqa: A002
+        if id in self.alive_until:
+            self.alive_until[id] = self._now() + seconds
+        return bool(await original(self, id, seconds))
+
+    _around(patch, MemorySessions, "renew", renew)
+
+
+@_breaks("fair", "dead holders keep their keys")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def live_holder(original: Any, self: Any, lock: Any, now: float) -> Want | None:
+        if lock.want is not None and lock.expires_at > now:
+            return lock.want  # type: ignore[no-any-return]
+        return original(self, lock, now)  # type: ignore[no-any-return]
+
+    _around(patch, MemoryLocks, "_live_holder", live_holder)
+
+
+@_breaks("exclusive", "live holders are taken over early")
+def _(patch: pytest.MonkeyPatch) -> None:
+    _around(patch, MemoryLocks, "_live_holder", lambda original, self, lock, now: original(self, lock, now + 0.5))
+
+
+@_breaks("sessions", "the requests of an ended session are answered")
+def _(patch: pytest.MonkeyPatch) -> None:
+    async def ask(original: Any, self: Any, want: Want) -> Answer:
+        alive_until = self._alive_until
+        if want.session in alive_until and alive_until[want.session] <= self._now():
+            alive_until[want.session] = self._now() + want.ttl
+        answer: Answer = await original(self, want)
+        return answer
+
+    _around(patch, MemoryLocks, "ask", ask)
+
+
+@_breaks("wakes", "giving a key up does not wake the next")
+def _(patch: pytest.MonkeyPatch) -> None:
+    _around(patch, MemoryLocks, "_tell_first", lambda _original, _self, _lock: None)
+
+
+@_breaks("fair", "dead waiters block the queue")
+def _(patch: pytest.MonkeyPatch) -> None:
+    _around(patch, MemoryLocks, "_drop_dead_waiters", lambda _original, _self, _lock, _now: None)
+
+
+@_breaks("deadlock-free", "cycles of waits are not looked for")
+def _(patch: pytest.MonkeyPatch) -> None:
+    _around(patch, MemoryLocks, "_cycle", lambda _original, _self, _want, _now: ())
+
+
+@_breaks("deadlock-free", "only cycles of two are found")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def cycle(original: Any, self: Any, want: Want, now: float) -> tuple[Wait, ...]:
+        found: tuple[Wait, ...] = original(self, want, now)
+        return found if len(found) <= 2 else ()
+
+    _around(patch, MemoryLocks, "_cycle", cycle)
+
+
+@_breaks("deadlock-free", "a wait is called a deadlock because its holder waits too")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def cycle(original: Any, self: Any, want: Want, now: float) -> tuple[Wait, ...]:
+        found: tuple[Wait, ...] = original(self, want, now)
+        holder = self._locks[want.key].want
+        if not found and holder is not None and holder.party in self._waits:
+            return (Wait(want.party, want.key, holder.party),)
+        return found
+
+    _around(patch, MemoryLocks, "_cycle", cycle)
+
+
+# -- the engine ----------------------------------------------------------------------------------------------------
+
+
+@_breaks("exclusive", "a lease's time is counted from the answer, not from the request")
+def _(patch: pytest.MonkeyPatch) -> None:
+    _around(patch, Warden, "admit", lambda original, self, lease, _sent: original(self, lease, self._monotonic()))
+
+
+@_breaks("exclusive", "a lost lease does not stop its body")
+def _(patch: pytest.MonkeyPatch) -> None:
+    _around(patch, Lease, "_cancel", lambda _original, _self: None)
+
+
+@_breaks("exclusive", "a lost session does not stop its bodies")
+def _(patch: pytest.MonkeyPatch) -> None:
+    _around(patch, Engine, "_session_lost", lambda _original, _self, _session: None)
+
+
+@_breaks("leaves nothing", "a cancelled request is not given up")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def failed(original: Any, self: Any, want: Want, error: BaseException) -> None:
+        if isinstance(error, asyncio.CancelledError):
+            return
+        original(self, want, error)
+
+    _around(patch, Engine, "_failed", failed)
+
+
+@_breaks("leaves nothing", "a request that timed out stays in the queue")
+def _(patch: pytest.MonkeyPatch) -> None:
+    async def timed_out(_original: Any, _self: Any, _want: Want, _answer: Any) -> LockTimeoutError:
+        return LockTimeoutError()
+
+    async def ask(original: Any, self: Any, want: Want) -> Answer:
+        answer: Answer = await original(self, replace(want, wait=want.wait and 1000.0))
+        return answer
+
+    _around(patch, Engine, "_timed_out", timed_out)
+    _around(patch, MemoryLocks, "ask", ask)
+
+
+@_breaks("leaves nothing", "a request that failed is repeated under a new owner")
+def _(patch: pytest.MonkeyPatch) -> None:
+    async def ask(original: Any, self: Any, want: Want) -> Answer:
+        failures = self.__dict__.setdefault("failures", {})
+        try:
+            answer: Answer = await original(self, replace(want, owner=want.owner + failures.get(want.owner, "")))
+        except StoreUnavailableError:
+            failures[want.owner] = failures.get(want.owner, "") + "+"
+            raise
+        return answer
+
+    _around(patch, _FaultyLocks, "ask", ask)
+    _around(patch, Reach, "suspect", lambda _original, _self: None)
+
+
+@_breaks("leaves nothing", "what a failed request left is never tidied away")
+def _(patch: pytest.MonkeyPatch) -> None:
+    _around(patch, Reach, "suspect", lambda _original, _self: None)
+
+
+@_breaks("wakes", "waiters rely on messages alone")
+def _(patch: pytest.MonkeyPatch) -> None:
+    async def look_out(_original: Any, _self: Any) -> None:
+        await asyncio.Event().wait()
+
+    _around(patch, Waitroom, "_look_out", look_out)
