@@ -23,7 +23,7 @@ class App:
     """
 
     def __init__(self, url: str, *, locks: str | None = None, settings: Settings | None = None, **changes: Any) -> None:
-        self.settings = settings = settings or Settings(**changes)
+        self.settings = settings = Settings.of(settings, changes)
         self.locks = Locks.from_url(locks or url, settings=settings)
 
     async def __aenter__(self) -> Self:

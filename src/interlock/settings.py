@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from interlock.errors import InvalidArgumentError
 
@@ -60,6 +60,17 @@ class Settings:
             )
         if self.stuck_work not in ("exit", "report"):
             raise InvalidArgumentError(f"stuck_work is {self.stuck_work!r}.", remedy="Use 'exit' or 'report'.")
+
+    @classmethod
+    def of(cls, settings: Settings | None, changes: dict[str, Any]) -> Settings:
+        """Settings from whichever of the two a caller passed."""
+        if settings is None:
+            return cls(**changes)
+        if changes:
+            raise InvalidArgumentError(
+                "Pass either settings= or single settings, not both.", remedy="Use dataclasses.replace(settings, …)."
+            )
+        return settings
 
     @property
     def session_margin(self) -> float:

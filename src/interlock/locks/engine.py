@@ -127,6 +127,7 @@ class Engine:
         sent = begun
         since = begun if answer is None else None  # what the first request tried counts
         late = 0
+        place: Waiting | None = None
         try:
             while True:
                 if self._reach.closed:
@@ -136,9 +137,14 @@ class Engine:
                     want, old = self._want_again(want, party, session, give_up), want
                     self._room.leave(old.owner)
                     self._reach.let_go(old)
-                    answer = None
+                    answer = place = None
                 if answer is None:
-                    sent, answer = await self._ask(want, since)
+                    try:
+                        sent, answer = await self._ask(want, since)
+                    except StoreUnavailableError:
+                        if place is None:
+                            raise
+                        answer = place  # the place in the queue outlasts an outage, for as long as the session does
                     since = None
                 if type(answer) is SessionEnded:
                     session.lost = True
@@ -155,6 +161,7 @@ class Engine:
                 elif type(answer) is Busy:
                     raise NotFreeError(f"{want.key!r} is not free: {who_holds(answer.holder)}.")
                 elif type(answer) is Waiting and not session.lost:
+                    place = answer
                     await self._wait_turn(want, give_up, answer)
                 answer = None
         except BaseException as error:

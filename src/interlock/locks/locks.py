@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from interlock.backends import from_url
 from interlock.clock import Clock, SystemClock
 from interlock.errors import InvalidArgumentError, MisuseError
 from interlock.locks.arguments import Seconds, Wait, checked_key, checked_ttl, checked_wait
+from interlock.locks.deadlocks import retry_on_deadlock
 from interlock.locks.engine import Engine, NotFreeError
 from interlock.ports.store import Capability
 from interlock.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Coroutine, Generator, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
     from types import TracebackType
 
     from interlock.locks.lease import Lease
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from interlock.telemetry.metrics import LockMetrics
 
 __all__ = ["Acquisition", "Locks", "ManyAcquisition"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _DEFAULT_TTL = 300.0
 _DEFAULT_WAIT = 60.0
@@ -46,7 +50,7 @@ class Locks:
 
         Further keywords are those of :class:`Settings`, such as ``namespace="…"``.
         """
-        settings = _with_changes(settings, changes)
+        settings = Settings.of(settings, changes)
         return cls(from_url(url, settings=settings, needs=[Capability.LOCKS]), settings)
 
     async def __aenter__(self) -> Self:
@@ -116,6 +120,15 @@ class Locks:
         if not ordered:
             raise InvalidArgumentError("acquire_many was given no keys.", remedy="Pass at least one.")
         return ManyAcquisition(self._running, ordered, checked_ttl(ttl_seconds), checked_wait(wait))
+
+    def retry_on_deadlock(
+        self, *, max_retries: int = 3, base_delay: float = 0.1, max_delay: float = 2.0, jitter: float = 0.05
+    ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Callable[P, Coroutine[Any, Any, R]]]:
+        """A decorator for async functions that take locks inside one another: run again after a deadlock.
+
+        Each retry is logged and counted; when all are used up, the last :class:`DeadlockError` says so.
+        """
+        return retry_on_deadlock(lambda: self.metrics, max_retries, base_delay, max_delay, jitter)
 
     async def force_release(self, key: str, *, reason: str, by: str) -> Holder | None:
         """Take the lock from whoever holds it, and tell the holder why. None if nobody did.
@@ -207,14 +220,3 @@ class ManyAcquisition:
                 kind, error, trace = type(failed), failed, failed.__traceback__
         if last is not None:
             raise last
-
-
-def _with_changes(settings: Settings | None, changes: dict[str, Any]) -> Settings:
-    if settings is None:
-        return Settings(**changes)
-    if changes:
-        raise InvalidArgumentError(
-            "Pass either settings= or single settings, not both.",
-            remedy="Use dataclasses.replace(settings, …).",
-        )
-    return settings

@@ -102,6 +102,11 @@ class LockView(NamedTuple):
     free_since: float | None
     seen_at: float
 
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody alive holds or awaits it."""
+        return self.holder is not None or any(waiter.live for waiter in self.waiters)
+
 
 class Wait(NamedTuple):
     """One edge of the graph of waits: ``party`` waits for ``key``, which ``holder`` has."""

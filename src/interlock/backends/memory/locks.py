@@ -193,7 +193,7 @@ class MemoryLocks:
         now = self._now()
         keys = sorted(self._locks) if key is None else [key]
         views = (self._view(key, self._locks[key], now) for key in keys[:limit] if key in self._locks)
-        return [view for view in views if view.holder or view.waiters]
+        return [view for view in views if view.wanted]
 
     async def listen(
         self, session: str, on_turn: Callable[[str | None], None], on_lost: Callable[[str, str], None]

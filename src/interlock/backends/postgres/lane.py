@@ -107,7 +107,7 @@ class Server:
         if not valid:
             raise InvalidArgumentError(
                 "The PostgreSQL URL cannot be read.",
-                remedy="Use postgresql://user:password@host:port/database.",
+                remedy="Use postgresql://user:password@server:port/database.",
             )
         self._url = url
         self.pooled = False

@@ -123,7 +123,7 @@ class PostgresLocks:
     async def look(self, key: str | None = None, *, limit: int = 1000) -> Sequence[LockView]:
         """Holders and queues."""
         rows = await self.lanes.first.fetch(_sql.look, self._namespace, key, limit, self._given())
-        return [view for view in map(_view, rows) if view.holder or view.waiters]
+        return [view for view in map(_view, rows) if view.wanted]
 
     async def listen(
         self, session: str, on_turn: Callable[[str | None], None], on_lost: Callable[[str, str], None]

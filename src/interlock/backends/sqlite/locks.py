@@ -270,11 +270,9 @@ class SqliteLocks:
             holder = None
             if ends_at > now:
                 holder = Holder(owner, party, session, host, pid, program, fence, granted_at, ends_at)
-            waiters = tuple(queues.get(name, ()))
-            if holder or waiters:
-                free = None if holder else (free_since if owner is None else max(ends_at, granted_at))
-                views.append(LockView(name, holder, waiters, free, now))
-        return views
+            free = None if holder else (free_since if owner is None else max(ends_at, granted_at))
+            views.append(LockView(name, holder, tuple(queues.get(name, ())), free, now))
+        return [view for view in views if view.wanted]
 
     def _values(self, **values: Any) -> dict[str, Any]:
         return {"namespace": self._namespace, "now": self._now(), **values}

@@ -116,8 +116,8 @@ as $$
     select path from walk where holder = p_party limit 1
 $$;
 
--- What must survive a crash of the server waits for the disk, whatever the server's default: a grant. What need not
--- does not wait: a release that is lost is given up again when its process reconnects, a lost place is asked for again.
+-- What must survive a crash of the server waits for the disk, whatever the server's default: a grant, a place in a
+-- queue. A release need not: one that is lost is given up again when its process reconnects.
 create function interlock.commit_durably(p_durably boolean) returns void
 language plpgsql volatile
 as $$
@@ -207,7 +207,6 @@ begin
         return;
     end if;
 
-    perform interlock.commit_durably(false);
     if live then
         details := jsonb_build_object(
             'owner', l.owner, 'party', l.party, 'session', l.session, 'host', holder_session.host,
@@ -234,6 +233,7 @@ begin
                 return;
             end if;
         end if;
+        perform interlock.commit_durably(true);
         insert into interlock.waiter (namespace, key, owner, party, session, asked_at, gives_up_at)
         values (p_namespace, p_key, p_owner, p_party, p_session, now_is, now_is + interlock.seconds(p_wait));
     end if;

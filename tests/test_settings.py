@@ -1,0 +1,61 @@
+"""Settings that cannot work are refused before anything opens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from interlock import App, InvalidArgumentError, Locks, Settings
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"namespace": ""},
+        {"namespace": "A b"},
+        {"namespace": "x" * 64},
+        {"session_seconds": 0.5},
+        {"session_seconds": float("nan")},
+        {"recheck_seconds": 0},
+        {"store_wait": float("inf")},
+        {"stuck_work": "ignore"},
+        {"metrics_prefix": "1st"},
+    ],
+)
+def test_what_cannot_work_is_refused_by_name(changes: dict[str, Any]) -> None:
+    (name,) = changes
+    with pytest.raises(InvalidArgumentError, match=name):
+        Settings(**changes)
+    with pytest.raises(InvalidArgumentError, match=name):
+        App("memory://", **changes)
+
+
+def test_settings_are_passed_one_way_or_the_other() -> None:
+    with pytest.raises(InvalidArgumentError, match="not both"):
+        Locks.from_url("memory://", settings=Settings(), namespace="x")
+    with pytest.raises(InvalidArgumentError, match="not both"):
+        App("memory://", settings=Settings(), namespace="x")
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("", "without a scheme"),
+        ("bot.db", "without a scheme"),
+        ("mysql://host/db", "mysql"),
+        ("sqlite://", "names no file"),
+        ("sqlite://:host@x/file.db", "names no file"),
+        ("memory://a/b", "mean nothing"),
+        ("postgresql://:hostpassword@x:notaport/db", "cannot be read"),
+    ],
+)
+def test_a_url_that_cannot_work_is_refused_and_not_repeated(url: str, says: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=says) as caught:
+        App(url)
+    assert "host" not in str(caught.value), "a URL may hold a password"
+
+
+def test_locks_can_live_in_another_store() -> None:
+    app = App("memory://", locks="sqlite:///elsewhere.db")
+    assert app.locks._store.name == "sqlite"
