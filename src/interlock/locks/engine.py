@@ -162,7 +162,10 @@ class Engine:
                     raise NotFreeError(f"{want.key!r} is not free: {who_holds(answer.holder)}.")
                 elif type(answer) is Waiting and not session.lost:
                     place = answer
-                    await self._wait_turn(want, give_up, answer)
+                    handed = await self._wait_turn(want, give_up, answer)
+                    if handed is not None:
+                        sent, answer = handed
+                        continue
                 answer = None
         except BaseException as error:
             self._failed(want, error)
@@ -170,8 +173,8 @@ class Engine:
         finally:
             self._room.leave(want.owner)
 
-    async def _wait_turn(self, want: Want, give_up: float | None, answer: Waiting) -> None:
-        """Sit in the waitroom until it may be our turn. Raises if the time to wait runs out first."""
+    async def _wait_turn(self, want: Want, give_up: float | None, answer: Waiting) -> tuple[float, Granted] | None:
+        """Sit in the waitroom until it may be our turn, or we are handed the key; raises if the time runs out first."""
         seat = self._room.enter(want.owner, answer.look_again)
         if seat.first_time:
             self.metrics.contentions += 1
@@ -180,6 +183,8 @@ class Engine:
         left = None if give_up is None else give_up - self.monotonic()
         if (left is not None and left <= 0) or not await seat.turn(left):
             raise await self._timed_out(want, answer)
+        handed, seat.handed = seat.handed, None
+        return handed
 
     def _want(self, key: str, party: Party, session: Session, ttl: float, wait: float | None) -> Want:
         """A new request. Its owner belongs to one session for ever: what a session loses, no other one finds."""
@@ -241,7 +246,7 @@ class Engine:
             raise lease.error()
         want = lease.want
         lease.released = True
-        self._retire(lease)
+        sent = self._retire(lease)
         sure = True
         try:
             try:
@@ -258,8 +263,10 @@ class Engine:
             self._reach.let_go(want)
             raise
         del self._owners[want.owner]
-        held, why, next_owner = left
-        if next_owner is not None:
+        held, why, next_owner, handed = left
+        if handed is not None and next_owner is not None:
+            self._room.hand(next_owner, sent, handed)
+        elif next_owner is not None:
             self._room.call(next_owner)
         if not held and sure:
             lease.lost_why = why
@@ -289,10 +296,12 @@ class Engine:
     def _leases(self) -> list[Lease]:
         return [lease for lease in self._owners.values() if lease is not None and not lease.released]
 
-    def _retire(self, lease: Lease) -> None:
-        """A lease is held no longer."""
+    def _retire(self, lease: Lease) -> float:
+        """A lease is held no longer from now on."""
+        now = self.monotonic()
         lease.party.holds -= 1
-        self._count_hold(self.monotonic() - lease.granted)
+        self._count_hold(now - lease.granted)
+        return now
 
     # -- losing ----------------------------------------------------------------------------------------------------
 

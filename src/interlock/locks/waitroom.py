@@ -14,7 +14,7 @@ from interlock.errors import StoreUnavailableError
 
 if TYPE_CHECKING:
     from interlock.clock import Clock
-    from interlock.ports.locks import LockStore
+    from interlock.ports.locks import Granted, LockStore
     from interlock.sessions import SessionKeeper
     from interlock.settings import Settings
 
@@ -27,10 +27,12 @@ _MOST_EARLY = 1024
 class Seat:
     """One waiter's place: something to sleep on until called."""
 
-    __slots__ = ("_called", "_sleeper", "first_time")
+    __slots__ = ("_called", "_sleeper", "first_time", "handed")
 
     def __init__(self, *, called: bool) -> None:
         self.first_time = True
+        self.handed: tuple[float, Granted] | None = None
+        """The key itself, with the time from which its lease counts."""
         self._called = called
         self._sleeper: asyncio.Future[None] | None = None
 
@@ -108,6 +110,13 @@ class Waitroom:
         self._early[owner] = None
         while len(self._early) > _MOST_EARLY:
             del self._early[next(iter(self._early))]
+
+    def hand(self, owner: str, sent: float, granted: Granted) -> None:
+        """Give the key to a waiter, as of ``sent``; one that is not seated yet will ask, and hears it then."""
+        seat = self._seats.get(owner)
+        if seat is not None:
+            seat.handed = (sent, granted)
+        self.call(owner)
 
     def look_in(self, seconds: float) -> None:
         """Make sure that the room looks again within so many seconds."""

@@ -3,11 +3,12 @@
 At most one lease per key is live at any time. A lease is live while its own expiry and its session's both lie ahead
 by the store's clock. Each grant's fence is larger than every fence the store granted before it in the namespace.
 
-A key is granted only in answer to a request that is under way (:meth:`LockStore.ask`); nobody receives a lock
-while not asking. Those who asked and could not have it queue in the order of their first request. A free key with a
-queue belongs to the first live waiter: newcomers queue behind. A waiter is live while its session lives and its time
-to wait has not run out. A waiter that is first but does not ask again within ``CLAIM_SECONDS`` of the key coming free
-lets the one behind it go ahead (each further place takes as long again) and keeps its place.
+A key is granted only in answer to a request that is under way (:meth:`LockStore.ask`), or handed over by a release of
+the very process that the next in the queue belongs to; nobody receives a lock without knowing. Those who asked and
+could not have it queue in the order of their first request. A free key with a queue belongs to the first live waiter:
+newcomers queue behind. A waiter is live while its session lives and its time to wait has not run out. A waiter that is
+first but does not ask again within ``CLAIM_SECONDS`` of the key coming free lets the one behind it go ahead (each
+further place takes as long again) and keeps its place.
 """
 
 from __future__ import annotations
@@ -175,12 +176,14 @@ class Left(NamedTuple):
     """What leaving a key found: whether the owner held it, and if not, why its lease had ended.
 
     ``next_owner`` is the first live waiter if the key is free now; its process was told, unless it is the leaver's
-    own session, which can tell it sooner itself.
+    own session, which can tell it sooner itself. In that case a store may also hand the key over in this same step:
+    ``handed`` is then the next one's grant.
     """
 
     held: bool
     why: str
     next_owner: str | None
+    handed: Granted | None = None
 
 
 class Turns(NamedTuple):

@@ -1,7 +1,7 @@
-"""Connections on which operations queue.
+"""Connections on which statements queue.
 
-Operations on one key always take the same lane and so take effect in the order in which they were begun, whatever
-becomes of their callers. A lane mends itself: a broken connection is dropped, the next operation connects anew.
+A lane mends itself: a broken connection is dropped, the next statement connects anew. A statement runs to its end also
+if its caller is cancelled, and ends in bounded time.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
@@ -19,7 +18,7 @@ import asyncpg
 from interlock.errors import InvalidArgumentError, SchemaMismatchError, StoreError, StoreUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
 __all__ = ["Lane", "Lanes", "Server", "gone_translated", "translated"]
 
@@ -195,15 +194,14 @@ class Lane:
 
 
 class Lanes:
-    """Several lanes; a key always takes the same one."""
+    """Several lanes."""
 
     def __init__(self, lanes: list[Lane]) -> None:
         self._lanes = lanes
         self.first = lanes[0]
 
-    def of(self, key: str) -> Lane:
-        """The lane for a key."""
-        return self._lanes[zlib.crc32(key.encode()) % len(self._lanes)]
+    def __iter__(self) -> Iterator[Lane]:
+        return iter(self._lanes)
 
     @property
     def statements(self) -> int:

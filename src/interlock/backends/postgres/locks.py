@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import zlib
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from interlock.backends.postgres.combiner import ASK, LEAVE, Combiner, Operation
 from interlock.backends.postgres.fenced import FencedConnections
 from interlock.backends.postgres.listener import Listener
 from interlock.backends.statements import Statements
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from interlock.backends.postgres.lane import Lanes, Server
+    from interlock.backends.postgres.lane import Lane, Lanes, Server
     from interlock.clock import Clock
     from interlock.settings import Settings
 
@@ -51,6 +54,7 @@ class PostgresLocks:
 
     def __init__(self, lanes: Lanes, server: Server, listen: Server, settings: Settings, clock: Clock | None) -> None:
         self.lanes = lanes
+        self._combiners = [Combiner(partial(self._send, lane), settings.store_wait / 2) for lane in lanes]
         self._fenced = FencedConnections(server, settings.store_wait / 2)
         self._namespace = settings.namespace
         self._wait = settings.store_wait / 2
@@ -65,19 +69,7 @@ class PostgresLocks:
 
     async def ask(self, want: Want) -> Answer:
         """Take the key or queue for it."""
-        who = (want.owner, want.party, want.session)
-        (row,) = await self.lanes.of(want.key).fetch(
-            _sql.ask,
-            self._namespace,
-            want.key,
-            *who,
-            want.ttl,
-            want.wait,
-            want.nested,
-            CLAIM_SECONDS,
-            self._given(),
-        )
-        answer, fence, expires_at, ahead, look_again, details = row
+        answer, fence, expires_at, ahead, look_again, details, *_ = await self._of(want.key).do(ASK, want)
         if answer == "granted":
             return Granted(fence, expires_at)
         if answer == "ended":
@@ -97,14 +89,12 @@ class PostgresLocks:
 
     async def leave(self, want: Want) -> Left:
         """Give up a lease or a place in the queue."""
-        (row,) = await self.lanes.of(want.key).fetch(
-            _sql.leave, self._namespace, want.key, want.owner, want.session, self._given()
-        )
-        return Left(*row)
+        answer, fence, expires_at, *_, why, next_owner = await self._of(want.key).do(LEAVE, want)
+        return Left(answer == "left", why, next_owner, None if fence is None else Granted(fence, expires_at))
 
     async def force(self, key: str, why: str) -> Holder | None:
         """Take the key from its holder."""
-        ((holder,),) = await self.lanes.of(key).fetch(_sql.force, self._namespace, key, why, self._given())
+        ((holder,),) = await self.lanes.first.fetch(_sql.force, self._namespace, key, why, self._given())
         return None if holder is None else Holder(**json.loads(holder))
 
     async def turns(self, session: str, owners: Sequence[str]) -> Turns:
@@ -164,11 +154,34 @@ class PostgresLocks:
         return self._fenced.transaction(key, fence, _sql.guard, *args)
 
     async def close(self) -> None:
-        """Stop listening."""
+        """Finish what was handed in, and stop listening."""
+        for combiner in self._combiners:
+            await combiner.close()
         self._listening = False
         self._poll_if_deaf()
         self._fenced.close()
         await self._listener.stop()
+
+    def _of(self, key: str) -> Combiner:
+        """Where operations on a key queue: always the same way, so that they take effect in order."""
+        return self._combiners[zlib.crc32(key.encode()) % len(self._combiners)]
+
+    async def _send(self, lane: Lane, batch: list[Operation]) -> Sequence[Any]:
+        wants = [operation.want for operation in batch]
+        return await lane.fetch(
+            _sql.batch,
+            self._namespace,
+            [operation.kind for operation in batch],
+            [want.key for want in wants],
+            [want.owner for want in wants],
+            [want.party for want in wants],
+            [want.session for want in wants],
+            [want.ttl for want in wants],
+            [want.wait for want in wants],
+            [want.nested for want in wants],
+            CLAIM_SECONDS,
+            self._given(),
+        )
 
     def _hear(self, message: str | None) -> None:
         if message is None:

@@ -224,6 +224,26 @@ class LockStoreConformance(StoreSuite):
             assert view.holder is None
             assert [waiter.owner for waiter in view.waiters] == ["b1"]
 
+    async def test_a_key_handed_over_within_a_session_is_granted_in_order_with_a_larger_fence(
+        self, store_url: str
+    ) -> None:
+        async with self.bench(store_url) as b:
+            first = await b.granted("a1")
+            await b.waiting("a2", ttl=20.0)
+            await b.waiting("b1")
+            left = await b.leave("a1")
+
+            assert (left.held, left.next_owner) == (True, "a2")
+            fence = await b.granted("a2", ttl=20.0)
+            assert fence > first
+            if left.handed is not None:  # a store may; then asking again changes nothing
+                assert left.handed.fence == fence
+                assert left.handed.expires_at == pytest.approx(b.clock.now() + 20, abs=0.01)
+            assert (await b.leave("a2")).handed is None
+            (view,) = await b.locks.look("k")
+            assert view.holder is None
+            assert [waiter.owner for waiter in view.waiters] == ["b1"]
+
     async def test_a_waiter_that_left_is_not_served(self, store_url: str) -> None:
         async with self.bench(store_url) as b:
             await b.granted("a1")

@@ -36,6 +36,7 @@ create table interlock.waiter (
     owner       text not null,
     party       text not null,
     session     text not null,
+    ttl         double precision not null,
     asked_at    timestamptz not null,
     gives_up_at timestamptz,
     unique (namespace, owner)
@@ -116,20 +117,6 @@ as $$
     select path from walk where holder = p_party limit 1
 $$;
 
--- What must survive a crash of the server waits for the disk, whatever the server's default: a grant, a place in a
--- queue. A release need not: one that is lost is given up again when its process reconnects.
-create function interlock.commit_durably(p_durably boolean) returns void
-language plpgsql volatile
-as $$
-begin
-    if not p_durably then
-        perform set_config('synchronous_commit', 'off', true);
-    elsif current_setting('synchronous_commit') = 'off' then
-        perform set_config('synchronous_commit', 'local', true);
-    end if;
-end
-$$;
-
 -- Take a key or queue for it. answer is granted, waiting, busy, deadlocked or ended.
 create function interlock.lock_ask(
     p_namespace text, p_key text, p_owner text, p_party text, p_session text, p_ttl double precision,
@@ -138,7 +125,6 @@ create function interlock.lock_ask(
     out look_again double precision, out details jsonb
 )
 language plpgsql volatile
-set lock_timeout = '4s'
 as $$
 declare
     l interlock.lock;
@@ -179,15 +165,17 @@ begin
         end if;
     end if;
 
-    ahead := 0;
-    if exists (select from interlock.waiter w where w.namespace = p_namespace and w.key = p_key) then
+    if not live then
         perform interlock.lock_drop_dead_waiters(p_namespace, p_key, now_is);
-        select count(*) filter (where w.ticket < coalesce(mine.ticket, w.ticket + 1)), count(mine.ticket) > 0
-        into ahead, queued
-        from interlock.waiter w
-        left join interlock.waiter mine on mine.namespace = p_namespace and mine.owner = p_owner
-        where w.namespace = p_namespace and w.key = p_key;
     end if;
+    select count(*) filter (where w.ticket < coalesce(mine.ticket, w.ticket + 1) and s.expires_at > now_is
+                            and (w.gives_up_at is null or w.gives_up_at > now_is)),
+           count(mine.ticket) > 0
+    into ahead, queued
+    from interlock.waiter w
+    join interlock.session s on s.namespace = w.namespace and s.id = w.session
+    left join interlock.waiter mine on mine.namespace = p_namespace and mine.owner = p_owner
+    where w.namespace = p_namespace and w.key = p_key;
 
     if not live and now_is >= free_since + interlock.seconds(ahead * p_claim) then
         if l.owner is not null then
@@ -197,7 +185,6 @@ begin
         if queued then
             delete from interlock.waiter w where w.namespace = p_namespace and w.owner = p_owner;
         end if;
-        perform interlock.commit_durably(true);
         fence := nextval('interlock.fence');
         update interlock.lock k
         set owner = p_owner, party = p_party, session = p_session, fence = lock_ask.fence, granted_at = now_is,
@@ -233,9 +220,8 @@ begin
                 return;
             end if;
         end if;
-        perform interlock.commit_durably(true);
-        insert into interlock.waiter (namespace, key, owner, party, session, asked_at, gives_up_at)
-        values (p_namespace, p_key, p_owner, p_party, p_session, now_is, now_is + interlock.seconds(p_wait));
+        insert into interlock.waiter (namespace, key, owner, party, session, ttl, asked_at, gives_up_at)
+        values (p_namespace, p_key, p_owner, p_party, p_session, p_ttl, now_is, now_is + interlock.seconds(p_wait));
     end if;
     answer := 'waiting';
 end
@@ -271,20 +257,20 @@ begin
 end
 $$;
 
--- Give up a lease or a place in the queue.
+-- Give up a lease or a place in the queue. If the next in the queue is of the leaver's own session, which hears of it
+-- first and for certain, the key is handed over at once: fence and expires_at are then the next one's.
 create function interlock.lock_leave(
     p_namespace text, p_key text, p_owner text, p_session text, p_given double precision,
-    out held boolean, out why text, out next_owner text
+    out held boolean, out why text, out next_owner text, out fence bigint, out expires_at double precision
 )
 language plpgsql volatile
-set lock_timeout = '4s'
 as $$
 declare
     l interlock.lock;
     now_is timestamptz;
     ends_at timestamptz;
+    first interlock.waiter;
 begin
-    perform interlock.commit_durably(false);
     held := false;
     why := 'it had expired';
     select * into l from interlock.lock k where k.namespace = p_namespace and k.key = p_key for update;
@@ -299,9 +285,24 @@ begin
         set owner = null, ended_owner = l.owner, ended_why = case when held then 'released' else why end,
             free_since = case when held then now_is else greatest(ends_at, l.granted_at) end
         where k.namespace = p_namespace and k.key = p_key;
-        l.owner := null;
         if held then
             why := '';
+            select w.* into first from interlock.waiter w
+            join interlock.session s on s.namespace = w.namespace and s.id = w.session and s.expires_at > now_is
+            where w.namespace = p_namespace and w.key = p_key and (w.gives_up_at is null or w.gives_up_at > now_is)
+            order by w.ticket limit 1;
+            if first.session = p_session then
+                delete from interlock.waiter w where w.ticket = first.ticket;
+                next_owner := first.owner;
+                fence := nextval('interlock.fence');
+                update interlock.lock k
+                set owner = first.owner, party = first.party, session = first.session, fence = lock_leave.fence,
+                    granted_at = now_is, expires_at = now_is + interlock.seconds(first.ttl), free_since = null,
+                    forced_from = null
+                where k.namespace = p_namespace and k.key = p_key
+                returning extract(epoch from k.expires_at) into expires_at;
+                return;
+            end if;
         end if;
     else
         delete from interlock.waiter w where w.namespace = p_namespace and w.owner = p_owner;
@@ -314,6 +315,49 @@ begin
         end if;
     end if;
     next_owner := interlock.lock_pass_on(p_namespace, p_key, p_session, now_is);
+end
+$$;
+
+-- Several requests (kind a) and departures (kind l) in one transaction, in the order given, which is that of their keys:
+-- so two batches never wait for each other. Departures alone need not wait for the disk: one that a crash of the
+-- server forgets is given up again when its process reconnects. Grants and places in a queue wait for it, whatever the
+-- server's default.
+create function interlock.lock_batch(
+    p_namespace text, p_kinds text[], p_keys text[], p_owners text[], p_parties text[], p_sessions text[],
+    p_ttls double precision[], p_waits double precision[], p_nested boolean[], p_claim double precision,
+    p_given double precision
+) returns table (
+    answer text, fence bigint, expires_at double precision, ahead integer, look_again double precision, details jsonb,
+    why text, next_owner text
+)
+language plpgsql volatile
+set lock_timeout = '4s'
+as $$
+declare
+    durably boolean := false;
+    held boolean;
+begin
+    for i in 1 .. cardinality(p_kinds) loop
+        if p_kinds[i] = 'a' then
+            select a.answer, a.fence, a.expires_at, a.ahead, a.look_again, a.details, null, null
+            into answer, fence, expires_at, ahead, look_again, details, why, next_owner
+            from interlock.lock_ask(
+                p_namespace, p_keys[i], p_owners[i], p_parties[i], p_sessions[i], p_ttls[i], p_waits[i], p_nested[i],
+                p_claim, p_given) a;
+            durably := durably or answer in ('granted', 'waiting');
+        else
+            select l.held, l.why, l.next_owner, l.fence, l.expires_at into held, why, next_owner, fence, expires_at
+            from interlock.lock_leave(p_namespace, p_keys[i], p_owners[i], p_sessions[i], p_given) l;
+            answer := case when held then 'left' else 'absent' end;
+            durably := durably or fence is not null;
+        end if;
+        return next;
+    end loop;
+    if not durably then
+        perform set_config('synchronous_commit', 'off', true);
+    elsif current_setting('synchronous_commit') = 'off' then
+        perform set_config('synchronous_commit', 'local', true);
+    end if;
 end
 $$;
 

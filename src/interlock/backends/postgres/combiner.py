@@ -1,0 +1,116 @@
+"""Sends together what was asked for while the last batch was under way: one round trip, one transaction, one wait
+for the disk.
+
+What was handed in takes effect in that order and runs to its end, also if its caller was cancelled meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+
+from interlock.errors import StoreUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from interlock.ports.locks import Want
+
+__all__ = ["ASK", "LEAVE", "Combiner", "Operation"]
+
+ASK, LEAVE = "a", "l"
+_MOST_AT_ONCE = 64
+
+
+class Operation:
+    """A request or a departure, and who wants to know how it went."""
+
+    __slots__ = ("give_up", "kind", "outcome", "want")
+
+    def __init__(self, kind: str, want: Want, outcome: asyncio.Future[Any], give_up: float) -> None:
+        self.kind = kind
+        self.want = want
+        self.outcome = outcome
+        self.give_up = give_up
+
+
+class Combiner:
+    """The operations that wait for one lane."""
+
+    def __init__(self, send: Callable[[list[Operation]], Awaitable[Sequence[Any]]], wait: float) -> None:
+        self._send = send
+        self._wait = wait
+        self._waiting: deque[Operation] = deque()
+        self._work: asyncio.Task[None] | None = None
+
+    async def do(self, kind: str, want: Want) -> Any:
+        """Do one operation and return its row."""
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[Any] = loop.create_future()
+        self._waiting.append(Operation(kind, want, outcome, loop.time() + self._wait))
+        if self._work is None:
+            self._work = loop.create_task(self._run())
+        return await outcome
+
+    async def close(self) -> None:
+        """Do what was handed in, then stop."""
+        if self._work is not None:
+            await asyncio.wait([self._work])
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                await self._do(self._next_batch())
+        finally:
+            self._work = None
+
+    def _next_batch(self) -> list[Operation]:
+        batch = [self._waiting.popleft()]
+        # One that may close a cycle of waits takes the graph's lock and goes alone.
+        while self._waiting and len(batch) < _MOST_AT_ONCE and not (_alone(batch[0]) or _alone(self._waiting[0])):
+            batch.append(self._waiting.popleft())
+        # In the order of their keys, as all batches are; operations on one key keep theirs.
+        return sorted(batch, key=_key)
+
+    async def _do(self, batch: list[Operation]) -> None:
+        now = asyncio.get_running_loop().time()
+        for operation in batch:
+            if now >= operation.give_up:
+                # It waited in vain behind others; to try it all the same would only make those behind it wait longer.
+                _fail(operation, StoreUnavailableError("PostgreSQL did not answer in time."))
+        batch = [operation for operation in batch if now < operation.give_up]
+        if not batch:
+            return
+        try:
+            rows = await self._send(batch)
+        except StoreUnavailableError as error:
+            if len(batch) > 1 and isinstance(error.__cause__, asyncpg.LockNotAvailableError):
+                # One of the keys is locked by a long transaction: the others shall not suffer for it.
+                for operation in batch:
+                    await self._do([operation])
+                return
+            for operation in batch:
+                _fail(operation, error)
+        except Exception as error:  # noqa: BLE001 - every caller hears what happened
+            for operation in batch:
+                _fail(operation, error)
+        else:
+            for operation, row in zip(batch, rows, strict=True):
+                if not operation.outcome.done():
+                    operation.outcome.set_result(row)
+
+
+def _alone(operation: Operation) -> bool:
+    return operation.kind == ASK and operation.want.nested
+
+
+def _key(operation: Operation) -> str:
+    return operation.want.key
+
+
+def _fail(operation: Operation, error: Exception) -> None:
+    if not operation.outcome.done():
+        operation.outcome.set_exception(error)
