@@ -24,7 +24,7 @@ from interlock.ports.sessions import SessionCard
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from interlock.clock import Clock
     from interlock.ports.sessions import SessionStore
@@ -155,12 +155,19 @@ class SessionKeeper:
                     await self._renew_until_lost(sessions, session)
         finally:
             if session is not None and not session.lost:
-                with contextlib.suppress(StoreUnavailableError, TimeoutError):
-                    async with asyncio.timeout(self._settings.session_seconds / 3):
-                        await sessions.end(session.id)
-            with contextlib.suppress(StoreUnavailableError):
-                await sessions.close()
+                session.lost = True
+                self._tell(self.on_lost, session)
+                await self._attempt("session_end_failed", sessions.end, session.id)
+            await self._attempt("session_close_failed", sessions.close)
             self._tell(self._finish)
+
+    async def _attempt(self, failed: str, work: Callable[..., Awaitable[object]], *args: object) -> None:
+        """Do something that may fail without harm, in bounded time: the heart goes on beating whatever happens."""
+        try:
+            async with asyncio.timeout(self._settings.session_seconds / 6):
+                await work(*args)
+        except Exception as error:  # noqa: BLE001
+            emit(_log, logging.WARNING, failed, error=repr(error))
 
     async def _begin(self, sessions: SessionStore) -> Session | None:
         """Begin a session, however long that takes; the first one only for as long as a caller would wait."""
@@ -211,9 +218,7 @@ class SessionKeeper:
                 return
             if sent >= sweep_at:
                 sweep_at = sent + _SWEEP_EVERY
-                with contextlib.suppress(StoreUnavailableError, TimeoutError):
-                    async with asyncio.timeout(seconds / 6):
-                        await sessions.sweep()
+                await self._attempt("session_sweep_failed", sessions.sweep)
 
     async def _see_work_stop(self, session: Session) -> None:
         """Wait for the bodies of a lost session to end; deal with those that do not."""

@@ -243,6 +243,7 @@ class Engine:
         if lease.released:
             return
         if lease.lost_why:
+            self._reach.let_go(lease.want)
             raise lease.error()
         want = lease.want
         lease.released = True
@@ -294,7 +295,7 @@ class Engine:
         return self._locks.fenced(lease.key, lease.owner, lease.fence)
 
     def _leases(self) -> list[Lease]:
-        return [lease for lease in self._owners.values() if lease is not None and not lease.released]
+        return [lease for lease in self._owners.values() if lease and not lease.released and not lease.lost_why]
 
     def _retire(self, lease: Lease) -> float:
         """A lease is held no longer from now on."""
@@ -309,10 +310,9 @@ class Engine:
         """A lease has ended, or is about to, under its holder."""
         if not lease.released and not lease.lost_why:
             self._retire(lease)
-            del self._owners[lease.owner]
             self._count_loss(lease, reason)
             emit(_log, logging.ERROR, "lease_lost", key=lease.key, fence=lease.fence, reason=reason, why=why)
-            # Not given back here: its body may need the rest of the margin to stop in.
+            # Still ours, and not given back before its body has ended: it may need the rest of the margin to stop in.
             lease.lose(why)
 
     def _count_loss(self, lease: Lease, reason: str) -> None:
@@ -326,6 +326,9 @@ class Engine:
 
     def _session_began(self, session: Session) -> None:
         self._session = session
+        for owner, lease in list(self._owners.items()):
+            if lease is not None and lease.abandoned:
+                del self._owners[owner]  # lost with its session, in no block, and nobody came to release it
         if self._reach.closed:
             return
         self._reach.spawn(self._listen(session))

@@ -114,6 +114,11 @@ class Lease:
     ) -> None:
         await self.leave(kind, error)
 
+    @property
+    def abandoned(self) -> bool:
+        """Whether it was lost with its session and no block relies on it."""
+        return bool(self.lost_why) and self.session.lost and self._task is None
+
     # -- for the engine --------------------------------------------------------------------------------------------
 
     def enter(self) -> None:

@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock.errors import StoreUnavailableError
+from interlock.locks.eager import begun
 from interlock.ports.locks import Want
 from interlock.telemetry.log import emit
 
@@ -73,11 +74,14 @@ class Reach:
     def let_go(self, want: Want) -> None:
         """Give up in the background whatever a request may have left in the store.
 
-        Until that is done the owner stays ours, so that nobody else tidies it away.
+        It is on its way at once, before anything that is asked for after this. Until it is done the owner stays ours,
+        so that nobody else tidies it away.
         """
         if not self.closed:
             self.owners.setdefault(want.owner, None)
-            self.spawn(self._let_go(want))
+            rest = begun(self._let_go(want))
+            if rest is not None:
+                self.spawn(rest)
 
     def suspect(self) -> None:
         """Something failed: look for what it left behind.

@@ -104,11 +104,14 @@ class Warden:
             if now >= lease.deadline:
                 self._lose(lease, "expired", "it could not be renewed in time")
                 continue
+            if now >= lease.session.deadline:  # in case the heartbeat itself is silent
+                self._lose(lease, "session", "its process's session was not renewed in time")
+                continue
             if now >= lease.renew_at:
                 due.append(lease)
                 # Unless the renewal says otherwise before, the next thing to happen is the end.
                 lease.renew_at = lease.deadline
-            due_at = min(due_at, lease.renew_at)
+            due_at = min(due_at, lease.renew_at, lease.session.deadline)
             shortest = min(shortest, lease.want.ttl)
         self._shortest = shortest
         if shortest < math.inf:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 
 from interlock.backends.postgres.lane import gone_translated, translated
-from interlock.errors import LeaseLostError
+from interlock.errors import LeaseLostError, MisuseError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -50,9 +50,14 @@ class FencedConnections:
                 raise LeaseLostError(
                     f"The write to {key!r} with fence {fence} was refused: its lease is no longer live."
                 ) from None
+            yield _Transaction(connection)
             with gone_translated():
-                yield _Transaction(connection)
-                await self._bounded(connection, connection.execute("commit"))
+                ended = await self._bounded(connection, connection.execute("commit"))
+            if ended != "COMMIT":
+                raise MisuseError(
+                    "Nothing was written: a statement in the fenced transaction failed, and its error was swallowed.",
+                    remedy="Let the error leave the block.",
+                )
         except BaseException:
             connection.terminate()
             raise
@@ -67,10 +72,10 @@ class FencedConnections:
             self._spare.terminate()
             self._spare = None
 
-    async def _bounded(self, connection: Any, statement: Any) -> None:
+    async def _bounded(self, connection: Any, statement: Any) -> Any:
         alarm = asyncio.get_running_loop().call_later(self._wait, connection.terminate)
         try:
-            await statement
+            return await statement
         finally:
             alarm.cancel()
 
@@ -83,8 +88,19 @@ class _Transaction:
 
     async def execute(self, sql: str, *args: Any) -> None:
         """Run a statement."""
-        await self._connection.execute(sql, *args)
+        self._check()
+        with gone_translated():
+            await self._connection.execute(sql, *args)
 
     async def fetch(self, sql: str, *args: Any) -> Sequence[tuple[Any, ...]]:
         """Run a statement and return its rows."""
-        return [tuple(row) for row in await self._connection.fetch(sql, *args)]
+        self._check()
+        with gone_translated():
+            return [tuple(row) for row in await self._connection.fetch(sql, *args)]
+
+    def _check(self) -> None:
+        if not self._connection.is_closed() and not self._connection.is_in_transaction():
+            raise MisuseError(
+                "The fenced transaction was ended by a statement in it, and fences nothing any more.",
+                remedy="Leave commit and rollback to the block.",
+            )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.backends.postgres.combiner import ASK, LEAVE, Combiner, Operation
 from interlock.backends.postgres.fenced import FencedConnections
+from interlock.backends.postgres.lane import Lane
 from interlock.backends.postgres.listener import Listener
 from interlock.backends.statements import Statements
 from interlock.errors import StoreUnavailableError
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from interlock.backends.postgres.lane import Lane, Lanes, Server
+    from interlock.backends.postgres.lane import Lanes, Server
     from interlock.clock import Clock
     from interlock.settings import Settings
 
@@ -54,6 +55,7 @@ class PostgresLocks:
 
     def __init__(self, lanes: Lanes, server: Server, listen: Server, settings: Settings, clock: Clock | None) -> None:
         self.lanes = lanes
+        self._apart = Lane(server, settings.store_wait / 2)  # for what may have to wait for somebody's transaction
         self._combiners = [Combiner(partial(self._send, lane), settings.store_wait / 2) for lane in lanes]
         self._fenced = FencedConnections(server, settings.store_wait / 2)
         self._namespace = settings.namespace
@@ -94,7 +96,7 @@ class PostgresLocks:
 
     async def force(self, key: str, why: str) -> Holder | None:
         """Take the key from its holder."""
-        ((holder,),) = await self.lanes.first.fetch(_sql.force, self._namespace, key, why, self._given())
+        ((holder,),) = await self._apart.fetch(_sql.force, self._namespace, key, why, self._given())
         return None if holder is None else Holder(**json.loads(holder))
 
     async def turns(self, session: str, owners: Sequence[str]) -> Turns:
@@ -160,6 +162,7 @@ class PostgresLocks:
         self._listening = False
         self._poll_if_deaf()
         self._fenced.close()
+        await self._apart.close()
         await self._listener.stop()
 
     def _of(self, key: str) -> Combiner:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock.backends.sqlite.connection import begin, connect, translated
-from interlock.errors import LeaseLostError
+from interlock.errors import LeaseLostError, MisuseError
 
 if TYPE_CHECKING:
     import sqlite3
@@ -57,7 +57,7 @@ class FencedWriter:
                 if not await self.on_thread(lambda db: self._begin(db, live)):
                     raise LeaseLostError(f"The write to {key!r} with fence {fence} was refused: it is no longer live.")
                 yield _Transaction(self)
-                await self.on_thread(_commit)
+                await self.on_thread(self._commit)
                 committed = True
             finally:
                 if not committed:
@@ -81,22 +81,29 @@ class FencedWriter:
         return self._executor.submit(self._with_connection, do)
 
     def _with_connection(self, do: Callable[[sqlite3.Connection], T]) -> T:
-        with translated(self._path):
-            if self._connection is None:
+        """Run ``do``; its own errors are its caller's business."""
+        if self._connection is None:
+            with translated(self._path):
                 self._connection = connect(self._path, time.monotonic() + self._wait)
-            return do(self._connection)
+        return do(self._connection)
 
     def _begin(self, db: sqlite3.Connection, live: Callable[[sqlite3.Connection], bool]) -> bool:
-        begin(db, time.monotonic() + self._wait)
-        return live(db)
+        with translated(self._path):
+            begin(db, time.monotonic() + self._wait)
+            return live(db)
+
+    def _commit(self, db: sqlite3.Connection) -> None:
+        if not db.in_transaction:
+            raise MisuseError(
+                "The fenced transaction was ended by a statement in it, and fenced nothing after that.",
+                remedy="Leave commit and rollback to the block.",
+            )
+        with translated(self._path):
+            db.execute("commit")
 
     def _close(self, db: sqlite3.Connection) -> None:
         db.close()
         self._connection = None
-
-
-def _commit(db: sqlite3.Connection) -> None:
-    db.execute("commit")
 
 
 def _rollback(db: sqlite3.Connection) -> None:

@@ -198,7 +198,7 @@ class SqliteLocks:
             db.execute(_sql.forget, values)
             return Left(row.live, "" if row.live else "it had expired", None)
         at = now if row.live else row.free_since
-        db.execute(_sql.free, values | {"why": "released", "at": at, "forced_from": None})
+        db.execute(_sql.free, values | {"why": "released", "at": at})
         return Left(row.live, "" if row.live else "it had expired", self._pass_on(db, values))
 
     def _pass_on(self, db: sqlite3.Connection, values: dict[str, Any]) -> str | None:
@@ -213,7 +213,8 @@ class SqliteLocks:
         row = self._find(db, values, now)
         if row is None or row.holder is None:
             return None
-        db.execute(_sql.free, values | {"forced_from": row.holder.session})
+        db.execute(_sql.free, values)
+        db.execute(_sql.note_forced, values | {"session": row.holder.session, "owner": row.holder.owner})
         return row.holder
 
     def _turns(self, db: sqlite3.Connection, session: str, owners: Sequence[str] = ()) -> Turns:

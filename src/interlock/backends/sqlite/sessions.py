@@ -62,13 +62,14 @@ class SqliteSessions:
         await self._on_close()
 
     def _end(self, db: sqlite3.Connection, values: dict[str, Any]) -> None:
-        for statement in (_sql.delete_waiters, _sql.free_locks, _sql.delete):
+        for statement in (_sql.delete_waiters, _sql.free_locks, _sql.delete_forced, _sql.delete):
             db.execute(statement, values)
 
     def _sweep(self, db: sqlite3.Connection) -> int:
         expired = db.execute(_sql.expired, self._values()).fetchall()
         for (id,) in expired:  # noqa: A001
             self._end(db, self._values(id=id))
+        db.execute(_sql.delete_old_forced, self._values())
         return len(expired) + db.execute(_sql.delete_idle_locks, self._values()).rowcount
 
     def _values(self, **values: Any) -> dict[str, Any]:

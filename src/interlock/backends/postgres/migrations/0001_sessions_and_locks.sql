@@ -25,7 +25,6 @@ create table interlock.lock (
     free_since  timestamptz,
     ended_owner text,
     ended_why   text,
-    forced_from text, -- the session whose lease was taken by force
     primary key (namespace, key)
 ) with (fillfactor = 50);
 
@@ -40,6 +39,16 @@ create table interlock.waiter (
     asked_at    timestamptz not null,
     gives_up_at timestamptz,
     unique (namespace, owner)
+);
+
+-- Leases taken by force, for holders that hear no messages. Kept for an hour, or until their session ends.
+create table interlock.forced (
+    namespace text not null,
+    session   text not null,
+    owner     text not null,
+    why       text not null,
+    at        timestamptz not null,
+    primary key (namespace, session, owner)
 );
 
 create index waiter_by_key on interlock.waiter (namespace, key, ticket);
@@ -177,18 +186,24 @@ begin
     left join interlock.waiter mine on mine.namespace = p_namespace and mine.owner = p_owner
     where w.namespace = p_namespace and w.key = p_key;
 
+    if not live and l.owner is not null then
+        -- To be taken over from the dead, but not before its last fenced transaction has ended. Nobody waits for that
+        -- here: it would hold up everything else on this connection.
+        begin
+            perform from interlock.lock k where k.namespace = p_namespace and k.key = p_key for update nowait;
+        exception when lock_not_available then
+            live := true;
+            ends_at := now_is + interval '1 second';
+        end;
+    end if;
     if not live and now_is >= free_since + interlock.seconds(ahead * p_claim) then
-        if l.owner is not null then
-            -- Taken over from the dead: not before its last fenced transaction has ended.
-            perform from interlock.lock k where k.namespace = p_namespace and k.key = p_key for update;
-        end if;
         if queued then
             delete from interlock.waiter w where w.namespace = p_namespace and w.owner = p_owner;
         end if;
         fence := nextval('interlock.fence');
         update interlock.lock k
         set owner = p_owner, party = p_party, session = p_session, fence = lock_ask.fence, granted_at = now_is,
-            expires_at = now_is + interlock.seconds(p_ttl), free_since = null, forced_from = null
+            expires_at = now_is + interlock.seconds(p_ttl), free_since = null
         where k.namespace = p_namespace and k.key = p_key returning extract(epoch from k.expires_at) into expires_at;
         answer := 'granted';
         return;
@@ -273,9 +288,14 @@ declare
 begin
     held := false;
     why := 'it had expired';
-    select * into l from interlock.lock k where k.namespace = p_namespace and k.key = p_key for update;
+    -- A holder's fenced transaction must not hinder those who only leave the queue; it does hinder the holder's own
+    -- release, which has to come after it.
+    select * into l from interlock.lock k where k.namespace = p_namespace and k.key = p_key for no key update;
     if not found then
         return;
+    end if;
+    if l.owner = p_owner then
+        perform from interlock.lock k where k.namespace = p_namespace and k.key = p_key for update;
     end if;
     now_is := interlock.now_or(p_given);
     if l.owner = p_owner then
@@ -297,8 +317,7 @@ begin
                 fence := nextval('interlock.fence');
                 update interlock.lock k
                 set owner = first.owner, party = first.party, session = first.session, fence = lock_leave.fence,
-                    granted_at = now_is, expires_at = now_is + interlock.seconds(first.ttl), free_since = null,
-                    forced_from = null
+                    granted_at = now_is, expires_at = now_is + interlock.seconds(first.ttl), free_since = null
                 where k.namespace = p_namespace and k.key = p_key
                 returning extract(epoch from k.expires_at) into expires_at;
                 return;
@@ -378,8 +397,10 @@ begin
         return null;
     end if;
     update interlock.lock k
-    set owner = null, ended_owner = l.owner, ended_why = p_why, forced_from = l.session, free_since = now_is
+    set owner = null, ended_owner = l.owner, ended_why = p_why, free_since = now_is
     where k.namespace = p_namespace and k.key = p_key;
+    insert into interlock.forced (namespace, session, owner, why, at)
+    values (p_namespace, l.session, l.owner, p_why, now_is) on conflict do nothing;
     perform pg_notify('interlock_' || l.session, left('lost ' || l.owner || ' ' || p_why, 2000));
     perform interlock.lock_pass_on(p_namespace, p_key, '', now_is);
     return jsonb_build_object(
@@ -409,39 +430,39 @@ begin
 end
 $$;
 
+-- The session's leases end with it. No key's row is locked for that: a fenced transaction somewhere must not keep a
+-- session from ending.
 create function interlock.session_end(p_namespace text, p_id text, p_given double precision) returns void
 language plpgsql volatile
 as $$
 declare
+    now_is timestamptz := interlock.now_or(p_given);
     freed record;
-    awaited record;
-    now_is timestamptz;
 begin
-    -- The keys first, one after the other in order of their names, as everyone who takes several rows does.
+    update interlock.session s set expires_at = least(s.expires_at, now_is)
+    where s.namespace = p_namespace and s.id = p_id;
     for freed in
-        select l.key from interlock.lock l
+        with places as (
+            delete from interlock.waiter w where w.namespace = p_namespace and w.session = p_id returning w.key
+        )
+        select distinct l.key
+        from interlock.lock l
+        left join interlock.session s on s.namespace = l.namespace and s.id = l.session
         where l.namespace = p_namespace
           and (l.session = p_id and l.owner is not null
-               or l.key in (select w.key from interlock.waiter w where w.namespace = p_namespace and w.session = p_id))
-        order by l.key
+               or l.key in (select key from places)
+                  and (l.owner is null or s.expires_at is null or least(l.expires_at, s.expires_at) <= now_is))
     loop
-        perform from interlock.lock l where l.namespace = p_namespace and l.key = freed.key for update;
-        now_is := interlock.now_or(p_given);
-        delete from interlock.waiter w where w.namespace = p_namespace and w.key = freed.key and w.session = p_id;
-        update interlock.lock l
-        set owner = null, ended_owner = l.owner, ended_why = 'its session ended', free_since = now_is
-        where l.namespace = p_namespace and l.key = freed.key and l.session = p_id and l.owner is not null;
-        select l.owner into awaited from interlock.lock l where l.namespace = p_namespace and l.key = freed.key;
-        if awaited.owner is null then
-            perform interlock.lock_pass_on(p_namespace, freed.key, p_id, now_is);
-        end if;
+        perform interlock.lock_pass_on(p_namespace, freed.key, p_id, now_is);
     end loop;
-    delete from interlock.session s where s.namespace = p_namespace and s.id = p_id;
+    delete from interlock.forced f where f.namespace = p_namespace and f.session = p_id;
 end
 $$;
 
+-- Remove a bounded number of traces of sessions that ended more than an hour ago, and of keys that are long idle.
 create function interlock.session_sweep(p_namespace text, p_given double precision) returns integer
 language plpgsql volatile
+set lock_timeout = '1s'
 as $$
 declare
     gone record;
@@ -454,15 +475,28 @@ begin
         order by s.id limit 100 for update skip locked
     loop
         perform interlock.session_end(p_namespace, gone.id, p_given);
+        with held as (
+            select l.namespace, l.key from interlock.lock l
+            where l.namespace = p_namespace and l.session = gone.id and l.owner is not null for update skip locked
+        )
+        update interlock.lock l
+        set owner = null, ended_owner = l.owner, ended_why = 'its session ended', free_since = now_is
+        from held where l.namespace = held.namespace and l.key = held.key;
+        delete from interlock.session s
+        where s.namespace = p_namespace and s.id = gone.id
+          and not exists (
+              select from interlock.lock l
+              where l.namespace = p_namespace and l.session = gone.id and l.owner is not null);
         swept := swept + 1;
     end loop;
     with idle as (
-        select l.ctid from interlock.lock l
+        select l.namespace, l.key from interlock.lock l
         where l.namespace = p_namespace and l.owner is null and l.free_since < now_is - interval '1 minute'
           and not exists (select from interlock.waiter w where w.namespace = l.namespace and w.key = l.key)
         limit 10000 for update skip locked
     )
-    delete from interlock.lock l using idle where l.ctid = idle.ctid;
+    delete from interlock.lock l using idle where l.namespace = idle.namespace and l.key = idle.key;
+    delete from interlock.forced f where f.namespace = p_namespace and f.at < now_is - interval '1 hour';
     return swept;
 end
 $$;

@@ -27,12 +27,20 @@ create table interlock_lock (
     free_since    real,
     ended_owner   text,
     ended_why     text,
-    forced_from text,
     primary key (namespace, key)
 ) without rowid;
 
 create index interlock_lock_by_session on interlock_lock (namespace, session);
-create index interlock_lock_forced on interlock_lock (namespace, forced_from) where forced_from is not null;
+
+-- Leases taken by force, for their holders to find. Kept for an hour, or until their session ends.
+create table interlock_forced (
+    namespace text not null,
+    session   text not null,
+    owner     text not null,
+    why       text not null,
+    at        real not null,
+    primary key (namespace, session, owner)
+) without rowid;
 
 create table interlock_waiter (
     ticket      integer primary key autoincrement,

@@ -1,1 +1,1 @@
-select ended_owner, ended_why from interlock.lock where namespace = $1 and forced_from = $2
+select owner, why from interlock.forced where namespace = $1 and session = $2

@@ -1,1 +1,1 @@
-select ended_owner, ended_why from interlock_lock where namespace = :namespace and forced_from = :session
+select owner, why from interlock_forced where namespace = :namespace and session = :session

@@ -2,4 +2,4 @@ insert into interlock_lock (namespace, key, owner, party, session, fence, grante
 values (:namespace, :key, :owner, :party, :session, :fence, :now, :now + :ttl)
 on conflict (namespace, key) do update
 set owner = :owner, party = :party, session = :session, fence = :fence, granted_at = :now,
-    expires_at = :now + :ttl, free_since = null, forced_from = null
+    expires_at = :now + :ttl, free_since = null

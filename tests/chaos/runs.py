@@ -1,0 +1,241 @@
+"""One lock-set run per store: sets it up, lets the nemesis loose, gathers the records and has them judged."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+import sqlite3
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import asyncpg
+
+from interlock import Locks
+from interlock.testing.proxy import ThreadedFaultProxy
+from interlock.testing.servers import PostgresServer
+from tests.chaos.checker import Fault, History, Verdict, judge, read_attempts
+from tests.chaos.nemesis import Fleet, Nemesis, PostgresFaults, SqliteFaults, StoreFaults
+from tests.chaos.records import Written, read_journals, read_targets
+from tests.chaos.worker import Contender, Ear, Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["Outcome", "run_memory", "run_postgres", "run_sqlite"]
+
+MEMORY_ACTS: Mapping[str, int] = {"cancel": 300, "force": 100, "close": 10, "hold up": 1}
+"""What is done to contenders in one process, and how often in proportion."""
+_TABLE = "create table chaos_write (seq {serial}, key text not null, fence bigint not null, attempt text not null)"
+_POSTGRES_BY_COMMIT = """
+    select key, fence, attempt from chaos_write order by pg_xact_commit_timestamp(xmin), seq
+"""
+
+
+@dataclass
+class Outcome:
+    """What a run showed."""
+
+    store: str
+    seed: int
+    seconds: float
+    verdict: Verdict
+    fired: Counter[str]
+
+    def table(self) -> str:
+        """The figures for people."""
+        lines = ["", f"lock-set on {self.store}: {self.seconds:.0f} s, seed {self.seed}"]
+        sections = {
+            "what happened": dict(sorted(self.verdict.counts.items())),
+            "faults that fired": dict(sorted(self.fired.items())),
+            "violations": {name: len(found) for name, found in self.verdict.violations.items()},
+        }
+        for title, figures in sections.items():
+            lines.append(f"  {title}")
+            lines += [f"    {name:<34}{figure:>8}" for name, figure in figures.items()]
+        for name, found in self.verdict.violations.items():
+            lines += [f"  {name}: {one}" for one in found[:10]]
+        return "\n".join(lines)
+
+
+async def run_sqlite(
+    folder: Path, seconds: float, seed: int, *, processes: int = 8, calm: bool = False, **changes: object
+) -> Outcome:
+    """Processes on one file; ``calm`` for no faults."""
+    path = folder / "locks.db"
+    plan = _plan(f"sqlite:///{path}", folder, seconds, changes)
+    async with Locks.from_url(plan.url, settings=plan.settings):
+        pass
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute(_TABLE.format(serial="integer primary key autoincrement"))
+    faults = None if calm else SqliteFaults(path)
+    history, fired = await _run_processes(plan, faults, seconds, seed, processes, [plan.url])
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("select key, fence, attempt from chaos_write order by seq").fetchall()
+    history.stored = [Written(*row, 0.0) for row in rows]
+    return Outcome("SQLite", seed, seconds, judge(history), fired)
+
+
+async def run_postgres(folder: Path, seconds: float, seed: int, **changes: object) -> Outcome:
+    """Processes on a server that is theirs alone, through one of two proxies."""
+    with PostgresServer(settings={"track_commit_timestamp": "on"}) as server:
+        direct = server.url()
+        plan = _plan(direct, folder, seconds, changes)
+        async with Locks.from_url(plan.url, settings=plan.settings):
+            pass
+        await _on_postgres(direct, _TABLE.format(serial="bigserial primary key"))
+        with (
+            ThreadedFaultProxy("127.0.0.1", server.port) as one,
+            ThreadedFaultProxy("127.0.0.1", server.port) as other,
+        ):
+            ways = [one.url(direct), other.url(direct)]
+            faults = PostgresFaults(server, [one, other])
+            history, fired = await _run_processes(plan, faults, seconds, seed, 8, ways)
+        history.stored = [Written(*row, 0.0) for row in await _on_postgres(direct, _POSTGRES_BY_COMMIT)]
+    return Outcome("PostgreSQL", seed, seconds, judge(history), fired)
+
+
+async def _on_postgres(url: str, statement: str) -> Sequence[tuple[str, int, str]]:
+    connection = await asyncpg.connect(url, timeout=10)
+    try:
+        return [tuple(row) for row in await connection.fetch(statement, timeout=60)]
+    finally:
+        await connection.close(timeout=5)
+
+
+async def _run_processes(
+    plan: Plan, store: StoreFaults | None, seconds: float, seed: int, processes: int, ways: Sequence[str]
+) -> tuple[History, Counter[str]]:
+    fleet = Fleet(plan, processes, seed, ways)
+    try:
+        await fleet.ready()
+        if store is None:
+            await asyncio.sleep(seconds)
+        else:
+            await Nemesis(fleet, store, seed, gap=(0.1, 0.5) if seconds < 60 else (0.2, 2.0)).run(seconds)
+        await fleet.stop()
+    finally:
+        fleet.close()
+    return _gather(plan, fleet.faults, fleet.ended, fleet.oddities), fleet.fired
+
+
+def _plan(url: str, folder: Path, seconds: float, changes: dict[str, object]) -> Plan:
+    return Plan(**{"url": url, "folder": str(folder), "seconds": seconds + 60, **changes})  # type: ignore[arg-type]
+
+
+def _gather(plan: Plan, faults: list[Fault], ended: dict[str, float], oddities: Sequence[str] = ()) -> History:
+    folder = Path(plan.folder)
+    with (folder / "nemesis.json").open("w") as file:  # for whoever looks into a failure
+        json.dump({"faults": [asdict(fault) for fault in faults], "ended": ended}, file)
+    attempts, found = read_attempts(read_journals(folder), ended)
+    found["oddities"] += oddities
+    return History(
+        attempts=attempts,
+        faults=faults,
+        written=read_targets(folder),
+        session_seconds=plan.session_seconds,
+        recheck_seconds=plan.recheck_seconds,
+        **found,
+    )
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------
+
+
+async def run_memory(
+    folder: Path, seconds: float, seed: int, *, acts: Mapping[str, int] = MEMORY_ACTS, **changes: object
+) -> Outcome:
+    """One process, one event loop, several `Locks`: cancellations, force, closing, a loop that is held up."""
+    plan = _plan(f"memory://chaos-{seed}-{time.monotonic_ns()}", folder, seconds, {"ttl": (1.0, 3.0), **changes})
+    crowd = _Crowd(plan, seed)
+    with Ear():
+        await crowd.run(seconds, acts)
+    history = _gather(plan, crowd.faults, {}, crowd.oddities)
+    history.forced = crowd.forced
+    return Outcome("memory", seed, seconds, judge(history), crowd.fired)
+
+
+class _Crowd:
+    """Contenders on one loop, and what is done to them."""
+
+    SIZE = 8
+
+    def __init__(self, plan: Plan, seed: int) -> None:
+        self._plan = plan
+        self._dice = random.Random(seed)
+        self._seed = seed
+        self._born = 0
+        self.fired: Counter[str] = Counter()
+        self.faults: list[Fault] = []
+        self.oddities: list[str] = []
+        self.forced: dict[int, float] = {}
+        self._members: dict[asyncio.Task[None], Contender] = {}
+
+    async def run(self, seconds: float, acts: Mapping[str, int]) -> None:
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: self.oddities.append(f"{context['message']}: {context.get('exception')!r}")
+        )
+        for slot in range(self.SIZE):
+            await self._add(slot)
+        do = {"cancel": self._cancel, "force": self._force, "close": self._close, "hold up": self._hold_up}
+        begin = time.monotonic()
+        still = [name for name in acts if name != "hold up"]  # each once, soon; and the loop is held up half-way
+        while (now := time.monotonic()) < begin + seconds:
+            await asyncio.sleep(self._dice.uniform(0.0, 0.05))
+            if still:
+                await do[still.pop()]()
+            elif now > begin + seconds / 2 and "hold up" in acts and not self.fired["loop held up"]:
+                await self._hold_up()
+            elif acts:
+                await do[self._dice.choices(list(acts), list(acts.values()))[0]]()
+        for contender in self._members.values():
+            contender.stop()
+        await asyncio.wait(self._members, timeout=30)
+        for task in self._members:
+            task.result()
+
+    async def _add(self, slot: int) -> None:
+        self._born += 1
+        contender = Contender(self._plan, f"m{slot}.{self._born}", self._seed * 1000 + self._born)
+        opened = asyncio.Event()
+        self._members[asyncio.create_task(self._be(contender, opened))] = contender
+        await opened.wait()
+
+    async def _be(self, contender: Contender, opened: asyncio.Event) -> None:
+        await contender.open()
+        opened.set()
+        await contender.run()
+        await contender.close()
+        contender.let_go()
+
+    async def _cancel(self) -> None:
+        attempts = [task for contender in self._members.values() for task in contender.attempts]
+        if attempts and self._dice.choice(attempts).cancel():
+            self.fired["cancelled attempts"] += 1
+
+    async def _force(self) -> None:
+        contender = self._dice.choice(list(self._members.values()))
+        taken = await contender.locks.force_release(self._dice.choice(self._plan.keys), reason="chaos", by="nemesis")
+        if taken is not None:
+            self.forced[taken.fence] = time.monotonic()
+            self.fired["forced releases"] += 1
+
+    async def _close(self) -> None:
+        task, contender = self._dice.choice(list(self._members.items()))
+        contender.stop()
+        await task
+        del self._members[task]
+        self.fired["closed and opened anew"] += 1
+        await self._add(int(contender.who[1:].partition(".")[0]))
+
+    async def _hold_up(self) -> None:
+        """Keep the loop from running, as a blocking call does: a pause of everybody."""
+        begin = time.monotonic()
+        time.sleep(self._dice.uniform(0.3, 1.3) * self._plan.session_seconds)
+        end = time.monotonic()
+        self.faults += [Fault("loop pause", begin, end, contender.who) for contender in self._members.values()]
+        self.fired["loop held up"] += 1
