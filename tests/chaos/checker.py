@@ -26,8 +26,6 @@ SLACK = 0.3
 """How much later than planned a renewal may come on a busy machine."""
 HEARING = 0.05
 """How long a holder in the same process may take to hear that its lease was released by force."""
-ON_DISK = 1.0
-"""How long a place in PostgreSQL's queue may take to reach the disk, see docs/decisions/0004."""
 SETTLE = 2.0
 """How long after a new session a waiter may take to be back in the queue."""
 
@@ -250,7 +248,6 @@ def _check_order(attempts: Sequence[Attempt], places: _Places, verdict: Verdict)
         verdict.counts["waits checked"] += 1
         since = places.sure_since(waiter)
         verdict.counts["waits that lost their place"] += since > waiter.places[0][0]
-        verdict.counts["places a crash may forget"] += places.forgotten(waiter)
         until = min(waiter.end if waiter.enter is None else waiter.enter, waiter.ask + waiter.wait)
         for other in granted[bisect_right(times, since) :]:
             assert other.enter is not None
@@ -273,7 +270,6 @@ class _Places:
         self._lost = history.sessions_lost
         self._need = history.session_seconds + history.recheck_seconds + SETTLE
         self._faults = sorted(history.faults, key=lambda fault: fault.begin)
-        self._crashes = [fault for fault in self._faults if fault.kind == "server crash"]
         self._long_pauses = [
             fault
             for fault in self._faults
@@ -284,22 +280,12 @@ class _Places:
         since, session = waiter.places[-1]
         if self._lost.get(session, waiter.end) < waiter.end:
             since = max(since, self._settled(self._lost[session]))
-        for crash in self._forgetting(waiter):
-            since = max(since, self._settled(crash.end))
         if not waiter.kind and waiter.enter is None:
             # It died waiting, and could not tell whether a pause before had cost it its session.
             for pause in self._long_pauses:
                 if pause.who == waiter.who and pause.begin < waiter.end and pause.end > since:
                     since = self._settled(pause.end)
         return since
-
-    def forgotten(self, waiter: Attempt) -> bool:
-        """Whether the waiter's place may have been too new to be on disk when the server crashed."""
-        return bool(self._forgetting(waiter))
-
-    def _forgetting(self, waiter: Attempt) -> list[Fault]:
-        queued = waiter.places[-1][0]
-        return [c for c in self._crashes if queued < c.end and c.begin < min(waiter.end, queued + ON_DISK)]
 
     def _settled(self, at: float) -> float:
         """By when a process that lost its session must have begun a new one and asked again: after a quiet spell."""

@@ -227,19 +227,11 @@ def test_a_session_of_somebody_else_or_lost_later_is_no_excuse() -> None:
     assert found_in(verdict_of(*attempts, sessions_lost={"s1": 3.5})) == {"FIFO inversions"}
 
 
-def test_a_server_restart_is_no_excuse_for_losing_the_queue() -> None:
+@pytest.mark.parametrize("kind", ["server restart", "server crash"])
+def test_the_end_of_a_server_is_no_excuse_for_losing_the_queue(kind: str) -> None:
     attempts = (waited("a:1", 1.0, until=3.0, fence=3), held("b:1", 2, 2.0, 2.5, ask=1.1))
-    faults = [Fault("server restart", 1.2, 1.8)]
+    faults = [Fault(kind, 1.2, 1.8)]
     assert found_in(verdict_of(*attempts, faults=faults)) == {"FIFO inversions"}
-
-
-def test_a_server_crash_excuses_only_places_too_new_to_be_on_disk() -> None:
-    attempts = (waited("a:1", 1.0, until=5.0, fence=3), held("b:1", 2, 4.0, 4.5, ask=3.5))
-    new = verdict_of(*attempts, faults=[Fault("server crash", 1.5, 2.0)])
-    assert new.clean
-    assert new.counts["places a crash may forget"] == 1
-    assert found_in(verdict_of(*attempts, faults=[Fault("server crash", 2.1, 2.5)])) == {"FIFO inversions"}
-    assert found_in(verdict_of(*attempts, faults=[Fault("server crash", 0.1, 0.9)])) == {"FIFO inversions"}
 
 
 def test_who_died_waiting_is_judged_up_to_its_death_unless_it_was_paused() -> None:

@@ -29,11 +29,11 @@ class _Transaction:
 
     async def execute(self, sql: str, *args: Any) -> None:
         """Run a statement."""
-        await self._writer.on_thread(lambda db: db.execute(sql, args).close())
+        await self._writer.on_thread(lambda db: _in_transaction(db).execute(sql, args).close())
 
     async def fetch(self, sql: str, *args: Any) -> Sequence[tuple[Any, ...]]:
         """Run a statement and return its rows."""
-        return await self._writer.on_thread(lambda db: db.execute(sql, args).fetchall())
+        return await self._writer.on_thread(lambda db: _in_transaction(db).execute(sql, args).fetchall())
 
 
 class FencedWriter:
@@ -93,17 +93,21 @@ class FencedWriter:
             return live(db)
 
     def _commit(self, db: sqlite3.Connection) -> None:
-        if not db.in_transaction:
-            raise MisuseError(
-                "The fenced transaction was ended by a statement in it, and fenced nothing after that.",
-                remedy="Leave commit and rollback to the block.",
-            )
         with translated(self._path):
-            db.execute("commit")
+            _in_transaction(db).execute("commit")
 
     def _close(self, db: sqlite3.Connection) -> None:
         db.close()
         self._connection = None
+
+
+def _in_transaction(db: sqlite3.Connection) -> sqlite3.Connection:
+    if not db.in_transaction:
+        raise MisuseError(
+            "The fenced transaction was ended by a statement in it, and fences nothing any more.",
+            remedy="Leave commit and rollback to the block.",
+        )
+    return db
 
 
 def _rollback(db: sqlite3.Connection) -> None:

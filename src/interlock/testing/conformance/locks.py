@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock.errors import DeadlockError, InvalidArgumentError, LeaseLostError, LockTimeoutError, MisuseError
+from interlock.errors import (
+    DeadlockError,
+    InterlockError,
+    InvalidArgumentError,
+    LeaseLostError,
+    LockTimeoutError,
+    MisuseError,
+)
 from interlock.locks import FOREVER, Locks
 from interlock.ports.store import Capability
 from interlock.settings import Settings
@@ -132,6 +139,21 @@ class LocksConformance(StoreSuite):
                     _ = 1 / 0
 
             assert await locks.show("key") is None
+
+    async def test_a_cancelled_block_is_given_back_before_its_task_asks_again(self, store_url: str) -> None:
+        async with self.locks(store_url) as locks, locks.acquire("outer"):
+            for _ in range(5):
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.02), locks.acquire("key"):
+                        await asyncio.sleep(10)
+                lease = await locks.try_acquire("key")
+                assert lease is not None
+                await lease.release()
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.02), locks.acquire("key"):
+                        await asyncio.sleep(10)
+                async with locks.acquire("key", wait=5):
+                    pass
 
     async def test_a_held_lease_is_renewed_for_as_long_as_it_is_held(self, store_url: str) -> None:
         async with self.locks(store_url) as locks, locks.acquire("key", ttl_seconds=1) as lease:
@@ -295,6 +317,68 @@ class LocksConformance(StoreSuite):
                     assert [tuple(row) for row in await tx.fetch("select value from target")] == [(7,)]
             with pytest.raises(LeaseLostError):
                 lease.fenced()
+
+    @needs(Capability.TRANSACTIONS)
+    async def test_errors_inside_a_fenced_transaction_are_the_callers_own(self, store_url: str) -> None:
+        async with self.locks(store_url) as locks, locks.acquire("key") as lease:
+            for error in (FileNotFoundError("a file"), TimeoutError("a call"), ConnectionError("a peer")):
+                with pytest.raises(type(error)) as caught:
+                    async with lease.fenced():
+                        raise error
+                assert caught.value is error
+            with pytest.raises(Exception, match="no_such_table") as refused:
+                async with lease.fenced() as tx:
+                    await tx.execute("insert into no_such_table values (1)")
+            assert not isinstance(refused.value, InterlockError)
+            lease.ensure()
+
+    @needs(Capability.TRANSACTIONS)
+    async def test_a_fenced_transaction_cannot_be_ended_from_inside(self, store_url: str) -> None:
+        async with self.locks(store_url) as locks, locks.acquire("key") as lease:
+            async with lease.fenced() as tx:
+                await tx.execute("create table target (value integer)")
+            with pytest.raises(MisuseError, match="ended by a statement"):
+                async with lease.fenced() as tx:
+                    await tx.execute("rollback")
+                    await tx.execute("insert into target (value) values (1)")
+            async with lease.fenced() as tx:
+                assert list(await tx.fetch("select value from target")) == []
+
+    @needs(Capability.TRANSACTIONS, Capability.PROCESSES)
+    async def test_an_open_fenced_transaction_does_not_hinder_those_who_look(self, store_url: str) -> None:
+        async with (
+            self.locks(store_url, session_seconds=15.0) as one,
+            self.locks(store_url, session_seconds=15.0) as two,
+            one.acquire("key") as lease,
+            lease.fenced(),
+        ):
+            started = time.monotonic()
+            assert [view.key for view in await two.list()] == ["key"]
+            assert time.monotonic() - started < 1
+
+    @needs(Capability.PROCESSES)
+    async def test_a_holder_hears_of_its_forced_release_also_when_the_next_one_is_in_at_once(
+        self, store_url: str
+    ) -> None:
+        async with (
+            self.locks(store_url, session_seconds=15.0) as one,
+            self.locks(store_url, session_seconds=15.0) as two,
+        ):
+            entered = asyncio.Event()
+
+            async def hold() -> None:
+                async with one.acquire("key", ttl_seconds=60):
+                    entered.set()
+                    await asyncio.sleep(30)
+
+            holder = asyncio.create_task(hold())
+            await entered.wait()
+            behind = asyncio.create_task(self._enter(two, "key", wait=20))
+            await self._waiters(two, "key", 1)
+            await two.force_release("key", reason="stuck", by="eva")
+            await asyncio.wait_for(behind, 5)
+            with pytest.raises(LeaseLostError, match="stuck"):
+                await asyncio.wait_for(holder, 3)
 
     @needs(Capability.PROCESSES)
     async def test_two_engines_hand_over_in_order_without_polling(self, store_url: str) -> None:

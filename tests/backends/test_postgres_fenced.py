@@ -1,0 +1,81 @@
+"""On PostgreSQL an open fenced transaction holds back only what must come after it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from interlock import Locks, LockTimeoutError, MisuseError
+
+
+async def test_who_gives_up_waiting_does_not_wait_for_a_fenced_transaction(interlock_postgres_url: str) -> None:
+    async with Locks.from_url(interlock_postgres_url) as one, Locks.from_url(interlock_postgres_url) as two:  # noqa: SIM117
+        async with one.acquire("key") as lease, lease.fenced():
+            started = time.monotonic()
+            with pytest.raises(LockTimeoutError):
+                await two.acquire("key", wait=0.3)
+            assert time.monotonic() - started < 1.5
+            for number in range(8):  # a free key on every lane
+                async with two.acquire(f"free-{number}", wait=1):
+                    pass
+            assert time.monotonic() - started < 2.5
+
+
+async def test_a_process_can_leave_while_others_are_in_fenced_transactions(interlock_postgres_url: str) -> None:
+    async with Locks.from_url(interlock_postgres_url) as one, Locks.from_url(interlock_postgres_url) as three:  # noqa: SIM117
+        async with one.acquire("z") as lease, lease.fenced(), three.acquire("a") as other:
+            two = Locks.from_url(interlock_postgres_url)
+            await two.open()
+            waiting = [asyncio.create_task(_enter(two, key)) for key in ("a", "z")]
+            while sum(len(view.waiters) for view in await one.list()) < 2:
+                await asyncio.sleep(0.01)
+            started = time.monotonic()
+            await two.close()
+            assert time.monotonic() - started < 1.5
+            ended = await asyncio.gather(*waiting, return_exceptions=True)
+            assert [type(error) for error in ended] == [MisuseError, MisuseError]
+            assert all(not view.waiters for view in await one.list())
+            other.ensure()
+
+
+async def test_nobody_takes_over_from_the_dead_before_their_last_fenced_transaction_ends(
+    interlock_postgres_url: str,
+) -> None:
+    settings = {"session_seconds": 1.0, "stuck_work": "report", "recheck_seconds": 0.2}
+    order: list[str] = []
+    async with Locks.from_url(interlock_postgres_url, **settings) as two:
+        one = Locks.from_url(interlock_postgres_url, **settings)
+        await one.open()
+        lease = await one.acquire("key", ttl_seconds=1)
+        fenced = one._store.locks.fenced("key", lease.owner, lease.fence)
+        transaction = await fenced.__aenter__()
+        await transaction.execute("create table target (value integer)")
+        await one._running._keeper.stop()  # the session ends under it
+        behind = asyncio.create_task(_enter(two, "key", order))
+        while not any(view.waiters for view in await two.list()):
+            await asyncio.sleep(0.01)
+        async with two.acquire("meanwhile", wait=1):  # its connections stay usable
+            pass
+        assert order == []
+        await fenced.__aexit__(None, None, None)
+        order.append("committed")
+        await asyncio.wait_for(behind, 5)
+        assert order == ["committed", "entered"]
+        await one.close()
+
+
+async def test_an_error_swallowed_inside_is_told_at_the_end(interlock_postgres_url: str) -> None:
+    async with Locks.from_url(interlock_postgres_url) as locks, locks.acquire("key") as lease:
+        with pytest.raises(MisuseError, match="swallowed"):  # noqa: PT012
+            async with lease.fenced() as transaction:
+                await transaction.execute("create table target (value integer)")
+                with pytest.raises(Exception, match="nowhere"):
+                    await transaction.execute("insert into nowhere values (1)")
+
+
+async def _enter(locks: Locks, key: str, order: list[str] | None = None) -> None:
+    async with locks.acquire(key, wait=30):
+        if order is not None:
+            order.append("entered")
