@@ -35,6 +35,7 @@ __all__ = ["Session", "SessionKeeper"]
 
 _log = logging.getLogger("interlock.sessions")
 _SWEEP_EVERY = 60.0
+_PLENTY = 1000
 _EXIT_STUCK = 70
 
 
@@ -157,17 +158,18 @@ class SessionKeeper:
             if session is not None and not session.lost:
                 session.lost = True
                 self._tell(self.on_lost, session)
-                await self._attempt("session_end_failed", sessions.end, session.id)
-            await self._attempt("session_close_failed", sessions.close)
+                await self._attempt("end", sessions.end, session.id)
+            await self._attempt("close", sessions.close)
             self._tell(self._finish)
 
-    async def _attempt(self, failed: str, work: Callable[..., Awaitable[object]], *args: object) -> None:
+    async def _attempt(self, chore: str, work: Callable[..., Awaitable[object]], *args: object) -> object:
         """Do something that may fail without harm, in bounded time: the heart goes on beating whatever happens."""
         try:
             async with asyncio.timeout(self._settings.session_seconds / 6):
-                await work(*args)
+                return await work(*args)
         except Exception as error:  # noqa: BLE001
-            emit(_log, logging.WARNING, failed, error=repr(error))
+            emit(_log, logging.WARNING, "session_chore_failed", chore=chore, error=repr(error))
+            return None
 
     async def _begin(self, sessions: SessionStore) -> Session | None:
         """Begin a session, however long that takes; the first one only for as long as a caller would wait."""
@@ -217,8 +219,9 @@ class SessionKeeper:
                 await self._see_work_stop(session)
                 return
             if sent >= sweep_at:
-                sweep_at = sent + _SWEEP_EVERY
-                await self._attempt("session_sweep_failed", sessions.sweep)
+                swept = await self._attempt("sweep", sessions.sweep)
+                # A sweep is bounded; where it found plenty there is more.
+                sweep_at = sent + (0.0 if isinstance(swept, int) and swept >= _PLENTY else _SWEEP_EVERY)
 
     async def _see_work_stop(self, session: Session) -> None:
         """Wait for the bodies of a lost session to end; deal with those that do not."""

@@ -219,7 +219,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("leaves nothing", "a request that timed out stays in the queue")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def timed_out(_original: Any, _self: Any, _want: Want, _answer: Any) -> LockTimeoutError:
+    async def timed_out(_original: Any, _self: Any, _want: Want) -> LockTimeoutError:
         return LockTimeoutError()
 
     async def ask(original: Any, self: Any, want: Want) -> Answer:

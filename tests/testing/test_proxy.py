@@ -145,9 +145,7 @@ async def test_delay_applies_both_ways_until_healed(proxy: FaultProxy) -> None:
         await client.get(b"stuck")
 
 
-async def test_a_blackhole_swallows_bytes_and_keeps_connections_open(
-    proxy: FaultProxy, echo: EchoServer
-) -> None:
+async def test_a_blackhole_swallows_bytes_and_keeps_connections_open(proxy: FaultProxy, echo: EchoServer) -> None:
     async with connect(proxy) as old:
         await old.ask(b"before")
         proxy.blackhole()
@@ -195,9 +193,7 @@ async def test_in_a_blackhole_the_server_does_not_see_the_client_leave(
         await until(lambda: echo.ends["reset"] == 1)
 
 
-async def test_half_open_holds_replies_and_delivers_them_when_healed(
-    proxy: FaultProxy, echo: EchoServer
-) -> None:
+async def test_half_open_holds_replies_and_delivers_them_when_healed(proxy: FaultProxy, echo: EchoServer) -> None:
     async with connect(proxy) as client:
         proxy.half_open()
         client.send(b"heard")

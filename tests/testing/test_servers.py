@@ -6,8 +6,6 @@ import asyncio
 import os
 import shutil
 import signal
-import ssl
-import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -28,12 +26,13 @@ from interlock.testing.servers import (
     ServerFailedError,
     bundled_postgres,
     free_port,
+    process,
 )
+from interlock.testing.servers.redis import redis_command
+from interlock.testing.servers.tcp import first_outgoing_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-DEBIAN_POSTGRES = Path("/usr/lib/postgresql/15/bin")
 
 
 @pytest.fixture(scope="module")
@@ -58,13 +57,13 @@ async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
 
 
 def gone(pid: int) -> bool:
-    return servers._state(pid) in "XZ"
+    return process.state(pid) in "XZ"
 
 
 async def test_committed_data_survives_sigkill(postgres: PostgresServer) -> None:
     await query(postgres.url(), "CREATE TABLE kept AS SELECT 42 AS answer")
     port, pid = postgres.port, postgres.pid
-    children = servers._descendants(pid)
+    children = process.descendants(pid)
 
     postgres.kill()
     assert children
@@ -170,43 +169,16 @@ async def test_root_may_use_an_installation_that_only_root_can_read(
         assert len(list(Path(open_directory).iterdir())) == 1
 
 
-@pytest.mark.system
-async def test_the_debian_build_speaks_tls(tmp_path: Path) -> None:
-    request = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "1",
-        "-subj",
-        "/CN=localhost",
-    ]
-    files = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"]
-    subprocess.run([*request, *files], cwd=tmp_path, check=True, capture_output=True)
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-
-    with PostgresServer(bin_dir=DEBIAN_POSTGRES, ssl_cert=cert, ssl_key=key) as server:
-        trusted = ssl.create_default_context(cafile=cert)
-        connection = await asyncpg.connect(server.url(), ssl=trusted)
-        encrypted = await connection.fetchval("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()")
-        await connection.close()
-
-    assert encrypted is True
-
-
 @pytest.mark.parametrize(("appendonly", "left"), [(True, ":1"), (False, ":0")])
 def test_redis_keeps_acknowledged_writes_over_sigkill_when_append_only(appendonly: bool, left: str) -> None:
     with RedisServer(appendonly=appendonly) as server:
-        servers._redis_command(server.url(3), "SET", "key", "value")
+        redis_command(server.url(3), "SET", "key", "value")
 
         server.kill()
         server.start()
 
         with pytest.raises(ServerFailedError, match=left):  # an integer reply is no "+OK"
-            servers._redis_command(server.url(3), "EXISTS", "key")
+            redis_command(server.url(3), "EXISTS", "key")
 
 
 def own_a_server(kind: str) -> None:
@@ -221,7 +193,7 @@ def own_a_server(kind: str) -> None:
 async def test_no_server_outlives_its_owner(kind: str, number: signal.Signals) -> None:
     async with Worker.spawn(f"{__name__}:own_a_server", [kind]) as owner:
         started = await owner.wait_for("started", timeout=60)
-        family = [started["pid"], *servers._descendants(started["pid"])]
+        family = [started["pid"], *process.descendants(started["pid"])]
         assert not any(map(gone, family))
 
         os.kill(owner.pid, number)
@@ -242,7 +214,7 @@ async def test_an_owner_that_ends_in_order_leaves_nothing() -> None:
 
 
 def test_free_ports_are_outside_the_range_of_outgoing_connections() -> None:
-    assert all(1024 < free_port() < servers._first_outgoing_port() for _ in range(50))
+    assert all(1024 < free_port() < first_outgoing_port() for _ in range(50))
 
 
 async def test_the_fixture_gives_an_empty_database_to_an_async_test(interlock_postgres_url: str) -> None:
@@ -263,8 +235,8 @@ def test_the_fixture_gives_an_empty_database_to_a_sync_test(interlock_postgres_u
 @pytest.mark.parametrize("_time", [1, 2])
 def test_the_redis_fixture_gives_an_empty_database(interlock_redis_url: str, _time: int) -> None:
     with pytest.raises(ServerFailedError, match=":0"):
-        servers._redis_command(interlock_redis_url, "DBSIZE")
-    servers._redis_command(interlock_redis_url, "SET", "mine", "1")
+        redis_command(interlock_redis_url, "DBSIZE")
+    redis_command(interlock_redis_url, "SET", "mine", "1")
 
 
 async def test_a_server_named_in_the_environment_is_used(
@@ -289,10 +261,10 @@ def test_only_the_database_in_the_url_is_flushed(monkeypatch: pytest.MonkeyPatch
         url = servers.redis_url_from_environment()
         assert url is not None
         for database in (4, 5):
-            servers._redis_command(server.url(database), "SET", "key", "value")
+            redis_command(server.url(database), "SET", "key", "value")
 
         ExternalRedis(url).flush()
 
         for database, left in ((4, ":0"), (5, ":1")):
             with pytest.raises(ServerFailedError, match=left):
-                servers._redis_command(server.url(database), "DBSIZE")
+                redis_command(server.url(database), "DBSIZE")

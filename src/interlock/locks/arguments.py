@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from datetime import timedelta
 from enum import Enum
 from typing import Final, Literal
@@ -13,6 +12,7 @@ __all__ = ["FOREVER", "Seconds", "Wait", "checked_key", "checked_ttl", "checked_
 
 _MOST_KEY_BYTES = 512
 _LEAST_TTL = 1.0
+_MOST_SECONDS = 366 * 24 * 3600
 
 
 class _Forever(Enum):
@@ -54,26 +54,23 @@ def checked_key(key: object) -> str:
 
 def checked_ttl(ttl_seconds: Seconds) -> float:
     """The time to live in seconds, if it is finite and at least a second."""
-    if type(ttl_seconds) is float and _LEAST_TTL <= ttl_seconds < math.inf:
-        return ttl_seconds
     ttl = _seconds("ttl_seconds", ttl_seconds)
-    if not ttl >= _LEAST_TTL or math.isinf(ttl):
+    if not _LEAST_TTL <= ttl <= _MOST_SECONDS:
         raise InvalidArgumentError(
-            f"ttl_seconds is {ttl_seconds!r}.",
-            remedy=f"Use a finite number of at least {_LEAST_TTL:g} second.",
+            f"ttl_seconds is {ttl_seconds!r}.", remedy=f"Use {_LEAST_TTL:g} to {_MOST_SECONDS:,} seconds."
         )
     return ttl
 
 
 def checked_wait(wait: Wait) -> float | None:
     """The time to wait in seconds, None for ever."""
-    if type(wait) is float and 0 <= wait < math.inf:
-        return wait
     if wait is FOREVER:
         return None
     seconds = _seconds("wait", wait)
-    if not seconds >= 0 or math.isinf(seconds):
-        raise InvalidArgumentError(f"wait is {wait!r}.", remedy="Use a number of seconds from 0 up, or FOREVER.")
+    if not 0 <= seconds <= _MOST_SECONDS:
+        raise InvalidArgumentError(
+            f"wait is {wait!r}.", remedy=f"Use a number of seconds from 0 to {_MOST_SECONDS:,}, or FOREVER."
+        )
     return seconds
 
 

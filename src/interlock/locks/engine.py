@@ -82,14 +82,21 @@ class Engine:
         for lease in self._leases():
             self._lose(lease, "closed", "its Locks was closed")
         self._room.call(None)
-        await self._warden.stop()
-        await self._reach.close()
         try:
+            await self._bodies_stopped()
+            await self._warden.stop()
+            await self._reach.close()
             if self._keeper.started:
                 with contextlib.suppress(StoreUnavailableError):
                     await self._locks.unlisten(self._keeper.session.id)
         finally:
             await self._keeper.stop()
+
+    async def _bodies_stopped(self) -> None:
+        """Wait for the bodies just cancelled, for as long as any body may take to stop: then others are let in."""
+        until = self.monotonic() + self._settings.session_margin
+        while self._session.at_work and self.monotonic() < until:  # noqa: ASYNC110 - counted down by every block's end
+            await asyncio.sleep(0.002)
 
     # -- taking ----------------------------------------------------------------------------------------------------
 
@@ -98,7 +105,10 @@ class Engine:
         task = current_task(self._loop)
         party = self._parties.of(task)
         session = self._session
-        want = self._want(key, party, session, ttl, wait)
+        self._count = count = self._count + 1
+        owner = f"{session.id}.{count}"
+        want = Want(key, owner, party.name, session.id, ttl, wait, party.holds > 0)
+        self._owners[owner] = None
         begun = self.monotonic()
         lease = None
         try:
@@ -178,27 +188,25 @@ class Engine:
         seat = self._room.enter(want.owner, answer.look_again)
         if seat.first_time:
             self.metrics.contentions += 1
-            holder = answer.holder.party if answer.holder else None
-            emit(_log, logging.DEBUG, "lock_waiting", key=want.key, owner=want.owner, holder=holder)
+            emit(_log, logging.DEBUG, "lock_waiting", key=want.key, owner=want.owner)
         left = None if give_up is None else give_up - self.monotonic()
         if (left is not None and left <= 0) or not await seat.turn(left):
-            raise await self._timed_out(want, answer)
+            raise await self._timed_out(want)
         handed, seat.handed = seat.handed, None
         return handed
 
-    def _want(self, key: str, party: Party, session: Session, ttl: float, wait: float | None) -> Want:
-        """A new request. Its owner belongs to one session for ever: what a session loses, no other one finds."""
-        self._count += 1
-        owner = f"{session.id}.{self._count}"
-        self._owners[owner] = None
-        return Want(key, owner, party.name, session.id, ttl, wait, party.holds > 0)
-
     def _want_again(self, want: Want, party: Party, session: Session, give_up: float | None) -> Want:
-        """The same request under another session, for what is left of its time to wait."""
+        """The same request under another session, for what is left of its time to wait.
+
+        With a new owner: one belongs to one session for ever, so that what a session loses no other one finds.
+        """
         wait = want.wait
         if give_up is not None and wait != 0:
             wait = max(0.001, give_up - self.monotonic())
-        return self._want(want.key, party, session, want.ttl, wait)
+        self._count += 1
+        owner = f"{session.id}.{self._count}"
+        self._owners[owner] = None
+        return Want(want.key, owner, party.name, session.id, want.ttl, wait, party.holds > 0)
 
     async def _ask(self, want: Want, since: float | None) -> tuple[float, Answer]:
         """Ask the store, for as long as an operation may take; says when the answered request was sent."""
@@ -209,16 +217,16 @@ class Engine:
 
         return await self._reach.repeat(attempt, since)
 
-    async def _timed_out(self, want: Want, answer: Waiting) -> LockTimeoutError:
+    async def _timed_out(self, want: Want) -> LockTimeoutError:
         """Leave the queue, and say what stood in the way."""
-        holder = answer.holder
         try:
             await self._reach.leave(want)
             views = await self._locks.look(want.key)
-            holder = views[0].holder if views else None
+            why = who_holds(views[0].holder if views else None)
         except StoreUnavailableError:
             self._reach.let_go(want)
-        return LockTimeoutError(f"{want.key!r} did not come free within {want.wait:g} s: {who_holds(holder)}.")
+            why = "and the store is away"
+        return LockTimeoutError(f"{want.key!r} did not come free within {want.wait:g} s: {why}.")
 
     def _admit(
         self, want: Want, party: Party, session: Session, granted: Granted, begun: float, sent: float
@@ -247,7 +255,9 @@ class Engine:
             raise lease.error()
         want = lease.want
         lease.released = True
-        sent = self._retire(lease)
+        sent = self.monotonic()
+        lease.party.holds -= 1  # what _retire does, without the call: this is done for every lease
+        self._count_hold(sent - lease.granted)
         sure = True
         try:
             try:
@@ -297,12 +307,10 @@ class Engine:
     def _leases(self) -> list[Lease]:
         return [lease for lease in self._owners.values() if lease and not lease.released and not lease.lost_why]
 
-    def _retire(self, lease: Lease) -> float:
+    def _retire(self, lease: Lease) -> None:
         """A lease is held no longer from now on."""
-        now = self.monotonic()
         lease.party.holds -= 1
-        self._count_hold(now - lease.granted)
-        return now
+        self._count_hold(self.monotonic() - lease.granted)
 
     # -- losing ----------------------------------------------------------------------------------------------------
 

@@ -165,21 +165,32 @@ class Acquisition:
     """Set as the block begins."""
 
     def __init__(self, engine: Engine, key: str, ttl: float, wait: float | None) -> None:
-        self._engine = engine
+        self._engine: Engine | None = engine
         self._key = key
         self._ttl = ttl
         self._wait = wait
 
     def __await__(self) -> Generator[Any, None, Lease]:
-        return self._engine.take(self._key, self._ttl, self._wait).__await__()
+        engine, self._engine = self._engine, None
+        if engine is None:
+            raise _used_twice()
+        return engine.take(self._key, self._ttl, self._wait).__await__()
 
     def __aenter__(self) -> Coroutine[Any, Any, Lease]:
-        return self._engine.take(self._key, self._ttl, self._wait, self)
+        engine = self._engine
+        if engine is None:
+            raise _used_twice()
+        self._engine = None
+        return engine.take(self._key, self._ttl, self._wait, self)
 
     def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Awaitable[None]:
         return self.lease.leave(kind, error)
+
+
+def _used_twice() -> MisuseError:
+    return MisuseError("This acquisition was used already.", remedy="Call acquire() each time.")
 
 
 class ManyAcquisition:

@@ -32,11 +32,14 @@ class Party:
 
 
 _acting: ContextVar[Party | None] = ContextVar("interlock_party", default=None)
+_anybody_acts = False
 
 
 @contextmanager
 def acting_as(name: str) -> Generator[Party]:
     """Make everything in this context, child tasks included, one party: a job, for instance."""
+    global _anybody_acts
+    _anybody_acts = True
     party = Party(name)
     token = _acting.set(party)
     try:
@@ -55,12 +58,11 @@ class Parties:
 
     def of(self, task: asyncio.Task[Any] | None) -> Party:
         """The party that a running task is, or is part of."""
+        if _anybody_acts and (acting := _acting.get()) is not None:
+            return acting
         known = self._by_task.get(id(task))
         if known is not None:
             return known
-        acting = _acting.get()
-        if acting is not None:
-            return acting
         if task is None:
             return Party(f"{self._process}/callback")
         self._count += 1

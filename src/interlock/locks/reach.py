@@ -67,8 +67,7 @@ class Reach:
     async def leave(self, want: Want) -> Left:
         """Give up a lease or a place in a queue, and call whoever is next if it is one of ours."""
         left = await self.repeat(lambda: self._store.leave(want))
-        if left.next_owner is not None:
-            self._room.call(left.next_owner)
+        self._call_next(left)
         return left
 
     def let_go(self, want: Want) -> None:
@@ -131,13 +130,15 @@ class Reach:
                 for key, owner in await self._store.belongings(session.id):
                     if owner not in self.owners:
                         emit(_log, logging.INFO, "lock_tidied", key=key, owner=owner)
-                        left = await self._store.leave(Want(key, owner, "", session.id, 1.0, 0, False))
-                        if left.next_owner is not None:
-                            self._room.call(left.next_owner)
+                        self._call_next(await self._store.leave(Want(key, owner, "", session.id, 1.0, 0, False)))
             except StoreUnavailableError:
                 await asyncio.sleep(1.0)
             else:
                 return
+
+    def _call_next(self, left: Left) -> None:
+        if left.next_owner in self.owners and self.owners[left.next_owner] is None:
+            self._room.call(left.next_owner)
 
     def _reap(self, task: asyncio.Task[None]) -> None:
         del self._background[task]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from typing import TYPE_CHECKING
 
-from interlock.errors import StoreUnavailableError
+from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
     from interlock.clock import Clock
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Seat", "Waitroom"]
 
+_log = logging.getLogger("interlock.locks")
 _LEAST_PAUSE = 0.02
 _MOST_EARLY = 1024
 
@@ -135,7 +137,8 @@ class Waitroom:
             self._look_at = self._monotonic() + self._settings.recheck_seconds
             try:
                 turns = await self._store.turns(self._keeper.session.id, list(self._seats))
-            except StoreUnavailableError:
+            except Exception as error:  # noqa: BLE001 - whatever it was, those who wait need the next look
+                emit(_log, logging.WARNING, "lock_look_failed", error=repr(error))
                 continue
             for owner in turns.owners:
                 if owner in self._seats:

@@ -16,7 +16,6 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from interlock.errors import StoreUnavailableError
 from interlock.ports.locks import Held
 from interlock.telemetry.log import emit
 
@@ -130,7 +129,7 @@ class Warden:
             answers = await self._store.renew(
                 [Held(lease.key, lease.owner, lease.want.ttl) for lease in asked.values()]
             )
-        except StoreUnavailableError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it was, it is tried again until the deadline
             for lease in asked.values():
                 emit(_log, logging.WARNING, "lock_renewal_failed", key=lease.key, error=str(error))
                 again_in = min(1.0, lease.want.ttl / 20)

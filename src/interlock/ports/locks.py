@@ -126,14 +126,12 @@ class Granted:
 
 
 class Waiting(NamedTuple):
-    """The asker stands in the queue, ``ahead`` live waiters before it.
+    """The asker stands in the queue; :meth:`LockStore.look` tells where, and behind whom.
 
     ``look_again`` says after how many seconds the answer may have changed with nobody telling: the holder may then
     have died, or those ahead may have let their turn pass.
     """
 
-    ahead: int
-    holder: Holder | None
     look_again: float
 
 

@@ -106,7 +106,7 @@ class MemoryLocks:
             self._enqueue(lock, want, now)
         if held is None:
             self._tell_first(lock)
-        return Waiting(ahead, self._holder(lock, now), self._look_again(lock, ahead, now))
+        return Waiting(self._look_again(lock, ahead, now))
 
     async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
         """Give live leases their ttl again."""

@@ -23,6 +23,7 @@ __all__ = ["ASK", "LEAVE", "Combiner", "Operation"]
 
 ASK, LEAVE = "a", "l"
 _MOST_AT_ONCE = 64
+_BREATH = 2
 
 
 class Operation:
@@ -63,6 +64,10 @@ class Combiner:
     async def _run(self) -> None:
         try:
             while self._waiting:
+                # What others are about to ask for in the same breath goes along: a turn of the event loop costs
+                # microseconds, a round trip and a wait for the disk hundreds.
+                for _ in range(_BREATH):
+                    await asyncio.sleep(0)
                 await self._do(self._next_batch())
         finally:
             self._work = None
@@ -86,15 +91,13 @@ class Combiner:
             return
         try:
             rows = await self._send(batch)
-        except StoreUnavailableError as error:
-            if len(batch) > 1 and isinstance(error.__cause__, asyncpg.LockNotAvailableError):
-                # One of the keys is locked by a long transaction: the others shall not suffer for it.
+        except Exception as error:  # noqa: BLE001 - every caller hears what happened
+            gone = isinstance(error, StoreUnavailableError)
+            if len(batch) > 1 and not (gone and not isinstance(error.__cause__, asyncpg.LockNotAvailableError)):
+                # One of them is at fault, or its key is locked by a long transaction: the others shall not suffer.
                 for operation in batch:
                     await self._do([operation])
                 return
-            for operation in batch:
-                _fail(operation, error)
-        except Exception as error:  # noqa: BLE001 - every caller hears what happened
             for operation in batch:
                 _fail(operation, error)
         else:

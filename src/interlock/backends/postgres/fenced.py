@@ -42,7 +42,7 @@ class FencedConnections:
         try:
             try:
                 with translated():
-                    await self._bounded(connection, connection.execute("begin"))
+                    await self._bounded(connection, connection.execute("begin isolation level read committed"))
                     await self._bounded(connection, connection.fetch(guard, *args))
             except asyncpg.PostgresError as error:
                 if error.sqlstate != _NOT_LIVE:

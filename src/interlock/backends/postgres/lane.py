@@ -41,6 +41,14 @@ _PASSING = (
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.ProtocolViolationError,
 )
+# Our functions rely on seeing what others have committed meanwhile, and wait for no row for long.
+_LOCK_TIMEOUT = "4s"
+_SESSION_SETTINGS = {
+    "default_transaction_isolation": "read committed",
+    "lock_timeout": _LOCK_TIMEOUT,
+    "jit": "off",
+    "application_name": "interlock",
+}
 _TLS_FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 _NO_SCHEMA = (
     asyncpg.UndefinedTableError,
@@ -115,7 +123,9 @@ class Server:
     async def connect(self, wait: float) -> Any:
         """A new connection."""
         try:
-            return await asyncpg.connect(self._url, timeout=wait, statement_cache_size=0 if self.pooled else 100)
+            if self.pooled:
+                return await asyncpg.connect(self._url, timeout=wait, statement_cache_size=0)
+            return await asyncpg.connect(self._url, timeout=wait, server_settings=_SESSION_SETTINGS)
         except ssl.SSLError as error:
             raise StoreError(
                 f"PostgreSQL's certificate was refused: {error}.",
@@ -155,8 +165,7 @@ class Lane:
 
     async def fetch(self, sql: str, *args: Any) -> Sequence[Any]:
         """Run one statement and return its rows. It runs to its end also if the caller is cancelled."""
-        give_up = asyncio.get_running_loop().time() + self._wait
-        work = asyncio.ensure_future(self._fetch(sql, args, give_up))
+        work = asyncio.ensure_future(self.fetch_here(sql, *args))
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -171,8 +180,10 @@ class Lane:
                 with contextlib.suppress(*_PASSING):
                     await connection.close(timeout=1)
 
-    async def _fetch(self, sql: str, args: tuple[Any, ...], give_up: float) -> Sequence[Any]:
+    async def fetch_here(self, sql: str, *args: Any) -> Sequence[Any]:
+        """The same for a task that nobody cancels, without a further one."""
         loop = asyncio.get_running_loop()
+        give_up = loop.time() + self._wait
         async with self._turn:
             with translated():
                 if loop.time() >= give_up:
@@ -187,7 +198,8 @@ class Lane:
                 try:
                     if not self._server.pooled:
                         return await connection.fetch(sql, *args)  # type: ignore[no-any-return]
-                    async with connection.transaction():
+                    async with connection.transaction(isolation="read_committed"):
+                        await connection.execute(f"set local lock_timeout = '{_LOCK_TIMEOUT}'")
                         return await connection.fetch(sql, *args)  # type: ignore[no-any-return]
                 finally:
                     alarm.cancel()

@@ -69,6 +69,9 @@ class Listener:
                     return
                 pause = 0.05
             except Exception as error:  # noqa: BLE001 - messages are only hints; whatever failed is tried again
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    return  # we are to stop; the driver's own clean-up failed on the way out
                 emit(_log, logging.WARNING, "listen_failed", error=str(error))
             await asyncio.sleep(pause)
             pause = min(pause * 2, 1.0)

@@ -14,7 +14,7 @@ from interlock.backends.postgres.fenced import FencedConnections
 from interlock.backends.postgres.lane import Lane
 from interlock.backends.postgres.listener import Listener
 from interlock.backends.statements import Statements
-from interlock.errors import StoreUnavailableError
+from interlock.errors import InterlockError, StoreUnavailableError
 from interlock.ports.locks import (
     CLAIM_SECONDS,
     Answer,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["PostgresLocks"]
 
 _sql = Statements("interlock.backends.postgres", "locks")
+_WANT = ("key", "owner", "party", "session", "ttl", "wait", "nested")  # as the functions take it
 _POLL = 0.25  # how often to look where no messages arrive, while somebody waits
 _POLL_IDLE = 1.0  # and while nobody does, for leases taken by force
 
@@ -71,21 +72,21 @@ class PostgresLocks:
 
     async def ask(self, want: Want) -> Answer:
         """Take the key or queue for it."""
-        answer, fence, expires_at, ahead, look_again, details, *_ = await self._of(want.key).do(ASK, want)
+        answer, fence, expires_at, look_again, details, *_ = await self._of(want.key).do(ASK, want)
         if answer == "granted":
             return Granted(fence, expires_at)
         if answer == "ended":
             return SessionEnded()
         if answer == "deadlocked":
             return Deadlocked(tuple(Wait(*wait) for wait in json.loads(details)))
-        holder = None if details is None else Holder(**json.loads(details))
         if answer == "busy":
-            return Busy(holder)
-        return Waiting(ahead, holder, max(0.0, look_again))
+            return Busy(None if details is None else Holder(**json.loads(details)))
+        return Waiting(max(0.0, look_again))
 
     async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
         """Give live leases their ttl again."""
-        keys, owners, ttls = ([held[i] for held in leases] for i in range(3))
+        # In the order of their keys, as batches are, so that the two never wait for each other.
+        keys, owners, ttls = ([held[i] for held in sorted(leases)] for i in range(3))
         rows = await self.lanes.first.fetch(_sql.renew, self._namespace, keys, owners, ttls, self._given())
         return [Renewed(owner, expires_at, why or "") for owner, expires_at, why in rows]
 
@@ -170,21 +171,17 @@ class PostgresLocks:
         return self._combiners[zlib.crc32(key.encode()) % len(self._combiners)]
 
     async def _send(self, lane: Lane, batch: list[Operation]) -> Sequence[Any]:
+        """One alone by the short way, several in one transaction."""
         wants = [operation.want for operation in batch]
-        return await lane.fetch(
-            _sql.batch,
-            self._namespace,
-            [operation.kind for operation in batch],
-            [want.key for want in wants],
-            [want.owner for want in wants],
-            [want.party for want in wants],
-            [want.session for want in wants],
-            [want.ttl for want in wants],
-            [want.wait for want in wants],
-            [want.nested for want in wants],
-            CLAIM_SECONDS,
-            self._given(),
-        )
+        if len(batch) > 1:
+            columns = ([getattr(want, name) for want in wants] for name in _WANT)
+            kinds = [operation.kind for operation in batch]
+            return await lane.fetch_here(_sql.batch, self._namespace, kinds, *columns, CLAIM_SECONDS, self._given())
+        (want,) = wants
+        if batch[0].kind == LEAVE:
+            return await lane.fetch_here(_sql.leave, self._namespace, want.key, want.owner, want.session, self._given())
+        values = (getattr(want, name) for name in _WANT)
+        return await lane.fetch_here(_sql.ask, self._namespace, *values, CLAIM_SECONDS, self._given())
 
     def _hear(self, message: str | None) -> None:
         if message is None:
@@ -208,7 +205,7 @@ class PostgresLocks:
             try:
                 turns = await self.turns(self._session, ()) if self._waiting else None
                 forced = await self.lanes.first.fetch(_sql.forced, self._namespace, self._session)
-            except StoreUnavailableError:
+            except InterlockError:
                 continue
             for owner in turns.owners if turns else ():
                 self._on_turn(owner)

@@ -32,7 +32,8 @@ class PostgresSessions:
 
     async def renew(self, id: str, seconds: float) -> bool:  # noqa: A002
         """Renew a live session."""
-        return bool(await self._lane.fetch(_sql.renew, self._namespace, id, seconds, self._given()))
+        ((alive,),) = await self._lane.fetch(_sql.renew, self._namespace, id, seconds, self._given())
+        return bool(alive)
 
     async def end(self, id: str) -> None:  # noqa: A002
         """End a session, free what it held and tell whoever is next."""

@@ -169,7 +169,7 @@ class SqliteLocks:
                 return Deadlocked(cycle)
             db.execute(_sql.enqueue, values)
         due = row.expires_at - now if row.live else row.free_since + ahead * CLAIM_SECONDS - now
-        return Waiting(ahead, row.holder, max(0.0, due))
+        return Waiting(max(0.0, due))
 
     def _grant(self, db: sqlite3.Connection, want: Want, values: dict[str, Any]) -> Granted:
         (fence,) = db.execute(_sql.next_fence, values).fetchone()

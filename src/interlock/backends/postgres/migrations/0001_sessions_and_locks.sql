@@ -101,6 +101,15 @@ begin
 end
 $$;
 
+create function interlock.lock_holder(l interlock.lock, s interlock.session) returns jsonb
+language sql immutable
+as $$
+    select jsonb_build_object(
+        'owner', l.owner, 'party', l.party, 'session', l.session, 'host', s.host, 'pid', s.pid, 'program', s.program,
+        'fence', l.fence, 'granted_at', extract(epoch from l.granted_at),
+        'expires_at', extract(epoch from least(l.expires_at, s.expires_at)))
+$$;
+
 -- The cycle of waits that p_party would close by waiting for p_key, as [party, key, holder] triples; null if none.
 create function interlock.lock_cycle(p_namespace text, p_party text, p_key text, p_now timestamptz) returns jsonb
 language sql volatile
@@ -126,12 +135,51 @@ as $$
     select path from walk where holder = p_party limit 1
 $$;
 
+-- What must survive a crash of the server waits for the disk, also where the server's default is not to.
+create function interlock.durably() returns void
+language plpgsql volatile
+as $$
+begin
+    if current_setting('synchronous_commit') = 'off' then
+        perform set_config('synchronous_commit', 'local', true);
+    end if;
+end
+$$;
+
+create function interlock.session_begin(
+    p_namespace text, p_id text, p_host text, p_pid integer, p_program text, p_seconds double precision,
+    p_given double precision
+) returns void
+language plpgsql volatile
+as $$
+begin
+    perform interlock.durably();
+    insert into interlock.session (namespace, id, host, pid, program, begun_at, expires_at)
+    values (p_namespace, p_id, p_host, p_pid, p_program, interlock.now_or(p_given),
+            interlock.now_or(p_given) + interlock.seconds(p_seconds))
+    on conflict (namespace, id) do nothing;
+end
+$$;
+
+create function interlock.session_renew(
+    p_namespace text, p_id text, p_seconds double precision, p_given double precision
+) returns boolean
+language plpgsql volatile
+as $$
+begin
+    perform interlock.durably();
+    update interlock.session s set expires_at = interlock.now_or(p_given) + interlock.seconds(p_seconds)
+    where s.namespace = p_namespace and s.id = p_id and s.expires_at > interlock.now_or(p_given);
+    return found;
+end
+$$;
+
 -- Take a key or queue for it. answer is granted, waiting, busy, deadlocked or ended.
 create function interlock.lock_ask(
     p_namespace text, p_key text, p_owner text, p_party text, p_session text, p_ttl double precision,
     p_wait double precision, p_nested boolean, p_claim double precision, p_given double precision,
-    out answer text, out fence bigint, out expires_at double precision, out ahead integer,
-    out look_again double precision, out details jsonb
+    out answer text, out fence bigint, out expires_at double precision, out look_again double precision,
+    out details jsonb
 )
 language plpgsql volatile
 as $$
@@ -142,6 +190,7 @@ declare
     ends_at timestamptz;
     live boolean := false;
     free_since timestamptz;
+    ahead integer := 0;
     queued boolean := false;
     cycle jsonb;
 begin
@@ -150,7 +199,7 @@ begin
         select * into l from interlock.lock k where k.namespace = p_namespace and k.key = p_key for no key update;
         exit when found;
         insert into interlock.lock (namespace, key, free_since)
-        values (p_namespace, p_key, '-infinity') on conflict do nothing;
+        values (p_namespace, p_key, 'epoch') on conflict do nothing;
     end loop;
     now_is := interlock.now_or(p_given);
 
@@ -162,79 +211,73 @@ begin
     free_since := l.free_since;
     if l.owner is not null then
         select * into holder_session from interlock.session s where s.namespace = p_namespace and s.id = l.session;
-        ends_at := least(l.expires_at, coalesce(holder_session.expires_at, '-infinity'));
+        ends_at := least(l.expires_at, coalesce(holder_session.expires_at, 'epoch'));
         live := ends_at > now_is;
         free_since := greatest(ends_at, l.granted_at);
         if live and l.owner = p_owner then
+            perform interlock.durably();
             update interlock.lock k set expires_at = now_is + interlock.seconds(p_ttl)
             where k.namespace = p_namespace and k.key = p_key returning extract(epoch from k.expires_at) into expires_at;
             answer := 'granted';
             fence := l.fence;
             return;
         end if;
-    end if;
-
-    if not live then
-        perform interlock.lock_drop_dead_waiters(p_namespace, p_key, now_is);
-    end if;
-    select count(*) filter (where w.ticket < coalesce(mine.ticket, w.ticket + 1) and s.expires_at > now_is
-                            and (w.gives_up_at is null or w.gives_up_at > now_is)),
-           count(mine.ticket) > 0
-    into ahead, queued
-    from interlock.waiter w
-    join interlock.session s on s.namespace = w.namespace and s.id = w.session
-    left join interlock.waiter mine on mine.namespace = p_namespace and mine.owner = p_owner
-    where w.namespace = p_namespace and w.key = p_key;
-
-    if not live and l.owner is not null then
-        -- To be taken over from the dead, but not before its last fenced transaction has ended. Nobody waits for that
-        -- here: it would hold up everything else on this connection.
-        begin
-            perform from interlock.lock k where k.namespace = p_namespace and k.key = p_key for update nowait;
-        exception when lock_not_available then
-            live := true;
-            ends_at := now_is + interval '1 second';
-        end;
-    end if;
-    if not live and now_is >= free_since + interlock.seconds(ahead * p_claim) then
-        if queued then
-            delete from interlock.waiter w where w.namespace = p_namespace and w.owner = p_owner;
+        if not live then
+            -- To be taken over from the dead, but not before its last fenced transaction has ended. Nobody waits for
+            -- that here: it would hold up everything else on this connection.
+            begin
+                perform from interlock.lock k where k.namespace = p_namespace and k.key = p_key for update nowait;
+            exception when lock_not_available then
+                live := true;
+                ends_at := now_is + interval '1 second';
+            end;
         end if;
-        fence := nextval('interlock.fence');
-        update interlock.lock k
-        set owner = p_owner, party = p_party, session = p_session, fence = lock_ask.fence, granted_at = now_is,
-            expires_at = now_is + interlock.seconds(p_ttl), free_since = null
-        where k.namespace = p_namespace and k.key = p_key returning extract(epoch from k.expires_at) into expires_at;
-        answer := 'granted';
-        return;
     end if;
 
     if live then
-        details := jsonb_build_object(
-            'owner', l.owner, 'party', l.party, 'session', l.session, 'host', holder_session.host,
-            'pid', holder_session.pid, 'program', holder_session.program, 'fence', l.fence,
-            'granted_at', extract(epoch from l.granted_at), 'expires_at', extract(epoch from ends_at));
         look_again := extract(epoch from ends_at - now_is);
     else
+        perform interlock.lock_drop_dead_waiters(p_namespace, p_key, now_is);
+        select count(*) into ahead from interlock.waiter w
+        where w.namespace = p_namespace and w.key = p_key
+          and w.ticket < coalesce((select mine.ticket from interlock.waiter mine
+                                   where mine.namespace = p_namespace and mine.owner = p_owner), 9223372036854775807);
+        if now_is >= free_since + interlock.seconds(ahead * p_claim) then
+            perform interlock.durably();
+            delete from interlock.waiter w where w.namespace = p_namespace and w.owner = p_owner;
+            fence := nextval('interlock.fence');
+            update interlock.lock k
+            set owner = p_owner, party = p_party, session = p_session, fence = lock_ask.fence, granted_at = now_is,
+                expires_at = now_is + interlock.seconds(p_ttl), free_since = null
+            where k.namespace = p_namespace and k.key = p_key returning extract(epoch from k.expires_at) into expires_at;
+            answer := 'granted';
+            return;
+        end if;
         look_again := extract(epoch from free_since + interlock.seconds(ahead * p_claim) - now_is);
         perform interlock.lock_pass_on(p_namespace, p_key, '', now_is);
     end if;
+
     if p_wait = 0 then
         answer := 'busy';
+        if live then
+            details := interlock.lock_holder(l, holder_session);
+        end if;
         return;
     end if;
-    if not queued then
-        if p_nested then
-            -- One wait at a time may be added to the graph by those who hold something, or two halves of a cycle
-            -- could each miss the other.
-            perform pg_advisory_xact_lock(1229870156, hashtext(p_namespace));
-            cycle := interlock.lock_cycle(p_namespace, p_party, p_key, now_is);
-            if cycle is not null then
-                answer := 'deadlocked';
-                details := cycle;
-                return;
-            end if;
+    queued := exists (select from interlock.waiter w where w.namespace = p_namespace and w.owner = p_owner);
+    if not queued and p_nested then
+        -- One wait at a time may be added to the graph by those who hold something, or two halves of a cycle could
+        -- each miss the other.
+        perform pg_advisory_xact_lock(1229870156, hashtext(p_namespace));
+        cycle := interlock.lock_cycle(p_namespace, p_party, p_key, now_is);
+        if cycle is not null then
+            answer := 'deadlocked';
+            details := cycle;
+            return;
         end if;
+    end if;
+    if not queued then
+        perform interlock.durably();
         insert into interlock.waiter (namespace, key, owner, party, session, ttl, asked_at, gives_up_at)
         values (p_namespace, p_key, p_owner, p_party, p_session, p_ttl, now_is, now_is + interlock.seconds(p_wait));
     end if;
@@ -247,12 +290,12 @@ create function interlock.lock_renew(
     p_namespace text, p_keys text[], p_owners text[], p_ttls double precision[], p_given double precision
 ) returns table (owner text, expires_at double precision, why text)
 language plpgsql volatile
-set lock_timeout = '4s'
 as $$
 declare
     i integer;
     now_is timestamptz;
 begin
+    perform interlock.durably();
     for i in 1 .. cardinality(p_owners) loop
         now_is := interlock.now_or(p_given);
         owner := p_owners[i];
@@ -273,9 +316,11 @@ end
 $$;
 
 -- Give up a lease or a place in the queue. If the next in the queue is of the leaver's own session, which hears of it
--- first and for certain, the key is handed over at once: fence and expires_at are then the next one's.
+-- first and for certain, the key is handed over at once: fence and expires_at are then the next one's. A departure that
+-- is alone (p_alone) and hands nothing over does not wait for the disk: if a crash of the server forgets it, it is given
+-- up again when its process reconnects.
 create function interlock.lock_leave(
-    p_namespace text, p_key text, p_owner text, p_session text, p_given double precision,
+    p_namespace text, p_key text, p_owner text, p_session text, p_alone boolean, p_given double precision,
     out held boolean, out why text, out next_owner text, out fence bigint, out expires_at double precision
 )
 language plpgsql volatile
@@ -290,100 +335,102 @@ begin
     why := 'it had expired';
     -- A holder's fenced transaction must not hinder those who only leave the queue; it does hinder the holder's own
     -- release, which has to come after it.
-    select * into l from interlock.lock k where k.namespace = p_namespace and k.key = p_key for no key update;
-    if not found then
+    perform from interlock.lock k where k.namespace = p_namespace and k.key = p_key and k.owner = p_owner;
+    if found then
+        select * into l from interlock.lock k where k.namespace = p_namespace and k.key = p_key for update;
+    else
+        select * into l from interlock.lock k where k.namespace = p_namespace and k.key = p_key for no key update;
+    end if;
+    if l.key is null then
         return;
     end if;
-    if l.owner = p_owner then
-        perform from interlock.lock k where k.namespace = p_namespace and k.key = p_key for update;
-    end if;
     now_is := interlock.now_or(p_given);
+    if l.owner is not null then
+        ends_at := least(l.expires_at, coalesce(interlock.session_expiry(p_namespace, l.session), 'epoch'));
+    end if;
+
     if l.owner = p_owner then
-        ends_at := least(l.expires_at, coalesce(interlock.session_expiry(p_namespace, l.session), '-infinity'));
         held := ends_at > now_is;
-        update interlock.lock k
-        set owner = null, ended_owner = l.owner, ended_why = case when held then 'released' else why end,
-            free_since = case when held then now_is else greatest(ends_at, l.granted_at) end
-        where k.namespace = p_namespace and k.key = p_key;
         if held then
             why := '';
             select w.* into first from interlock.waiter w
             join interlock.session s on s.namespace = w.namespace and s.id = w.session and s.expires_at > now_is
             where w.namespace = p_namespace and w.key = p_key and (w.gives_up_at is null or w.gives_up_at > now_is)
             order by w.ticket limit 1;
-            if first.session = p_session then
-                delete from interlock.waiter w where w.ticket = first.ticket;
-                next_owner := first.owner;
-                fence := nextval('interlock.fence');
-                update interlock.lock k
-                set owner = first.owner, party = first.party, session = first.session, fence = lock_leave.fence,
-                    granted_at = now_is, expires_at = now_is + interlock.seconds(first.ttl), free_since = null
-                where k.namespace = p_namespace and k.key = p_key
-                returning extract(epoch from k.expires_at) into expires_at;
-                return;
-            end if;
         end if;
+        if first.session = p_session then
+            perform interlock.durably();
+            delete from interlock.waiter w where w.ticket = first.ticket;
+            next_owner := first.owner;
+            fence := nextval('interlock.fence');
+            update interlock.lock k
+            set owner = first.owner, party = first.party, session = first.session, fence = lock_leave.fence,
+                granted_at = now_is, expires_at = now_is + interlock.seconds(first.ttl), ended_owner = l.owner,
+                ended_why = 'released'
+            where k.namespace = p_namespace and k.key = p_key
+            returning extract(epoch from k.expires_at) into expires_at;
+            return;
+        end if;
+        update interlock.lock k
+        set owner = null, ended_owner = l.owner, ended_why = case when held then 'released' else why end,
+            free_since = case when held then now_is else greatest(ends_at, l.granted_at) end
+        where k.namespace = p_namespace and k.key = p_key;
     else
         delete from interlock.waiter w where w.namespace = p_namespace and w.owner = p_owner;
         if l.ended_owner = p_owner then
             why := l.ended_why;
         end if;
-        if l.owner is not null and
-           least(l.expires_at, coalesce(interlock.session_expiry(p_namespace, l.session), '-infinity')) > now_is then
+        if ends_at > now_is then
+            if l.session = p_session then
+                next_owner := l.owner; -- it may have been handed the key by a release whose answer was lost
+            end if;
             return;
         end if;
     end if;
-    next_owner := interlock.lock_pass_on(p_namespace, p_key, p_session, now_is);
+    if p_alone then
+        perform set_config('synchronous_commit', 'off', true);
+    end if;
+    if first.session is not null or not held then
+        next_owner := interlock.lock_pass_on(p_namespace, p_key, p_session, now_is);
+    end if;
 end
 $$;
 
 -- Several requests (kind a) and departures (kind l) in one transaction, in the order given, which is that of their keys:
--- so two batches never wait for each other. Departures alone need not wait for the disk: one that a crash of the
--- server forgets is given up again when its process reconnects. Grants and places in a queue wait for it, whatever the
--- server's default.
+-- so two batches never wait for each other.
 create function interlock.lock_batch(
     p_namespace text, p_kinds text[], p_keys text[], p_owners text[], p_parties text[], p_sessions text[],
     p_ttls double precision[], p_waits double precision[], p_nested boolean[], p_claim double precision,
     p_given double precision
 ) returns table (
-    answer text, fence bigint, expires_at double precision, ahead integer, look_again double precision, details jsonb,
-    why text, next_owner text
+    answer text, fence bigint, expires_at double precision, look_again double precision, details jsonb, why text,
+    next_owner text
 )
 language plpgsql volatile
-set lock_timeout = '4s'
 as $$
 declare
-    durably boolean := false;
     held boolean;
 begin
     for i in 1 .. cardinality(p_kinds) loop
         if p_kinds[i] = 'a' then
-            select a.answer, a.fence, a.expires_at, a.ahead, a.look_again, a.details, null, null
-            into answer, fence, expires_at, ahead, look_again, details, why, next_owner
+            select a.answer, a.fence, a.expires_at, a.look_again, a.details, null, null
+            into answer, fence, expires_at, look_again, details, why, next_owner
             from interlock.lock_ask(
                 p_namespace, p_keys[i], p_owners[i], p_parties[i], p_sessions[i], p_ttls[i], p_waits[i], p_nested[i],
                 p_claim, p_given) a;
-            durably := durably or answer in ('granted', 'waiting');
         else
             select l.held, l.why, l.next_owner, l.fence, l.expires_at into held, why, next_owner, fence, expires_at
-            from interlock.lock_leave(p_namespace, p_keys[i], p_owners[i], p_sessions[i], p_given) l;
+            from interlock.lock_leave(p_namespace, p_keys[i], p_owners[i], p_sessions[i], false, p_given) l;
             answer := case when held then 'left' else 'absent' end;
-            durably := durably or fence is not null;
         end if;
         return next;
     end loop;
-    if not durably then
-        perform set_config('synchronous_commit', 'off', true);
-    elsif current_setting('synchronous_commit') = 'off' then
-        perform set_config('synchronous_commit', 'local', true);
-    end if;
 end
 $$;
 
 -- Take a key from its holder; null if nobody live held it.
 create function interlock.lock_force(p_namespace text, p_key text, p_why text, p_given double precision) returns jsonb
 language plpgsql volatile
-set lock_timeout = '4s'
 as $$
 declare
     l interlock.lock;
@@ -403,10 +450,7 @@ begin
     values (p_namespace, l.session, l.owner, p_why, now_is) on conflict do nothing;
     perform pg_notify('interlock_' || l.session, left('lost ' || l.owner || ' ' || p_why, 2000));
     perform interlock.lock_pass_on(p_namespace, p_key, '', now_is);
-    return jsonb_build_object(
-        'owner', l.owner, 'party', l.party, 'session', l.session, 'host', s.host, 'pid', s.pid, 'program', s.program,
-        'fence', l.fence, 'granted_at', extract(epoch from l.granted_at),
-        'expires_at', extract(epoch from least(l.expires_at, s.expires_at)));
+    return interlock.lock_holder(l, s);
 end
 $$;
 
@@ -467,6 +511,7 @@ as $$
 declare
     gone record;
     swept integer := 0;
+    removed integer;
     now_is timestamptz := interlock.now_or(p_given);
 begin
     for gone in
@@ -496,7 +541,8 @@ begin
         limit 10000 for update skip locked
     )
     delete from interlock.lock l using idle where l.namespace = idle.namespace and l.key = idle.key;
+    get diagnostics removed = row_count;
     delete from interlock.forced f where f.namespace = p_namespace and f.at < now_is - interval '1 hour';
-    return swept;
+    return swept + removed;
 end
 $$;

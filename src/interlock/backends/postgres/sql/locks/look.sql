@@ -3,7 +3,7 @@ select extract(epoch from now_is)::float8 as seen_at, l.key,
        extract(epoch from l.granted_at)::float8 as granted_at,
        case when l.owner is not null
             then extract(epoch from least(l.expires_at, coalesce(s.expires_at, to_timestamp(0))))::float8 end as ends_at,
-       extract(epoch from nullif(l.free_since, '-infinity'))::float8 as free_since,
+       extract(epoch from nullif(l.free_since, 'epoch'))::float8 as free_since,
        coalesce((
            select jsonb_agg(jsonb_build_array(
                w.owner, w.party, w.session, coalesce(ws.host, ''), coalesce(ws.pid, 0), coalesce(ws.program, ''),

@@ -11,7 +11,7 @@ live as (
 ),
 mine as (
     select live.owner, live.ahead, now_is, l.owner is not null as owned, l.free_since,
-           least(l.expires_at, coalesce(s.expires_at, '-infinity')) as ends_at
+           least(l.expires_at, coalesce(s.expires_at, 'epoch')) as ends_at
     from live
     join interlock.lock l on l.namespace = $1 and l.key = live.key
     left join interlock.session s on s.namespace = l.namespace and s.id = l.session
