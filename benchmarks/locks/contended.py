@@ -16,8 +16,8 @@ from interlock.testing.processes import Barrier, Worker, report, wait_at_barrier
 if TYPE_CHECKING:
     from benchmarks.locks.peers import Acquire
 
-Mark = tuple[float, float, float, float]
-"""When a worker asked, was queued, entered and left."""
+Mark = tuple[float, float, float, float, int]
+"""When a worker asked, was queued, entered and left, and in which process."""
 
 _A_WHILE = 0.005
 
@@ -82,7 +82,7 @@ async def take_turns(acquire: Acquire, workers: int, turns: int, marks: list[Mar
                 await asyncio.sleep(0)
                 # A peer does not say when a request was queued; it is given a while.
                 in_queue = queued.at.pop(getattr(lease, "owner", ""), asked + _A_WHILE)
-                marks.append((asked, in_queue, entered, time.monotonic()))
+                marks.append((asked, in_queue, entered, time.monotonic(), 0))
 
     try:
         await asyncio.gather(*(work(worker) for worker in range(workers)))
@@ -107,11 +107,11 @@ async def across_processes(url: str, processes: int = 2, workers: int = 25, turn
         marks: list[Mark] = []
         for worker in spawned:
             done = await worker.wait_for("done", timeout=120)
-            marks += [tuple(mark) for mark in done["marks"]]
+            marks += [(*mark[:4], worker.pid) for mark in done["marks"]]
     finally:
         for worker in spawned:
             worker.kill()
-    return judged(max(mark[3] for mark in marks) - min(mark[0] for mark in marks), marks)
+    return judged(max(mark[3] for mark in marks) - min(mark[0] for mark in marks), marks, across=True)
 
 
 async def run_process(url: str, workers: int, turns: int) -> None:
@@ -122,13 +122,20 @@ async def run_process(url: str, workers: int, turns: int) -> None:
     report("done", marks=marks)
 
 
-def judged(seconds: float, marks: list[Mark]) -> Turns:
-    """Hand-offs are from one holder's end to the next one's start, where the next one was waiting already."""
+def judged(seconds: float, marks: list[Mark], *, across: bool = False) -> Turns:
+    """Hand-offs are from one holder's end to the next one's start, where the next one was waiting already.
+
+    ``across`` counts only those from one process to another.
+    """
     marks.sort(key=lambda mark: mark[2])
     pairs = list(pairwise(marks))
     overlaps = sum(later[2] < earlier[3] for earlier, later in pairs)
     assert overlaps == 0, f"{overlaps} overlaps"
-    handoffs = [later[2] - earlier[3] for earlier, later in pairs if later[0] < earlier[3]]
+    handoffs = [
+        later[2] - earlier[3]
+        for earlier, later in pairs
+        if later[0] < earlier[3] and not (across and earlier[4] == later[4])
+    ]
     # Served although another stood in the queue before it even asked; concurrent requests may be served either way.
     inversions = sum(later[1] < earlier[0] for earlier, later in pairs)
     return Turns(seconds, handoffs, inversions)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock.testing import processes, servers
+from interlock.testing import processes
 from interlock.testing.processes import (
     Barrier,
     Worker,
@@ -22,6 +22,7 @@ from interlock.testing.processes import (
     wait_at_barrier,
     wait_at_barrier_async,
 )
+from interlock.testing.servers.process import state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +40,7 @@ async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
 
 
 def gone(pid: int) -> bool:
-    return servers._state(pid) in "XZ"
+    return state(pid) in "XZ"
 
 
 def describe(*args: object) -> dict[str, object]:
@@ -119,7 +120,7 @@ async def test_a_paused_worker_stands_still_until_resumed() -> None:
         await process.wait_for("count")
 
         process.pause()
-        assert servers._state(process.pid) == "T"
+        assert state(process.pid) == "T"
         with pytest.raises(WorkerFailedError, match="sent no 'never'"):
             await process.wait_for("never", timeout=0.05)
         seen = len(process._inbox._messages)
@@ -131,7 +132,7 @@ async def test_a_paused_worker_stands_still_until_resumed() -> None:
         last_before = seen + 1
         await process.wait_for(lambda message: message["number"] > last_before)
         process.pause()
-        assert servers._state(process.pid) == "T"
+        assert state(process.pid) == "T"
 
 
 async def test_a_paused_worker_can_be_killed() -> None:

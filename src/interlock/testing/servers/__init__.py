@@ -14,7 +14,6 @@ from interlock.testing.servers.installation import bundled_postgres, bundled_red
 from interlock.testing.servers.local import LocalServer
 from interlock.testing.servers.postgres import PostgresServer
 from interlock.testing.servers.process import ServerFailedError
-from interlock.testing.servers.process import state as _state  # noqa: F401 - tests/testing/test_processes.py asks here
 from interlock.testing.servers.redis import RedisServer
 from interlock.testing.servers.tcp import free_port
 

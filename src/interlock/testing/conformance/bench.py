@@ -1,0 +1,79 @@
+"""A store on a virtual clock, with asking made short: what the suites for the locks port work at."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from interlock.backends import from_url
+from interlock.ports.locks import Granted, Left, Waiting, Want
+from interlock.ports.sessions import SessionCard
+from interlock.settings import Settings
+from interlock.testing.clock import VirtualClock
+from interlock.testing.conformance.base import StoreSuite
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from interlock.ports.store import Store
+
+__all__ = ["SESSION", "Bench", "BenchSuite"]
+
+SESSION = 15.0
+
+
+class Bench:
+    """A store on a virtual clock, with sessions a, b and c begun, and asking made short."""
+
+    def __init__(self, store: Store, clock: VirtualClock) -> None:
+        self.store = store
+        self.locks = store.locks
+        self.clock = clock
+        self.wants: dict[str, Want] = {}
+
+    async def begin(self, *sessions: str, seconds: float = SESSION) -> None:
+        for session in sessions:
+            await self.store.sessions.begin(SessionCard(session, f"host-{session}", 7, "test"), seconds)
+
+    async def keep(self, *sessions: str, seconds: float = SESSION) -> None:
+        for session in sessions:
+            assert await self.store.sessions.renew(session, seconds)
+
+    def want(self, owner: str, key: str = "k", **changes: Any) -> Want:
+        """Owner ``a1`` belongs to session ``a`` and is a party of its own unless told otherwise."""
+        values: dict[str, Any] = {"party": owner, "session": owner[0], "ttl": 300.0, "wait": 600.0, "nested": False}
+        want = self.wants[owner] = Want(key, owner, **(values | changes))
+        return want
+
+    async def ask(self, owner: str, key: str = "k", **changes: Any) -> Any:
+        return await self.locks.ask(self.want(owner, key, **changes))
+
+    async def granted(self, owner: str, key: str = "k", **changes: Any) -> int:
+        answer = await self.ask(owner, key, **changes)
+        assert isinstance(answer, Granted), answer
+        return answer.fence
+
+    async def waiting(self, owner: str, key: str = "k", **changes: Any) -> Waiting:
+        answer = await self.ask(owner, key, **changes)
+        assert isinstance(answer, Waiting), answer
+        return answer
+
+    async def leave(self, owner: str) -> Left:
+        return await self.locks.leave(self.wants[owner])
+
+
+class BenchSuite(StoreSuite):
+    """Tests that work at a bench."""
+
+    @asynccontextmanager
+    async def bench(self, url: str, clock: VirtualClock | None = None, **settings: Any) -> AsyncIterator[Bench]:
+        """A fresh bench on the store."""
+        clock = clock or VirtualClock()
+        store = from_url(url, settings=Settings(**settings), clock=clock)
+        await store.open()
+        try:
+            bench = Bench(store, clock)
+            await bench.begin("a", "b", "c")
+            yield bench
+        finally:
+            await store.close()

@@ -1,0 +1,176 @@
+"""What took effect on PostgreSQL although its reply was lost is neither done twice nor left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import pytest
+
+from interlock import Locks, Settings, StoreUnavailableError
+from tests.backends.outages import SOON, STEADY, STORE_WAIT, Events, no_longer_than, queue_of, take, until, until_free
+
+if TYPE_CHECKING:
+    from interlock.testing.proxy import ThreadedFaultProxy
+    from interlock.testing.servers import PostgresServer
+
+# -- PostgreSQL: lost replies ------------------------------------------------------------------------------------
+
+
+async def test_a_grant_whose_reply_was_lost_is_the_same_grant(
+    server: PostgresServer, database: str, proxy: ThreadedFaultProxy
+) -> None:
+    async with Locks.from_url(proxy.url(server.url(database)), settings=STEADY) as locks:
+        proxy.drop_replies(1, containing=b"granted")
+
+        async with locks.acquire("key", wait=SOON) as lease:
+            view = await locks.show("key")
+
+        assert proxy.fired["drop_replies"] == 1
+        assert view is not None
+        assert view.holder is not None
+        assert (view.holder.fence, view.waiters) == (lease.fence, ())
+        connection = await asyncpg.connect(server.url(database))
+        granted = await connection.fetchval("select last_value from interlock.fence")
+        await connection.close()
+        assert granted == lease.fence
+
+
+async def test_a_grant_that_nobody_heard_of_is_given_back(
+    server: PostgresServer, database: str, proxy: ThreadedFaultProxy
+) -> None:
+    async with (
+        Locks.from_url(proxy.url(server.url(database)), settings=STEADY) as locks,
+        Locks.from_url(server.url(database), settings=STEADY) as others,
+    ):
+        async with locks.acquire("key"):
+            pass  # so that the connection for this key is there
+        proxy.drop_replies(1, containing=b"granted")
+        proxy.refuse()
+
+        with pytest.raises(StoreUnavailableError):
+            await locks.acquire("key", ttl_seconds=300)
+        assert proxy.fired["drop_replies"] == 1
+        view = await others.show("key")
+        assert view is not None
+        assert view.holder is not None
+        proxy.heal()
+
+        await until_free(others, "key")
+
+
+async def test_a_grant_on_the_way_to_a_cancelled_caller_is_given_back(
+    server: PostgresServer, database: str, proxy: ThreadedFaultProxy
+) -> None:
+    async with (
+        Locks.from_url(proxy.url(server.url(database)), settings=STEADY) as locks,
+        Locks.from_url(server.url(database), settings=STEADY) as others,
+    ):
+        async with locks.acquire("key"):
+            pass  # so that the connection for this key is there
+        proxy.half_open()
+        task = asyncio.create_task(take(locks, "key", ttl_seconds=300))
+        deadline = time.monotonic() + SOON
+        while await others.show("key") is None:
+            assert time.monotonic() < deadline, "the request did not arrive"
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        proxy.heal()
+
+        await until_free(others, "key")
+
+
+async def test_a_release_whose_reply_was_lost_still_calls_the_next(
+    server: PostgresServer, database: str, proxy: ThreadedFaultProxy
+) -> None:
+    settings = Settings(session_seconds=30, store_wait=STORE_WAIT, recheck_seconds=20, stuck_work="report")
+    async with Locks.from_url(proxy.url(server.url(database)), settings=settings) as locks:
+        lease = await locks.acquire("key", ttl_seconds=300)
+        waiter = asyncio.create_task(take(locks, "key", wait=30))
+        (next_owner,) = await queue_of(locks, "key", 1)
+        proxy.drop_replies(1, containing=next_owner.encode())
+
+        async with no_longer_than(SOON):
+            await lease.release()
+            granted = await waiter
+
+        assert proxy.fired["drop_replies"] == 1
+        assert granted.owner == next_owner
+        assert granted.fence == lease.fence + 1
+        await granted.release()
+        await until_free(locks, "key")
+
+
+async def test_a_release_whose_reply_was_lost_and_cannot_be_repeated_leaves_nothing_held(
+    server: PostgresServer,
+    database: str,
+    proxy: ThreadedFaultProxy,
+    events: Events,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with (
+        Locks.from_url(proxy.url(server.url(database)), settings=STEADY) as locks,
+        Locks.from_url(server.url(database), settings=STEADY) as others,
+    ):
+        belongings = locks._store.locks.belongings
+        looks = 0
+
+        async def count_belongings(session: str) -> Any:
+            nonlocal looks
+            found = await belongings(session)
+            looks += 1
+            return found
+
+        monkeypatch.setattr(locks._store.locks, "belongings", count_belongings)
+        lease = await locks.acquire("key", ttl_seconds=300)
+        waiter = asyncio.create_task(take(others, "key", wait=30))
+        (next_owner,) = await queue_of(others, "key", 1)
+        proxy.drop_replies(1, containing=next_owner.encode())
+        proxy.refuse()
+
+        await lease.release()
+        assert proxy.fired["drop_replies"] == 1
+        assert events["lock_release_failed"]
+        proxy.heal()
+
+        granted = await asyncio.wait_for(waiter, SOON)
+        assert granted.owner == next_owner
+        # What is made good afterwards must not take the key from its new holder.
+        await until(lambda: looks >= 2)
+        granted.ensure()
+        await granted.release()
+        await until_free(others, "key")
+
+
+@pytest.mark.parametrize("cut_after", [b"waiting", b"granted"])
+async def test_connections_reset_in_the_middle_lose_and_keep_nothing(
+    server: PostgresServer, database: str, proxy: ThreadedFaultProxy, cut_after: bytes
+) -> None:
+    # Every cut may hit the same few requests again: they shall have the time to outlast them all.
+    settings = Settings(session_seconds=30, store_wait=10, recheck_seconds=0.5, stuck_work="report")
+    async with Locks.from_url(proxy.url(server.url(database)), settings=settings) as locks:
+        fences: list[int] = []
+
+        async def work() -> None:
+            for _ in range(5):
+                async with locks.acquire("key", wait=30) as lease:
+                    fences.append(lease.fence)
+
+        async def disturb() -> None:
+            for cuts in range(1, 6):
+                proxy.drop_replies(1, containing=cut_after)
+                while proxy.fired["drop_replies"] < cuts:
+                    if len(fences) == 50:
+                        return
+                    await asyncio.sleep(0.001)
+                proxy.reset()
+
+        async with no_longer_than(20):
+            await asyncio.gather(disturb(), *(work() for _ in range(10)))
+        assert len(fences) == 50
+        assert fences == sorted(set(fences))
+        assert proxy.fired["drop_replies"] >= 3
+        await until_free(locks, "key")
