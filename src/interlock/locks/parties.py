@@ -20,6 +20,8 @@ from contextlib import contextmanager
 
 __all__ = ["Parties", "Party", "acting_as"]
 
+_MOST_NAME = 100
+
 
 class Party:
     """One party: its name in the graph and how many leases it holds in this process."""
@@ -66,9 +68,16 @@ class Parties:
         if task is None:
             return Party(f"{self._process}/callback")
         self._count += 1
-        party = self._by_task[id(task)] = Party(f"{self._process}/{task.get_name()}#{self._count}")
+        party = self._by_task[id(task)] = Party(f"{self._process}/{_plain(task.get_name())}#{self._count}")
         task.add_done_callback(self._forget)
         return party
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self._by_task.pop(id(task), None)
+
+
+def _plain(name: str) -> str:
+    """A task's name as text that every store can keep."""
+    if name.isascii() and name.isprintable() and len(name) <= _MOST_NAME:
+        return name
+    return name[:_MOST_NAME].encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")

@@ -1,0 +1,200 @@
+"""Corners of the engine that were once wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from interlock import DeadlockError, InvalidArgumentError, LeaseLostError, Locks, MisuseError, Settings
+from interlock.backends.memory import MemoryStore
+from interlock.locks.eager import begun
+from interlock.locks.parties import acting_as
+from interlock.testing.clock import until
+
+
+async def test_an_acquisition_is_used_once() -> None:
+    async with Locks.from_url("memory://") as locks:
+        acquisition = locks.acquire("key")
+        async with acquisition:
+            pass
+        with pytest.raises(MisuseError, match="used already"):
+            async with acquisition:
+                pass
+        with pytest.raises(MisuseError, match="used already"):
+            await acquisition
+
+
+async def test_a_job_is_one_party_with_its_child_tasks_also_after_its_task_used_locks() -> None:
+    async with Locks.from_url("memory://") as locks:
+
+        async def child() -> None:
+            async with locks.acquire("key", wait=5):
+                pass
+
+        async with locks.acquire("before"):
+            pass
+        with acting_as("job 7"):
+            async with locks.acquire("key"):
+                with pytest.raises(DeadlockError, match="job 7"):
+                    await asyncio.create_task(child())
+
+
+@pytest.mark.parametrize("seconds", [1e9, 1e300, float("inf")])
+async def test_a_time_beyond_every_calendar_is_refused(seconds: float) -> None:
+    async with Locks.from_url("memory://") as locks:
+        with pytest.raises(InvalidArgumentError):
+            locks.acquire("key", seconds)
+        with pytest.raises(InvalidArgumentError):
+            locks.acquire("key", wait=seconds)
+
+
+async def test_closing_lets_others_in_only_when_the_bodies_it_stopped_have_ended(store_url: str) -> None:
+    if store_url == "memory://":
+        store_url = "memory://shared"
+    order: list[str] = []
+    entered = asyncio.Event()
+    one = Locks.from_url(store_url)
+    await one.open()
+
+    async def slow_to_stop() -> None:
+        async with one.acquire("key"):
+            entered.set()
+            try:
+                await asyncio.sleep(60)
+            finally:
+                await asyncio.sleep(0.2)
+                order.append("stopped")
+
+    async with Locks.from_url(store_url) as two:
+        body = asyncio.create_task(slow_to_stop())
+        await entered.wait()
+
+        async def enter() -> None:
+            async with two.acquire("key", wait=10):
+                order.append("entered")
+
+        waiting = asyncio.create_task(enter())
+        while not any(view.waiters for view in await two.list()):
+            await asyncio.sleep(0.001)
+        await one.close()
+        await asyncio.wait_for(waiting, 10)
+        with pytest.raises(LeaseLostError, match="closed"):
+            await body
+    assert order == ["stopped", "entered"]
+
+
+async def test_a_lease_that_was_lost_is_not_given_back_while_its_body_is_stopping(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = MemoryStore()
+    async with Locks(store, Settings(store_wait=0.2)) as locks:
+        with pytest.raises(LeaseLostError):  # noqa: PT012
+            async with locks.acquire("key", ttl_seconds=1) as lease:
+                monkeypatch.setattr(store.locks, "renew", _broken)
+                try:
+                    await asyncio.sleep(30)
+                except asyncio.CancelledError:
+                    await locks._running._reach._tidy_once()
+                    view = await locks.show("key")
+                    assert view is not None, "tidied away under its body"
+                    assert view.holder is not None
+                    assert view.holder.owner == lease.owner
+                    raise
+
+
+async def test_looking_out_goes_on_after_an_unexpected_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    async with Locks(store, Settings(recheck_seconds=0.05)) as locks:
+        turns, failures = store.locks.turns, 3
+
+        async def sometimes(*args: Any) -> Any:
+            nonlocal failures
+            if failures:
+                failures -= 1
+                raise RuntimeError("unexpected, for the test")
+            return await turns(*args)
+
+        monkeypatch.setattr(store.locks, "turns", sometimes)
+        monkeypatch.setattr(locks._running._room, "call", lambda _owner: None)  # no message arrives
+        lease = await locks.acquire("key")
+        waiting = asyncio.create_task(_enter(locks))
+        await asyncio.sleep(0)
+        await lease.release()
+        monkeypatch.setattr(locks._running._room, "call", type(locks._running._room).call.__get__(locks._running._room))
+        await asyncio.wait_for(waiting, 5)
+        assert failures == 0
+
+
+async def test_a_release_cancelled_on_its_way_still_reaches_the_next(interlock_postgres_url: str) -> None:
+    async with Locks.from_url(interlock_postgres_url, recheck_seconds=30.0) as locks:
+        for _ in range(5):
+            lease = await locks.acquire("key")
+            waiting = asyncio.create_task(_enter(locks))
+            while not any(view.waiters for view in await locks.list()):
+                await asyncio.sleep(0.001)
+            release = asyncio.create_task(lease.release())
+            for _ in range(4):  # far enough for the statement to be on its way
+                await asyncio.sleep(0)
+            release.cancel()
+            started = time.monotonic()
+            await asyncio.wait_for(waiting, 5)
+            assert time.monotonic() - started < 1
+
+
+@pytest.mark.parametrize("name", ["not \ud800 text", "nul \0 inside", "x" * 10_000, "зад'ача; --"])
+async def test_a_task_may_have_any_name(store_url: str, name: str) -> None:
+    async with Locks.from_url(store_url) as locks:
+
+        async def work() -> None:
+            async with locks.acquire("key"):
+                view = await locks.show("key")
+                assert view is not None
+                assert view.holder is not None
+                assert len(view.holder.party) < 1000
+
+        await asyncio.create_task(work(), name=name)
+
+
+async def test_work_begun_at_once_is_finished_as_a_task() -> None:
+    steps: list[str] = []
+
+    async def work(fail: bool) -> None:
+        steps.append("first")
+        await asyncio.sleep(0)
+        steps.append("second")
+        if fail:
+            raise KeyError
+
+    async def at_once() -> None:
+        steps.append("all")
+
+    assert begun(at_once()) is None
+    rest = begun(work(fail=False))
+    assert steps == ["all", "first"]
+    assert rest is not None
+    await asyncio.create_task(rest)
+    assert steps == ["all", "first", "second"]
+    rest = begun(work(fail=True))
+    assert rest is not None
+    with pytest.raises(KeyError):
+        await asyncio.create_task(rest)
+    rest = begun(work(fail=True))
+    assert rest is not None
+    task = asyncio.create_task(rest)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises((asyncio.CancelledError, KeyError)):
+        await task
+    await until(lambda: task.done())
+
+
+async def _broken(*_: Any) -> Any:
+    raise RuntimeError("broken, for the test")
+
+
+async def _enter(locks: Locks, key: str = "key") -> None:
+    async with locks.acquire(key, wait=20):
+        pass
