@@ -32,14 +32,10 @@ if TYPE_CHECKING:
     from interlock.ports.store import Store
     from interlock.settings import Settings
 
-__all__ = ["Block", "Engine", "NotFreeError"]
+__all__ = ["Block", "Engine"]
 
 _log = logging.getLogger("interlock.locks")
 _MOST_LATE = 3  # grants heard too late to use, before it is called an outage
-
-
-class NotFreeError(LockTimeoutError):
-    """The lock is not free, and was not to be waited for."""
 
 
 class Block(Protocol):
@@ -169,7 +165,7 @@ class Engine:
                     cycle = deadlock_lines(answer.cycle)
                     raise DeadlockError(f"Waiting for {want.key!r} would never end: {'; '.join(cycle)}.", cycle=cycle)
                 elif type(answer) is Busy:
-                    raise NotFreeError(f"{want.key!r} is not free: {who_holds(answer.holder)}.")
+                    raise LockTimeoutError(f"{want.key!r} is not free: {who_holds(answer.holder)}.")
                 elif type(answer) is Waiting and not session.lost:
                     place = answer
                     handed = await self._wait_turn(want, give_up, answer)
@@ -361,12 +357,12 @@ class Engine:
 
     def _failed(self, want: Want, error: BaseException) -> None:
         """A request ended without a lease."""
-        if isinstance(error, NotFreeError):
-            outcome = "busy"
-            self.metrics.contentions += 1
-        elif isinstance(error, DeadlockError):
+        if isinstance(error, DeadlockError):
             outcome = "deadlock"
             emit(_log, logging.WARNING, "lock_deadlock", key=want.key, cycle=error.cycle)
+        elif isinstance(error, LockTimeoutError) and want.wait == 0:
+            outcome = "busy"
+            self.metrics.contentions += 1
         elif isinstance(error, LockTimeoutError):
             outcome = "timeout"
         elif isinstance(error, asyncio.CancelledError):

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from interlock.backends import from_url
 from interlock.clock import Clock, SystemClock
-from interlock.errors import InvalidArgumentError, MisuseError
+from interlock.errors import InvalidArgumentError, LockTimeoutError, MisuseError
 from interlock.locks.arguments import Seconds, Wait, checked_key, checked_ttl, checked_wait
 from interlock.locks.deadlocks import retry_on_deadlock
-from interlock.locks.engine import Engine, NotFreeError
+from interlock.locks.engine import Engine
 from interlock.ports.store import Capability
 from interlock.settings import Settings
 
@@ -104,7 +104,7 @@ class Locks:
         """Take the lock if it is free and nobody is before us, else None. Use the lease as a context manager."""
         try:
             return await self._running.take(checked_key(key), checked_ttl(ttl_seconds), 0.0)
-        except NotFreeError:
+        except LockTimeoutError:
             return None
 
     def acquire_many(
