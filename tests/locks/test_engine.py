@@ -171,6 +171,13 @@ async def test_work_begun_at_once_is_finished_as_a_task() -> None:
     async def at_once() -> None:
         steps.append("all")
 
+    async def fails_at_once() -> None:
+        raise KeyError
+
+    failed = begun(fails_at_once())
+    assert failed is not None
+    with pytest.raises(KeyError):
+        await asyncio.create_task(failed)
     assert begun(at_once()) is None
     rest = begun(work(fail=False))
     assert steps == ["all", "first"]

@@ -15,12 +15,21 @@ __all__ = ["begun"]
 
 
 def begun(work: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None] | None:
-    """Take the first step of ``work``; returns what is left of it to be run as a task, None if that was all of it."""
+    """Take the first step of ``work``; returns what is left of it to be run as a task, None if that was all of it.
+
+    Should the first step fail, the task fails: whoever began the work has nothing to do with it.
+    """
     try:
         waits_for = work.send(None)
     except StopIteration:
         return None
+    except BaseException as error:  # noqa: BLE001
+        return _failed(error)
     return _wrapped(work, waits_for)
+
+
+async def _failed(error: BaseException) -> None:
+    raise error
 
 
 async def _wrapped(work: Coroutine[Any, Any, None], waits_for: Any) -> None:

@@ -54,9 +54,12 @@ class Wire:
         so must not take effect when nobody asks any more.
         """
         process = self._process
-        if process.crashed:
-            raise Crashed
         loop = self._loop
+        if process.crashed:
+            if loop.is_closed():
+                raise Crashed  # its remains are being cleared away
+            # The crash came in the middle of a step: its rest goes no further than to here.
+            return await loop.create_future()  # type: ignore[no-any-return]
         plan = self._dice.plan(loop.time())
         if plan.pause:
             self._pause(process, plan.pause)
