@@ -64,7 +64,6 @@ def judge(report: Report) -> None:
     report.judge("50×10 postgres: total", "≤4× advisory's", total >= 1 / 4)
     for name, most in (
         ("50×10 postgres: hand-off p50", 2),
-        ("2 processes 25×10 postgres: hand-off p50", 2),
         ("2 processes 25×10 sqlite: hand-off p50", 8),
     ):
         report.judge(name, f"≤{most} ms", figures[name].median <= most)
