@@ -161,7 +161,6 @@ class Lane:
         self._wait = wait
         self._turn = asyncio.Lock()
         self._connection: Any = None
-        self.statements = 0
 
     async def fetch(self, sql: str, *args: Any) -> Sequence[Any]:
         """Run one statement and return its rows. It runs to its end also if the caller is cancelled."""
@@ -194,7 +193,6 @@ class Lane:
                     connection = self._connection = await self._server.connect(give_up - loop.time())
                 # Ending the connection is the one way to stop waiting that needs no answer from the other end.
                 alarm = loop.call_at(give_up, connection.terminate)
-                self.statements += 1
                 try:
                     if not self._server.pooled:
                         return await connection.fetch(sql, *args)  # type: ignore[no-any-return]
@@ -214,11 +212,6 @@ class Lanes:
 
     def __iter__(self) -> Iterator[Lane]:
         return iter(self._lanes)
-
-    @property
-    def statements(self) -> int:
-        """How many statements were sent so far."""
-        return sum(lane.statements for lane in self._lanes)
 
     async def close(self) -> None:
         """Close them all."""

@@ -53,8 +53,8 @@ class _Row:
     __slots__ = ("awaited", "expires_at", "free_since", "holder", "live", "owner", "party")
 
     def __init__(self, row: tuple[Any, ...], now: float) -> None:
-        (self.owner, self.party, session, fence, granted_at, expires_at, free_since, _, _) = row[:9]
-        session_expiry, host, pid, program, self.awaited = row[9:]
+        self.owner, self.party, session, fence, granted_at, expires_at, free_since, *about_session = row
+        session_expiry, host, pid, program, self.awaited = about_session
         self.expires_at = 0.0 if self.owner is None else min(expires_at, session_expiry)
         self.live = self.owner is not None and self.expires_at > now
         self.free_since = free_since if self.owner is None else max(self.expires_at, granted_at)

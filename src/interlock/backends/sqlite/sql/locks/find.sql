@@ -1,4 +1,4 @@
-select l.owner, l.party, l.session, l.fence, l.granted_at, l.expires_at, l.free_since, l.ended_owner, l.ended_why,
+select l.owner, l.party, l.session, l.fence, l.granted_at, l.expires_at, l.free_since,
        coalesce(s.expires_at, 0), s.host, s.pid, s.program,
        exists (select 1 from interlock_waiter w where w.namespace = l.namespace and w.key = l.key)
 from interlock_lock l
