@@ -204,7 +204,11 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("exclusive", "a lost session does not stop its bodies")
 def _(patch: pytest.MonkeyPatch) -> None:
-    _around(patch, Engine, "_session_lost", lambda _original, _self, _session: None)
+    def lose(original: Any, self: Any, lease: Any, reason: str, why: str) -> None:
+        if reason != "session":  # neither by the heartbeat's word nor by the warden's own look
+            original(self, lease, reason, why)
+
+    _around(patch, Engine, "_lose", lose)
 
 
 @_breaks("leaves nothing", "a cancelled request is not given up")

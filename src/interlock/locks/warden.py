@@ -5,7 +5,7 @@ a margin before the store would let somebody else in, measured from when the las
 
 There is no timer per lease, so that taking and releasing one costs next to nothing: a round looks at all of them, and
 sets the time of the next one by what it saw. What is new since then is not due before a third of its ttl, and no round
-is further away than a tenth of the shortest ttl.
+is further away than a tenth of the shortest ttl, or than the time by which the session must have been renewed.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Warden:
         lease.deadline = sent + stop_after
         if ttl < self._shortest:
             self._shortest = ttl
-            self._next_round(ttl / 10)
+            self._next_round(min(ttl / 10, lease.session.deadline - sent))
 
     def renew_all(self) -> None:
         """Renew every lease now, to see whether it is still ours."""
