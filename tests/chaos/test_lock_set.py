@@ -88,7 +88,7 @@ async def test_a_broken_store_is_noticed(tmp_path: Path, broken: str, noticed: s
 
 
 async def test_holders_that_do_not_stop_are_noticed(tmp_path: Path) -> None:
-    outcome = await run_memory(tmp_path, 0.3, 1, acts={"force": 1}, sabotage=DEAF, slow=1.0)
+    outcome = await run_memory(tmp_path, 1.5, 1, acts={"force": 1}, sabotage=DEAF, slow=1.0)
     assert outcome.verdict.overlaps, outcome.table()
 
 
