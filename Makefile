@@ -36,6 +36,7 @@ chaos: setup
 	$(BIN)/pytest tests/chaos -m chaos -s --timeout 7200
 
 bench: setup
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'
 	$(BIN)/python -m benchmarks
 
 coverage: setup

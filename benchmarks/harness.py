@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Figure", "Report", "percentile", "versions"]
 
 console = Console(width=170)
+_PACKAGES = ("asyncpg", "filelock", "redis", "hiredis", "python-redis-lock", "pottery", "interlock")
 
 
 @dataclass
@@ -49,7 +50,8 @@ class Figure:
 class Report:
     """All figures of one run."""
 
-    def __init__(self) -> None:
+    def __init__(self, title: str) -> None:
+        self.title = title
         self.figures: dict[str, Figure] = {}
 
     def add(self, name: str, value: float, unit: str, *, more_is_better: bool = True) -> Figure:
@@ -68,7 +70,7 @@ class Report:
         self.figures[name].reached = reached
 
     def print(self) -> None:
-        table = Table(title="Locks", title_justify="left", expand=False)
+        table = Table(title=self.title, title_justify="left", expand=False)
         for column, justify in (("what", "left"), ("median", "right"), ("spread", "right"), ("", "left")):
             table.add_column(column, justify=justify)
         table.add_column("ratio to peer", justify="left")
@@ -101,5 +103,5 @@ def shown(value: float) -> str:
 
 def versions() -> str:
     parts = [f"Python {platform.python_version()}", f"{os.cpu_count()} cores", f"SQLite {sqlite3.sqlite_version}"]
-    parts += [f"{package} {importlib.metadata.version(package)}" for package in ("asyncpg", "filelock", "interlock")]
+    parts += [f"{package} {importlib.metadata.version(package)}" for package in _PACKAGES]
     return " · ".join([*parts, time.strftime("%Y-%m-%d"), sys.platform])

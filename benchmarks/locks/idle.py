@@ -8,6 +8,7 @@ import sqlite3
 import time
 
 import asyncpg
+import redis.asyncio
 
 from interlock import FOREVER, Locks
 
@@ -15,7 +16,7 @@ __all__ = ["statements_per_second"]
 
 
 async def statements_per_second(url: str, waiters: int = 1000, seconds: float = 20.0) -> float:
-    """Statements of one process, counted by the store itself (PostgreSQL) or by every connection (SQLite)."""
+    """Statements of one process, counted by the store itself (PostgreSQL, Redis) or by every connection (SQLite)."""
     with counted_sqlite() as counter:
         async with Locks.from_url(url) as locks:
 
@@ -78,8 +79,11 @@ async def steady_count(url: str, counter: Counter) -> float:
 
 
 async def count(url: str, counter: Counter) -> float:
-    if not url.startswith("postgresql"):
+    if url.startswith("sqlite"):
         return counter.statements
+    if url.startswith("redis"):
+        async with redis.asyncio.from_url(url) as client:
+            return float((await client.info("stats"))["total_commands_processed"])
     connection = await asyncpg.connect(url)
     try:
         await connection.execute("select pg_stat_clear_snapshot()")

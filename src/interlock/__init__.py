@@ -1,12 +1,19 @@
 """Interlock makes automation safe to run concurrently."""
 
 from interlock.app import App
+from interlock.claims import Claim, Claims, ClaimState
+from interlock.cursors import Cursor, Cursors, Position
 from interlock.errors import (
     CapabilityError,
+    ConcurrencyConflictError,
+    ConflictError,
     DeadlockError,
     InterlockError,
     InvalidArgumentError,
     LeaseLostError,
+    LimitError,
+    LimitFullError,
+    LimitTimeoutError,
     LockError,
     LockTimeoutError,
     MisuseError,
@@ -15,6 +22,7 @@ from interlock.errors import (
     StoreError,
     StoreUnavailableError,
 )
+from interlock.limits import Cooldown, Limits, Rate, Reservation, Slots
 from interlock.locks import FOREVER, Lease, Locks
 from interlock.settings import Settings
 
@@ -26,6 +34,20 @@ __all__ = [
     "Locks",
     "Lease",
     "FOREVER",
+    # claims
+    "Claims",
+    "Claim",
+    "ClaimState",
+    # cursors
+    "Cursors",
+    "Cursor",
+    "Position",
+    # limits
+    "Limits",
+    "Slots",
+    "Rate",
+    "Cooldown",
+    "Reservation",
     # errors
     "InterlockError",
     "MisuseError",
@@ -35,6 +57,11 @@ __all__ = [
     "LockTimeoutError",
     "LeaseLostError",
     "DeadlockError",
+    "LimitError",
+    "LimitTimeoutError",
+    "LimitFullError",
+    "ConflictError",
+    "ConcurrencyConflictError",
     "StoreError",
     "StoreUnavailableError",
     "SchemaMismatchError",

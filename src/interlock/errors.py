@@ -8,6 +8,11 @@
     │   ├── LockTimeoutError        (also a TimeoutError)
     │   ├── LeaseLostError
     │   └── DeadlockError
+    ├── LimitError                wait, or ask for less
+    │   ├── LimitTimeoutError       (also a TimeoutError)
+    │   └── LimitFullError
+    ├── ConflictError             read again, then decide
+    │   └── ConcurrencyConflictError
     └── StoreError                mend the store or its settings
         ├── StoreUnavailableError   (also a ConnectionError)
         ├── SchemaMismatchError
@@ -25,10 +30,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CapabilityError",
+    "ConcurrencyConflictError",
+    "ConflictError",
     "DeadlockError",
     "InterlockError",
     "InvalidArgumentError",
     "LeaseLostError",
+    "LimitError",
+    "LimitFullError",
+    "LimitTimeoutError",
     "LockError",
     "LockTimeoutError",
     "MisuseError",
@@ -102,6 +112,39 @@ class DeadlockError(LockError):
     def __init__(self, message: str = "", *, cycle: Sequence[str] = (), remedy: str | None = None) -> None:
         super().__init__(message, remedy=remedy)
         self.cycle = tuple(cycle)
+
+
+class LimitError(InterlockError):
+    """A limit does not let this start."""
+
+    code = "limit"
+
+
+class LimitTimeoutError(LimitError, TimeoutError):
+    """The turn did not come within the time to wait."""
+
+    code = "limit-timeout"
+    remedy = "Wait longer (wait=…, or FOREVER), or see who is before you: interlock limits show KEY."
+
+
+class LimitFullError(LimitError):
+    """So many wait for this limit already that no more can be taken on."""
+
+    code = "limit-full"
+    remedy = "Turn work away sooner, or raise the limit."
+
+
+class ConflictError(InterlockError):
+    """Something changed since it was looked at."""
+
+    code = "conflict"
+
+
+class ConcurrencyConflictError(ConflictError):
+    """Somebody else was faster; nothing was changed."""
+
+    code = "concurrency-conflict"
+    remedy = "Read again, and decide anew."
 
 
 class StoreError(InterlockError):

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from interlock.ports.store import Store
     from interlock.settings import Settings
 
-__all__ = ["Session", "SessionKeeper"]
+__all__ = ["Session", "SessionKeeper", "program"]
 
 _log = logging.getLogger("interlock.sessions")
 _SWEEP_EVERY = 60.0
-_PLENTY = 1000
+_PLENTY = 100
 _EXIT_STUCK = 70
 
 
@@ -67,6 +67,8 @@ class SessionKeeper:
         self._heart_loop: asyncio.AbstractEventLoop | None = None
         self._alarm: asyncio.Event | None = None
         self._stopping = False
+        self._swept = False
+        self._answer: object = None
         self._thread: threading.Thread | None = None
         self._task: asyncio.Task[None] | None = None
         self.on_lost: Callable[[Session], None] = lambda _: None
@@ -158,25 +160,28 @@ class SessionKeeper:
             if session is not None and not session.lost:
                 session.lost = True
                 self._tell(self.on_lost, session)
-                await self._attempt("end", sessions.end, session.id)
+                ended = await self._attempt("end", sessions.end, session.id)
+                if ended and not self._swept:  # so that processes which never live for long leave nothing either
+                    await self._attempt("sweep", sessions.sweep)
             await self._attempt("close", sessions.close)
             self._tell(self._finish)
 
-    async def _attempt(self, chore: str, work: Callable[..., Awaitable[object]], *args: object) -> object:
+    async def _attempt(self, chore: str, work: Callable[..., Awaitable[object]], *args: object) -> bool:
         """Do something that may fail without harm, in bounded time: the heart goes on beating whatever happens."""
         try:
             async with asyncio.timeout(self._settings.session_seconds / 6):
-                return await work(*args)
+                self._answer = await work(*args)
         except Exception as error:  # noqa: BLE001
             emit(_log, logging.WARNING, "session_chore_failed", chore=chore, error=repr(error))
-            return None
+            return False
+        return True
 
     async def _begin(self, sessions: SessionStore) -> Session | None:
         """Begin a session, however long that takes; the first one only for as long as a caller would wait."""
         first = self._session is None
         give_up = self._clock.monotonic() + self._settings.store_wait
         while not self._stopping:
-            card = SessionCard(secrets.token_hex(8), socket.gethostname(), os.getpid(), _program())
+            card = SessionCard(secrets.token_hex(8), socket.gethostname(), os.getpid(), program())
             sent = self._clock.monotonic()
             try:
                 await sessions.begin(card, self._settings.session_seconds)
@@ -219,9 +224,10 @@ class SessionKeeper:
                 await self._see_work_stop(session)
                 return
             if sent >= sweep_at:
-                swept = await self._attempt("sweep", sessions.sweep)
+                self._swept = await self._attempt("sweep", sessions.sweep)
                 # A sweep is bounded; where it found plenty there is more.
-                sweep_at = sent + (0.0 if isinstance(swept, int) and swept >= _PLENTY else _SWEEP_EVERY)
+                plenty = self._swept and isinstance(self._answer, int) and self._answer >= _PLENTY
+                sweep_at = sent + (0.0 if plenty else _SWEEP_EVERY)
 
     async def _see_work_stop(self, session: Session) -> None:
         """Wait for the bodies of a lost session to end; deal with those that do not."""
@@ -270,5 +276,6 @@ class SessionKeeper:
             self._ended.set_result(None)
 
 
-def _program() -> str:
+def program() -> str:
+    """What this process calls itself."""
     return Path(sys.argv[0] or "python").name[:64] if sys.argv else "python"

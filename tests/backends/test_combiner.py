@@ -9,15 +9,16 @@ import asyncpg
 import pytest
 
 from interlock import StoreUnavailableError
-from interlock.backends.postgres.combiner import ASK, LEAVE, Combiner, Operation
+from interlock.backends.postgres.combiner import Combiner, Operation
+from interlock.backends.postgres.locks import ASK, LEAVE
 from interlock.ports.locks import Want
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def want(key: str, owner: str = "o", *, nested: bool = False) -> Want:
-    return Want(key, owner, "p", "s", 30.0, 5.0, nested)
+def want(key: str, owner: str = "o") -> Want:
+    return Want(key, owner, "p", "s", 30.0, 5.0, False)
 
 
 class Wire:
@@ -46,11 +47,11 @@ async def test_what_is_asked_for_together_goes_together_by_key_and_in_order() ->
     assert wire.batches == [[(ASK, "a", "2"), (ASK, "a", "3"), (ASK, "b", "1"), (LEAVE, "b", "1")]]
 
 
-async def test_one_that_may_close_a_cycle_goes_alone() -> None:
+async def test_one_that_is_to_go_alone_goes_alone() -> None:
     wire = Wire()
     combiner = Combiner(wire.send, 5)
-    asked = [want("a", "1"), want("b", "2", nested=True), want("c", "3"), want("d", "4")]
-    await asyncio.gather(*(combiner.do(ASK, one) for one in asked))
+    asked = [want("a", "1"), want("b", "2"), want("c", "3"), want("d", "4")]
+    await asyncio.gather(*(combiner.do(ASK, one, alone=one.owner == "2") for one in asked))
 
     assert [[owner for *_, owner in batch] for batch in wire.batches] == [["1"], ["2"], ["3", "4"]]
 

@@ -115,7 +115,7 @@ async def test_a_release_whose_reply_was_lost_and_cannot_be_repeated_leaves_noth
         Locks.from_url(proxy.url(server.url(database)), settings=STEADY) as locks,
         Locks.from_url(server.url(database), settings=STEADY) as others,
     ):
-        belongings = locks._store.locks.belongings
+        belongings = locks._presence.store.locks.belongings
         looks = 0
 
         async def count_belongings(session: str) -> Any:
@@ -124,7 +124,7 @@ async def test_a_release_whose_reply_was_lost_and_cannot_be_repeated_leaves_noth
             looks += 1
             return found
 
-        monkeypatch.setattr(locks._store.locks, "belongings", count_belongings)
+        monkeypatch.setattr(locks._presence.store.locks, "belongings", count_belongings)
         lease = await locks.acquire("key", ttl_seconds=300)
         waiter = asyncio.create_task(take(others, "key", wait=30))
         (next_owner,) = await queue_of(others, "key", 1)

@@ -135,7 +135,7 @@ async def test_closing_ends_also_while_the_listener_is_in_the_middle_of_somethin
     settings = Settings(session_seconds=30, store_wait=3, recheck_seconds=0.5, stuck_work="report")
     locks = Locks.from_url(proxy.url(server.url(database)), settings=settings)
     await locks.open()
-    listener: Any = locks._store.locks._listener  # type: ignore[attr-defined]
+    listener: Any = locks._presence.store.messages._listener  # type: ignore[attr-defined]
     await until(lambda: listener.works is True)
     proxy.delay(0.05)
     proxy.reset()
@@ -194,7 +194,7 @@ async def test_a_long_outage_cancels_the_body_before_the_lease_can_pass_on(outag
                 finally:
                     # The deadline keeps a margin before the store's own end of the session.
                     ends = lease.session.deadline + SHORT.session_margin
-                    times.append((lease, locks._clock.monotonic(), ends))
+                    times.append((lease, locks._presence.clock.monotonic(), ends))
 
         task = asyncio.create_task(body())
         await entered.wait()
@@ -300,7 +300,7 @@ async def test_waiters_outlast_an_outage_that_ends_their_sessions(outage: Outage
         Locks.from_url(outage.url, settings=SHORT) as others,
     ):
         # Who is asking when an outage begins may give up after store_wait; here all shall sit and wait.
-        listener: Any = others._store.locks._listener  # type: ignore[attr-defined]
+        listener: Any = others._presence.store.messages._listener  # type: ignore[attr-defined]
         await until(lambda: listener.works is True)  # it has told everyone to ask
         holder = await locks.acquire("key", ttl_seconds=300)
         inside = 0

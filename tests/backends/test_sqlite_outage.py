@@ -104,7 +104,7 @@ async def test_a_file_locked_for_long_cancels_the_body_before_the_lease_can_pass
             with pytest.raises(LeaseLostError):
                 async with lease:
                     await asyncio.wait_for(asyncio.get_running_loop().create_future(), 10)
-            assert locks._clock.monotonic() < lease.session.deadline + SHORT.session_margin
+            assert locks._presence.clock.monotonic() < lease.session.deadline + SHORT.session_margin
             await let_go()
 
         async with locks.acquire("key", wait=SOON) as newer:

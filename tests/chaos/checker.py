@@ -2,7 +2,8 @@
 
 Everything here is a pure function of a `History`. What counts as a violation is as strict as the promises are: an
 overlap is excused only by a pause (SIGSTOP) long enough to outlast the lease, and a waiter may be overtaken only if
-its own session was lost. Whatever is excused is counted.
+its own session was lost. A store that lost all its data may grant a key again, for as long as the holder of before
+takes to hear of it; fences have to grow all the same. Whatever is excused is counted.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from tests.chaos.faults import GRACE, SLACK, Fault, Pauses, data_losses
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
@@ -20,24 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Attempt", "Fault", "History", "Verdict", "judge", "read_attempts"]
 
-GRACE = 1.0
-"""How long code may run on after a pause: the margin in which the library stops it, and some for a busy machine."""
-SLACK = 0.3
-"""How much later than planned a renewal may come on a busy machine."""
 HEARING = 0.05
 """How long a holder in the same process may take to hear that its lease was released by force."""
 SETTLE = 2.0
 """How long after a new session a waiter may take to be back in the queue."""
-
-
-@dataclass(frozen=True)
-class Fault:
-    """Something that the nemesis did, to one process or (``who`` is None) to the store that all of them use."""
-
-    kind: str
-    begin: float
-    end: float
-    who: str | None = None
 
 
 @dataclass
@@ -52,6 +41,8 @@ class Attempt:
     wait: float
     places: list[tuple[float, str]] = field(default_factory=list)
     """When it was known to stand in the queue, and under which session; each session once."""
+    placed: float | None = None
+    """When the request was sent that got it the last of these."""
     unheard: list[float] = field(default_factory=list)
     """When requests were sent whose answer never came."""
     owner: str = ""
@@ -64,6 +55,13 @@ class Attempt:
     """When it was over, one way or another."""
     kind: str = ""
     refused: float | None = None
+    writes: int = 0
+    """How many of its writes the target is said to have taken."""
+
+    @property
+    def left(self) -> float:
+        """When it was inside no longer."""
+        return self.end if self.exit is None else self.exit
 
 
 @dataclass
@@ -121,23 +119,29 @@ class Verdict:
 def judge(history: History) -> Verdict:
     """Check every promise."""
     verdict = Verdict(oddities=list(history.oddities))
-    pauses = _Pauses(history)
+    excuses = _Excuses(history)
     places = _Places(history)
     by_key: dict[str, list[Attempt]] = {}
     for attempt in history.attempts:
         by_key.setdefault(attempt.key, []).append(attempt)
     for key in sorted(by_key):
-        _check_overlaps(by_key[key], history.forced, pauses, verdict)
-        _check_fences(by_key[key], pauses, verdict)
+        _check_overlaps(by_key[key], history.forced, excuses, verdict)
+        _check_fences(by_key[key], excuses, verdict)
         _check_order(by_key[key], places, verdict)
         _count_takeovers(by_key[key], verdict)
     _check_fences_unique(history.attempts, verdict)
     for kind, rows in (("target", history.written), ("store", history.stored)):
         verdict.counts[f"writes to the {kind}"] = len(rows)
         _check_writes(kind, rows, verdict)
-    _check_refusals(history.attempts, pauses, verdict)
+    _check_refusals(history.attempts, excuses, verdict)
     stored = {row.attempt for row in history.stored}
     verdict.lost_writes = [f"{name} was told yes" for name in history.acknowledged if name not in stored]
+    taken = Counter(row.attempt for row in history.written)
+    verdict.lost_writes += [
+        f"{one.name} was told yes {one.writes} times, {taken[one.name]} of these are in the target"
+        for one in history.attempts
+        if taken[one.name] < one.writes
+    ]
     _count_outcomes(history, verdict)
     return verdict
 
@@ -145,33 +149,37 @@ def judge(history: History) -> Verdict:
 # -- exclusive ---------------------------------------------------------------------------------------------------------
 
 
-def _check_overlaps(attempts: Iterable[Attempt], forced: dict[int, float], pauses: _Pauses, verdict: Verdict) -> None:
+def _check_overlaps(attempts: Iterable[Attempt], forced: dict[int, float], excuses: _Excuses, verdict: Verdict) -> None:
     inside: list[Attempt] = []
     for later in _entered(attempts):
         assert later.enter is not None
-        inside = [one for one in inside if _left(one) > later.enter]
+        inside = [one for one in inside if one.left > later.enter]
         for earlier in inside:
             # Whoever has the smaller fence should have been gone.
             late, rightful = sorted((earlier, later), key=lambda one: one.fence)
-            if pause := pauses.excuse(late):
+            if pause := excuses.pause(late):
                 verdict.counts["paused overlaps"] += 1
-                ran_on = round(1000 * (_left(late) - pause.end))
+                ran_on = round(1000 * (late.left - pause.end))
                 verdict.counts["longest run-on after pause, ms"] = max(
                     verdict.counts["longest run-on after pause, ms"], ran_on
                 )
-            elif _left(late) <= forced.get(late.fence, 0.0) + HEARING:
+            elif late.left <= forced.get(late.fence, 0.0) + HEARING:
                 verdict.counts["overlaps after force"] += 1
+            elif excuses.forgotten(late):
+                verdict.counts["double grants after data loss"] += 1
             else:
                 verdict.overlaps.append(f"{_told(late)} was still inside when {_told(rightful)} was, too")
         inside.append(later)
 
 
-def _check_fences(attempts: Iterable[Attempt], pauses: _Pauses, verdict: Verdict) -> None:
+def _check_fences(attempts: Iterable[Attempt], excuses: _Excuses, verdict: Verdict) -> None:
     newest: Attempt | None = None
     for one in _entered(attempts):
         if newest is not None and one.fence <= newest.fence:
-            if pauses.excuse(one):
+            if excuses.pause(one):
                 verdict.counts["paused late entries"] += 1
+            elif excuses.forgotten(one):
+                verdict.counts["late entries after data loss"] += 1
             else:
                 verdict.fences_going_back.append(f"{_told(one)} entered after {_told(newest)}")
         if newest is None or one.fence > newest.fence:
@@ -199,40 +207,25 @@ def _check_writes(kind: str, rows: Iterable[Written], verdict: Verdict) -> None:
         last[row.key] = row
 
 
-def _check_refusals(attempts: Iterable[Attempt], pauses: _Pauses, verdict: Verdict) -> None:
+def _check_refusals(attempts: Iterable[Attempt], excuses: _Excuses, verdict: Verdict) -> None:
     for one in attempts:
         if one.refused is not None:
             verdict.counts["stale writes refused"] += 1
-            if not pauses.excuse(one):
+            if not excuses.pause(one) and not excuses.forgotten(one):
                 verdict.live_refusals.append(f"{_told(one)} was refused at {one.refused:.3f}")
 
 
-class _Pauses:
-    """Knows whose lease may have run out during a pause, so that the code ran on when it woke."""
+class _Excuses:
+    """Knows why somebody may have been inside, or have written, when the lease was another's."""
 
     def __init__(self, history: History) -> None:
-        self._session = history.session_seconds
-        self._faults = history.faults
-        self._by_who: dict[str, list[Fault]] = {}
-        for fault in history.faults:
-            if fault.who is not None and fault.kind.endswith("pause"):
-                self._by_who.setdefault(fault.who, []).append(fault)
+        self._losses = data_losses(history.faults)
+        self._hearing = history.session_seconds + GRACE
+        self.pause = Pauses(history.faults, history.session_seconds).excuse
 
-    def excuse(self, one: Attempt) -> Fault | None:
-        """The pause that was long enough for this attempt to lose its lease, if it stopped soon after it woke."""
-        for pause in self._by_who.get(one.who, ()):
-            near = pause.end > one.ask and pause.begin < _left(one) <= pause.end + GRACE
-            if near and pause.end - pause.begin >= self._allowed(one, pause):
-                return pause
-        return None
-
-    def _allowed(self, one: Attempt, pause: Fault) -> float:
-        """The shortest pause that can outlast the lease, given when it was renewed last."""
-        life = min(one.ttl, self._session)
-        if any(f is not pause and f.begin < pause.end and f.end > pause.begin - life for f in self._faults):
-            # Renewals may have been failing already: only the margin is left.
-            return min(max(1.0, one.ttl * 0.05), one.ttl / 4, self._session / 5) - 0.1
-        return life * 2 / 3 - SLACK
+    def forgotten(self, one: Attempt) -> bool:
+        """Whether the store lost the lease with all its data, and the holder stopped when it heard of that."""
+        return any(one.ask < loss.end and loss.begin < one.left <= loss.end + self._hearing for loss in self._losses)
 
 
 # -- fair --------------------------------------------------------------------------------------------------------------
@@ -270,6 +263,7 @@ class _Places:
         self._lost = history.sessions_lost
         self._need = history.session_seconds + history.recheck_seconds + SETTLE
         self._faults = sorted(history.faults, key=lambda fault: fault.begin)
+        self._losses = data_losses(self._faults)
         self._long_pauses = [
             fault
             for fault in self._faults
@@ -280,6 +274,10 @@ class _Places:
         since, session = waiter.places[-1]
         if self._lost.get(session, waiter.end) < waiter.end:
             since = max(since, self._settled(self._lost[session]))
+        placed = since if waiter.placed is None else waiter.placed
+        for loss in self._losses:
+            if loss.begin < waiter.end and loss.end > placed:
+                since = placed = self._settled(loss.end)
         if not waiter.kind and waiter.enter is None:
             # It died waiting, and could not tell whether a pause before had cost it its session.
             for pause in self._long_pauses:
@@ -325,12 +323,8 @@ def _entered(attempts: Iterable[Attempt]) -> Iterator[Attempt]:
     return iter(sorted((one for one in attempts if one.enter is not None), key=lambda one: one.enter or 0.0))
 
 
-def _left(one: Attempt) -> float:
-    return one.end if one.exit is None else one.exit
-
-
 def _told(one: Attempt) -> str:
-    span = "never inside" if one.enter is None else f"inside {one.enter:.3f}..{_left(one):.3f}"
+    span = "never inside" if one.enter is None else f"inside {one.enter:.3f}..{one.left:.3f}"
     return f"{one.name} ({one.key}, fence {one.fence}, ttl {one.ttl:g}, asked {one.ask:.3f}, {span})"
 
 
@@ -354,18 +348,19 @@ def read_attempts(events: Iterable[dict[str, Any]], ended: dict[str, float]) -> 
             lost[event["session"]] = at
         elif what == "work_overran_session":
             ended.setdefault(who, at)
-        elif what in ("oops", "lock_background_failed"):
+        elif what in ("oops", "background_failed"):
             oddities.append(f"{who} at {at:.3f}: {event.get('what') or event.get('error')}\n{event.get('trace', '')}")
         elif one is None:
             continue
         elif what == "queued":
             one.places.append((at, event["session"]))
+            one.placed = event["sent"]
         elif what == "unheard":
             one.unheard.append(event["sent"])
         elif what == "enter":
             one.enter, one.owner, one.fence = at, event["owner"], event["fence"]
         elif what == "exit":
-            one.exit = one.end = at
+            one.exit, one.end, one.writes = at, at, event["writes"]
         elif what == "refused":
             one.refused = at
         elif what == "stored":

@@ -10,29 +10,35 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import sqlite3
 import time
 from collections import Counter
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from interlock.testing.processes import Worker, WorkerFailedError
-from tests.chaos.checker import Fault
+from tests.chaos.faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
-    from pathlib import Path
 
-    from interlock.testing.proxy import ThreadedFaultProxy
-    from interlock.testing.servers import PostgresServer
-    from tests.chaos.worker import Plan
+    from tests.chaos.store_faults import StoreFaults
 
-__all__ = ["Fleet", "Nemesis", "PostgresFaults", "SqliteFaults"]
+__all__ = ["Fleet", "FleetPlan", "Nemesis", "Pace"]
 
 _STUCK_STATUS = 70  # the library ended the process because work outlasted its session
+_START_SECONDS = 30.0
 _STOP_SECONDS = 20.0
 _CALM_SECONDS = 9.0  # between two rounds of a long run: then whoever waits must be served
 _REST_SECONDS = 4.0  # between two pauses of one process, so that each can be judged alone
+
+
+class FleetPlan(Protocol):
+    """What all processes of a fleet are told to do."""
+
+    @property
+    def session_seconds(self) -> float: ...
+
+    def as_json(self) -> dict[str, Any]: ...
 
 
 @dataclass
@@ -42,14 +48,19 @@ class Member:
     who: str
     worker: Worker
     busy: bool = False
+    ready: bool = False
+    """Whether it is known to have come to its work."""
     rested_at: float = 0.0
 
 
 class Fleet:
     """Worker processes, as many as there are slots, taking turns at the ways to the store."""
 
-    def __init__(self, plan: Plan, slots: int, seed: int, ways: Sequence[str]) -> None:
+    def __init__(
+        self, plan: FleetPlan, slots: int, seed: int, ways: Sequence[str], program: str = "tests.chaos.worker:run"
+    ) -> None:
         self.plan = plan
+        self._program = program
         self._ways = ways
         self._seed = seed
         self._born = 0
@@ -61,8 +72,8 @@ class Fleet:
         self.oddities: list[str] = []
 
     async def ready(self) -> None:
-        """Wait until every process contends."""
-        await asyncio.gather(*(member.worker.wait_for("ready", 30) for member in self.members))
+        """Wait until every process is at work."""
+        await asyncio.gather(*(self._ready(member) for member in self.members))
 
     def free(self) -> list[Member]:
         """Members that live and are not in the middle of something."""
@@ -79,6 +90,7 @@ class Fleet:
     async def restart(self, member: Member) -> None:
         """SIGTERM a process: it cancels its work, gives everything back and ends; another takes its place."""
         member.busy = True
+        await self._ready(member)
         member.worker.terminate()
         if await self._ends(member):
             self.fired["SIGTERM"] += 1
@@ -100,13 +112,29 @@ class Fleet:
         self.look_after()
         for member in self.members:
             member.busy = True
+        await self.ready()
+        for member in self.members:
             member.worker.terminate()
         await asyncio.gather(*(self._ends(member) for member in self.members))
+
+    def kill_all(self) -> None:
+        """End the run with SIGKILL: nobody gives anything back."""
+        self.look_after()
+        for member in self.members:
+            self.ended[member.who] = time.monotonic()
+            member.worker.kill()
 
     def close(self) -> None:
         """Kill whatever is left."""
         for member in self.members:
             member.worker.kill()
+
+    async def _ready(self, member: Member) -> None:
+        """Wait until it can hear a signal; what ends before says so by its status."""
+        if not member.ready:
+            with contextlib.suppress(WorkerFailedError):
+                await member.worker.wait_for("ready", _START_SECONDS)
+            member.ready = True
 
     async def _ends(self, member: Member) -> bool:
         try:
@@ -127,57 +155,71 @@ class Fleet:
     def _spawn(self, slot: int) -> Member:
         self._born += 1
         who = f"w{slot}.{self._born}"
-        plan = replace(self.plan, url=self._ways[slot % len(self._ways)])
-        args = (plan.as_json(), who, self._seed * 1000 + self._born)
-        return Member(who, Worker.spawn("tests.chaos.worker:run", args))
+        plan = {**self.plan.as_json(), "url": self._ways[slot % len(self._ways)]}
+        return Member(who, Worker.spawn(self._program, (plan, who, self._seed * 1000 + self._born)))
 
 
-class StoreFaults(Protocol):
-    """What can be done to one kind of store. Each coroutine does it, undoes it, and says how often it fired."""
+class Pace(NamedTuple):
+    """How fast faults follow each other."""
 
-    def deck(self, dice: random.Random) -> Sequence[tuple[str, Callable[[], Awaitable[int]]]]:
-        """All kinds of faults, each once."""
-        ...
+    gap: tuple[float, float]
+    """Seconds between two."""
+    quiet: float
+    """Seconds before the first and after the last, in which much work is done."""
 
-    def heal(self) -> None:
-        """End whatever is under way."""
-        ...
+    @classmethod
+    def of(cls, seconds: float) -> Pace:
+        """What suits a run of that length."""
+        if seconds >= 60:
+            return cls((0.2, 2.0), 1.5)
+        return cls((0.1, 0.5), 1.5) if seconds >= 12 else cls((0.0, 0.2), 0.7)
 
 
 class Nemesis:
     """Does harm to a fleet and its store."""
 
-    def __init__(self, fleet: Fleet, store: StoreFaults, seed: int, *, gap: tuple[float, float]) -> None:
+    def __init__(self, fleet: Fleet, store: StoreFaults, seed: int, *, pace: Pace) -> None:
         self._fleet = fleet
         self._store = store
         self._dice = random.Random(seed)
-        self._gap = gap
+        self._pace = pace
         self._session = fleet.plan.session_seconds
         self._pauses: set[asyncio.Task[None]] = set()
 
-    async def run(self, seconds: float) -> None:
+    async def run(self, seconds: float, *, enough: Callable[[], bool] = lambda: True, most: float = 0.0) -> None:
         """Do harm for so long, and until each kind was done once; then put everything right again.
 
-        A run too short for several rounds has one, between two quiet spells in which much is granted.
+        A run too short for several rounds has one, between two quiet spells in which much is granted. ``enough`` says
+        whether what the run is for was reached, for which there are ``most`` seconds.
         """
-        until = time.monotonic() + seconds
+        begun = time.monotonic()
+        until = begun + seconds
         several = seconds > _CALM_SECONDS * 4
         hand = self._deal()
         try:
-            await asyncio.sleep(_CALM_SECONDS / 6)
+            await asyncio.sleep(self._pace.quiet)
             while hand:
                 await self._play(*hand.pop(0))
                 if not hand and several and time.monotonic() < until:
                     hand = self._deal()
                     await asyncio.sleep(_CALM_SECONDS)
+                elif not hand and not enough():
+                    await self._calm(enough)
+                    hand = [] if enough() or time.monotonic() > begun + most else self._deal()
                 self._fleet.look_after()
-                await asyncio.sleep(self._dice.uniform(*self._gap))
+                await asyncio.sleep(self._dice.uniform(*self._pace.gap))
         finally:
             self._store.heal()
             if self._pauses:
                 await asyncio.wait(self._pauses)
-        await asyncio.sleep(max(_CALM_SECONDS / 6, until - time.monotonic()))
+        await asyncio.sleep(max(self._pace.quiet, until - time.monotonic()))
         self._fleet.look_after()
+
+    async def _calm(self, enough: Callable[[], bool]) -> None:
+        until = time.monotonic() + _CALM_SECONDS
+        while time.monotonic() < until and not enough():
+            await asyncio.sleep(0.05)
+            self._fleet.look_after()
 
     async def _play(self, kind: str, card: Callable[[], Awaitable[int]]) -> None:
         if kind in ("long pause", "pause", "short pause", "kill -9", "SIGTERM"):
@@ -245,76 +287,3 @@ class Nemesis:
         self._fleet.fired[kind] += alive
         member.rested_at = time.monotonic() + _REST_SECONDS
         member.busy = False
-
-
-class SqliteFaults:
-    """Someone else's long transaction on the file."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def deck(self, dice: random.Random) -> Sequence[tuple[str, Callable[[], Awaitable[int]]]]:
-        return [
-            ("write lock held", lambda: asyncio.to_thread(self._hold, dice.uniform(0.2, 1.0))),
-            ("write lock held", lambda: asyncio.to_thread(self._hold, dice.uniform(1.0, 2.5))),
-        ]
-
-    def heal(self) -> None:
-        pass
-
-    def _hold(self, seconds: float) -> int:
-        with contextlib.closing(sqlite3.connect(self._path, isolation_level=None, timeout=10)) as connection:
-            connection.execute("begin immediate")
-            time.sleep(seconds)
-            connection.execute("rollback")
-        return 1
-
-
-class PostgresFaults:
-    """Restarts and crashes of the server, and proxies on the ways to it: one is cut while the other works, or both."""
-
-    def __init__(self, server: PostgresServer, proxies: Sequence[ThreadedFaultProxy]) -> None:
-        self._server = server
-        self._proxies = proxies
-
-    def deck(self, dice: random.Random) -> Sequence[tuple[str, Callable[[], Awaitable[int]]]]:
-        def cut(name: str, seconds: float, begin: Callable[[ThreadedFaultProxy], object]) -> tuple[str, Any]:
-            return name, lambda: self._cut(dice.choice([*self._proxies, None]), seconds, name, begin)
-
-        return [
-            ("server restart", self._restart),
-            ("server crash", self._crash),
-            cut("reset", 0.0, lambda proxy: proxy.reset()),
-            cut("blackhole", dice.uniform(0.3, 2.0), lambda proxy: proxy.blackhole()),
-            cut("half_open", dice.uniform(0.5, 3.8), lambda proxy: proxy.half_open()),
-            cut("drop_replies", 0.5, lambda proxy: proxy.drop_replies(dice.randint(1, 5))),
-            cut("delay", 1.0, lambda proxy: proxy.delay(dice.uniform(0.05, 0.4))),
-            cut("refuse", dice.uniform(0.2, 1.0), lambda proxy: (proxy.refuse(), proxy.reset())),
-        ]
-
-    def heal(self) -> None:
-        for proxy in self._proxies:
-            proxy.heal()
-        self._server.start()
-
-    async def _restart(self) -> int:
-        await asyncio.to_thread(self._server.restart)
-        return 1
-
-    async def _crash(self) -> int:
-        await asyncio.to_thread(self._server.kill)
-        await asyncio.to_thread(self._server.start)
-        return 1
-
-    async def _cut(
-        self, only: ThreadedFaultProxy | None, seconds: float, name: str, begin: Callable[[ThreadedFaultProxy], object]
-    ) -> int:
-        hit = list(self._proxies) if only is None else [only]
-        before = sum(proxy.fired[name] for proxy in hit)
-        for proxy in hit:
-            begin(proxy)
-        await asyncio.sleep(seconds)
-        fired = sum(proxy.fired[name] for proxy in hit) - before
-        for proxy in hit:
-            proxy.heal()
-        return fired

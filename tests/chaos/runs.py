@@ -9,24 +9,27 @@ import random
 import sqlite3
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import asyncpg
 
 from interlock import Locks
-from interlock.testing.proxy import ThreadedFaultProxy
-from interlock.testing.servers import PostgresServer
-from tests.chaos.checker import Fault, History, Verdict, judge, read_attempts
-from tests.chaos.nemesis import Fleet, Nemesis, PostgresFaults, SqliteFaults, StoreFaults
+from tests.chaos.actor import Ear
+from tests.chaos.checker import Fault, History, judge, read_attempts
+from tests.chaos.nemesis import Fleet, Nemesis, Pace
+from tests.chaos.outcome import Outcome
+from tests.chaos.places import Place, place
 from tests.chaos.records import Written, read_journals, read_targets
-from tests.chaos.worker import Contender, Ear, Plan
+from tests.chaos.worker import Contender, Plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Outcome", "run_memory", "run_postgres", "run_sqlite"]
+    from tests.chaos.store_faults import StoreFaults
+
+__all__ = ["Outcome", "run_memory", "run_postgres", "run_redis", "run_sqlite"]
 
 MEMORY_ACTS: Mapping[str, int] = {"cancel": 300, "force": 100, "close": 10, "hold up": 1}
 """What is done to contenders in one process, and how often in proportion."""
@@ -36,67 +39,52 @@ _POSTGRES_BY_COMMIT = """
 """
 
 
-@dataclass
-class Outcome:
-    """What a run showed."""
-
-    store: str
-    seed: int
-    seconds: float
-    verdict: Verdict
-    fired: Counter[str]
-
-    def table(self) -> str:
-        """The figures for people."""
-        lines = ["", f"lock-set on {self.store}: {self.seconds:.0f} s, seed {self.seed}"]
-        sections = {
-            "what happened": dict(sorted(self.verdict.counts.items())),
-            "faults that fired": dict(sorted(self.fired.items())),
-            "violations": {name: len(found) for name, found in self.verdict.violations.items()},
-        }
-        for title, figures in sections.items():
-            lines.append(f"  {title}")
-            lines += [f"    {name:<34}{figure:>8}" for name, figure in figures.items()]
-        for name, found in self.verdict.violations.items():
-            lines += [f"  {name}: {one}" for one in found[:10]]
-        return "\n".join(lines)
-
-
 async def run_sqlite(
     folder: Path, seconds: float, seed: int, *, processes: int = 8, calm: bool = False, **changes: object
 ) -> Outcome:
     """Processes on one file; ``calm`` for no faults."""
-    path = folder / "locks.db"
-    plan = _plan(f"sqlite:///{path}", folder, seconds, changes)
-    async with Locks.from_url(plan.url, settings=plan.settings):
-        pass
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.execute(_TABLE.format(serial="integer primary key autoincrement"))
-    faults = None if calm else SqliteFaults(path)
-    history, fired = await _run_processes(plan, faults, seconds, seed, processes, [plan.url])
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        rows = connection.execute("select key, fence, attempt from chaos_write order by seq").fetchall()
+    with place("sqlite", folder) as store:
+        plan = await _prepared(store, folder, seconds, changes)
+        path = folder / "store.db"
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            connection.execute(_TABLE.format(serial="integer primary key autoincrement"))
+        faults = None if calm else store.faults
+        history, fired = await _run_processes(plan, faults, seconds, seed, processes, store.ways)
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            rows = connection.execute("select key, fence, attempt from chaos_write order by seq").fetchall()
     history.stored = [Written(*row, 0.0) for row in rows]
-    return Outcome("SQLite", seed, seconds, judge(history), fired)
+    return _outcome(store.name, seed, seconds, history, fired)
 
 
 async def run_postgres(folder: Path, seconds: float, seed: int, **changes: object) -> Outcome:
     """Processes on a server that is theirs alone, through one of two proxies."""
-    with PostgresServer(settings={"track_commit_timestamp": "on"}) as server:
-        direct = server.url()
-        plan = _plan(direct, folder, seconds, changes)
-        async with Locks.from_url(plan.url, settings=plan.settings):
-            pass
-        await _on_postgres(direct, _TABLE.format(serial="bigserial primary key"))
-        with (
-            ThreadedFaultProxy("127.0.0.1", server.port) as one,
-            ThreadedFaultProxy("127.0.0.1", server.port) as other,
-        ):
-            ways = [one.url(direct), other.url(direct)]
-            faults = PostgresFaults(server, [one, other])
-            history, fired = await _run_processes(plan, faults, seconds, seed, 8, ways)
-        history.stored = [Written(*row, 0.0) for row in await _on_postgres(direct, _POSTGRES_BY_COMMIT)]
-    return Outcome("PostgreSQL", seed, seconds, judge(history), fired)
+    with place("postgres", folder) as store:
+        plan = await _prepared(store, folder, seconds, changes)
+        await _on_postgres(store.url, _TABLE.format(serial="bigserial primary key"))
+        history, fired = await _run_processes(plan, store.faults, seconds, seed, 8, store.ways)
+        history.stored = [Written(*row, 0.0) for row in await _on_postgres(store.url, _POSTGRES_BY_COMMIT)]
+    return _outcome(store.name, seed, seconds, history, fired)
+
+
+async def run_redis(
+    folder: Path, seconds: float, seed: int, *, flush: bool = False, scale: float = 1.0, **changes: object
+) -> Outcome:
+    """The same on Redis. ``flush``: one that keeps nothing across its ends, and is emptied now and then."""
+    with place("forgetful redis" if flush else "redis", folder, scale=scale) as store:
+        plan = await _prepared(store, folder, seconds, changes)
+        history, fired = await _run_processes(plan, store.faults, seconds, seed, 8, store.ways)
+    return _outcome(store.name, seed, seconds, history, fired)
+
+
+def _outcome(store: str, seed: int, seconds: float, history: History, fired: Counter[str]) -> Outcome:
+    verdict = judge(history)
+    return Outcome("lock-set", store, seed, seconds, verdict.counts, verdict.violations, fired)
+
+
+async def _prepared(store: Place, folder: Path, seconds: float, changes: dict[str, object]) -> Plan:
+    plan = _plan(store.url, folder, seconds, changes)
+    async with Locks.from_url(plan.url, settings=plan.settings):
+        return plan
 
 
 async def _on_postgres(url: str, statement: str) -> Sequence[tuple[str, int, str]]:
@@ -116,7 +104,7 @@ async def _run_processes(
         if store is None:
             await asyncio.sleep(seconds)
         else:
-            await Nemesis(fleet, store, seed, gap=(0.1, 0.5) if seconds < 60 else (0.2, 2.0)).run(seconds)
+            await Nemesis(fleet, store, seed, pace=Pace.of(seconds)).run(seconds)
         await fleet.stop()
     finally:
         fleet.close()
@@ -156,7 +144,7 @@ async def run_memory(
         await crowd.run(seconds, acts)
     history = _gather(plan, crowd.faults, {}, crowd.oddities)
     history.forced = crowd.forced
-    return Outcome("memory", seed, seconds, judge(history), crowd.fired)
+    return _outcome("memory", seed, seconds, history, crowd.fired)
 
 
 class _Crowd:

@@ -108,7 +108,7 @@ def test_the_dead_hold_nothing_after_their_death() -> None:
         {"t": 0.1, "who": "a", "event": "enter", "attempt": "a:1", "key": KEY, "owner": "o", "fence": 1},
         {"t": 3.0, "who": "b", "event": "ask", "attempt": "b:1", "key": KEY, "ttl": 5.0, "wait": 1.0},
         {"t": 3.1, "who": "b", "event": "enter", "attempt": "b:1", "key": KEY, "owner": "p", "fence": 2},
-        {"t": 3.2, "who": "b", "event": "exit", "attempt": "b:1", "key": KEY},
+        {"t": 3.2, "who": "b", "event": "exit", "attempt": "b:1", "key": KEY, "writes": 0},
     ]
     attempts, _ = read_attempts(events, {"a": 0.2})
     assert verdict_of(*attempts).clean
@@ -124,6 +124,18 @@ def test_force_excuses_an_overlap_only_until_the_holder_heard() -> None:
     assert verdict_of(*attempts, forced={1: 1.0}).clean
 
 
+def test_a_store_that_lost_its_data_may_grant_again_until_the_holder_hears_of_it() -> None:
+    loss = Fault("flush, data lost", 0.5, 0.6)
+    verdict = verdict_of(held("a:1", 1, 0.0, 3.0), held("b:1", 2, 1.0, 2.0), faults=[loss])
+    assert verdict.clean
+    assert verdict.counts["double grants after data loss"] == 1
+    too_long = (held("a:1", 1, 0.0, 4.7), held("b:1", 2, 1.0, 2.0))
+    assert found_in(verdict_of(*too_long, faults=[loss])) == {"overlaps"}
+    granted_after_it = (held("a:1", 1, 0.7, 3.0), held("b:1", 2, 1.0, 2.0))
+    assert found_in(verdict_of(*granted_after_it, faults=[loss])) == {"overlaps"}
+    assert found_in(verdict_of(*too_long, faults=[Fault("server crash", 0.5, 0.6)])) == {"overlaps"}
+
+
 # -- fences ------------------------------------------------------------------------------------------------------------
 
 
@@ -136,6 +148,12 @@ def test_a_fence_used_twice_is_reported_even_on_different_keys() -> None:
     other = held("b:1", 1, 2.0, 3.0)
     other.key = "green"
     assert found_in(verdict_of(held("a:1", 1, 0.0, 1.0), other)) == {"fences going back"}
+
+
+def test_fences_have_to_grow_also_when_data_was_lost() -> None:
+    loss = Fault("server restart, data lost", 1.2, 1.4)
+    verdict = verdict_of(held("a:1", 2, 0.0, 1.0), held("b:1", 1, 2.0, 3.0), faults=[loss])
+    assert found_in(verdict) == {"fences going back"}
 
 
 def test_entering_late_after_a_pause_is_no_fence_going_back() -> None:
@@ -169,6 +187,14 @@ def test_a_refused_write_needs_a_paused_writer() -> None:
     excused = verdict_of(one, faults=[Fault("long pause", 0.5, 4.5, "a")])
     assert excused.clean
     assert excused.counts["stale writes refused"] == 1
+
+
+def test_a_write_that_the_target_took_and_lost_is_reported() -> None:
+    one = held("a:1", 1, 0.0, 1.0)
+    one.writes = 2
+    there = [Written(KEY, 1, "a:1", 0.1), Written(KEY, 1, "a:1", 0.2)]
+    assert verdict_of(one, written=there).clean
+    assert found_in(verdict_of(one, written=there[:1])) == {"acknowledged writes lost"}
 
 
 def test_an_acknowledged_write_that_is_not_there_is_reported() -> None:
@@ -232,6 +258,17 @@ def test_the_end_of_a_server_is_no_excuse_for_losing_the_queue(kind: str) -> Non
     attempts = (waited("a:1", 1.0, until=3.0, fence=3), held("b:1", 2, 2.0, 2.5, ask=1.1))
     faults = [Fault(kind, 1.2, 1.8)]
     assert found_in(verdict_of(*attempts, faults=faults)) == {"FIFO inversions"}
+
+
+def test_who_lost_its_place_with_all_data_queues_anew() -> None:
+    loss = Fault("server crash, data lost", 1.05, 1.1)
+    waiter = waited("a:1", 1.0, until=9.0, fence=3)
+    assert verdict_of(waiter, held("b:1", 2, 2.0, 2.5, ask=1.5), faults=[loss]).clean
+    late = held("b:1", 2, 8.0, 8.5, ask=7.5)
+    assert found_in(verdict_of(waiter, late, faults=[loss])) == {"FIFO inversions"}
+    heard_later = waited("a:1", 1.2, until=9.0, fence=3)
+    heard_later.placed = 1.0
+    assert verdict_of(heard_later, held("b:1", 2, 2.0, 2.5, ask=1.5), faults=[loss]).clean
 
 
 def test_who_died_waiting_is_judged_up_to_its_death_unless_it_was_paused() -> None:

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-import random
-import signal
 import time
 import traceback
+from collections import Counter
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interlock import InterlockError, Locks, Settings, StoreUnavailableError
+from interlock import InterlockError, Locks
 from interlock.ports.locks import Waiting
-from interlock.testing.processes import report
-from tests.chaos.records import Journal, Target
+from tests.chaos.actor import Actor, BasePlan, current, run_process
+from tests.chaos.records import Target
 from tests.chaos.sabotage import DEAF, sabotaged
 
 if TYPE_CHECKING:
@@ -29,10 +27,9 @@ if TYPE_CHECKING:
     from interlock import Lease
     from interlock.ports.locks import Answer, LockStore, Want
 
-__all__ = ["Contender", "Ear", "Plan", "run"]
+__all__ = ["Contender", "Plan", "run"]
 
 _attempt: ContextVar[str | None] = ContextVar("chaos_attempt", default=None)
-_contender: ContextVar[Contender | None] = ContextVar("chaos_contender", default=None)
 _SQL = {
     "sqlite": "insert into chaos_write (key, fence, attempt) values (?, ?, ?)",
     "postgres": "insert into chaos_write (key, fence, attempt) values ($1, $2, $3)",
@@ -40,16 +37,10 @@ _SQL = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Plan(BasePlan):
     """What every contender of a run does."""
 
-    url: str
-    folder: str
     keys: tuple[str, ...] = ("red", "green", "blue", "grey", "gold")
-    tasks: int = 3
-    session_seconds: float = 3.0
-    recheck_seconds: float = 1.0
-    store_wait: float = 8.0
     ttl: tuple[float, float] = (2.0, 6.0)
     longest_wait: float = 20.0
     nested: float = 0.05
@@ -58,101 +49,41 @@ class Plan:
     """How often a body writes to a table in the lease's own store."""
     slow: float = 0.003
     """How often a body works for seconds. Who had trouble on the way to its lease does so more often."""
-    seconds: float = 60.0
-    """After so long a contender stops by itself, whatever happens."""
-    sabotage: str = ""
-    """Breaks a promise on purpose, to see the checker notice."""
-
-    @property
-    def settings(self) -> Settings:
-        return Settings(
-            session_seconds=self.session_seconds,
-            recheck_seconds=self.recheck_seconds,
-            store_wait=self.store_wait,
-            stuck_work="exit",
-        )
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, plan: dict[str, Any]) -> Plan:
-        return cls(**{**plan, "keys": tuple(plan["keys"]), "ttl": tuple(plan["ttl"])})
 
 
 class RefusedError(Exception):
     """The target refused a write: a newer holder was there before."""
 
 
-class Contender:
+class Contender(Actor):
     """One process's worth of contention: a few tasks that share one `Locks`."""
 
     def __init__(self, plan: Plan, who: str, seed: int) -> None:
+        self.locks = Locks.from_url(plan.url, settings=plan.settings)
+        super().__init__(plan, who, seed, self.locks)
         self.plan = plan
-        self.who = who
         self.attempts: set[asyncio.Task[None]] = set()
-        folder = Path(plan.folder)
-        self._journal = Journal(folder, who)
-        self._targets = {key: Target(folder, key) for key in plan.keys}
-        self._random = random.Random(seed)
-        self._stopping = asyncio.Event()
+        self._targets = {key: Target(Path(plan.folder), key) for key in plan.keys}
         self._count = 0
+        self._writes: Counter[str] = Counter()
         self.queued: dict[str | None, str] = {}
         """Attempts that queue, and the session under which they do."""
         self.troubled: set[str | None] = set()
         """Attempts that did not come to their lease in a straight way."""
-        self.locks = Locks.from_url(plan.url, settings=plan.settings)
 
-    def note(self, event: str, **fields: Any) -> None:
-        self._journal.note(event, **fields)
-
-    async def run(self) -> None:
-        """Contend until stopped, or until the plan's time is over."""
-        async with asyncio.TaskGroup() as group:
-            loops = [group.create_task(self._contend()) for _ in range(self.plan.tasks)]
-            try:
-                async with asyncio.timeout(self.plan.seconds):
-                    await self._stopping.wait()
-            except TimeoutError:
-                pass
-            for loop in loops:
-                loop.cancel()
-
-    def stop(self) -> None:
-        """Cancel everything under way, as a process that shuts down does."""
-        self._stopping.set()
-
-    async def open(self) -> None:
-        """Open the store, however long it is away."""
-        _contender.set(self)
-        give_up = time.monotonic() + self.plan.seconds
-        while True:
-            try:
-                await self.locks.open()
-            except StoreUnavailableError as error:
-                self.note("open_failed", error=str(error))
-                if time.monotonic() > give_up:
-                    raise
-                await asyncio.sleep(0.1)
-            else:
-                break
-        _overhear(self.locks._store.locks, self.plan.sabotage)
-
-    async def close(self) -> None:
-        await self.locks.close()
-        self.note("closed")
+    def opened(self) -> None:
+        _overhear(self.locks._presence.store.locks, self.plan.sabotage)
 
     def let_go(self) -> None:
-        """Close the files."""
-        self._journal.close()
+        super().let_go()
         for target in self._targets.values():
             target.close()
 
     # -- one task --------------------------------------------------------------------------------------------------
 
-    async def _contend(self) -> None:
-        dice = self._random
-        while not self._stopping.is_set():
+    async def work(self, number: int) -> None:
+        dice = self.dice
+        while not self.stopping.is_set():
             # A task of its own, so that a test can cancel just this attempt.
             task = asyncio.create_task(self._attempt(dice.choice(self.plan.keys), 0))
             self.attempts.add(task)
@@ -168,7 +99,7 @@ class Contender:
             await asyncio.sleep(dice.uniform(0.0, 0.02))
 
     async def _attempt(self, key: str, depth: int) -> None:
-        dice, plan = self._random, self.plan
+        dice, plan = self.dice, self.plan
         self._count += 1
         name = f"{self.who}:{self._count}"
         shortest, longest = plan.ttl
@@ -185,7 +116,7 @@ class Contender:
                     body = self._body(lease, name, depth)
                     await (_ignoring_cancellation(body) if plan.sabotage == DEAF else body)
                 finally:
-                    self.note("exit", attempt=name, key=key)
+                    self.note("exit", attempt=name, key=key, writes=self._writes.pop(name, 0))
         except InterlockError as error:
             self.note("failed", attempt=name, key=key, kind=type(error).__name__)
         except RefusedError:
@@ -202,16 +133,16 @@ class Contender:
             self.troubled.discard(name)
 
     async def _body(self, lease: Lease, name: str, depth: int) -> None:
-        dice, plan = self._random, self.plan
+        dice, plan = self.dice, self.plan
         slow = dice.random() < (max(0.25, plan.slow) if name in self.troubled else plan.slow)
         work = dice.uniform(0.8, 2.2) if slow else dice.choice((0.005, 0.005, 0.05)) * dice.random()
         await self._write(lease, name)  # a holder's first act raises the target's fence
         for _ in range(30 if slow else dice.randrange(3)):
             await asyncio.sleep(work / 30)
             await self._write(lease, name)
-        if dice.random() < plan.stored and self.locks._store.name in _SQL:
+        if dice.random() < plan.stored and self.locks._presence.store.name in _SQL:
             async with lease.fenced() as transaction:
-                await transaction.execute(_SQL[self.locks._store.name], lease.key, lease.fence, name)
+                await transaction.execute(_SQL[self.locks._presence.store.name], lease.key, lease.fence, name)
                 await asyncio.sleep(dice.choice((0.0, 0.0, work / 3)))
             self.note("stored", attempt=name)
         if not depth and dice.random() < plan.nested:
@@ -223,6 +154,7 @@ class Contender:
         if not await self._targets[lease.key].write(lease.fence, name):
             self.note("refused", attempt=name, key=lease.key, fence=lease.fence)
             raise RefusedError
+        self._writes[name] += 1
 
 
 async def _ignoring_cancellation(body: Coroutine[Any, Any, None]) -> None:
@@ -231,34 +163,6 @@ async def _ignoring_cancellation(body: Coroutine[Any, Any, None]) -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait([task])
     task.result()
-
-
-class Ear(logging.Handler):
-    """Turns the library's own events into events of the journal of the contender they are about."""
-
-    _HEARD = frozenset(("lease_lost", "session_lost", "work_overran_session", "lock_background_failed", "lock_tidied"))
-
-    def __init__(self, only: Contender | None = None) -> None:
-        super().__init__(logging.DEBUG)
-        self._only = only
-        self._logger = logging.getLogger("interlock")
-
-    def __enter__(self) -> Ear:
-        self._before = (self._logger.level, self._logger.propagate)
-        self._logger.addHandler(self)
-        self._logger.setLevel(logging.DEBUG)
-        self._logger.propagate = False
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._logger.removeHandler(self)
-        self._logger.level, self._logger.propagate = self._before
-
-    def emit(self, record: logging.LogRecord) -> None:
-        contender = _contender.get() or self._only  # the heartbeat's thread has no context of ours
-        event = getattr(record, "event", None)
-        if contender is not None and event in self._HEARD:
-            contender.note(event, **record.__dict__["fields"])
 
 
 def _overhear(store: LockStore, sabotage: str) -> None:
@@ -272,8 +176,8 @@ def _overhear(store: LockStore, sabotage: str) -> None:
     ask = sabotaged(store, sabotage)
 
     async def noting(want: Want) -> Answer:
-        contender, name, sent, heard = _contender.get(), _attempt.get(), time.monotonic(), False
-        assert contender is not None
+        contender, name, sent, heard = current.get(), _attempt.get(), time.monotonic(), False
+        assert isinstance(contender, Contender)
         try:
             answer = await ask(want)
             heard = time.monotonic() - sent < want.ttl / 2
@@ -282,7 +186,7 @@ def _overhear(store: LockStore, sabotage: str) -> None:
             elif contender.queued.get(name) != want.session:
                 contender.troubled |= {name} & contender.queued.keys()
                 contender.queued[name] = want.session
-                contender.note("queued", attempt=name, session=want.session)
+                contender.note("queued", attempt=name, session=want.session, sent=sent)
             return answer
         finally:
             if not heard:
@@ -294,14 +198,4 @@ def _overhear(store: LockStore, sabotage: str) -> None:
 
 async def run(plan: dict[str, Any], who: str, seed: int) -> None:
     """Be one process of a lock-set run until SIGTERM."""
-    contender = Contender(Plan.from_json(plan), who, seed)
-    loop = asyncio.get_running_loop()
-    loop.set_exception_handler(
-        lambda _, context: contender.note("oops", what=context["message"], trace=repr(context.get("exception")))
-    )
-    loop.add_signal_handler(signal.SIGTERM, contender.stop)
-    with Ear(contender):
-        await contender.open()
-        report("ready")
-        await contender.run()
-        await contender.close()
+    await run_process(Contender(Plan.from_json(plan), who, seed))

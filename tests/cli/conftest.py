@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -44,6 +46,29 @@ def spawn() -> Callable[..., subprocess.Popen[str]]:
     return start
 
 
+@pytest.fixture
+def on_terminal() -> Callable[..., tuple[int, str]]:
+    """Run a command on a terminal of its own, and answer its question; gives its exit code and what was to be seen."""
+
+    def run(answer: str, *args: str) -> tuple[int, str]:
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(
+            [*COMMAND, *args], stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "COLUMNS": "200"}
+        )
+        os.close(theirs)
+        seen = b""
+        with contextlib.suppress(OSError):  # a terminal that its last process left
+            while chunk := os.read(ours, 1024):
+                seen += chunk
+                if b"[y/N]" in seen and answer:
+                    os.write(ours, answer.encode())
+                    answer = ""
+        os.close(ours)
+        return process.wait(20), seen.decode()
+
+    return run
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of a store without a schema."""
@@ -53,8 +78,13 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return url
 
 
-@pytest.fixture
-def ready_url(store_url: str, cli: Callable[..., Any]) -> str:
-    """The URL of a store with a complete schema."""
-    assert cli("migrate", "up", "--url", store_url).exit_code == 0
-    return store_url
+@pytest.fixture(params=["sqlite", "postgres", "redis"])
+def ready_url(request: pytest.FixtureRequest, tmp_path: Path, cli: Callable[..., Any]) -> str:
+    """The URL of a store with a complete schema, or of one that needs none."""
+    if request.param == "redis":
+        return str(request.getfixturevalue("interlock_redis_url"))
+    url = f"sqlite:///{tmp_path / 'test.db'}"
+    if request.param == "postgres":
+        url = request.getfixturevalue("interlock_postgres_url")
+    assert cli("migrate", "up", "--url", url).exit_code == 0
+    return url

@@ -20,6 +20,9 @@ URLS_WITH_PASSWORDS = [
     f"postgresql://me:{SECRET}@127.0.0.1:1/db?sslmode=nonsense",
     f"sqlite://me:{SECRET}@host/file.db",
     f"memory://me:{SECRET}@host/path",
+    f"redis://me:{SECRET}@127.0.0.1:1/0",
+    f"redis://:{SECRET}@127.0.0.1:1/no-number",
+    f"rediss://me:{SECRET}@127.0.0.1:1/0?ssl_cert_reqs=none",
     f"//me:{SECRET}@host/db",
     f"mysql://me:{SECRET}@host/db",
 ]
@@ -64,11 +67,16 @@ def test_a_server_that_is_away_ends_with_1_in_one_line(spawn: Callable[..., subp
 
 
 def test_a_store_without_a_schema_is_told_apart_and_left_alone(cli: Callable[..., Any], store_url: str) -> None:
-    for command in (["locks", "list"], ["locks", "show", "k"], ["explain", "lock", "k"]):
+    commands = [[group, command] for group in ("locks", "claims", "cursors", "limits") for command in ("list", "show")]
+    commands += [["explain", what] for what in ("lock", "claim", "limit")] + [["limits"]]
+    for command in commands:
+        if command[-1] not in ("list", "limits"):
+            command.append("k")
         result = cli(*command, "--url", store_url)
 
         assert (result.exit_code, result.stdout) == (1, "")
-        assert "The store lacks: 1 sessions_and_locks. Run: interlock migrate up." in result.stderr
+        assert "The store lacks: 1 sessions_and_locks" in result.stderr
+        assert result.stderr.endswith("Run: interlock migrate up.\n")
     assert "pending" in cli("migrate", "status", "--url", store_url).stdout
 
 
@@ -90,7 +98,9 @@ def test_the_store_may_be_named_in_three_ways(cli: Callable[..., Any], tmp_path:
 
 
 @pytest.mark.parametrize("url", URLS_WITH_PASSWORDS)
-@pytest.mark.parametrize("command", [("migrate", "status"), ("locks", "list"), ("explain", "lock", "k")])
+@pytest.mark.parametrize(
+    "command", [("migrate", "status"), ("locks", "list"), ("claims", "list"), ("limits",), ("explain", "lock", "k")]
+)
 def test_a_password_is_never_printed(cli: Callable[..., Any], url: str, command: tuple[str, ...]) -> None:
     for result in (cli(*command, "--url", url), cli("--url", url, *command), cli(*command, env={"INTERLOCK_URL": url})):
         assert result.exit_code in (1, 2)

@@ -3,16 +3,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
-import pty
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from interlock import LeaseLostError, Locks
-from interlock.locks.parties import acting_as
+from interlock.parties import acting_as
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -60,7 +56,8 @@ async def test_list_shows_holder_and_waiters_and_explains(cli: Callable[..., Any
 
     assert result.exit_code == 0
     row = next(line for line in result.stdout.splitlines() if "1. bob" in line)
-    assert row.split()[:3] == [KEY, "alice", "1"]
+    assert row.split()[:2] == [KEY, "alice"]
+    assert int(row.split()[2]) > 0
     assert f"{KEY!r} is held by alice" in result.stdout
     assert "bob (" in result.stdout
     assert "is next" in result.stdout
@@ -73,7 +70,7 @@ async def test_list_as_json_is_one_object_for_each_key(cli: Callable[..., Any], 
     (lock,) = json.loads(result.stdout)
     assert lock["key"] == KEY
     assert lock["holder"]["party"] == "alice"
-    assert lock["holder"]["fence"] == 1
+    assert lock["holder"]["fence"] > 0
     assert [waiter["party"] for waiter in lock["waiters"]] == ["bob"]
     assert len(lock["explain"]) == 2
 
@@ -165,10 +162,12 @@ def test_release_needs_a_reason(cli: Callable[..., Any], ready_url: str) -> None
 
 
 @pytest.mark.parametrize(("answer", "status"), [("n\n", 1), ("y\n", 0)])
-async def test_release_asks_on_a_terminal(ready_url: str, answer: str, status: int) -> None:
+async def test_release_asks_on_a_terminal(
+    on_terminal: Callable[..., tuple[int, str]], ready_url: str, answer: str, status: int
+) -> None:
     async with contended(ready_url), asyncio.timeout(20):
         code, seen = await asyncio.to_thread(
-            _on_terminal, answer, "locks", "release", KEY, "--reason=x", "--url", ready_url
+            on_terminal, answer, "locks", "release", KEY, "--reason=x", "--url", ready_url
         )
 
     assert "held by alice" in seen
@@ -182,22 +181,3 @@ async def test_what_a_key_contains_cannot_steer_the_terminal(cli: Callable[..., 
 
     assert "\x1b" not in result.stdout
     assert "a\\x1b[31m\\nb" in result.stdout
-
-
-def _on_terminal(answer: str, *args: str) -> tuple[int, str]:
-    """Run a command on a terminal of its own, and answer its question."""
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-c", "from interlock.cli import main; main()", *args]
-    process = subprocess.Popen(
-        command, stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "COLUMNS": "200"}
-    )
-    os.close(theirs)
-    seen = b""
-    with contextlib.suppress(OSError):  # a terminal that its last process left
-        while chunk := os.read(ours, 1024):
-            seen += chunk
-            if b"[y/N]" in seen and answer:
-                os.write(ours, answer.encode())
-                answer = ""
-    os.close(ours)
-    return process.wait(20), seen.decode()

@@ -2,29 +2,64 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from interlock.testing.conformance import LocksConformance, LockStoreConformance, ProcessConformance
+from interlock.testing.conformance import (
+    ClaimsConformance,
+    ClaimStoreConformance,
+    CursorsConformance,
+    CursorStoreConformance,
+    LimitsConformance,
+    LimitStoreConformance,
+    LocksConformance,
+    LockStoreConformance,
+    ProcessConformance,
+)
+from tests.conformance.suites import SUITES
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-
-class TestMemory(LockStoreConformance, LocksConformance, ProcessConformance):
+class _OnEveryStore:
     @pytest.fixture
-    def store_url(self) -> str:
-        return "memory://"
+    def store_url(self, every_store_url: str) -> str:
+        return every_store_url
 
 
-class TestSqlite(LockStoreConformance, LocksConformance, ProcessConformance):
-    @pytest.fixture
-    def store_url(self, tmp_path: Path) -> str:
-        return f"sqlite:///{tmp_path}/interlock.db"
+class TestLockStore(_OnEveryStore, LockStoreConformance):
+    pass
 
 
-class TestPostgres(LockStoreConformance, LocksConformance, ProcessConformance):
-    @pytest.fixture
-    def store_url(self, interlock_postgres_url: str) -> str:
-        return interlock_postgres_url
+class TestLocks(_OnEveryStore, LocksConformance):
+    pass
+
+
+class TestProcesses(_OnEveryStore, ProcessConformance):
+    pass
+
+
+class TestClaimStore(_OnEveryStore, ClaimStoreConformance):
+    pass
+
+
+class TestClaims(_OnEveryStore, ClaimsConformance):
+    pass
+
+
+class TestCursorStore(_OnEveryStore, CursorStoreConformance):
+    pass
+
+
+class TestCursors(_OnEveryStore, CursorsConformance):
+    pass
+
+
+class TestLimitStore(_OnEveryStore, LimitStoreConformance):
+    pass
+
+
+class TestLimits(_OnEveryStore, LimitsConformance):
+    pass
+
+
+def test_no_suite_is_left_out() -> None:
+    here = {base for case in globals().values() if isinstance(case, type) for base in case.__mro__}
+    assert set(SUITES) <= here

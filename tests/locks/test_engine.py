@@ -10,8 +10,8 @@ import pytest
 
 from interlock import DeadlockError, InvalidArgumentError, LeaseLostError, Locks, MisuseError, Settings
 from interlock.backends.memory import MemoryStore
-from interlock.locks.eager import begun
-from interlock.locks.parties import acting_as
+from interlock.leases.eager import begun
+from interlock.parties import acting_as
 from interlock.testing.clock import until
 
 

@@ -1,55 +1,31 @@
-"""Bugs to plant in the memory store and the engine, each of a kind that has been seen in real lock libraries.
-
-Each is a function that plants one bug with pytest's ``monkeypatch``, next to the promise that it breaks.
-"""
+"""Bugs to plant in the memory store and the engine of locks, each of a kind that has been seen in real libraries."""
 
 from __future__ import annotations
 
 import asyncio
-import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.memory.locks import MemoryLocks
 from interlock.backends.memory.sessions import MemorySessions
 from interlock.errors import LockTimeoutError, StoreUnavailableError
+from interlock.leases.reach import Reach
+from interlock.leases.waitroom import Waitroom
+from interlock.leases.warden import Warden
 from interlock.locks.engine import Engine
 from interlock.locks.lease import Lease
-from interlock.locks.reach import Reach
-from interlock.locks.waitroom import Waitroom
-from interlock.locks.warden import Warden
 from interlock.ports.locks import Granted, Wait
 from interlock.testing.simulator.faulty_store import _FaultyLocks
+from tests.simulation.planting import around, bugs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pytest
 
     from interlock.ports.locks import Answer, Want
 
 __all__ = ["BUGS"]
 
-BUGS: dict[str, tuple[str, Callable[[pytest.MonkeyPatch], None]]] = {}
-"""What is wrong → the promise it breaks, and how to plant it."""
-
-
-def _breaks(promise: str, name: str) -> Callable[[Callable[[pytest.MonkeyPatch], None]], None]:
-    def add(plant: Callable[[pytest.MonkeyPatch], None]) -> None:
-        BUGS[name] = (promise, plant)
-
-    return add
-
-
-def _around(patch: pytest.MonkeyPatch, owner: type, name: str, replacement: Callable[..., Any]) -> None:
-    """Replace a method by one that gets the original as its first argument."""
-    original = getattr(owner, name)
-
-    @functools.wraps(original)
-    def method(*args: Any, **kwargs: Any) -> Any:
-        return replacement(original, *args, **kwargs)
-
-    patch.setattr(owner, name, method)
+BUGS, _breaks = bugs()
 
 
 # -- the store -----------------------------------------------------------------------------------------------------
@@ -57,7 +33,7 @@ def _around(patch: pytest.MonkeyPatch, owner: type, name: str, replacement: Call
 
 @_breaks("fair", "newcomers barge past the queue")
 def _(patch: pytest.MonkeyPatch) -> None:
-    _around(patch, MemoryLocks, "_ahead", lambda _original, _self, _lock, _owner: 0)
+    around(patch, MemoryLocks, "_ahead", lambda _original, _self, _lock, _owner: 0)
 
 
 @_breaks("fair", "the newest waiter is served first")
@@ -66,7 +42,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
         original(self, lock, want, now)
         lock.queue = {want.owner: lock.queue.pop(want.owner), **lock.queue}
 
-    _around(patch, MemoryLocks, "_enqueue", enqueue)
+    around(patch, MemoryLocks, "_enqueue", enqueue)
 
 
 @_breaks("exclusive", "leave does not check the owner")
@@ -77,18 +53,18 @@ def _(patch: pytest.MonkeyPatch) -> None:
             want = replace(want, owner=lock.want.owner)
         return await original(self, want)
 
-    _around(patch, MemoryLocks, "leave", leave)
+    around(patch, MemoryLocks, "leave", leave)
 
 
 @_breaks("exclusive", "fences do not grow")
 def _(patch: pytest.MonkeyPatch) -> None:
     async def ask(original: Any, self: Any, want: Want) -> Answer:
         answer: Answer = await original(self, want)
-        if self._fence > 3:
-            self._fence = 1
+        if self._fences.last > 3:
+            self._fences.last = 1
         return answer
 
-    _around(patch, MemoryLocks, "ask", ask)
+    around(patch, MemoryLocks, "ask", ask)
 
 
 @_breaks("exclusive", "asking again draws a new fence")
@@ -98,10 +74,10 @@ def _(patch: pytest.MonkeyPatch) -> None:
         again = lock is not None and lock.want is not None and lock.want.owner == want.owner
         answer: Answer = await original(self, want)
         if again and lock is not None and isinstance(answer, Granted):
-            self._fence = lock.fence = answer.fence = self._fence + 1
+            lock.fence = answer.fence = self._fences.next()
         return answer
 
-    _around(patch, MemoryLocks, "ask", ask)
+    around(patch, MemoryLocks, "ask", ask)
 
 
 @_breaks("exclusive", "renewing revives a lease that has ended")
@@ -113,7 +89,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
                 lock.expires_at = self._now() + ttl
         return await original(self, leases)
 
-    _around(patch, MemoryLocks, "renew", renew)
+    around(patch, MemoryLocks, "renew", renew)
 
 
 @_breaks("sessions", "renewing revives a session that has ended")
@@ -123,7 +99,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
             self.alive_until[id] = self._now() + seconds
         return bool(await original(self, id, seconds))
 
-    _around(patch, MemorySessions, "renew", renew)
+    around(patch, MemorySessions, "renew", renew)
 
 
 @_breaks("fair", "dead holders keep their keys")
@@ -133,12 +109,12 @@ def _(patch: pytest.MonkeyPatch) -> None:
             return lock.want  # type: ignore[no-any-return]
         return original(self, lock, now)  # type: ignore[no-any-return]
 
-    _around(patch, MemoryLocks, "_live_holder", live_holder)
+    around(patch, MemoryLocks, "_live_holder", live_holder)
 
 
 @_breaks("exclusive", "live holders are taken over early")
 def _(patch: pytest.MonkeyPatch) -> None:
-    _around(patch, MemoryLocks, "_live_holder", lambda original, self, lock, now: original(self, lock, now + 0.5))
+    around(patch, MemoryLocks, "_live_holder", lambda original, self, lock, now: original(self, lock, now + 0.5))
 
 
 @_breaks("sessions", "the requests of an ended session are answered")
@@ -150,22 +126,22 @@ def _(patch: pytest.MonkeyPatch) -> None:
         answer: Answer = await original(self, want)
         return answer
 
-    _around(patch, MemoryLocks, "ask", ask)
+    around(patch, MemoryLocks, "ask", ask)
 
 
 @_breaks("wakes", "giving a key up does not wake the next")
 def _(patch: pytest.MonkeyPatch) -> None:
-    _around(patch, MemoryLocks, "_tell_first", lambda _original, _self, _lock: None)
+    around(patch, MemoryLocks, "_tell_first", lambda _original, _self, _lock: None)
 
 
 @_breaks("fair", "dead waiters block the queue")
 def _(patch: pytest.MonkeyPatch) -> None:
-    _around(patch, MemoryLocks, "_drop_dead_waiters", lambda _original, _self, _lock, _now: None)
+    around(patch, MemoryLocks, "_drop_dead_waiters", lambda _original, _self, _lock, _now: None)
 
 
 @_breaks("deadlock-free", "cycles of waits are not looked for")
 def _(patch: pytest.MonkeyPatch) -> None:
-    _around(patch, MemoryLocks, "_cycle", lambda _original, _self, _want, _now: ())
+    around(patch, MemoryLocks, "_cycle", lambda _original, _self, _want, _now: ())
 
 
 @_breaks("deadlock-free", "only cycles of two are found")
@@ -174,7 +150,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
         found: tuple[Wait, ...] = original(self, want, now)
         return found if len(found) <= 2 else ()
 
-    _around(patch, MemoryLocks, "_cycle", cycle)
+    around(patch, MemoryLocks, "_cycle", cycle)
 
 
 @_breaks("deadlock-free", "a wait is called a deadlock because its holder waits too")
@@ -186,7 +162,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
             return (Wait(want.party, want.key, holder.party),)
         return found
 
-    _around(patch, MemoryLocks, "_cycle", cycle)
+    around(patch, MemoryLocks, "_cycle", cycle)
 
 
 # -- the engine ----------------------------------------------------------------------------------------------------
@@ -194,12 +170,12 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("exclusive", "a lease's time is counted from the answer, not from the request")
 def _(patch: pytest.MonkeyPatch) -> None:
-    _around(patch, Warden, "admit", lambda original, self, lease, _sent: original(self, lease, self._monotonic()))
+    around(patch, Warden, "admit", lambda original, self, lease, _sent: original(self, lease, self._monotonic()))
 
 
 @_breaks("exclusive", "a lost lease does not stop its body")
 def _(patch: pytest.MonkeyPatch) -> None:
-    _around(patch, Lease, "_cancel", lambda _original, _self: None)
+    around(patch, Lease, "_cancel", lambda _original, _self: None)
 
 
 @_breaks("exclusive", "a lost session does not stop its bodies")
@@ -208,7 +184,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
         if reason != "session":  # neither by the heartbeat's word nor by the warden's own look
             original(self, lease, reason, why)
 
-    _around(patch, Engine, "_lose", lose)
+    around(patch, Engine, "_lose", lose)
 
 
 @_breaks("leaves nothing", "a cancelled request is not given up")
@@ -218,7 +194,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
             return
         original(self, want, error)
 
-    _around(patch, Engine, "_failed", failed)
+    around(patch, Engine, "_failed", failed)
 
 
 @_breaks("leaves nothing", "a request that timed out stays in the queue")
@@ -230,8 +206,8 @@ def _(patch: pytest.MonkeyPatch) -> None:
         answer: Answer = await original(self, replace(want, wait=want.wait and 1000.0))
         return answer
 
-    _around(patch, Engine, "_timed_out", timed_out)
-    _around(patch, MemoryLocks, "ask", ask)
+    around(patch, Engine, "_timed_out", timed_out)
+    around(patch, MemoryLocks, "ask", ask)
 
 
 @_breaks("leaves nothing", "a request that failed is repeated under a new owner")
@@ -245,13 +221,13 @@ def _(patch: pytest.MonkeyPatch) -> None:
             raise
         return answer
 
-    _around(patch, _FaultyLocks, "ask", ask)
-    _around(patch, Reach, "suspect", lambda _original, _self: None)
+    around(patch, _FaultyLocks, "ask", ask)
+    around(patch, Reach, "suspect", lambda _original, _self: None)
 
 
 @_breaks("leaves nothing", "what a failed request left is never tidied away")
 def _(patch: pytest.MonkeyPatch) -> None:
-    _around(patch, Reach, "suspect", lambda _original, _self: None)
+    around(patch, Reach, "suspect", lambda _original, _self: None)
 
 
 @_breaks("wakes", "waiters rely on messages alone")
@@ -259,4 +235,4 @@ def _(patch: pytest.MonkeyPatch) -> None:
     async def look_out(_original: Any, _self: Any) -> None:
         await asyncio.Event().wait()
 
-    _around(patch, Waitroom, "_look_out", look_out)
+    around(patch, Waitroom, "_look_out", look_out)

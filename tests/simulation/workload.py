@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from interlock.errors import DeadlockError, LeaseLostError, LockTimeoutError, MisuseError, StoreUnavailableError
+from interlock.errors import ConflictError, DeadlockError, LeaseLostError, MisuseError, StoreUnavailableError
 from interlock.locks import FOREVER
 from interlock.settings import Settings
 from interlock.testing.simulator import (
@@ -23,15 +23,18 @@ from interlock.testing.simulator import (
     SimulationError,
     Verdict,
     Violation,
+    WorkError,
     World,
     check,
 )
 from interlock.testing.simulator.history import LeftOver, Odd
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
     from random import Random
 
-    from interlock.locks.arguments import Wait
+    from interlock.arguments import Wait
+    from interlock.face import Face
     from interlock.ports.locks import LockView
     from interlock.testing.simulator import SimulatedProcess
 
@@ -72,6 +75,8 @@ _STORM = Faults(
 )
 PROFILES = {"calm": _CALM, "slow": _SLOW, "flaky": _FLAKY, "deaf": _DEAF, "cut off": _CUT_OFF, "storm": _STORM}
 
+EXPECTED = (TimeoutError, DeadlockError, LeaseLostError, StoreUnavailableError, ConflictError, WorkError)
+
 
 @dataclass
 class Run:
@@ -80,13 +85,15 @@ class Run:
     world: World
     verdict: Verdict
     profile: str
+    test: str = "test_seeds.py"
+    module: str = "workload"
 
     def __str__(self) -> str:
         seed = self.world.seed
         return (
             f"seed {seed} ({self.profile}), digest {self.world.loop.digest}:\n{self.verdict}\n"
-            f"Replay: INTERLOCK_SEED={seed} pytest tests/simulation/test_seeds.py, "
-            f"or python -m tests.simulation.workload {seed}"
+            f"Replay: INTERLOCK_SEED={seed} pytest tests/simulation/{self.test}, "
+            f"or python -m tests.simulation.{self.module} {seed}"
         )
 
 
@@ -110,6 +117,8 @@ def simulate(seed: int, **world_options: Any) -> Run:
 class Scenario:
     """The processes of one run and what they do."""
 
+    closing_early = 0.1
+
     def __init__(self, world: World) -> None:
         self.world = world
         self.random = world.random
@@ -129,11 +138,10 @@ class Scenario:
         # Those who wait for ever are served once the others have given up, died or ended.
         if not await world.until(self._all_idle, within=60.0 + 2 * self.bounds.handover):
             self._odd("work did not end after the world had healed")
-        if not await world.until(lambda: not self._left_over(), within=self.bounds.tidy + SETTINGS.session_seconds):
-            world.history.add(LeftOver(world.clock.now(), "world", self._left_over()))
-        closings = [process.start(process.locks.close()) for process in world.processes if process.alive]
+        await self.see_what_is_left()
+        closings = [process.start(self.close(process)) for process in world.processes if process.alive]
         if not await world.until(self._all_idle, within=5.0):
-            self._odd("locks could not be closed")
+            self._odd("not everything could be closed")
         for task in closings:
             if task.done() and (error := task.exception()):
                 self._odd(f"closing failed: {error!r}")
@@ -141,7 +149,26 @@ class Scenario:
         for process in world.processes:
             for task in process.process.tasks:
                 if process.alive and not task.done():
-                    self._odd(f"task {task.get_name()} of {process.name} outlived its locks")
+                    self._odd(f"task {task.get_name()} of {process.name} outlived its closing")
+
+    def parts(self, process: SimulatedProcess) -> list[Face[Any]]:
+        """What its processes open, in this order."""
+        return [process.locks]
+
+    def workers(self, process: SimulatedProcess) -> Sequence[Worker]:
+        """The tasks of one process."""
+        return [Worker(self, process, number) for number in range(self.random.choice((1, 2, 3, 4)))]
+
+    async def close(self, process: SimulatedProcess) -> None:
+        """Close all that a process opened."""
+        for part in reversed(self.parts(process)):
+            await part.close()
+
+    async def see_what_is_left(self) -> None:
+        """Nothing may be left in the store once all work has ended."""
+        world = self.world
+        if not await world.until(lambda: not self._left_over(), within=self.bounds.tidy + SETTINGS.session_seconds):
+            world.history.add(LeftOver(world.clock.now(), "world", self._left_over()))
 
     async def _disturb(self) -> None:
         """Stop or kill processes also while they compute or wait, not only when they talk to the store."""
@@ -167,13 +194,8 @@ class Scenario:
         return all(process.idle for process in self.world.processes)
 
     def _left_over(self) -> list[LockView]:
-        look = self.world.store.locks.look()
-        try:
-            look.send(None)  # the memory store answers without waiting
-        except StopIteration as answer:
-            views: list[LockView] = answer.value
-            return [view for view in views if view.holder or any(waiter.live for waiter in view.waiters)]
-        raise AssertionError("the store waited")
+        views: list[LockView] = at_once(self.world.store.locks.look())
+        return [view for view in views if view.holder or any(waiter.live for waiter in view.waiters)]
 
     def start_process(self, name: str | None = None) -> None:
         process = self.world.spawn(name)
@@ -182,16 +204,16 @@ class Scenario:
     async def _process_main(self, process: SimulatedProcess) -> None:
         while True:
             try:
-                await process.locks.open()
+                for part in self.parts(process):
+                    await part.open()
                 break
             except StoreUnavailableError:
                 await asyncio.sleep(0.5)
         await asyncio.sleep(0.05 + self.random.random() * 0.2)
-        workers = [Worker(self, process, number) for number in range(self.random.choice((1, 2, 3, 4)))]
-        working = asyncio.gather(*(worker.begin() for worker in workers), return_exceptions=True)
-        if self.random.random() < 0.1:
+        working = asyncio.gather(*(worker.begin() for worker in self.workers(process)), return_exceptions=True)
+        if self.random.random() < self.closing_early:
             await asyncio.sleep(self.random.random() * 2.0)
-            await process.locks.close()
+            await self.close(process)
         await working
 
     def _odd(self, what: str) -> None:
@@ -220,22 +242,26 @@ class Worker:
             self.cancelled = True
             task.cancel()
 
-    async def _run(self) -> None:
+    def acts(self) -> Sequence[Callable[[], Awaitable[None]]]:
+        """What it does, the more often the more usual."""
         acts = [self._acquire, self._acquire, self._nested, self._ring, self._ring, self._many, self._try]
-        acts += [self._hold, self._enter_late, self._force]
+        return [*acts, self._hold, self._enter_late, self._force]
+
+    async def _run(self) -> None:
+        acts = self.acts()
         try:
             for _ in range(self.random.choice((1, 2, 3, 4))):
                 await asyncio.sleep(self.random.choice((0.0, 0.01, 0.3)) * self.random.random())
                 if self.cancelled:
                     self._odd("a cancellation was swallowed")
-                with suppress(LockTimeoutError, DeadlockError, LeaseLostError, StoreUnavailableError):
+                with suppress(*EXPECTED):
                     await self.random.choice(acts)()
         except asyncio.CancelledError:
             if not self.cancelled:
                 self._odd("a task was cancelled that nobody had cancelled")
             raise
         except MisuseError:
-            pass  # the process has closed its locks
+            pass  # the process has closed what it opened
         except Exception as error:
             self._odd(f"unexpected {error!r}")
 
@@ -302,6 +328,15 @@ class Worker:
     def _odd(self, what: str) -> None:
         world = self.process.world
         world.history.add(Odd(world.clock.now(), self.name, what))
+
+
+def at_once(looking: Coroutine[Any, Any, Any]) -> Any:
+    """What the memory store says, which answers without waiting."""
+    try:
+        looking.send(None)
+    except StopIteration as answer:
+        return answer.value
+    raise AssertionError("the store waited")
 
 
 def _main(arguments: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Debian's PostgreSQL 15 for the system tests, and a PgBouncer in front of it."""
+"""Debian's PostgreSQL 15 and Redis 7 for the system tests, a PgBouncer, and two certificate authorities."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock.testing.servers import PostgresServer
+from interlock.testing.servers import PostgresServer, RedisServer
+from tests.system.authority import Authority
 from tests.system.pgbouncer import DEBIAN_POSTGRES, PgBouncer
 
 if TYPE_CHECKING:
@@ -33,3 +34,16 @@ def database(debian_postgres: PostgresServer) -> Iterator[str]:
     debian_postgres.create_database(name)
     yield name
     debian_postgres.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+def debian_redis() -> Iterator[RedisServer]:
+    with RedisServer(binary="/usr/bin/redis-server") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def authorities(tmp_path_factory: pytest.TempPathFactory) -> tuple[Authority, Authority]:
+    """The authority that signed the server's certificate, and one that did not."""
+    directory = tmp_path_factory.mktemp("tls")
+    return Authority(directory / "ours", "Ours"), Authority(directory / "theirs", "Theirs")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 import pytest
 
-from interlock.testing.conformance import LocksConformance, LockStoreConformance, ProcessConformance
+from tests.conformance.suites import SUITES
 
 if TYPE_CHECKING:
     from interlock.testing.servers import PostgresServer
@@ -16,20 +16,27 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.system
 
 
-class TestPostgres15(LockStoreConformance, LocksConformance, ProcessConformance):
+class _OnPostgres15:
     @pytest.fixture
     def store_url(self, debian_postgres: PostgresServer, database: str) -> str:
         return debian_postgres.url(database)
 
 
-class TestPostgres15ThroughPgBouncer(LockStoreConformance, LocksConformance, ProcessConformance):
+class _ThroughPgBouncer:
     # Without messages every hand-over between processes waits for a look, some 0.25 s: see test_pgbouncer.py, which
     # also shows that they are quick with listen_url.
-    test_two_engines_hand_over_in_order_without_polling = None  # type: ignore[assignment]
+    test_two_engines_hand_over_in_order_without_polling = None
+    test_slots_hold_across_processes_and_the_next_is_woken = None
 
     @pytest.fixture
     def store_url(self, pgbouncer: PgBouncer, database: str) -> str:
         return pgbouncer.url(database)
+
+
+for suite in SUITES:
+    for place in (_OnPostgres15, _ThroughPgBouncer):
+        name = f"Test{suite.__name__}{place.__name__}"
+        globals()[name] = type(name, (place, suite), {})
 
 
 async def test_it_is_the_debian_build(debian_postgres: PostgresServer) -> None:

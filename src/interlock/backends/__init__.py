@@ -34,6 +34,9 @@ _BUILT_IN = {
     "sqlite": ("interlock.backends.sqlite", ""),
     "postgresql": ("interlock.backends.postgres", "postgres"),
     "postgres": ("interlock.backends.postgres", "postgres"),
+    "redis": ("interlock.backends.redis", "redis"),
+    "rediss": ("interlock.backends.redis", "redis"),
+    "redis+unix": ("interlock.backends.redis", "redis"),
 }
 
 

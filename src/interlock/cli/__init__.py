@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from interlock.cli import demo, explain, locks, migrate
+from interlock.cli import claims, cursors, demo, explain, limits, locks, migrate
 from interlock.cli.output import Commands
 from interlock.cli.place import Namespace, Place
 
@@ -25,6 +25,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(locks.app, name="locks")
+app.add_typer(claims.app, name="claims")
+app.add_typer(cursors.app, name="cursors")
+app.add_typer(limits.app, name="limits")
 app.add_typer(explain.app, name="explain")
 app.add_typer(migrate.app, name="migrate")
 app.command("demo")(demo.demo)
@@ -51,7 +54,7 @@ def _root(
         typer.Option(
             envvar="INTERLOCK_URL",
             show_envvar=True,
-            help="The store: sqlite:///file.db or postgresql://… Set in the environment it stays out of process lists.",
+            help="The store: sqlite:///file.db, postgresql://… or redis://… In the environment it stays hidden.",
         ),
     ] = None,
     namespace: Namespace = None,

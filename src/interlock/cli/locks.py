@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
-import socket
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interlock.cli.output import console, print_json, say, shown
+from interlock.cli.consent import By, Yes, ask_first, named
+from interlock.cli.output import Json, Limit, console, print_json, say, say_if_cut, shown
 from interlock.cli.place import Namespace, Place, Url, named_place, opened
 
 if TYPE_CHECKING:
@@ -22,13 +20,12 @@ __all__ = ["app", "look_at", "nobody"]
 
 app = typer.Typer(help="Who holds which key, and who waits for it.", no_args_is_help=True)
 Key = Annotated[str, typer.Argument(help="The lock's key.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("list")
 def list_locks(
     context: typer.Context,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many keys.")] = 1000,
+    limit: Limit = 1000,
     json: Json = False,
     url: Url = None,
     namespace: Namespace = None,
@@ -43,8 +40,7 @@ def list_locks(
         _print(views)
     else:
         say("No key is held or awaited.")
-    if len(views) == limit:
-        say(f"These are the first {limit}; there may be more (--limit).")
+    say_if_cut(len(views), limit)
 
 
 @app.command()
@@ -66,28 +62,26 @@ def release(
     context: typer.Context,
     key: Key,
     reason: Annotated[str, typer.Option(help="Why; the holder is told.")],
-    by: Annotated[str | None, typer.Option(help="Who does it; user@host if not given.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    by: By = None,
+    yes: Yes = False,
     json: Json = False,
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
     """Take a key from its holder, whoever it is. The next waiter gets it at once; the holder's work is cancelled."""
-    from interlock.errors import InvalidArgumentError, MisuseError, NotFoundError
-    from interlock.locks.arguments import checked_key
+    from interlock.arguments import checked_key
+    from interlock.errors import NotFoundError
     from interlock.locks.explain import forced_why, who_holds
 
     place = named_place(context, url, namespace)
-    by = by or f"{getpass.getuser()}@{socket.gethostname()}"
-    if not reason.strip() or not by.strip():
-        raise InvalidArgumentError("A forced release needs a reason and a name.", remedy="Use --reason and --by.")
-    if not yes:
-        if not sys.stdin.isatty():
-            raise MisuseError("A forced release needs a yes, and there is no terminal to ask.", remedy="Add --yes.")
+    by = named("A forced release", reason, by)
+
+    def held() -> str | None:
         view = look_at(place, key)
-        if view is not None and view.holder is not None:
-            say(f"{key!r} is {who_holds(view.holder)}.")
-            typer.confirm("Release it by force?", abort=True, err=True)
+        return None if view is None or view.holder is None else f"{key!r} is {who_holds(view.holder)}."
+
+    if not yes:
+        ask_first("A forced release", "Release it by force?", held)
     holder = asyncio.run(_force(place, checked_key(key), forced_why(by, reason)))
     if holder is None:
         raise NotFoundError(f"Nobody holds {key!r}.", remedy="See: interlock locks list.")
@@ -99,7 +93,7 @@ def release(
 
 def look_at(place: Place, key: str) -> LockView | None:
     """One key, None if nobody holds or awaits it."""
-    from interlock.locks.arguments import checked_key
+    from interlock.arguments import checked_key
 
     views = asyncio.run(_look(place, checked_key(key), 1))
     return views[0] if views else None
@@ -111,12 +105,16 @@ def nobody(key: str) -> dict[str, Any]:
 
 
 async def _look(place: Place, key: str | None, limit: int) -> Sequence[LockView]:
-    async with opened(place) as store:
+    from interlock.ports.store import Capability
+
+    async with opened(place, Capability.LOCKS) as store:
         return await store.locks.look(key, limit=limit)
 
 
 async def _force(place: Place, key: str, why: str) -> Holder | None:
-    async with opened(place) as store:
+    from interlock.ports.store import Capability
+
+    async with opened(place, Capability.LOCKS) as store:
         return await store.locks.force(key, why)
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import typer
@@ -23,9 +24,25 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-__all__ = ["Commands", "console", "print_json", "say", "shown", "without_password"]
+__all__ = [
+    "Commands",
+    "Json",
+    "Limit",
+    "brief",
+    "console",
+    "print_json",
+    "say",
+    "say_if_cut",
+    "shown",
+    "without_password",
+]
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Limit = Annotated[int, typer.Option(min=1, help="At most so many.")]
+
 
 _WIDE = 1000
+_MOST_BRIEF = 60
 
 
 class Commands(TyperGroup):
@@ -48,8 +65,15 @@ def say(text: str) -> None:
 
 
 def print_json(data: object) -> None:
-    """Print data for a program."""
-    typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
+    """Print data for a program. It is often a person who looks at it, so nothing in it steers a terminal either."""
+    text = json.dumps(data, indent=2, ensure_ascii=False, default=_plain)
+    typer.echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
+
+
+def say_if_cut(count: int, limit: int) -> None:
+    """Tell that a list may go on."""
+    if count == limit:
+        say(f"These are the first {limit}; there may be more (--limit).")
 
 
 def console() -> Console:
@@ -66,11 +90,24 @@ def shown(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
+def brief(value: object) -> str:
+    """A value from a store, on one line of a table."""
+    text = value.isoformat() if isinstance(value, datetime) else json.dumps(value, ensure_ascii=False, default=_plain)
+    return shown(text if len(text) <= _MOST_BRIEF else f"{text[:_MOST_BRIEF]}…")
+
+
 def without_password(text: str, url: str | None) -> str:
     """The text without the password that is in the URL."""
     for secret in sorted(_passwords(url or ""), key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "***", text)
     return text
+
+
+def _plain(value: object) -> str:
+    """Datetimes, which JSON does not know."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} is not data")
 
 
 def _passwords(url: str) -> Iterable[str]:

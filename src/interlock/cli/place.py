@@ -47,16 +47,16 @@ def named_place(context: typer.Context, url: str | None, namespace: str | None) 
 
 
 @contextlib.asynccontextmanager
-async def opened(place: Place) -> AsyncGenerator[Store]:
+async def opened(place: Place, need: Capability) -> AsyncGenerator[Store]:
     """The store, opened only if its schema is complete: to look at a store never changes it."""
     from interlock.errors import CapabilityError, SchemaMismatchError
     from interlock.ports.store import Capability
 
-    store = place.store(Capability.LOCKS)
+    store = place.store(need)
     if Capability.PROCESSES not in store.capabilities:
         raise CapabilityError(
             f"What is in a store of kind {store.name} can only be seen by the process that made it.",
-            remedy="Use sqlite:///… or postgresql://….",
+            remedy="Use sqlite:///…, postgresql://… or redis://….",
         )
     if store.migrations is not None:
         pending = [m for m in await store.migrations.status() if m.applied_at is None]

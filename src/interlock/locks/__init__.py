@@ -1,6 +1,6 @@
 """Locks: one holder per key at a time, first come first served, with a fence for every grant."""
 
-from interlock.locks.arguments import FOREVER
+from interlock.arguments import FOREVER
 from interlock.locks.lease import Lease
 from interlock.locks.locks import Acquisition, Locks, ManyAcquisition
 

@@ -7,30 +7,26 @@ may be left in the store is given up in the background, and if even that fails, 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from asyncio import current_task
 from typing import TYPE_CHECKING, Protocol
 
 from interlock.errors import DeadlockError, LockTimeoutError, MisuseError, StoreUnavailableError
+from interlock.leases.engine import LeaseEngine
+from interlock.locks.custody import LockCustody
 from interlock.locks.explain import deadlock_lines, forced_why, who_holds
 from interlock.locks.lease import Lease
-from interlock.locks.parties import Parties, Party
-from interlock.locks.reach import Reach
-from interlock.locks.waitroom import Waitroom
-from interlock.locks.warden import Warden
-from interlock.ports.locks import Busy, Deadlocked, Granted, SessionEnded, Waiting, Want
-from interlock.sessions import Session, SessionKeeper
+from interlock.parties import Parties, Party
+from interlock.ports.locks import Busy, Deadlocked, Granted, Left, SessionEnded, Waiting, Want
 from interlock.telemetry.log import emit
 from interlock.telemetry.metrics import LockMetrics
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from interlock.clock import Clock
     from interlock.ports.locks import Answer, Holder, Transaction
-    from interlock.ports.store import Store
-    from interlock.settings import Settings
+    from interlock.presence import Presence
+    from interlock.sessions import Session
 
 __all__ = ["Block", "Engine"]
 
@@ -44,55 +40,19 @@ class Block(Protocol):
     lease: Lease
 
 
-class Engine:
+class Engine(LeaseEngine[Want, Lease, Left]):
     """The locks of one process in one store."""
 
-    def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
-        self.store = store
-        self.metrics = LockMetrics(store.name, settings.metrics_prefix)
-        self.monotonic = clock.monotonic
+    mark = ""
+    these = "Locks"
+
+    def __init__(self, presence: Presence) -> None:
+        super().__init__(presence, LockCustody(presence.store.locks))
+        self.metrics = LockMetrics(self.store.name, self._settings.metrics_prefix)
         self._count_wait = self.metrics.waits.observe
         self._count_hold = self.metrics.holds.observe
-        self._settings = settings
-        self._locks = store.locks
-        self._keeper = SessionKeeper(store, settings, clock)
-        self._keeper.on_lost = self._session_lost
-        self._keeper.on_begin = self._session_began
-        self._room = Waitroom(store.locks, self._keeper, settings, clock)
-        self._warden = Warden(store.locks, clock, self._leases, self._lose)
+        self._locks = self.store.locks
         self._parties = Parties()
-        self._reach = Reach(store.locks, self._keeper, self._room, settings, clock)
-        self._owners = self._reach.owners
-        self._count = 0
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._session: Session
-
-    async def open(self) -> None:
-        """Begin a session; from here on messages arrive."""
-        self._loop = asyncio.get_running_loop()
-        self._session = await self._keeper.start()
-
-    async def close(self) -> None:
-        """Give everything back and end the session. Whoever still waits is told."""
-        self._reach.closed = True
-        for lease in self._leases():
-            self._lose(lease, "closed", "its Locks was closed")
-        self._room.call(None)
-        try:
-            await self._bodies_stopped()
-            await self._warden.stop()
-            await self._reach.close()
-            if self._keeper.started:
-                with contextlib.suppress(StoreUnavailableError):
-                    await self._locks.unlisten(self._keeper.session.id)
-        finally:
-            await self._keeper.stop()
-
-    async def _bodies_stopped(self) -> None:
-        """Wait for the bodies just cancelled, for as long as any body may take to stop: then others are let in."""
-        until = self.monotonic() + self._settings.session_margin
-        while self._session.at_work and self.monotonic() < until:  # noqa: ASYNC110 - counted down by every block's end
-            await asyncio.sleep(0.002)
 
     # -- taking ----------------------------------------------------------------------------------------------------
 
@@ -139,7 +99,7 @@ class Engine:
                 if self._reach.closed:
                     raise MisuseError("These locks were closed while somebody waited.", remedy="Open them again.")
                 if session.lost:
-                    session = await self._keeper.next_session(session, self._settings.store_wait)
+                    session = await self._presence.keeper.next_session(session, self._settings.store_wait)
                     want, old = self._want_again(want, party, session, give_up), want
                     self._room.leave(old.owner)
                     self._reach.let_go(old)
@@ -199,10 +159,7 @@ class Engine:
         wait = want.wait
         if give_up is not None and wait != 0:
             wait = max(0.001, give_up - self.monotonic())
-        self._count += 1
-        owner = f"{session.id}.{self._count}"
-        self._owners[owner] = None
-        return Want(want.key, owner, party.name, session.id, want.ttl, wait, party.holds > 0)
+        return Want(want.key, self._new_owner(session), party.name, session.id, want.ttl, wait, party.holds > 0)
 
     async def _ask(self, want: Want, since: float | None) -> tuple[float, Answer]:
         """Ask the store, for as long as an operation may take; says when the answered request was sent."""
@@ -251,6 +208,8 @@ class Engine:
             raise lease.error()
         want = lease.want
         lease.released = True
+        if lease.tied:
+            lease.untie()
         sent = self.monotonic()
         lease.party.holds -= 1  # what _retire does, without the call: this is done for every lease
         self._count_hold(sent - lease.granted)
@@ -277,7 +236,7 @@ class Engine:
             self._room.call(next_owner)
         if not held and sure:
             lease.lost_why = why
-            self._count_loss(lease, "taken")
+            self._count_loss("taken")
             raise lease.error()
 
     async def force(self, key: str, reason: str, by: str) -> Holder | None:
@@ -300,58 +259,21 @@ class Engine:
         lease.ensure()
         return self._locks.fenced(lease.key, lease.owner, lease.fence)
 
-    def _leases(self) -> list[Lease]:
-        return [lease for lease in self._owners.values() if lease and not lease.released and not lease.lost_why]
-
-    def _retire(self, lease: Lease) -> None:
-        """A lease is held no longer from now on."""
-        lease.party.holds -= 1
-        self._count_hold(self.monotonic() - lease.granted)
+    def _retire(self, owned: Lease) -> None:
+        owned.party.holds -= 1
+        self._count_hold(self.monotonic() - owned.granted)
 
     # -- losing ----------------------------------------------------------------------------------------------------
 
-    def _lose(self, lease: Lease, reason: str, why: str) -> None:
-        """A lease has ended, or is about to, under its holder."""
-        if not lease.released and not lease.lost_why:
-            self._retire(lease)
-            self._count_loss(lease, reason)
-            emit(_log, logging.ERROR, "lease_lost", key=lease.key, fence=lease.fence, reason=reason, why=why)
-            # Still ours, and not given back before its body has ended: it may need the rest of the margin to stop in.
-            lease.lose(why)
+    def _lost(self, owned: Lease, reason: str, why: str) -> None:
+        self._count_loss(reason)
+        emit(_log, logging.ERROR, "lease_lost", key=owned.key, fence=owned.fence, reason=reason, why=why)
 
-    def _count_loss(self, lease: Lease, reason: str) -> None:
+    def _count_loss(self, reason: str) -> None:
         self.metrics.losses[reason] = self.metrics.losses.get(reason, 0) + 1
 
-    def _session_lost(self, session: Session) -> None:
-        for lease in self._leases():
-            if lease.session is session:
-                self._lose(lease, "session", "its process's session could not be renewed")
-        self._room.call(None)
-
-    def _session_began(self, session: Session) -> None:
-        self._session = session
-        for owner, lease in list(self._owners.items()):
-            if lease is not None and lease.abandoned:
-                del self._owners[owner]  # lost with its session, in no block, and nobody came to release it
-        if self._reach.closed:
-            return
-        self._reach.spawn(self._listen(session))
-        self._room.call(None)  # whoever queued under the last one queues anew
-
-    async def _listen(self, session: Session) -> None:
-        def on_turn(owner: str | None) -> None:
-            if owner is None:
-                # The store may have restarted, or said something that nobody heard: what is ours, what is not?
-                self._warden.renew_all()
-                self._reach.suspect()
-            self._room.call(owner)
-
-        def on_lost(owner: str, why: str) -> None:
-            lease = self._owners.get(owner)
-            if lease is not None:
-                self._lose(lease, "taken", why)
-
-        await self._reach.repeat(lambda: self._locks.listen(session.id, on_turn, on_lost))
+    def _renewal_failed(self, owned: Lease, error: Exception) -> None:
+        emit(_log, logging.WARNING, "lock_renewal_failed", key=owned.key, error=str(error))
 
     # -- leaving nothing behind ------------------------------------------------------------------------------------
 

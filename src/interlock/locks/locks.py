@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from interlock.backends import from_url
-from interlock.clock import Clock, SystemClock
+from interlock.arguments import Seconds, Wait, checked_key, checked_limit, checked_ttl, checked_wait
 from interlock.errors import InvalidArgumentError, LockTimeoutError, MisuseError
-from interlock.locks.arguments import Seconds, Wait, checked_key, checked_ttl, checked_wait
+from interlock.face import Face
 from interlock.locks.deadlocks import retry_on_deadlock
 from interlock.locks.engine import Engine
 from interlock.ports.store import Capability
-from interlock.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
 
     from interlock.locks.lease import Lease
     from interlock.ports.locks import Holder, LockView
-    from interlock.ports.store import Store
+    from interlock.presence import Presence
     from interlock.telemetry.metrics import LockMetrics
 
 __all__ = ["Acquisition", "Locks", "ManyAcquisition"]
@@ -31,58 +29,18 @@ _DEFAULT_TTL = 300.0
 _DEFAULT_WAIT = 60.0
 
 
-class Locks:
+class Locks(Face[Engine]):
     """Leases on keys, in one store.
 
     At most one lease per key is live; waiters are served first come, first served; each grant's fence is larger than
     all before it. A lease is renewed while its holder works, and its holder is stopped before it can run out.
     """
 
-    def __init__(self, store: Store, settings: Settings | None = None, *, clock: Clock | None = None) -> None:
-        self._store = store
-        self._settings = settings or Settings()
-        self._clock = clock or SystemClock()
-        self._engine: Engine | None = None
+    needs = Capability.LOCKS
+    _these = "These locks"
 
-    @classmethod
-    def from_url(cls, url: str, *, settings: Settings | None = None, **changes: Any) -> Self:
-        """Locks alone, without an App: ``async with Locks.from_url("sqlite:///bot.db") as locks: …``.
-
-        Further keywords are those of :class:`Settings`, such as ``namespace="…"``.
-        """
-        settings = Settings.of(settings, changes)
-        return cls(from_url(url, settings=settings, needs=[Capability.LOCKS]), settings)
-
-    async def __aenter__(self) -> Self:
-        await self.open()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def open(self) -> None:
-        """Open the store and begin this process's session in it."""
-        if self._engine is not None:
-            raise MisuseError("These locks are open already.", remedy="Open them once.")
-        engine = Engine(self._store, self._settings, self._clock)
-        try:
-            await self._store.open()
-            await engine.open()
-        except BaseException:
-            await self._store.close()
-            raise
-        self._engine = engine
-
-    async def close(self) -> None:
-        """Give back all leases, end the session and close the store."""
-        engine, self._engine = self._engine, None
-        if engine is not None:
-            try:
-                await engine.close()
-            finally:
-                await self._store.close()
+    def _new_engine(self, presence: Presence) -> Engine:
+        return Engine(presence)
 
     @property
     def metrics(self) -> LockMetrics:
@@ -142,18 +100,12 @@ class Locks:
 
     async def list(self, *, limit: int = 1000) -> Sequence[LockView]:
         """All held or awaited keys, holders and waiters in order, as one snapshot."""
-        return await self._running.store.locks.look(limit=limit)
+        return await self._running.store.locks.look(limit=checked_limit(limit))
 
     async def show(self, key: str) -> LockView | None:
         """One key's holder and waiters; None if nobody holds or awaits it."""
         views = await self._running.store.locks.look(checked_key(key))
         return views[0] if views else None
-
-    @property
-    def _running(self) -> Engine:
-        if self._engine is None:
-            raise MisuseError("These locks are not open.", remedy="Use them inside `async with`, or call open().")
-        return self._engine
 
 
 class Acquisition:

@@ -16,8 +16,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from interlock.ports.leases import Held, Renewed, SessionEnded, Turns
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from contextlib import AbstractAsyncContextManager
 
 __all__ = [
@@ -147,27 +149,7 @@ class Deadlocked(NamedTuple):
     cycle: tuple[Wait, ...]
 
 
-class SessionEnded(NamedTuple):
-    """The asker's session is not alive; nothing was changed."""
-
-
 Answer = Granted | Waiting | Busy | Deadlocked | SessionEnded
-
-
-class Held(NamedTuple):
-    """A lease to renew."""
-
-    key: str
-    owner: str
-    ttl: float
-
-
-class Renewed(NamedTuple):
-    """What became of a renewal: the new expiry, or None and why the lease had ended before."""
-
-    owner: str
-    expires_at: float | None
-    why: str
 
 
 class Left(NamedTuple):
@@ -182,13 +164,6 @@ class Left(NamedTuple):
     why: str
     next_owner: str | None
     handed: Granted | None = None
-
-
-class Turns(NamedTuple):
-    """Whose turn may have come, and after how many seconds to look again at the latest."""
-
-    owners: tuple[str, ...]
-    look_again: float
 
 
 class Transaction(Protocol):
@@ -240,24 +215,6 @@ class LockStore(Protocol):
 
     async def look(self, key: str | None = None, *, limit: int = 1000) -> Sequence[LockView]:
         """Held or awaited keys (or just the one) by name, as one snapshot; at most ``limit`` of them."""
-        ...
-
-    async def listen(
-        self, session: str, on_turn: Callable[[str | None], None], on_lost: Callable[[str, str], None]
-    ) -> None:
-        """Call back on the caller's loop when a waiter of the session should ask again, or a lease was forced.
-
-        ``on_turn(None)`` means that messages may have been missed: all who wait should ask, all who hold should
-        renew. Messages are only hints.
-        """
-        ...
-
-    async def unlisten(self, session: str) -> None:
-        """Stop calling back."""
-        ...
-
-    def watch(self, *, waiting: bool) -> None:
-        """Say whether anyone in this process waits, for stores that must look out while someone does."""
         ...
 
     def fenced(self, key: str, owner: str, fence: int) -> AbstractAsyncContextManager[Transaction]:

@@ -6,7 +6,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from interlock.ports.claims import ClaimStore
+    from interlock.ports.cursors import CursorStore
+    from interlock.ports.limits import LimitStore
     from interlock.ports.locks import LockStore
+    from interlock.ports.messages import Messages
     from interlock.ports.migrations import Migrations
     from interlock.ports.sessions import SessionStore
 
@@ -17,6 +21,9 @@ class Capability(StrEnum):
     """What a store may or may not be able to do. What is missing fails when the app is built."""
 
     LOCKS = "locks"
+    CLAIMS = "claims"
+    CURSORS = "cursors"
+    LIMITS = "limits"
     PROCESSES = "processes"
     """Several processes may use it at once."""
     DURABLE = "durable"
@@ -47,6 +54,26 @@ class Store(Protocol):
     @property
     def locks(self) -> LockStore:
         """Leases on keys."""
+        ...
+
+    @property
+    def claims(self) -> ClaimStore:
+        """What was seen."""
+        ...
+
+    @property
+    def cursors(self) -> CursorStore:
+        """Where pollers stand."""
+        ...
+
+    @property
+    def limits(self) -> LimitStore:
+        """How much at once, and how often."""
+        ...
+
+    @property
+    def messages(self) -> Messages:
+        """Hints for a session."""
         ...
 
     @property

@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Durations", "LockMetrics"]
+__all__ = ["Durations", "LockMetrics", "Together"]
 
 _BOUNDS = (
     0.0001,
@@ -130,3 +130,15 @@ class LockMetrics(Collector):
         family = HistogramMetricFamily(name, text, labels=["lock_type"])
         family.add_metric([self.lock_type], buckets=durations.buckets(), sum_value=durations.total)
         return family
+
+
+class Together(Collector):
+    """Several collectors as one."""
+
+    def __init__(self, *collectors: Collector) -> None:
+        self._collectors = collectors
+
+    def collect(self) -> Iterable[Metric]:
+        """Everything that each of them has."""
+        for collector in self._collectors:
+            yield from collector.collect()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from typing import TYPE_CHECKING
 
@@ -35,9 +36,14 @@ class VirtualClock:
 
 
 async def until(condition: Callable[[], object], *, within: float = 10.0, what: str = "") -> None:
-    """Wait for a condition to hold, and fail if it does not in time."""
+    """Wait for a condition to hold, and fail if it does not in time. The condition may be a coroutine function."""
     give_up = time.monotonic() + within
-    while not condition():
+    while not await _seen(condition):
         if time.monotonic() >= give_up:
             raise AssertionError(f"did not happen within {within} s: {what or condition}")
         await asyncio.sleep(0.002)
+
+
+async def _seen(condition: Callable[[], object]) -> object:
+    seen = condition()
+    return await seen if inspect.isawaitable(seen) else seen

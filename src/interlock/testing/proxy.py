@@ -119,6 +119,11 @@ class FaultProxy:
             self._stop_listening()
             self.fired["refuse"] += 1
 
+    def point_at(self, host: str, port: int) -> None:
+        """Send new connections elsewhere, as an address does after a fail-over; current ones are reset."""
+        self.target = (host, port)
+        self.reset()
+
     def heal(self) -> None:
         """End all faults. A connection that lost bytes in a black hole is reset: its stream has a gap."""
         self._delay = 0.0
@@ -262,6 +267,10 @@ class ThreadedFaultProxy:
     def refuse(self) -> None:
         """See `FaultProxy.refuse`."""
         self._call(lambda: self._proxy.refuse())
+
+    def point_at(self, host: str, port: int) -> None:
+        """See `FaultProxy.point_at`."""
+        self._call(lambda: self._proxy.point_at(host, port))
 
     def heal(self) -> None:
         """See `FaultProxy.heal`."""

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
+from interlock.backends.memory.claims import MemoryClaims
+from interlock.backends.memory.cursors import MemoryCursors
+from interlock.backends.memory.fences import Fences
+from interlock.backends.memory.limits import MemoryLimits
 from interlock.backends.memory.locks import MemoryLocks
+from interlock.backends.memory.messages import MemoryMessages
 from interlock.backends.memory.sessions import MemorySessions
 from interlock.clock import Clock, SystemClock
 from interlock.errors import InvalidArgumentError
@@ -39,14 +44,20 @@ class MemoryStore:
     """Everything in dictionaries, on one event loop. Each operation runs to its end without being interrupted."""
 
     name = "memory"
-    capabilities = frozenset({Capability.LOCKS})
+    capabilities = frozenset({Capability.LOCKS, Capability.CLAIMS, Capability.CURSORS, Capability.LIMITS})
     migrations = None
 
     def __init__(self, clock: Clock | None = None) -> None:
         clock = clock or SystemClock()
         self.sessions = MemorySessions(clock)
-        self.locks = MemoryLocks(clock, self.sessions)
-        self.sessions.on_end = self.locks.session_ended
+        self.messages = MemoryMessages()
+        fences = Fences()
+        self.locks = MemoryLocks(clock, self.sessions, self.messages, fences)
+        self.claims = MemoryClaims(clock, self.sessions, self.messages, fences.next)
+        self.cursors = MemoryCursors(clock, fences.next)
+        self.limits = MemoryLimits(clock, self.sessions, self.messages)
+        self.sessions.on_end += [self.messages.session_ended, self.locks.session_ended, self.limits.session_ended]
+        self.sessions.sweepers += [self.claims.sweep, self.limits.sweep]
 
     def lifeline(self) -> None:
         """None: there is no process that could outlive this one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from interlock.errors import CapabilityError
@@ -27,9 +28,11 @@ from interlock.ports.locks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from contextlib import AbstractAsyncContextManager
 
+    from interlock.backends.memory.fences import Fences
+    from interlock.backends.memory.messages import MemoryMessages
     from interlock.backends.memory.sessions import MemorySessions
     from interlock.clock import Clock
 
@@ -66,14 +69,14 @@ class _Lock:
 class MemoryLocks:
     """Keeps the locks port for every engine in this process."""
 
-    def __init__(self, clock: Clock, sessions: MemorySessions) -> None:
+    def __init__(self, clock: Clock, sessions: MemorySessions, messages: MemoryMessages, fences: Fences) -> None:
         self._now = clock.now
+        self._messages = messages
         self._alive_until = sessions.alive_until
         self._cards = sessions.cards
         self._locks: dict[str, _Lock] = {}
         self._waits: dict[str, dict[str, str]] = {}  # party → owner → key, while it queues
-        self._fence = 0
-        self._listeners: dict[str, tuple[Callable[[str | None], None], Callable[[str, str], None]]] = {}
+        self._fences = fences
 
     async def ask(self, want: Want) -> Answer:
         """Take the key or queue for it."""
@@ -84,7 +87,8 @@ class MemoryLocks:
         if lock is None:
             # The common case, without a further call.
             self._locks[want.key] = lock = _Lock()
-            self._fence = lock.fence = fence = self._fence + 1
+            fences = self._fences
+            fences.last = lock.fence = fence = fences.last + 1
             lock.want, lock.granted_at = want, now
             lock.expires_at = expires_at = now + want.ttl
             return Granted(fence, expires_at)
@@ -154,8 +158,8 @@ class MemoryLocks:
             return None
         holder = self._holder(lock, now)
         self._free(lock, why, now)
-        if holder is not None and holder.session in self._listeners:
-            self._listeners[holder.session][1](holder.owner, why)
+        if holder is not None:
+            self._messages.lost(holder.session, holder.owner, why)
         self._pass_on(key, lock, "")
         return holder
 
@@ -192,21 +196,8 @@ class MemoryLocks:
         """Holders and queues."""
         now = self._now()
         keys = sorted(self._locks) if key is None else [key]
-        views = (self._view(key, self._locks[key], now) for key in keys[:limit] if key in self._locks)
-        return [view for view in views if view.wanted]
-
-    async def listen(
-        self, session: str, on_turn: Callable[[str | None], None], on_lost: Callable[[str, str], None]
-    ) -> None:
-        """Call back directly: everything happens on one loop."""
-        self._listeners[session] = (on_turn, on_lost)
-
-    async def unlisten(self, session: str) -> None:
-        """Stop calling back."""
-        self._listeners.pop(session, None)
-
-    def watch(self, *, waiting: bool) -> None:
-        """Nothing to look out for: callbacks are direct."""
+        views = (self._view(key, self._locks[key], now) for key in keys if key in self._locks)
+        return list(islice((view for view in views if view.wanted), limit))
 
     def fenced(self, key: str, owner: str, fence: int) -> AbstractAsyncContextManager[Transaction]:
         """Refused: there are no transactions here."""
@@ -218,18 +209,17 @@ class MemoryLocks:
     def session_ended(self, session: str) -> None:
         """Free what an ended session held and forget its waiters."""
         now = self._now()
-        self._listeners.pop(session, None)
         for key, lock in list(self._locks.items()):
             for owner in [o for o, q in (lock.queue or {}).items() if q.want.session == session]:
                 self._dequeue(lock, owner)
             if lock.want is not None and lock.want.session == session:
-                self._free(lock, "its session ended", now)
+                self._free(lock, "its session ended", max(min(lock.expires_at, now), lock.granted_at))
             self._pass_on(key, lock, session)
 
     # -- one key ---------------------------------------------------------------------------------------------------
 
     def _grant(self, lock: _Lock, want: Want, now: float) -> Granted:
-        self._fence = fence = self._fence + 1
+        fence = self._fences.next()
         lock.want, lock.fence, lock.granted_at = want, fence, now
         lock.expires_at = expires_at = now + want.ttl
         return Granted(fence, expires_at)
@@ -267,8 +257,7 @@ class MemoryLocks:
     def _tell_first(self, lock: _Lock) -> None:
         if lock.queue:
             first = next(iter(lock.queue.values())).want
-            if first.session in self._listeners:
-                self._listeners[first.session][0](first.owner)
+            self._messages.turn(first.session, first.owner)
 
     def _why_ended(self, lock: _Lock | None, owner: str) -> str:
         if lock is not None and lock.ended_owner == owner:

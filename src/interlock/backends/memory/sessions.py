@@ -20,7 +20,8 @@ class MemorySessions:
         self._now = clock.now
         self.cards: dict[str, SessionCard] = {}
         self.alive_until: dict[str, float] = {}
-        self.on_end: Callable[[str], None] = lambda _: None
+        self.on_end: list[Callable[[str], None]] = []
+        self.sweepers: list[Callable[[], int]] = []
 
     async def begin(self, card: SessionCard, seconds: float) -> None:
         """Start a session."""
@@ -40,15 +41,16 @@ class MemorySessions:
         """End a session and free what it held."""
         if self.cards.pop(id, None):
             del self.alive_until[id]
-            self.on_end(id)
+            for ended in self.on_end:
+                ended(id)
 
     async def sweep(self) -> int:
-        """Forget sessions whose time ran out, and what they held."""
+        """Forget sessions whose time ran out, and what they held; let the others clear up too."""
         now = self._now()
         gone = [id for id, until in self.alive_until.items() if until <= now]  # noqa: A001
         for id in gone:  # noqa: A001
             await self.end(id)
-        return len(gone)
+        return len(gone) + sum(swept() for swept in self.sweepers)
 
     async def close(self) -> None:
         """Nothing to let go of."""

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from interlock.backends.postgres.claims import PostgresClaims
+from interlock.backends.postgres.cursors import PostgresCursors
 from interlock.backends.postgres.lane import Lane, Lanes, Server
+from interlock.backends.postgres.limits import PostgresLimits
 from interlock.backends.postgres.locks import PostgresLocks
+from interlock.backends.postgres.messages import PostgresMessages
 from interlock.backends.postgres.schema import PostgresMigrations
 from interlock.backends.postgres.sessions import PostgresSessions
 from interlock.ports.store import Capability
@@ -32,7 +36,17 @@ class PostgresStore:
     """Everything in the schema ``interlock`` of one database."""
 
     name = "postgres"
-    capabilities = frozenset({Capability.LOCKS, Capability.PROCESSES, Capability.DURABLE, Capability.TRANSACTIONS})
+    capabilities = frozenset(
+        {
+            Capability.LOCKS,
+            Capability.CLAIMS,
+            Capability.CURSORS,
+            Capability.LIMITS,
+            Capability.PROCESSES,
+            Capability.DURABLE,
+            Capability.TRANSACTIONS,
+        }
+    )
 
     def __init__(self, url: str, settings: Settings, clock: Clock | None = None) -> None:
         self._settings = settings
@@ -42,7 +56,13 @@ class PostgresStore:
         self.migrations = PostgresMigrations(server, settings.store_wait)
         self.sessions = PostgresSessions(self._lanes.first, settings.namespace, clock)
         listener = Server(settings.listen_url) if settings.listen_url else server
-        self.locks = PostgresLocks(self._lanes, server, listener, settings, clock)
+        self.messages = PostgresMessages(listener, self._lanes.first, settings)
+        self.locks = PostgresLocks(self._lanes, server, settings, clock)
+        self.messages.sources.append(lambda session: self.locks.turns(session, ()))
+        self.claims = PostgresClaims(self._lanes, settings, clock)
+        self.cursors = PostgresCursors(self._lanes, settings, clock)
+        self.limits = PostgresLimits(self._lanes, settings, clock)
+        self.messages.sources.append(lambda session: self.limits.turns(session, ()))
 
     def lifeline(self) -> PostgresSessions:
         """Sessions through a connection of their own."""
@@ -56,5 +76,8 @@ class PostgresStore:
 
     async def close(self) -> None:
         """Close all connections."""
+        await self.messages.close()
         await self.locks.close()
+        await self.claims.close()
+        await self.limits.close()
         await self._lanes.close()

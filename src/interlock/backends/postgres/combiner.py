@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
@@ -17,23 +18,23 @@ from interlock.errors import StoreUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from interlock.ports.locks import Want
+    from interlock.backends.postgres.lane import Lane, Lanes
 
-__all__ = ["ASK", "LEAVE", "Combiner", "Operation"]
+__all__ = ["Combiner", "Combiners", "Operation"]
 
-ASK, LEAVE = "a", "l"
 _MOST_AT_ONCE = 64
 _BREATH = 2
 
 
 class Operation:
-    """A request or a departure, and who wants to know how it went."""
+    """Something to do with a key (``want.key``), and who wants to know how it went."""
 
-    __slots__ = ("give_up", "kind", "outcome", "want")
+    __slots__ = ("alone", "give_up", "kind", "outcome", "want")
 
-    def __init__(self, kind: str, want: Want, outcome: asyncio.Future[Any], give_up: float) -> None:
+    def __init__(self, kind: str, want: Any, alone: bool, outcome: asyncio.Future[Any], give_up: float) -> None:
         self.kind = kind
         self.want = want
+        self.alone = alone
         self.outcome = outcome
         self.give_up = give_up
 
@@ -47,11 +48,11 @@ class Combiner:
         self._waiting: deque[Operation] = deque()
         self._work: asyncio.Task[None] | None = None
 
-    async def do(self, kind: str, want: Want) -> Any:
-        """Do one operation and return its row."""
+    async def do(self, kind: str, want: Any, *, alone: bool = False) -> Any:
+        """Do one operation and return its row. One that is to go alone shares its transaction with no other."""
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[Any] = loop.create_future()
-        self._waiting.append(Operation(kind, want, outcome, loop.time() + self._wait))
+        self._waiting.append(Operation(kind, want, alone, outcome, loop.time() + self._wait))
         if self._work is None:
             self._work = loop.create_task(self._run())
         return await outcome
@@ -74,8 +75,7 @@ class Combiner:
 
     def _next_batch(self) -> list[Operation]:
         batch = [self._waiting.popleft()]
-        # One that may close a cycle of waits takes the graph's lock and goes alone.
-        while self._waiting and len(batch) < _MOST_AT_ONCE and not (_alone(batch[0]) or _alone(self._waiting[0])):
+        while self._waiting and len(batch) < _MOST_AT_ONCE and not (batch[0].alone or self._waiting[0].alone):
             batch.append(self._waiting.popleft())
         # In the order of their keys, as all batches are; operations on one key keep theirs.
         return sorted(batch, key=_key)
@@ -106,12 +106,27 @@ class Combiner:
                     operation.outcome.set_result(row)
 
 
-def _alone(operation: Operation) -> bool:
-    return operation.kind == ASK and operation.want.nested
+class Combiners:
+    """One for each lane. A key always takes the same, so that operations on it take effect in order."""
+
+    def __init__(
+        self, lanes: Lanes, send: Callable[[Lane, list[Operation]], Awaitable[Sequence[Any]]], wait: float
+    ) -> None:
+        self._lanes = lanes
+        self._combiners = {lane: Combiner(partial(send, lane), wait) for lane in lanes}
+
+    def do(self, kind: str, want: Any, *, alone: bool = False) -> Awaitable[Any]:
+        """Do one operation and return its row."""
+        return self._combiners[self._lanes.of(want.key)].do(kind, want, alone=alone)
+
+    async def close(self) -> None:
+        """Do what was handed in, then stop."""
+        for combiner in self._combiners.values():
+            await combiner.close()
 
 
 def _key(operation: Operation) -> str:
-    return operation.want.key
+    return str(operation.want.key)
 
 
 def _fail(operation: Operation, error: Exception) -> None:

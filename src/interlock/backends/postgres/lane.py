@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
@@ -178,6 +179,7 @@ class Lane:
             if connection is not None and not connection.is_closed():
                 with contextlib.suppress(*_PASSING):
                     await connection.close(timeout=1)
+        self._turn = asyncio.Lock()  # the next use may be on another event loop
 
     async def fetch_here(self, sql: str, *args: Any) -> Sequence[Any]:
         """The same for a task that nobody cancels, without a further one."""
@@ -212,6 +214,10 @@ class Lanes:
 
     def __iter__(self) -> Iterator[Lane]:
         return iter(self._lanes)
+
+    def of(self, key: str) -> Lane:
+        """The lane that a key always takes, so that operations on it take effect in order."""
+        return self._lanes[zlib.crc32(key.encode()) % len(self._lanes)]
 
     async def close(self) -> None:
         """Close them all."""

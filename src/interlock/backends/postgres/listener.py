@@ -46,7 +46,7 @@ class Listener:
         """Listen on a channel, and on no other."""
         self._channel = channel
         self._stop_task()
-        self.ready.clear()
+        self._arrived, self.ready = asyncio.Event(), asyncio.Event()  # it may be another event loop than before
         self._task = asyncio.create_task(self._listen(), name="interlock-listener")
 
     async def stop(self) -> None:

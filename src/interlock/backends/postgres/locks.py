@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
-import zlib
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.postgres.combiner import ASK, LEAVE, Combiner, Operation
+from interlock.backends.postgres.combiner import Combiners, Operation
 from interlock.backends.postgres.fenced import FencedConnections
 from interlock.backends.postgres.lane import Lane
-from interlock.backends.postgres.listener import Listener
 from interlock.backends.statements import Statements
-from interlock.errors import InterlockError, StoreUnavailableError
 from interlock.ports.locks import (
     CLAIM_SECONDS,
     Answer,
@@ -36,43 +31,36 @@ from interlock.ports.locks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from contextlib import AbstractAsyncContextManager
 
     from interlock.backends.postgres.lane import Lanes, Server
     from interlock.clock import Clock
     from interlock.settings import Settings
 
-__all__ = ["PostgresLocks"]
+__all__ = ["ASK", "LEAVE", "PostgresLocks"]
 
 _sql = Statements("interlock.backends.postgres", "locks")
+ASK, LEAVE = "a", "l"
 _WANT = ("key", "owner", "party", "session", "ttl", "wait", "nested")  # as the functions take it
-_POLL = 0.25  # how often to look where no messages arrive, while somebody waits
-_POLL_IDLE = 1.0  # and while nobody does, for leases taken by force
 
 
 class PostgresLocks:
     """Keeps the locks port."""
 
-    def __init__(self, lanes: Lanes, server: Server, listen: Server, settings: Settings, clock: Clock | None) -> None:
+    def __init__(self, lanes: Lanes, server: Server, settings: Settings, clock: Clock | None) -> None:
         self.lanes = lanes
         self._apart = Lane(server, settings.store_wait / 2)  # for what may have to wait for somebody's transaction
-        self._combiners = [Combiner(partial(self._send, lane), settings.store_wait / 2) for lane in lanes]
+        self._combined = Combiners(lanes, self._send, settings.store_wait / 2)
         self._fenced = FencedConnections(server, settings.store_wait / 2)
         self._namespace = settings.namespace
-        self._wait = settings.store_wait / 2
         self._clock = clock
-        self._listener = Listener(listen, lanes.first, self._wait, self._hear)
-        self._listener.on_verdict = self._poll_if_deaf
-        self._waiting = self._listening = False
-        self._session = ""
-        self._on_turn: Callable[[str | None], None] = lambda _: None
-        self._on_lost: Callable[[str, str], None] = lambda _owner, _why: None
-        self._poll: asyncio.Task[None] | None = None
 
     async def ask(self, want: Want) -> Answer:
         """Take the key or queue for it."""
-        answer, fence, expires_at, look_again, details, *_ = await self._of(want.key).do(ASK, want)
+        # One that may close a cycle of waits takes the graph's lock and goes alone.
+        row = await self._combined.do(ASK, want, alone=want.nested)
+        answer, fence, expires_at, look_again, details, *_ = row
         if answer == "granted":
             return Granted(fence, expires_at)
         if answer == "ended":
@@ -92,7 +80,7 @@ class PostgresLocks:
 
     async def leave(self, want: Want) -> Left:
         """Give up a lease or a place in the queue."""
-        answer, fence, expires_at, *_, why, next_owner = await self._of(want.key).do(LEAVE, want)
+        answer, fence, expires_at, *_, why, next_owner = await self._combined.do(LEAVE, want)
         return Left(answer == "left", why, next_owner, None if fence is None else Granted(fence, expires_at))
 
     async def force(self, key: str, why: str) -> Holder | None:
@@ -118,57 +106,16 @@ class PostgresLocks:
         rows = await self.lanes.first.fetch(_sql.look, self._namespace, key, limit, self._given())
         return [view for view in map(_view, rows) if view.wanted]
 
-    async def listen(
-        self, session: str, on_turn: Callable[[str | None], None], on_lost: Callable[[str, str], None]
-    ) -> None:
-        """Call back when a message for the session arrives."""
-        self._session, self._on_turn, self._on_lost = session, on_turn, on_lost
-        self._listening = True
-        self._poll_if_deaf()
-        self._listener.start(f"interlock_{session}")
-        try:
-            async with asyncio.timeout(self._wait):
-                await self._listener.ready.wait()
-        except TimeoutError:
-            raise StoreUnavailableError("PostgreSQL does not let us listen.") from None
-
-    async def unlisten(self, session: str) -> None:
-        """Stop calling back."""
-        if session == self._session:
-            self._listening = False
-            self._poll_if_deaf()
-            await self._listener.stop()
-
-    def watch(self, *, waiting: bool) -> None:
-        """Where no messages arrive, look more often while somebody waits."""
-        self._waiting = waiting
-
-    def _poll_if_deaf(self) -> None:
-        needed = self._listening and self._listener.works is not True
-        if needed and self._poll is None:
-            self._poll = asyncio.create_task(self._look_out(), name="interlock-poll")
-        elif not needed and self._poll is not None:
-            self._poll.cancel()
-            self._poll = None
-
     def fenced(self, key: str, owner: str, fence: int) -> AbstractAsyncContextManager[Transaction]:
         """A transaction in which the lease is live; nobody else is granted the key before it ends."""
         args = (self._namespace, key, owner, fence, self._given())
         return self._fenced.transaction(key, fence, _sql.guard, *args)
 
     async def close(self) -> None:
-        """Finish what was handed in, and stop listening."""
-        for combiner in self._combiners:
-            await combiner.close()
-        self._listening = False
-        self._poll_if_deaf()
+        """Finish what was handed in."""
+        await self._combined.close()
         self._fenced.close()
         await self._apart.close()
-        await self._listener.stop()
-
-    def _of(self, key: str) -> Combiner:
-        """Where operations on a key queue: always the same way, so that they take effect in order."""
-        return self._combiners[zlib.crc32(key.encode()) % len(self._combiners)]
 
     async def _send(self, lane: Lane, batch: list[Operation]) -> Sequence[Any]:
         """One alone by the short way, several in one transaction."""
@@ -182,35 +129,6 @@ class PostgresLocks:
             return await lane.fetch_here(_sql.leave, self._namespace, want.key, want.owner, want.session, self._given())
         values = (getattr(want, name) for name in _WANT)
         return await lane.fetch_here(_sql.ask, self._namespace, *values, CLAIM_SECONDS, self._given())
-
-    def _hear(self, message: str | None) -> None:
-        if message is None:
-            self._on_turn(None)
-            return
-        kind, _, rest = message.partition(" ")
-        if kind == "turn":
-            self._on_turn(rest)
-        elif kind == "lost":
-            owner, _, why = rest.partition(" ")
-            self._on_lost(owner, why)
-
-    async def _look_out(self) -> None:
-        look_at = 0.0
-        while True:
-            await asyncio.sleep(_POLL)
-            now = asyncio.get_running_loop().time()
-            if not self._waiting and now < look_at:
-                continue
-            look_at = now + _POLL_IDLE
-            try:
-                turns = await self.turns(self._session, ()) if self._waiting else None
-                forced = await self.lanes.first.fetch(_sql.forced, self._namespace, self._session)
-            except InterlockError:
-                continue
-            for owner in turns.owners if turns else ():
-                self._on_turn(owner)
-            for owner, why in forced:
-                self._on_lost(owner, why)
 
     def _given(self) -> float | None:
         return None if self._clock is None else self._clock.now()

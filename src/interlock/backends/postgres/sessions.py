@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from interlock.backends.admission import STALE
 from interlock.backends.statements import Statements
 
 if TYPE_CHECKING:
@@ -37,11 +38,11 @@ class PostgresSessions:
 
     async def end(self, id: str) -> None:  # noqa: A002
         """End a session, free what it held and tell whoever is next."""
-        await self._lane.fetch(_sql.end, self._namespace, id, self._given())
+        await self._lane.fetch(_sql.end, self._namespace, id, self._given(), STALE)
 
     async def sweep(self) -> int:
-        """Remove what is left of sessions that ended more than an hour ago, and idle keys."""
-        return int((await self._lane.fetch(_sql.sweep, self._namespace, self._given()))[0][0])
+        """Remove what is left of sessions that ended more than an hour ago, idle keys, and claims kept long enough."""
+        return int((await self._lane.fetch(_sql.sweep, self._namespace, self._given(), STALE))[0][0])
 
     async def close(self) -> None:
         """Close the lane, if it is this one's own."""

@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from interlock.backends.sqlite.claims import SqliteClaims
+from interlock.backends.sqlite.cursors import SqliteCursors
+from interlock.backends.sqlite.limits import SqliteLimits
 from interlock.backends.sqlite.locks import SqliteLocks
+from interlock.backends.sqlite.messages import SqliteMessages
 from interlock.backends.sqlite.schema import SqliteMigrations
 from interlock.backends.sqlite.sessions import SqliteSessions
 from interlock.backends.sqlite.writer import Writer
@@ -39,7 +43,17 @@ class SqliteStore:
     """Everything in one file."""
 
     name = "sqlite"
-    capabilities = frozenset({Capability.LOCKS, Capability.PROCESSES, Capability.DURABLE, Capability.TRANSACTIONS})
+    capabilities = frozenset(
+        {
+            Capability.LOCKS,
+            Capability.CLAIMS,
+            Capability.CURSORS,
+            Capability.LIMITS,
+            Capability.PROCESSES,
+            Capability.DURABLE,
+            Capability.TRANSACTIONS,
+        }
+    )
 
     def __init__(self, path: Path, settings: Settings, clock: Clock | None = None) -> None:
         clock = clock or SystemClock()
@@ -49,7 +63,13 @@ class SqliteStore:
         self._writer = Writer(path, settings.store_wait / 2)
         self.migrations = SqliteMigrations(path, settings.store_wait, clock)
         self.sessions = SqliteSessions(self._writer.run, settings.namespace, clock)
+        self.messages = SqliteMessages(path, settings.namespace)
         self.locks = SqliteLocks(self._writer, path, settings, clock)
+        self.messages.sources.append(self.locks.whose_turn)
+        self.claims = SqliteClaims(self._writer, path, settings, clock)
+        self.cursors = SqliteCursors(self._writer, path, settings, clock)
+        self.limits = SqliteLimits(self._writer, path, settings, clock)
+        self.messages.sources.append(self.limits.whose_turn)
 
     def lifeline(self) -> SqliteSessions:
         """Sessions through a connection of their own."""
@@ -63,5 +83,6 @@ class SqliteStore:
 
     async def close(self) -> None:
         """Stop the threads and close the file."""
+        await self.messages.close()
         await self.locks.close()
         await self._writer.close()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-__all__ = ["begin", "connect", "translated"]
+__all__ = ["begin", "connect", "snapshot", "translated"]
 
 
 def connect(path: Path, give_up: float) -> sqlite3.Connection:
@@ -65,3 +65,15 @@ def translated(path: Path) -> Generator[None]:
         ) from error
     except sqlite3.DatabaseError as error:
         raise StoreError(f"{path} is not usable: {error}.", remedy="Check that it is an intact SQLite file.") from error
+
+
+@contextmanager
+def snapshot(path: Path, wait: float) -> Generator[sqlite3.Connection]:
+    """A connection of its own that sees the file as it is at the first look, and never waits for writers."""
+    with translated(path):
+        connection = connect(path, time.monotonic() + wait)
+        try:
+            connection.execute("begin")
+            yield connection
+        finally:
+            connection.close()

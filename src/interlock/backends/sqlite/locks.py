@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.sqlite.connection import connect, translated
+from interlock.backends.sqlite.connection import snapshot
 from interlock.backends.sqlite.fenced import FencedWriter
-from interlock.backends.sqlite.watcher import Watcher
 from interlock.backends.statements import Statements
 from interlock.ports.locks import (
     CLAIM_SECONDS,
@@ -35,7 +33,7 @@ from interlock.ports.locks import (
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
     from interlock.backends.sqlite.writer import Writer
@@ -71,11 +69,9 @@ class SqliteLocks:
         self._run = writer.run
         self._namespace = settings.namespace
         self._now = clock.now
-        self._watcher = Watcher(path, self._look_out)
         self._path = path
         self._wait = settings.store_wait / 2
         self._fenced = FencedWriter(path, self._wait)
-        self._listener: tuple[str, asyncio.AbstractEventLoop, Any, Any] | None = None
 
     async def ask(self, want: Want) -> Answer:
         """Take the key or queue for it."""
@@ -106,22 +102,6 @@ class SqliteLocks:
         """Holders and queues. Looking never waits for writers: it reads a snapshot on a connection of its own."""
         return await asyncio.to_thread(self._look_apart, key, limit)
 
-    async def listen(
-        self, session: str, on_turn: Callable[[str | None], None], on_lost: Callable[[str, str], None]
-    ) -> None:
-        """Call back when the watcher sees something for the session."""
-        self._listener = (session, asyncio.get_running_loop(), on_turn, on_lost)
-        self._watcher.start()
-
-    async def unlisten(self, session: str) -> None:
-        """Stop calling back."""
-        if self._listener is not None and self._listener[0] == session:
-            self._listener = None
-
-    def watch(self, *, waiting: bool) -> None:
-        """Look out eagerly while somebody waits."""
-        self._watcher.eager(waiting)
-
     @asynccontextmanager
     async def fenced(self, key: str, owner: str, fence: int) -> AsyncIterator[Transaction]:
         """A transaction with nobody else writing, in which the lease is live."""
@@ -134,8 +114,7 @@ class SqliteLocks:
             yield transaction
 
     async def close(self) -> None:
-        """Stop the threads."""
-        await asyncio.to_thread(self._watcher.stop)
+        """Stop the thread of fenced transactions."""
         await self._fenced.close()
 
     # -- operations, on the writer's thread ------------------------------------------------------------------------
@@ -249,13 +228,8 @@ class SqliteLocks:
         return ()
 
     def _look_apart(self, key: str | None, limit: int) -> list[LockView]:
-        with translated(self._path):
-            db = connect(self._path, time.monotonic() + self._wait)
-            try:
-                db.execute("begin")
-                return self._look(db, key, limit)
-            finally:
-                db.close()
+        with snapshot(self._path, self._wait) as db:
+            return self._look(db, key, limit)
 
     def _look(self, db: sqlite3.Connection, key: str | None, limit: int) -> list[LockView]:
         now = self._now()
@@ -290,19 +264,6 @@ class SqliteLocks:
             "wait": want.wait,
         }
 
-    # -- on the watcher's thread -----------------------------------------------------------------------------------
-
-    def _look_out(self, db: sqlite3.Connection) -> None:
-        listener = self._listener
-        if listener is None:
-            return
-        session, loop, on_turn, on_lost = listener
-        turns = self._turns(db, session)
-        forced = db.execute(_sql.forced, self._values(session=session)).fetchall()
-        try:
-            for owner in turns.owners:
-                loop.call_soon_threadsafe(on_turn, owner)
-            for owner, why in forced:
-                loop.call_soon_threadsafe(on_lost, owner, why)
-        except RuntimeError:  # the loop is closed: nobody is left to tell
-            self._listener = None
+    def whose_turn(self, db: sqlite3.Connection, session: str) -> Sequence[str]:
+        """Owners whose turn may have come, for messages."""
+        return self._turns(db, session).owners

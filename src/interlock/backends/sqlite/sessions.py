@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from interlock.backends.sqlite.limit_rows import LimitRows
 from interlock.backends.statements import Statements
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["SqliteSessions"]
 
 _sql = Statements("interlock.backends.sqlite", "sessions")
+_claims = Statements("interlock.backends.sqlite", "claims")
 T = TypeVar("T")
 
 
@@ -54,7 +56,7 @@ class SqliteSessions:
         await self._run(lambda db: self._end(db, values))
 
     async def sweep(self) -> int:
-        """Remove what is left of sessions that ended more than an hour ago, and idle keys."""
+        """Remove what is left of sessions that ended more than an hour ago, idle keys, and claims kept long enough."""
         return await self._run(self._sweep)
 
     async def close(self) -> None:
@@ -62,6 +64,7 @@ class SqliteSessions:
         await self._on_close()
 
     def _end(self, db: sqlite3.Connection, values: dict[str, Any]) -> None:
+        LimitRows(db, self._namespace, values["now"]).end_session(values["id"])
         for statement in (_sql.delete_waiters, _sql.free_locks, _sql.delete_forced, _sql.delete):
             db.execute(statement, values)
 
@@ -70,7 +73,9 @@ class SqliteSessions:
         for (id,) in expired:  # noqa: A001
             self._end(db, self._values(id=id))
         db.execute(_sql.delete_old_forced, self._values())
-        return len(expired) + db.execute(_sql.delete_idle_locks, self._values()).rowcount
+        statements = (_sql.delete_idle_locks, _claims.sweep)
+        swept = len(expired) + sum(db.execute(statement, self._values()).rowcount for statement in statements)
+        return swept + LimitRows(db, self._namespace, self._clock.now()).sweep()
 
     def _values(self, **values: Any) -> dict[str, Any]:
         return {"namespace": self._namespace, "now": self._clock.now(), **values}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from interlock.backends import from_url
 from interlock.cli.demo.audit import Findings, audit
+from interlock.cli.demo.deliveries import Sender
 from interlock.cli.demo.records import Notebook, Reader
 from interlock.cli.demo.story import Story
 from interlock.cli.demo.worker import LOG, URL
@@ -25,20 +26,25 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from interlock.cli.demo.screen import Screen
+    from interlock.ports.limits import LimitView
     from interlock.ports.locks import LockView
 
 __all__ = ["Director"]
 
 SESSION_SECONDS = 3.0
 _KEYS = ("repo:api", "repo:web", "repo:docs", "repo:infra", "repo:mobile", "repo:data")
+_NEEDS = (Capability.LOCKS, Capability.CLAIMS, Capability.CURSORS, Capability.LIMITS, Capability.PROCESSES)
 _TICK = 0.1
 _KILL_EVERY = 3.5
 _WAITER_EACH = 3  # of so many that are killed one is a waiter
 _FREEZE_EVERY = 12.0
+_CHOOSY_SECONDS = 1.0  # how long to wait for a holder that works on a delivery too
 _CALM = 1.5  # how long the keys are left alone after the last takeover
 _FROZEN_SECONDS = SESSION_SECONDS + 2.0
 _READY_SECONDS = 30.0
 _STOP_SECONDS = 5.0
+_QUIET_SECONDS = 1.5  # nothing new is sent at the end, so that what was sent can be handled
+_PATIENCE = 2 * SESSION_SECONDS + 4.0  # how long after the end a delivery may still need to be handled
 
 
 class Director:
@@ -46,7 +52,7 @@ class Director:
 
     def __init__(self, url: str, namespace: str, directory: Path, workers: int, seconds: float) -> None:
         settings = Settings(namespace=namespace)
-        self._store = from_url(url, settings=settings, needs=[Capability.LOCKS, Capability.PROCESSES])
+        self._store = from_url(url, settings=settings, needs=_NEEDS)
         self._url = url
         self._namespace = namespace
         self._directory = directory
@@ -58,11 +64,12 @@ class Director:
         self._frozen: dict[str, float] = {}
         """When each frozen worker is to go on."""
         self._log = Notebook(directory / LOG, "director")
+        self._sender = Sender(directory, workers)
         self._random = random.Random()  # noqa: S311 - nothing here is a secret
         self._stop = asyncio.Event()
         self._kill_at = min(1.0, seconds / 3)
         self._freeze_at = 5.0
-        self._last_fault = max(seconds - SESSION_SECONDS - 0.5, self._kill_at)
+        self._last_fault = max(seconds - SESSION_SECONDS - 0.5, self._kill_at + 2 * _CHOOSY_SECONDS)
 
     async def run(self, screen: Screen) -> Findings:
         """Play it from beginning to end, and audit it."""
@@ -81,6 +88,7 @@ class Director:
             for worker in self._workers.values():
                 worker.kill()
             await self._store.close()
+            self._sender.close()
             self._log.close()
         return audit(self._directory)
 
@@ -101,30 +109,49 @@ class Director:
             loop.add_signal_handler(number, on_signal)
 
     async def _play(self, story: Story) -> None:
+        """Until the time is over, and a little longer if a delivery is not handled yet."""
         begun = time.monotonic()
+        end = self._seconds
         log = Reader(self._directory / LOG)
-        while not self._stop.is_set() and (now := time.monotonic() - begun) < self._seconds:
-            story.hear(log.new())
-            try:
-                views = await self._store.locks.look()
-            except StoreUnavailableError as error:
-                story.say(error.message)
-                views = []
-            views = [view for view in views if view.key in self._keys]
-            story.see(now, self._seconds, views, list(self._workers))
+        while (now := time.monotonic() - begun) < end or (self._sender.waiting and now < end + _PATIENCE):
+            if self._stop.is_set():
+                end = min(end, now)
+            records = list(log.new())
+            story.hear(records)
+            self._sender.hear(records)
+            locks, limits = await self._look(story)
+            story.see(now, self._seconds, locks, limits, list(self._workers), self._sender.count)
             self._check_workers()
             self._thaw(now)
-            if now <= self._last_fault:
-                self._do_harm(now, views)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_TICK):
-                    await self._stop.wait()
+            self._sender.send(now, new=now < end - _QUIET_SECONDS)
+            if now <= min(end, self._last_fault):
+                self._do_harm(now, locks, story)
+            await self._pause()
         story.hear(log.new())
+
+    async def _look(self, story: Story) -> tuple[Sequence[LockView], Sequence[LimitView]]:
+        try:
+            locks, limits = await self._store.locks.look(), await self._store.limits.look()
+        except StoreUnavailableError as error:
+            story.say(error.message)
+            return [], []
+        return [view for view in locks if view.key in self._keys], limits
+
+    async def _pause(self) -> None:
+        if self._stop.is_set():
+            await asyncio.sleep(_TICK)
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_TICK):
+                await self._stop.wait()
 
     # -- harm ------------------------------------------------------------------------------------------------------
 
-    def _do_harm(self, now: float, views: Sequence[LockView]) -> None:
-        """Freeze or kill, if it is time, a holder that others wait for; sometimes a waiter."""
+    def _do_harm(self, now: float, views: Sequence[LockView], story: Story) -> None:
+        """Freeze or kill, if it is time, a holder that others wait for; sometimes a waiter.
+
+        Rather one that works on a delivery too: then there is more to take over.
+        """
         contended = [view for view in views if view.holder and any(waiter.live for waiter in view.waiters)]
         holders = self._at_hand(view.holder.party for view in contended if view.holder)
         waiters = self._at_hand(waiter.party for view in contended for waiter in view.waiters)
@@ -133,6 +160,10 @@ class Director:
             self._freeze_at = max(self._freeze_at, now + _CALM)
         if not holders:
             return
+        richer = [name for name in holders if name in story.handling]
+        if not richer and now < min(self._kill_at, self._freeze_at) + _CHOOSY_SECONDS:
+            return
+        holders = richer or holders
         if now >= self._freeze_at:
             self._freeze_at = now + _FREEZE_EVERY
             name = self._random.choice(holders)

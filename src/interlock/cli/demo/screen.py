@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from interlock.cli.demo.audit import Findings
-    from interlock.cli.demo.story import KeyScene, Scene
+    from interlock.cli.demo.scene import KeyScene, Scene
 
 __all__ = ["LiveScreen", "PlainScreen", "Screen", "print_audit", "screen_for_this_terminal"]
 
 _STYLES = {"kill": "bold red", "good": "bold green", "note": "yellow"}
 _MARKS = {"kill": "✗", "good": "✓", "note": "•"}
 _MOST_LINES = 12
-_OTHER_LINES = 20
+_OTHER_LINES = 22
 _PLAIN_EVERY = 2.0
 
 
@@ -87,6 +87,8 @@ class PlainScreen:
                 gone = " (gone)" if key.gone else ""
                 holder = f"held by {key.holder}{gone} with fence {key.fence}" if key.holder else "free"
                 self._print(f"{scene.elapsed:6.1f} s    {key.key} {holder}{waiters}")
+            for line in _others(scene):
+                self._print(f"{scene.elapsed:6.1f} s    {line.plain}")
 
     def _print(self, text: str) -> None:
         sys.stdout.write(f"{text}\n")
@@ -118,10 +120,18 @@ class LiveScreen:
         self._live.update(self._picture(scene), refresh=True)
 
     def _picture(self, scene: Scene) -> RenderableType:
-        counts = Text(f" {scene.elapsed:4.1f} of {scene.seconds:g} s   {scene.grants} grants   {scene.kills} kills")
+        counts = Text(f" {scene.elapsed:4.1f} of {scene.seconds:g} s   {scene.kills} killed")
         bar = Table.grid(padding=(0, 1))
         bar.add_row(ProgressBar(scene.seconds, scene.elapsed, width=30), counts)
-        body = Group(self._title, Text(), bar, _keys(scene.keys), _workers(scene), Text(), self._feed())
+        body = Group(
+            self._title,
+            bar,
+            _keys(scene.keys),
+            *_others(scene),
+            _workers(scene),
+            Text(),
+            self._feed(),
+        )
         return Panel(body, title="Interlock demo", border_style="blue", width=min(self._live.console.width, 110))
 
     def _feed(self) -> RenderableType:
@@ -140,7 +150,7 @@ class LiveScreen:
 
 def _keys(keys: tuple[KeyScene, ...]) -> RenderableType:
     table = Table(box=box.SIMPLE_HEAD, expand=True, pad_edge=False)
-    table.add_column("key", style="bold", no_wrap=True)
+    table.add_column("lock", style="bold", no_wrap=True)
     table.add_column("holder", no_wrap=True, min_width=10)
     table.add_column("fence", justify="right", min_width=5)
     table.add_column("for", justify="right", min_width=6)
@@ -150,6 +160,27 @@ def _keys(keys: tuple[KeyScene, ...]) -> RenderableType:
         fence, seconds = ("", "") if key.fence is None else (str(key.fence), f"{key.seconds:.1f} s")
         table.add_row(key.key, holder, fence, seconds, Text(" → ".join(key.waiters), "cyan"))
     return table
+
+
+def _others(scene: Scene) -> list[Text]:
+    """What has no table: deliveries, containers and accounts, one line each."""
+    deliveries, containers = scene.deliveries, scene.containers
+    at_work = f"{len(containers.at_work)} of {containers.most} at work"
+    names = f": {', '.join(containers.at_work)}" if containers.at_work else ""
+    starts = ", ".join(f"{name} {f'in {wait:.1f} s' if wait else 'now'}" for name, wait in containers.accounts)
+    return [
+        _line(
+            "deliveries",
+            f"{deliveries.sent} sent, {deliveries.handled} handled, {deliveries.duplicates} duplicates turned away, ",
+            f"{deliveries.in_progress} in progress",
+        ),
+        _line("containers", f"{containers.waiting} waiting, ", f"{at_work}{names}"),
+        _line("accounts", "the next start: ", starts),
+    ]
+
+
+def _line(what: str, how: str, now: str) -> Text:
+    return Text.assemble((f"{what} ", "bold"), how, (now, "green"), no_wrap=True, overflow="ellipsis")
 
 
 def _workers(scene: Scene) -> RenderableType:
@@ -162,28 +193,27 @@ def print_audit(findings: Findings) -> None:
     """Print what the audit found."""
     out = console()
     table = Table(
-        title="Audit of what the workers and the target wrote down", title_justify="left", box=box.SIMPLE_HEAD
+        title="Audit of what the workers, the sender and the target wrote down",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
     )
     table.add_column("what")
     table.add_column("count", justify="right")
     table.add_column("")
-    took = findings.takeovers
-    seconds = f"{min(took):.1f} to {max(took):.1f} s after the holder was killed or frozen" if took else ""
+    locks, deliveries, containers = findings.locks, findings.deliveries, findings.containers
     for what, count, note in (
-        ("grants", findings.grants, ""),
-        ("kills", findings.kills, ""),
-        ("takeovers", len(took), seconds),
-        ("writes accepted", findings.writes, ""),
-        ("stale writes refused", findings.refused, f"{findings.freezes} frozen" if findings.freezes else ""),
+        ("workers killed", findings.kills, f"{findings.freezes} frozen" if findings.freezes else ""),
+        ("locks granted", locks.grants, ""),
+        ("locks taken over", len(locks.takeovers), _after(locks.takeovers)),
+        ("stale writes refused", findings.refused, f"{findings.writes} writes accepted"),
+        ("deliveries handled", deliveries.handled, f"of {deliveries.sent} sent"),
+        ("duplicates turned away", deliveries.duplicates, ""),
+        ("deliveries taken over", len(deliveries.takeovers), _after(deliveries.takeovers)),
+        ("containers run", containers.started, f"{containers.at_once} at once at the most"),
     ):
         table.add_row(what, str(count), Text(note, "dim"))
     table.add_section()
-    for what, count in (
-        ("overlaps", findings.overlaps),
-        ("fences going back", findings.fences_back),
-        ("stale writes accepted", findings.stale_accepted),
-        ("order inversions", findings.inversions),
-    ):
+    for what, count in findings.forbidden.items():
         verdict = Text("must be 0", "dim") if count == 0 else Text("must be 0!", "bold red")
         table.add_row(what, Text(str(count), "bold green" if count == 0 else "bold red"), verdict)
     out.print(table)
@@ -191,3 +221,10 @@ def print_audit(findings: Findings) -> None:
         out.print(Text("Every promise was kept.", "bold green"))
     else:
         out.print(Text("A promise was broken.", "bold red"))
+
+
+def _after(took: list[float]) -> str:
+    if not took:
+        return ""
+    least, most = f"{min(took):.1f}", f"{max(took):.1f}"
+    return f"{least if least == most else f'{least} to {most}'} s after a kill or a freeze"

@@ -2,43 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from interlock.cli.demo.containers import ACCOUNTS, COOLDOWN_SECONDS, MOST_CONTAINERS, account_key, containers_key
+from interlock.cli.demo.scene import ContainerScene, DeliveryScene, KeyScene, Scene
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from interlock.cli.demo.records import Record
     from interlock.cli.demo.screen import Screen
+    from interlock.ports.limits import LimitView
     from interlock.ports.locks import LockView
 
-__all__ = ["KeyScene", "Scene", "Story"]
-
-
-@dataclass(frozen=True, slots=True)
-class KeyScene:
-    """One key as it stands."""
-
-    key: str
-    holder: str
-    gone: bool
-    """Whether the holder is dead or frozen, and only its session not over yet."""
-    fence: int | None
-    seconds: float
-    waiters: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """Everything as it stands."""
-
-    elapsed: float
-    seconds: float
-    keys: tuple[KeyScene, ...]
-    workers: tuple[tuple[str, str], ...]
-    """Each worker's name, and what it does."""
-    grants: int
-    kills: int
+__all__ = ["Story"]
 
 
 class Story:
@@ -49,26 +26,54 @@ class Story:
         self._keys: Sequence[str] = ()
         self._held: dict[str, tuple[str, int]] = {}
         """What each worker works under now: key and fence."""
+        self._handling: dict[str, str] = {}
+        """Which delivery each worker works on now."""
+        self._running: dict[str, str] = {}
+        """For which account each worker runs a container now."""
         self._bereft: dict[str, float] = {}
-        """Keys whose holder was killed or frozen, and when."""
+        """Keys and deliveries whose holder was killed or frozen, and when."""
         self._frozen: set[str] = set()
-        self._grants = self._kills = 0
+        self._handled: set[str] = set()
+        self._duplicates = self._kills = 0
+
+    @property
+    def handling(self) -> Mapping[str, str]:
+        """Which worker works on which delivery now."""
+        return self._handling
 
     def begin(self, store: str, workers: int, keys: Sequence[str], session_seconds: float) -> None:
         """Say what is going to happen."""
         self._keys = keys
         self._screen.title(
-            f"{workers} worker processes contend for {len(keys)} keys. Store: {store}.",
-            f"Now and then one is killed with SIGKILL, or frozen. Sessions last {session_seconds:g} s here "
-            "(15 s by default), so that takeovers can be seen.",
+            f"{workers} worker processes share one store: {store}.",
+            "They push to repositories (locks), handle webhooks that each of them receives (claims), run containers, "
+            f"{MOST_CONTAINERS} at once and {COOLDOWN_SECONDS:g} s apart for an account (limits). Now and then one is "
+            f"killed with SIGKILL, or frozen. Sessions last {session_seconds:g} s here (15 s by default), so that "
+            "takeovers can be seen.",
         )
 
     def say(self, text: str) -> None:
         """Tell something that is in no record."""
         self._screen.tell("note", text)
 
-    def see(self, elapsed: float, seconds: float, views: Sequence[LockView], workers: Sequence[str]) -> None:
+    def see(
+        self,
+        elapsed: float,
+        seconds: float,
+        locks: Sequence[LockView],
+        limits: Sequence[LimitView],
+        workers: Sequence[str],
+        sent: int,
+    ) -> None:
         """Show how things stand."""
+        keys, doing = self._locks(locks, workers)
+        states = tuple((name, "frozen" if name in self._frozen else doing[name]) for name in workers)
+        deliveries = DeliveryScene(sent, len(self._handled), self._duplicates, len(self._handling))
+        self._screen.show(
+            Scene(min(elapsed, seconds), seconds, keys, deliveries, _containers(limits), states, self._kills)
+        )
+
+    def _locks(self, views: Sequence[LockView], workers: Sequence[str]) -> tuple[tuple[KeyScene, ...], dict[str, str]]:
         by_key = {view.key: view for view in views}
         doing = dict.fromkeys(workers, "idle")
         keys: list[KeyScene] = []
@@ -84,8 +89,7 @@ class Story:
                 gone = holder.party not in workers or holder.party in self._frozen
                 seconds_held = view.seen_at - holder.granted_at
                 keys.append(KeyScene(key, holder.party, gone, holder.fence, seconds_held, waiters))
-        states = [(name, "frozen" if name in self._frozen else doing[name]) for name in workers]
-        self._screen.show(Scene(elapsed, seconds, tuple(keys), tuple(states), self._grants, self._kills))
+        return tuple(keys), doing
 
     def hear(self, records: Iterable[Record]) -> None:
         """Tell what was written down."""
@@ -95,19 +99,36 @@ class Story:
     def _hear(self, record: Record) -> None:
         who, at = record["who"], record["at"]
         match record["what"]:
-            case "started" if self._grants:
-                self._screen.tell("note", f"{record['worker']} starts")
+            case "started" if self._kills:
+                self._screen.tell("note", f"{record['worker']} starts in its place")
             case "granted":
-                self._granted(who, record["key"], record["fence"], at)
+                self._held[who] = (record["key"], record["fence"])
+                self._took_over(who, record["key"], f"{record['key']} with fence {record['fence']}", at)
             case "done":
                 self._held.pop(who, None)
+            case "claimed":
+                self._handling[who] = record["delivery"]
+                text = f"{_short(record['delivery'])}, attempt {record['attempt']},"
+                self._took_over(who, record["delivery"], text, at)
+            case "handled":
+                self._handling.pop(who, None)
+                self._handled.add(record["delivery"])
+            case "gave up":
+                self._handling.pop(who, None)
+                self._screen.tell("note", f"{who} learned that {_short(record['delivery'])} is no longer its own")
+            case "duplicate":
+                self._duplicates += 1
+                if record["state"] == "done":
+                    self._handled.add(record["delivery"])
+            case "container started":
+                self._running[who] = record["account"]
+            case "container ended":
+                self._running.pop(who, None)
             case "killed":
                 self._killed(record["victim"], record["sent"])
             case "frozen":
-                key, fence = record["key"], record["fence"]
-                self._bereft[key] = at
                 self._frozen.add(who)
-                self._screen.tell("kill", f"{who} is frozen (SIGSTOP), holding {key} with fence {fence}")
+                self._screen.tell("kill", f"{who} is frozen (SIGSTOP){self._bereave(who, at)}")
             case "thawed":
                 self._frozen.discard(who)
                 self._screen.tell("note", f"{who} wakes up and does not know its lease is gone")
@@ -117,20 +138,49 @@ class Story:
             case "lost":
                 self._screen.tell("note", f"{who} learned that it lost {record['key']}")
 
-    def _granted(self, who: str, key: str, fence: int, at: float) -> None:
-        self._grants += 1
-        self._held[who] = (key, fence)
+    def _took_over(self, who: str, key: str, what: str, at: float) -> None:
         bereft = self._bereft.pop(key, None)
         if bereft is not None:
-            text = f"{who} took over {key} with fence {fence} after {at - bereft:.1f} s"
-            self._screen.tell("good", text)
+            self._screen.tell("good", f"{who} took over {what} after {at - bereft:.1f} s")
 
     def _killed(self, victim: str, at: float) -> None:
         self._kills += 1
-        held = self._held.pop(victim, None)
-        if held is None:
-            self._screen.tell("kill", f"kill -9 {victim}, which held nothing")
-        else:
+        self._frozen.discard(victim)
+        self._screen.tell("kill", f"kill -9 {victim}{self._bereave(victim, at)}")
+
+    def _bereave(self, who: str, at: float) -> str:
+        """Note what is left without its holder, and say it."""
+        left = []
+        if (held := self._held.pop(who, None)) is not None:
             key, fence = held
             self._bereft[key] = at
-            self._screen.tell("kill", f"kill -9 {victim}, which held {key} with fence {fence}")
+            left.append(f"{key} with fence {fence}")
+        if (delivery := self._handling.pop(who, None)) is not None:
+            self._bereft[delivery] = at
+            left.append(_short(delivery))
+        if (account := self._running.pop(who, None)) is not None:
+            left.append(f"a container for {account}")
+        *others, last = left or [""]
+        return f", which had {', '.join(others)}{' and ' if others else ''}{last}" if left else ""
+
+
+def _containers(views: Sequence[LimitView]) -> ContainerScene:
+    by_key = {view.key: view for view in views}
+    slots = by_key.get(containers_key())
+    accounts = [(account, _next_start(by_key.get(account_key(account)))) for account in ACCOUNTS]
+    at_work = tuple(user.party for user in slots.started) if slots else ()
+    return ContainerScene(MOST_CONTAINERS, at_work, len(slots.waiting) if slots else 0, tuple(accounts))
+
+
+def _next_start(pace: LimitView | None) -> float:
+    """In how many seconds: when the cooldown is over and, if some wait, the first of them may start."""
+    if pace is None:
+        return 0.0
+    after = [user.at + COOLDOWN_SECONDS for user in pace.started if user.at is not None]
+    planned = min((user.at for user in pace.waiting if user.at is not None), default=0.0)
+    return max(0.0, max([*after, planned]) - pace.seen_at)
+
+
+def _short(delivery: str) -> str:
+    """A delivery's name without what tells it from those of other runs."""
+    return f"delivery {delivery.rpartition('-')[2]}"

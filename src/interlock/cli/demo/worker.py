@@ -1,99 +1,66 @@
-"""A worker of the demo: a process of its own that takes locks, works under them, and may be killed at any point."""
+"""A worker of the demo: a process of its own that works under locks, claims and limits, and may be killed any time."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import os
-import random
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from interlock.app import App
+from interlock.cli.demo.containers import Containers
+from interlock.cli.demo.deliveries import Deliveries
+from interlock.cli.demo.pushes import Pushes
 from interlock.cli.demo.records import Notebook
 from interlock.cli.demo.target import Target
-from interlock.errors import LeaseLostError, StoreUnavailableError
-from interlock.locks import FOREVER, Locks
-from interlock.locks.parties import acting_as
+from interlock.parties import acting_as
 from interlock.settings import Settings
 from interlock.testing.processes import receive_async, report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock.locks import Lease
-
 __all__ = ["LOG", "URL", "work"]
 
 LOG = "log.jsonl"
 URL = "INTERLOCK_URL"
-_STEP = 0.12
 
 
 async def work(name: str, namespace: str, directory: str, keys: Sequence[str], session_seconds: float) -> None:
-    """Take locks and work until told to stop. The store's URL comes by the environment, where nobody else sees it."""
+    """Work until told to stop. The store's URL comes by the environment, where nobody else sees it."""
     settings = Settings(namespace=namespace, session_seconds=session_seconds, recheck_seconds=1.0)
-    worker = _Worker(name, Path(directory))
+    log, target = Notebook(Path(directory) / LOG, name), Target(Path(directory), name)
+    _listen(log)
+    pushes = Pushes(log, target, keys)
     with acting_as(name):
-        async with Locks.from_url(os.environ[URL], settings=settings) as locks:
+        async with App(os.environ[URL], settings=settings) as app:
             report("ready")
-            working = asyncio.create_task(worker.work(locks, keys))
-            freezing = asyncio.create_task(worker.freeze_when_told())
-            stopping = asyncio.create_task(receive_async("stop"))
-            await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
-            freezing.cancel()
-            stopping.cancel()
-            working.cancel()
-            await asyncio.wait([working, freezing, stopping])
-            if not working.cancelled():
-                working.result()
+            working = [
+                asyncio.create_task(pushes.work(app.locks)),
+                asyncio.create_task(Deliveries(log, target, Path(directory)).work(app.once)),
+                asyncio.create_task(Containers(log).work(app.limits)),
+            ]
+            others = [asyncio.create_task(_freeze_when_told(pushes)), asyncio.create_task(receive_async("stop"))]
+            await asyncio.wait([*working, others[-1]], return_when=asyncio.FIRST_COMPLETED)
+            for task in (*working, *others):
+                task.cancel()
+            await asyncio.wait([*working, *others])
+            for task in working:
+                if not task.cancelled():
+                    task.result()
 
 
-class _Worker:
-    def __init__(self, name: str, directory: Path) -> None:
-        self._log = Notebook(directory / LOG, name)
-        self._target = Target(directory, name)
-        self._freeze = False
-        self._random = random.Random()  # noqa: S311 - nothing here is a secret
-        logger = logging.getLogger("interlock")
-        logger.setLevel(logging.DEBUG)
-        logger.addHandler(_Listener(self._log))
-        logger.propagate = False
+async def _freeze_when_told(pushes: Pushes) -> None:
+    await receive_async("freeze")
+    pushes.freeze = True
 
-    async def freeze_when_told(self) -> None:
-        await receive_async("freeze")
-        self._freeze = True
 
-    async def work(self, locks: Locks, keys: Sequence[str]) -> None:
-        weights = range(len(keys), 0, -1)  # the first keys are the busier ones
-        while True:
-            (key,) = self._random.choices(keys, weights)
-            self._log.write("asked", key=key)
-            try:
-                async with locks.acquire(key, wait=FOREVER) as lease:
-                    lease.ensure()  # a process that stood still meanwhile would write down a grant long gone
-                    self._log.write("granted", key=key, fence=lease.fence)
-                    try:
-                        await self._change(key, lease)
-                    finally:
-                        self._log.write("done", key=key, fence=lease.fence)
-            except LeaseLostError as error:
-                self._log.write("lost", key=key, why=error.message)
-            except StoreUnavailableError as error:
-                self._log.write("store away", key=key, why=error.message)
-            await asyncio.sleep(self._random.uniform(0.02, 0.15))
-
-    async def _change(self, key: str, lease: Lease) -> None:
-        for _ in range(self._random.randint(2, 6)):
-            if not self._target.write(key, lease.fence):
-                self._log.write("refused", key=key, fence=lease.fence)
-                return
-            await asyncio.sleep(_STEP)
-            if self._freeze:
-                self._freeze = False
-                self._log.write("frozen", key=key, fence=lease.fence)
-                os.kill(os.getpid(), signal.SIGSTOP)
-                self._log.write("thawed", key=key, fence=lease.fence)
+def _listen(log: Notebook) -> None:
+    logger = logging.getLogger("interlock")
+    logger.setLevel(logging.DEBUG)
+    logger.addHandler(_Listener(log))
+    logger.propagate = False
 
 
 class _Listener(logging.Handler):

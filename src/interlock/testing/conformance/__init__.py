@@ -1,17 +1,36 @@
 """The promises as tests that any store can be held to.
 
-Subclass what your store offers and say where it is::
+Subclass what your store offers, one class for each suite, and say where it is::
 
-    class TestMyStore(LockStoreConformance, LocksConformance, ProcessConformance):
+    class OnMyStore:
         @pytest.fixture
         def store_url(self):
             return "mystore://…"          # a fresh, empty place for every test
 
+    class TestLocks(OnMyStore, LocksConformance): ...
+    class TestClaims(OnMyStore, ClaimsConformance): ...
+
 A test that needs a capability which the store does not declare is skipped, and says so; no other test is ever skipped.
 """
 
+from interlock.testing.conformance.claims import ClaimStoreConformance
+from interlock.testing.conformance.cursors import CursorStoreConformance
+from interlock.testing.conformance.limits import LimitStoreConformance
 from interlock.testing.conformance.lock_store import LockStoreConformance
 from interlock.testing.conformance.locks import LocksConformance
+from interlock.testing.conformance.once import ClaimsConformance
+from interlock.testing.conformance.positions import CursorsConformance
 from interlock.testing.conformance.processes import ProcessConformance
+from interlock.testing.conformance.starting import LimitsConformance
 
-__all__ = ["LockStoreConformance", "LocksConformance", "ProcessConformance"]
+__all__ = [
+    "ClaimStoreConformance",
+    "ClaimsConformance",
+    "CursorStoreConformance",
+    "CursorsConformance",
+    "LimitStoreConformance",
+    "LimitsConformance",
+    "LockStoreConformance",
+    "LocksConformance",
+    "ProcessConformance",
+]

@@ -111,8 +111,8 @@ class EndingConformance(BenchSuite):
             await b.waiting("a2", "y")
             await b.waiting("c1", "y")
             told: list[str | None] = []
-            await b.locks.listen("b", told.append, lambda *_: None)
-            b.locks.watch(waiting=True)
+            await b.store.messages.listen("b", told.append, lambda *_: None)
+            b.store.messages.watch(waiting=True)
             await b.store.sessions.end("a")
 
             await until(lambda: "b2" in told, what="the waiter behind the ended session is told")
@@ -149,8 +149,8 @@ class EndingConformance(BenchSuite):
     async def test_the_next_waiter_is_told_when_a_key_comes_free(self, store_url: str) -> None:
         async with self.bench(store_url) as b:
             told: list[str | None] = []
-            await b.locks.listen("b", told.append, lambda *_: None)
-            b.locks.watch(waiting=True)
+            await b.store.messages.listen("b", told.append, lambda *_: None)
+            b.store.messages.watch(waiting=True)
             await b.granted("a1")
             await b.waiting("b1")
             await b.leave("a1")
@@ -177,7 +177,7 @@ class EndingConformance(BenchSuite):
             told: list[str | None] = []
             await b.granted("a1")
             await b.waiting("b1")
-            await b.locks.listen("a", told.append, lambda owner, why: lost.append((owner, why)))
+            await b.store.messages.listen("a", told.append, lambda owner, why: lost.append((owner, why)))
             holder = await b.locks.force("k", "eva released it by force: stuck")
 
             assert holder is not None

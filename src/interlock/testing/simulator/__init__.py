@@ -4,11 +4,15 @@
     world.run(main)                                     # main(world) spawns processes and lets them work
     verdict = check(world.history.events, Bounds.of(world.faults, world.settings))
 
+``check`` judges locks, ``check_concepts`` claims, limits and cursors.
+
 The same seed gives the same run: ``world.loop.digest`` is equal, and ``world.loop.trace`` reads the same.
 """
 
+from interlock.testing.simulator.callers import ClaimCaller, CursorCaller, LimitCaller, WorkError
 from interlock.testing.simulator.checker import Bounds, Verdict, check
 from interlock.testing.simulator.client import Client, FencedTarget, Request
+from interlock.testing.simulator.concepts import check_concepts
 from interlock.testing.simulator.errors import SimulationError, SimulationOverrunError, SimulationStuckError
 from interlock.testing.simulator.faults import Faults
 from interlock.testing.simulator.faulty_store import FaultyStore
@@ -32,6 +36,10 @@ __all__ = [
     "Client",
     "FencedTarget",
     "Request",
+    "ClaimCaller",
+    "LimitCaller",
+    "CursorCaller",
+    "WorkError",
     # what is judged
     "History",
     "StoreModel",
@@ -39,6 +47,7 @@ __all__ = [
     "Verdict",
     "Violation",
     "check",
+    "check_concepts",
     # errors
     "SimulationError",
     "SimulationOverrunError",

@@ -17,16 +17,15 @@ from interlock.testing.simulator.history import (
     Asked,
     BodyBegan,
     BodyRan,
-    CrashedAt,
     GaveUp,
     LeftOver,
     Odd,
     OwnerNamed,
-    PausedAt,
     RequestBegan,
     RequestEnded,
     Wrote,
 )
+from interlock.testing.simulator.lives import Standstills
 from interlock.testing.simulator.model import Grant, StoreModel, Violation
 
 if TYPE_CHECKING:
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     from interlock.testing.simulator.history import Event
 
 __all__ = ["Bounds", "Verdict", "check"]
-
-_GRACE = 0.05  # to get from waking up, or from a message, to the end of a body: steps take (almost) no time
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +50,8 @@ class Bounds:
     """From a client being through with a request to the store knowing nothing of it."""
     loss: float
     """From a forced release to the end of the holder's code, beside its ttl."""
+    stormy: bool = False
+    """Whether operations may fail, so that what they left ends only with its ttl."""
 
     @classmethod
     def of(cls, faults: Faults, settings: Settings) -> Bounds:
@@ -68,7 +67,7 @@ class Bounds:
             rough += 2 * faults.outage_seconds
         seconds = settings.session_seconds
         handover = 4 * (settings.recheck_seconds + operation) + seconds + 2 * CLAIM_SECONDS + rough
-        return cls(handover, rough + seconds, 2 * rough + seconds, rough)
+        return cls(handover, rough + seconds, 2 * rough + seconds, rough, stormy=True)
 
 
 def _stormy(faults: Faults) -> bool:
@@ -129,18 +128,12 @@ class _Check:
         self.verdict = Verdict()
         self._bounds = bounds
         self._model = StoreModel()
-        self._pauses: dict[str, list[tuple[float, float]]] = {}
-        self._crashes: dict[str, float] = {}
+        self._stood = Standstills(events)
         self._requests: dict[int, _Request] = {}
         self._request_of: dict[str, _Request] = {}
         self._bodies: dict[tuple[int, str], _Body] = {}
         self._last_write: dict[str, Grant] = {}
         self._end = events[-1].at if events else 0.0
-        for event in events:
-            if isinstance(event, PausedAt):
-                self._add_pause(event)
-            elif isinstance(event, CrashedAt):
-                self._crashes[event.process] = event.at
         for event in events:
             self._model.apply(event)
             self._follow(event)
@@ -152,14 +145,6 @@ class _Check:
         self._check_handovers()
         self._check_order()
         self.verdict.violations.sort(key=lambda violation: violation.at)
-
-    def _add_pause(self, event: PausedAt) -> None:
-        """Remember when a process stood still; pauses that follow one another at once are one."""
-        pauses = self._pauses.setdefault(event.process, [])
-        if pauses and event.at <= pauses[-1][1] + _GRACE:
-            pauses[-1] = (pauses[-1][0], max(pauses[-1][1], event.until))
-        else:
-            pauses.append((event.at, event.until))
 
     def _follow(self, event: Event) -> None:
         match event:
@@ -231,12 +216,11 @@ class _Check:
 
     def _excused(self, grant: Grant, process: str, at: float) -> bool:
         """Whether code may still run at ``at`` though its lease ended: it was stopped, or has yet to hear of force."""
-        for stopped, woke in self._pauses.get(process, []):
-            if stopped <= grant.ended_at and at <= woke + _GRACE:
-                self.verdict.excused["paused"] += 1
-                return True
+        if self._stood.slept_through(process, grant.ended_at, at):
+            self.verdict.excused["paused"] += 1
+            return True
         ttl = grant.expires_at - grant.granted_at
-        paused = self._paused(process, grant.ended_at, at)
+        paused = self._stood.paused(process, grant.ended_at, at)
         if grant.forced and at <= grant.ended_at + ttl + self._bounds.loss + paused:
             self.verdict.excused["forced"] += 1
             return True
@@ -290,8 +274,8 @@ class _Check:
                 continue
             slack = self._bounds.answer * max(1, len(set(request.owners.values())))
             latest = request.began_at + request.wait + slack
-            latest += self._paused(request.process, request.began_at, min(request.ended_at, self._end))
-            if min(request.ended_at, self._crashes.get(request.process, math.inf), self._end) > latest:
+            latest += self._stood.paused(request.process, request.began_at, min(request.ended_at, self._end))
+            if min(request.ended_at, self._stood.crashed_at(request.process), self._end) > latest:
                 late = min(request.ended_at, self._end) - request.began_at
                 self._broken(
                     latest,
@@ -306,10 +290,10 @@ class _Check:
         for owner, key, how, ended_at in spans:
             request = self._request_of.get(owner)
             until = min(ended_at, self._end)
-            if request is None or request.process in self._crashes:
+            if request is None or self._stood.crashed_at(request.process) < math.inf:
                 continue
             latest = request.through_at + self._bounds.tidy
-            if until > latest + self._paused(request.process, request.through_at, until):
+            if until > latest + self._stood.paused(request.process, request.through_at, until):
                 self._broken(
                     latest,
                     "leaves nothing",
@@ -323,7 +307,7 @@ class _Check:
         for key, place, since, until in self._model.handovers:
             if self._deserted(place.owner, place.process, until):
                 continue
-            took = until - since - self._paused(place.process, since, until)
+            took = until - since - self._stood.paused(place.process, since, until)
             if took > self._bounds.handover:
                 self._broken(
                     since, "wakes", f"{place.process} was first at the free {key} for {took:.3f} s before it was served"
@@ -333,19 +317,14 @@ class _Check:
         for at, place, grant in self._model.passed_over:
             if self._deserted(place.owner, place.process, at):
                 continue
-            if not self._paused(place.process, at - 2 * CLAIM_SECONDS, at):
+            if not self._stood.paused(place.process, at - 2 * CLAIM_SECONDS, at):
                 self._broken(at, "fair", f"{place.process} was overtaken at {grant.key} though it was there")
 
     def _deserted(self, owner: str, process: str, at: float) -> bool:
         """Whether nobody waits behind a place any more: its client is through, or was killed."""
         request = self._request_of.get(owner)
-        gone_at = min(math.inf if request is None else request.ended_at, self._crashes.get(process, math.inf))
+        gone_at = min(math.inf if request is None else request.ended_at, self._stood.crashed_at(process))
         return gone_at <= at
-
-    def _paused(self, process: str, since: float, until: float) -> float:
-        """For how long a process stood still between two times."""
-        spans = self._pauses.get(process, [])
-        return sum(max(0.0, min(end, until) - max(begin, since)) for begin, end in spans)
 
     def _broken(self, at: float, promise: str, what: str) -> None:
         self.verdict.violations.append(Violation(at, promise, what))

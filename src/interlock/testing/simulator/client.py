@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from contextvars import Token
     from types import TracebackType
 
-    from interlock.locks.arguments import Wait
+    from interlock.arguments import Wait
     from interlock.locks.lease import Lease
     from interlock.locks.locks import Acquisition, Locks
     from interlock.testing.simulator.world import SimulatedProcess

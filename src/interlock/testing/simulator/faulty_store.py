@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
+
+from interlock.testing.simulator.faulty_ports import FaultyClaims, FaultyCursors, FaultyLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
+    from interlock.ports.claims import ClaimStore
+    from interlock.ports.cursors import CursorStore
+    from interlock.ports.limits import LimitStore
     from interlock.ports.locks import (
         Answer,
         Held,
@@ -20,52 +25,14 @@ if TYPE_CHECKING:
         Turns,
         Want,
     )
+    from interlock.ports.messages import Messages
     from interlock.ports.migrations import Migrations
     from interlock.ports.sessions import SessionCard, SessionStore
     from interlock.ports.store import Capability, Store
+    from interlock.testing.simulator.watcher import Watcher
     from interlock.testing.simulator.wire import Wire
 
-__all__ = ["FaultyStore", "Watcher"]
-
-
-class Watcher(Protocol):
-    """Who is told what the store really did, at the moment it did it."""
-
-    def calling(self, want: Want) -> None:
-        """A request is about to leave the process."""
-        ...
-
-    def asked(self, want: Want, answer: Answer) -> None:
-        """A request took effect."""
-        ...
-
-    def renewed(self, leases: Sequence[Held], answers: Sequence[Renewed]) -> None:
-        """Leases were renewed."""
-        ...
-
-    def left(self, want: Want, left: Left) -> None:
-        """A lease or a place was given up."""
-        ...
-
-    def forced(self, key: str, holder: Holder | None) -> None:
-        """A key was taken from its holder."""
-        ...
-
-    def session_began(self, session: str, seconds: float) -> None:
-        """A session was begun."""
-        ...
-
-    def session_renewed(self, session: str, seconds: float, alive: bool) -> None:
-        """A session was renewed, or had ended."""
-        ...
-
-    def session_ended(self, session: str) -> None:
-        """A session was ended."""
-        ...
-
-    def swept(self) -> None:
-        """Ended sessions were cleared away."""
-        ...
+__all__ = ["FaultyStore"]
 
 
 class FaultyStore:
@@ -74,6 +41,10 @@ class FaultyStore:
     def __init__(self, store: Store, wire: Wire, watcher: Watcher) -> None:
         self._store = store
         self.locks: LockStore = _FaultyLocks(store.locks, wire, watcher)
+        self.claims: ClaimStore = FaultyClaims(store.claims, wire, watcher)
+        self.limits: LimitStore = FaultyLimits(store.limits, wire, watcher)
+        self.cursors: CursorStore = FaultyCursors(store.cursors, wire, watcher)
+        self.messages: Messages = _FaultyMessages(store.messages, wire)
         self.sessions: SessionStore = _FaultySessions(store.sessions, wire, watcher)
 
     @property
@@ -144,7 +115,6 @@ class _FaultySessions:
 class _FaultyLocks:
     def __init__(self, locks: LockStore, wire: Wire, watcher: Watcher) -> None:
         self._locks = locks
-        self._wire = wire
         self._call = wire.call
         self._watcher = watcher
 
@@ -190,6 +160,16 @@ class _FaultyLocks:
     async def look(self, key: str | None = None, *, limit: int = 1000) -> Sequence[LockView]:
         return await self._call("look", (), lambda: self._locks.look(key, limit=limit))
 
+    def fenced(self, key: str, owner: str, fence: int) -> AbstractAsyncContextManager[Transaction]:
+        return self._locks.fenced(key, owner, fence)
+
+
+class _FaultyMessages:
+    def __init__(self, messages: Messages, wire: Wire) -> None:
+        self._messages = messages
+        self._wire = wire
+        self._call = wire.call
+
     async def listen(
         self, session: str, on_turn: Callable[[str | None], None], on_lost: Callable[[str, str], None]
     ) -> None:
@@ -201,16 +181,13 @@ class _FaultyLocks:
         def lost(owner: str, why: str) -> None:
             post(on_lost, owner, why)
 
-        await self._call("listen", (_session_lane(session),), lambda: self._locks.listen(session, turn, lost))
+        await self._call("listen", (_session_lane(session),), lambda: self._messages.listen(session, turn, lost))
 
     async def unlisten(self, session: str) -> None:
-        await self._call("unlisten", (_session_lane(session),), lambda: self._locks.unlisten(session))
+        await self._call("unlisten", (_session_lane(session),), lambda: self._messages.unlisten(session))
 
     def watch(self, *, waiting: bool) -> None:
-        self._locks.watch(waiting=waiting)
-
-    def fenced(self, key: str, owner: str, fence: int) -> AbstractAsyncContextManager[Transaction]:
-        return self._locks.fenced(key, owner, fence)
+        self._messages.watch(waiting=waiting)
 
 
 def _session_lane(session: str) -> str:

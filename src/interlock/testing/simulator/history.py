@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, NamedTuple
 
 from interlock.ports.locks import Granted
+from interlock.testing.simulator.events import ConceptEvent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +36,6 @@ __all__ = [
     "Odd",
     "OwnerNamed",
     "PausedAt",
-    "ProcessWatcher",
     "RequestBegan",
     "RequestEnded",
     "SessionBegan",
@@ -261,6 +261,7 @@ Event = (
     | CrashedAt
     | Odd
     | LeftOver
+    | ConceptEvent
 )
 
 
@@ -322,8 +323,10 @@ class History:
                 parts.append(f"{event.until - event.at:.3f} s")
             case Odd():
                 parts.append(event.what)
-            case _:
+            case Swept() | CrashedAt() | LeftOver():
                 pass
+            case _:
+                parts += event.words(self.name)
         return " ".join(parts)
 
     def name(self, raw: str) -> str:
@@ -333,52 +336,3 @@ class History:
         if known is None:
             known = self._names[session] = f"s{len(self._names) + 1}"
         return f"{known}{dot}{count}"
-
-
-class ProcessWatcher:
-    """Records what the store does for one process."""
-
-    def __init__(self, history: History, process: str) -> None:
-        self._add = history.add
-        self._now = history.now
-        self._process = process
-        self._known: set[str] = set()
-
-    def calling(self, want: Want) -> None:
-        """Tie the owner to the client's request."""
-        request = REQUEST.get()
-        if request and want.owner not in self._known:
-            self._known.add(want.owner)
-            self._add(OwnerNamed(self._now(), self._process, request, want.key, want.owner))
-
-    def asked(self, want: Want, answer: Answer) -> None:
-        """A request took effect."""
-        self._add(Asked(self._now(), self._process, want, answer))
-
-    def renewed(self, leases: Sequence[Held], answers: Sequence[Renewed]) -> None:
-        """Leases were renewed."""
-        self._add(LeasesRenewed(self._now(), self._process, leases, answers))
-
-    def left(self, want: Want, left: Left) -> None:
-        """A lease or a place was given up."""
-        self._add(KeyLeft(self._now(), self._process, want, left))
-
-    def forced(self, key: str, holder: Holder | None) -> None:
-        """A key was taken from its holder."""
-        self._add(Forced(self._now(), self._process, key, holder))
-
-    def session_began(self, session: str, seconds: float) -> None:
-        """A session began."""
-        self._add(SessionBegan(self._now(), self._process, session, seconds))
-
-    def session_renewed(self, session: str, seconds: float, alive: bool) -> None:
-        """A session was renewed."""
-        self._add(SessionRenewed(self._now(), self._process, session, seconds, alive))
-
-    def session_ended(self, session: str) -> None:
-        """A session was ended."""
-        self._add(SessionOver(self._now(), self._process, session))
-
-    def swept(self) -> None:
-        """Ended sessions were cleared away."""
-        self._add(Swept(self._now(), self._process))

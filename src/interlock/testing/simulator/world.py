@@ -9,12 +9,17 @@ from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
 from interlock.backends.memory import MemoryStore
-from interlock.locks.locks import Locks
+from interlock.claims import Claims
+from interlock.cursors import Cursors
+from interlock.limits import Limits
+from interlock.locks import Locks
+from interlock.presence import Presence
 from interlock.settings import Settings
 from interlock.testing.simulator.faults import Dice, Faults
 from interlock.testing.simulator.faulty_store import FaultyStore
-from interlock.testing.simulator.history import CrashedAt, History, Odd, PausedAt, ProcessWatcher
+from interlock.testing.simulator.history import CrashedAt, History, Odd, PausedAt
 from interlock.testing.simulator.loop import SeededLoop
+from interlock.testing.simulator.watcher import ProcessWatcher
 from interlock.testing.simulator.wire import Wire
 
 if TYPE_CHECKING:
@@ -46,7 +51,10 @@ class VirtualClock:
 
 
 class SimulatedProcess:
-    """A process with an engine of its own. Made by :meth:`World.spawn`."""
+    """A process with engines of its own, which share one presence as those of an App do.
+
+    Made by :meth:`World.spawn`.
+    """
 
     def __init__(self, world: World, process: Process) -> None:
         self.world = world
@@ -55,7 +63,11 @@ class SimulatedProcess:
         self.dice = Dice(world.faults, f"interlock/{world.seed}/faults/{process.name}", world.fault_counts)
         wire = Wire(world.loop, process, self.dice, pause=self._pause, crash=self._crash)
         self.store = FaultyStore(world.store, wire, ProcessWatcher(world.history, process.name))
-        self.locks = world.make_locks(self.store, world.settings, world.clock)
+        presence = Presence(self.store, world.settings, world.clock)
+        self.locks = world.make_locks(presence)
+        self.claims = world.make_claims(presence)
+        self.limits = world.make_limits(presence)
+        self.cursors = world.make_cursors(presence)
         self.tasks: list[asyncio.Task[Any]] = []
 
     @property
@@ -102,7 +114,7 @@ class SimulatedProcess:
 class World:
     """Everything that a simulated run consists of.
 
-    ``make_store`` and ``make_locks`` replace the store and the engine under test; both get the virtual clock.
+    ``make_store`` and the other ``make_…`` replace the store, made with the virtual clock, and the parts under test.
     """
 
     def __init__(
@@ -112,7 +124,10 @@ class World:
         faults: Faults | None = None,
         settings: Settings | None = None,
         make_store: Callable[[Clock], Store] = MemoryStore,
-        make_locks: Callable[[Store, Settings, Clock], Locks] | None = None,
+        make_locks: Callable[[Presence], Locks] = Locks,
+        make_claims: Callable[[Presence], Claims] = Claims,
+        make_limits: Callable[[Presence], Limits] = Limits,
+        make_cursors: Callable[[Presence], Cursors] = Cursors,
         jitter: float = 0.0001,
         most_seconds: float = 3600.0,
         most_steps: int = 1_000_000,
@@ -126,7 +141,10 @@ class World:
         self.loop = SeededLoop(seed, jitter=jitter, most_seconds=most_seconds, most_steps=most_steps)
         self.clock = VirtualClock(self.loop)
         self.store = make_store(self.clock)
-        self.make_locks = make_locks or _real_locks
+        self.make_locks = make_locks
+        self.make_claims = make_claims
+        self.make_limits = make_limits
+        self.make_cursors = make_cursors
         self.history = History(self.loop, self.clock)
         self.fault_counts: Counter[str] = Counter()
         """Which faults really happened, and how often."""
@@ -134,7 +152,7 @@ class World:
         self._logs = logs
 
     def spawn(self, name: str | None = None) -> SimulatedProcess:
-        """A new process. Open its ``locks`` inside of it."""
+        """A new process. Open its ``locks`` and so on inside of it."""
         process = SimulatedProcess(self, self.loop.new_process(name or f"p{len(self.processes) + 1}"))
         self.processes.append(process)
         return process
@@ -169,7 +187,3 @@ class World:
         finally:
             self.loop.close()
             logger.setLevel(level)
-
-
-def _real_locks(store: Store, settings: Settings, clock: Clock) -> Locks:
-    return Locks(store, settings, clock=clock)

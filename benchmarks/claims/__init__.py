@@ -1,0 +1,1 @@
+"""Claims against the raw statement."""

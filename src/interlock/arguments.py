@@ -1,0 +1,109 @@
+"""What callers may pass: keys, times to live and times to wait. Anything else is refused before it goes anywhere."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from enum import Enum
+from typing import Final, Literal
+
+from interlock.errors import InvalidArgumentError
+
+__all__ = [
+    "FOREVER",
+    "Seconds",
+    "Wait",
+    "checked_key",
+    "checked_limit",
+    "checked_seconds",
+    "checked_ttl",
+    "checked_wait",
+]
+
+_MOST_KEY_BYTES = 512
+_LEAST_TTL = 1.0
+_MOST_LISTED = 100_000
+_MOST_SECONDS = 366 * 24 * 3600
+
+
+class _Forever(Enum):
+    FOREVER = "FOREVER"
+
+    def __repr__(self) -> str:
+        return "FOREVER"
+
+
+FOREVER: Final = _Forever.FOREVER
+"""Wait without a limit. It has to be said, so that nobody waits for ever by accident."""
+
+Seconds = float | timedelta
+Wait = Seconds | Literal[_Forever.FOREVER]
+
+
+def checked_key(key: object) -> str:
+    """The key, if it is text of 1 to 512 bytes in UTF-8."""
+    # Most keys are short; then even four bytes a character fit and nothing needs encoding.
+    if type(key) is str and 0 < len(key) <= _MOST_KEY_BYTES // 4 and key.isprintable():
+        return key
+    if not isinstance(key, str):
+        raise InvalidArgumentError(f"A key is text, not {type(key).__name__}.", remedy="Use str(…).")
+    try:
+        size = len(key.encode())
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(
+            f"The key {key[:40]!r} is not valid Unicode.", remedy="Remove lone surrogates."
+        ) from None
+    if "\0" in key:
+        raise InvalidArgumentError(f"The key {key[:40]!r} contains a NUL character.", remedy="Remove it.")
+    if not 1 <= size <= _MOST_KEY_BYTES:
+        raise InvalidArgumentError(
+            f"A key has 1 to {_MOST_KEY_BYTES} bytes; {key[:40]!r} has {size}.",
+            remedy="Shorten it, for instance by hashing its tail.",
+        )
+    return key
+
+
+def checked_ttl(ttl_seconds: Seconds, *, name: str = "ttl_seconds") -> float:
+    """The time to live in seconds, if it is finite and at least a second."""
+    ttl = _seconds(name, ttl_seconds)
+    if not _LEAST_TTL <= ttl <= _MOST_SECONDS:
+        raise InvalidArgumentError(
+            f"{name} is {ttl_seconds!r}.", remedy=f"Use {_LEAST_TTL:g} to {_MOST_SECONDS:,} seconds."
+        )
+    return ttl
+
+
+def checked_seconds(name: str, value: Seconds) -> float:
+    """A span of seconds, from none to a year."""
+    seconds = _seconds(name, value)
+    if not 0 <= seconds <= _MOST_SECONDS:
+        raise InvalidArgumentError(f"{name} is {value!r}.", remedy=f"Use 0 to {_MOST_SECONDS:,} seconds.")
+    return seconds
+
+
+def checked_limit(limit: object) -> int:
+    """How many to list at most."""
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MOST_LISTED:
+        raise InvalidArgumentError(f"limit is {limit!r}.", remedy=f"Use a whole number from 1 to {_MOST_LISTED:,}.")
+    return limit
+
+
+def checked_wait(wait: Wait) -> float | None:
+    """The time to wait in seconds, None for ever."""
+    if wait is FOREVER:
+        return None
+    seconds = _seconds("wait", wait)
+    if not 0 <= seconds <= _MOST_SECONDS:
+        raise InvalidArgumentError(
+            f"wait is {wait!r}.", remedy=f"Use a number of seconds from 0 to {_MOST_SECONDS:,}, or FOREVER."
+        )
+    return seconds
+
+
+def _seconds(name: str, value: object) -> float:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    raise InvalidArgumentError(
+        f"{name} is {value!r}, a {type(value).__name__}.", remedy="Use a number of seconds or a timedelta."
+    )

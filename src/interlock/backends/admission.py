@@ -1,0 +1,155 @@
+"""Whether a reservation may start now, and what it waits for if not: the rules of the limits port, without storage.
+
+The stores that run Python say how each of a reservation's keys stands, and keep what comes out.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from interlock.backends.pacing import Figure, Pace, earliest_for_all, seconds
+from interlock.ports.limits import CLAIM_SECONDS, STALE_SECONDS, Turn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["CLAIM", "STALE", "PLENTY", "Room", "Standing", "Verdict", "Waits", "admit", "freed_at", "room_since"]
+
+CLAIM = round(CLAIM_SECONDS * 1_000_000)
+STALE = round(STALE_SECONDS * 1_000_000)
+PLENTY = 1_000_000_000
+"""Slots where nobody speaks of slots."""
+
+
+class Room(NamedTuple):
+    """How many may be at work at a key at once, and how many are."""
+
+    slots: int
+    started: int
+
+    @property
+    def free(self) -> int:
+        """How many more may start."""
+        return self.slots - self.started
+
+
+class Waits(IntEnum):
+    """What a reservation that has not started waits for at one of its keys."""
+
+    NOT = 0
+    LINE = 1
+    """It stands in the key's line."""
+    TIME = 2
+    """The key's pace decided when it may start."""
+
+
+@dataclass(slots=True)
+class Standing:
+    """How a key stands for one reservation: what is live there, the reservation itself not counted."""
+
+    key: str
+    figures: frozenset[Figure]
+    """What the live ones know of the limit, the reservation included."""
+    started: int
+    ahead: int
+    """How many stand before it in the key's line."""
+    free_since: int
+    ends_at: float
+    """When the first of the started, or of those ahead in line, ends unless its session is renewed; seconds."""
+    starts_after: Callable[[int], int]
+    """How many starts there were after a time."""
+    times: Callable[[int], Sequence[int]]
+    """Starts after a time and plans of those who asked before, sorted."""
+
+    @property
+    def slots(self) -> int | None:
+        """How many may be at work at once; None if nobody speaks of slots."""
+        return min((figure.most for figure in self.figures if not figure.per), default=None)
+
+    @property
+    def paces(self) -> list[Figure]:
+        """The figures that bound how often."""
+        return sorted(figure for figure in self.figures if figure.per)
+
+
+class Verdict(NamedTuple):
+    """What is to become of a reservation."""
+
+    start: bool
+    at: int
+    """Its time: of the start, or from which on it may start."""
+    waits: Waits
+    key: str
+    """Where it waits. One that could start but was not asked to keeps its place in the line of its first slots."""
+    turn: Turn
+    free_since: int | None
+    """If set, the key's slot counts as free since then: it is kept for somebody who asked."""
+    behind: bool
+    """Whether it waits although there is room, for those ahead of it to take that; they may not know."""
+
+
+def admit(keys: Sequence[Standing], now: int, at: int | None, held_by: str, *, start: bool) -> Verdict:
+    """Judge a reservation planned for ``at`` by the pace of ``held_by``; ``at`` is None if it was not planned yet."""
+    differs = next((key.key for key in keys if len(key.figures) > 1), "")
+    if at is None or (at <= now and not all(_in_pace(key, now) for key in keys)):
+        at, held_by = earliest_for_all((Pace(key.key, key.paces, key.times) for key in keys), now)
+    if at > now:
+        turn = Turn(False, seconds(at), held_by, 0, seconds(at - now), differs)
+        return Verdict(False, at, Waits.TIME, held_by, turn, None, False)
+
+    with_slots = [(key, slots) for key in keys if (slots := key.slots) is not None]
+    for key, slots in with_slots:
+        free = slots - key.started
+        turns_at = _turns_at(key, free)
+        if turns_at is None or turns_at > now:
+            look_again = key.ends_at - seconds(now)
+            if turns_at is not None:
+                look_again = min(look_again, seconds(turns_at - now))
+            turn = Turn(False, None, key.key, key.ahead, max(0.0, look_again), differs)
+            return Verdict(False, at, Waits.LINE, key.key, turn, None, free > 0)
+
+    if start:
+        turn = Turn(True, seconds(now), "", 0, math.inf, differs)
+        return Verdict(True, now, Waits.NOT, "", turn, None, False)
+    turn = Turn(False, seconds(at), "", 0, CLAIM_SECONDS, differs)
+    if not with_slots:
+        return Verdict(False, at, Waits.NOT, "", turn, None, False)
+    key, slots = with_slots[0]
+    passed = max(0, key.ahead - (slots - key.started) + 1)
+    return Verdict(False, at, Waits.LINE, key.key, turn, max(key.free_since, now - passed * CLAIM), False)
+
+
+def freed_at(before: Room, after: Room, gone: Sequence[tuple[int, bool]]) -> int | None:
+    """Since when there has been room that was made by those who are gone, as (when, whether it had started) in order.
+
+    None if they made none, or there was some before. Where their going also changed how many slots there are, the last
+    one decides.
+    """
+    if before.free > 0 or after.free <= 0:
+        return None
+    if before.slots != after.slots:
+        return gone[-1][0]
+    return [at for at, started in gone if started][-before.free]
+
+
+def room_since(noted: int, room: Room, dead: Sequence[tuple[int, bool, int | None]]) -> int:
+    """Since when a key has had room, if the dead, as (when, started, slots known), were not cleared away yet."""
+    slots = min([room.slots, *(most for _, _, most in dead if most is not None)])
+    before = Room(slots, room.started + sum(started for _, started, _ in dead))
+    return freed_at(before, room, [(at, started) for at, started, _ in dead]) or noted
+
+
+def _in_pace(key: Standing, now: int) -> bool:
+    return all(key.starts_after(now - figure.per) < figure.most for figure in key.paces)
+
+
+def _turns_at(key: Standing, free: int) -> int | None:
+    """From when on the reservation may have one of the free slots; None if there is none."""
+    if free <= 0:
+        return None
+    if key.ahead < free:
+        return 0
+    return key.free_since + (key.ahead - free + 1) * CLAIM

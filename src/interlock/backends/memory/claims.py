@@ -1,0 +1,258 @@
+"""Claims in a dictionary. One whose time to be kept is over is as good as absent until it is removed."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from interlock.backends.claim_words import kept_error, why_not
+from interlock.ports.claims import (
+    ClaimAnswer,
+    Claimed,
+    ClaimState,
+    ClaimView,
+    ClaimWant,
+    Held,
+    Known,
+    Renewed,
+    SessionEnded,
+    Settled,
+    Settlement,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from interlock.backends.memory.messages import MemoryMessages
+    from interlock.backends.memory.sessions import MemorySessions
+    from interlock.clock import Clock
+    from interlock.ports.sessions import SessionCard
+
+__all__ = ["MemoryClaims"]
+
+_REMOVED_ALONG = 2  # with each new claim, so that memory is bounded also where nobody sweeps
+_REMOVED_AT_ONCE = 1000
+_FORGOTTEN_KEPT = 3600.0
+
+
+class _Claim:
+    """One key's claim, through all its attempts."""
+
+    __slots__ = (
+        "attempt",
+        "born",
+        "card",
+        "claimed_at",
+        "due",
+        "error",
+        "expires_at",
+        "fence",
+        "keep",
+        "kept_until",
+        "key",
+        "owner",
+        "result",
+        "retry_at",
+        "session",
+        "settled_at",
+        "state",
+    )
+
+    def __init__(self, key: str, born: int) -> None:
+        self.key = key
+        self.born = born
+        """Tells it from all others in the calendar."""
+        self.due = math.inf
+        """When the calendar has its removal looked into."""
+        self.attempt = 0
+
+    def take(self, want: ClaimWant, card: SessionCard, fence: int, now: float) -> None:
+        """Begin an attempt."""
+        self.owner, self.session, self.card = want.owner, want.session, card
+        self.fence = fence
+        self.attempt += 1
+        self.state = ClaimState.IN_PROGRESS
+        self.claimed_at = now
+        self.settled_at: float | None = None
+        self.retry_at: float | None = None
+        self.error = ""
+        self.result: str | None = None
+        self.extend(want.lease, want.keep, now)
+
+    def extend(self, lease: float, keep: float, now: float) -> None:
+        """Hold it for a lease from now on."""
+        self.keep = keep
+        self.expires_at = now + lease
+        self.kept_until = self.expires_at + keep
+
+
+class MemoryClaims:
+    """Keeps the claims port for every engine in this process."""
+
+    def __init__(
+        self, clock: Clock, sessions: MemorySessions, messages: MemoryMessages, next_fence: Callable[[], int]
+    ) -> None:
+        self._now = clock.now
+        self._alive_until = sessions.alive_until
+        self._cards = sessions.cards
+        self._lost = messages.lost
+        self._next_fence = next_fence
+        self._claims: dict[str, _Claim] = {}
+        self._calendar: list[tuple[float, int, _Claim]] = []  # when to look whether a claim is still to be kept
+        self._forgotten: dict[str, tuple[float, str]] = {}  # owner → when and why its claim was, the oldest first
+
+    async def claim(self, want: ClaimWant) -> ClaimAnswer:
+        """Take the claim if it can be had, else say how it stands."""
+        now = self._now()
+        if self._alive_until.get(want.session, 0.0) <= now:
+            return SessionEnded()
+        claim = self._find(want.key, now)
+        if claim is not None:
+            live = self._ends_at(claim) > now
+            if live and claim.owner == want.owner and claim.state is ClaimState.IN_PROGRESS:
+                claim.extend(want.lease, want.keep, now)
+                self._note(claim)
+                return Claimed(claim.fence, claim.expires_at, claim.attempt)
+            due = claim.state is ClaimState.FAILED and (claim.retry_at or 0.0) <= now
+            if not due and (live or claim.state is not ClaimState.IN_PROGRESS):
+                return Known(self._view(claim, now))
+        fence = self._next_fence()
+        if claim is None:
+            claim = self._claims[want.key] = _Claim(want.key, fence)
+        claim.take(want, self._cards[want.session], fence, now)
+        self._note(claim)
+        self._remove(now, _REMOVED_ALONG)
+        return Claimed(fence, claim.expires_at, claim.attempt)
+
+    async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
+        """Give live claims their lease again."""
+        now = self._now()
+        renewed = []
+        for key, owner, ttl in leases:
+            claim = self._find(key, now)
+            mine = claim is not None and claim.owner == owner and claim.state is ClaimState.IN_PROGRESS
+            if claim is None or not mine or self._ends_at(claim) <= now:
+                renewed.append(Renewed(owner, None, self._why_not(claim, owner)))
+            else:
+                claim.extend(ttl, claim.keep, now)
+                self._note(claim)
+                renewed.append(Renewed(owner, claim.expires_at, ""))
+        return renewed
+
+    async def settle(self, settlement: Settlement) -> Settled:
+        """Mark a claim as done or failed."""
+        now = self._now()
+        claim = self._find(settlement.key, now)
+        mine = claim is not None and claim.owner == settlement.owner
+        if claim is None or not mine or claim.state not in (ClaimState.IN_PROGRESS, settlement.state):
+            return Settled(False, self._why_not(claim, settlement.owner))
+        if claim.state is ClaimState.IN_PROGRESS:
+            failed = settlement.state is ClaimState.FAILED
+            claim.state = settlement.state
+            claim.settled_at = now
+            claim.retry_at = now + settlement.retry_in if failed else None
+            claim.error = kept_error(settlement.error) if failed else ""
+            claim.result = None if failed else settlement.result
+            claim.kept_until = (claim.retry_at or now) + settlement.keep
+            self._note(claim)
+        return Settled(True, "")
+
+    async def forget(self, key: str, why: str) -> ClaimView | None:
+        """Remove a claim and tell its holder."""
+        now = self._now()
+        claim = self._find(key, now)
+        if claim is None:
+            return None
+        view = self._view(claim, now)
+        self._drop(claim)
+        if claim.state is ClaimState.IN_PROGRESS:
+            self._forgotten[claim.owner] = (now, why)
+            self._lost(claim.session, claim.owner, why)
+        return view
+
+    async def look(
+        self, key: str | None = None, *, prefix: str = "", state: ClaimState | None = None, limit: int = 1000
+    ) -> Sequence[ClaimView]:
+        """Claims that are still kept."""
+        now = self._now()
+        keys = sorted(name for name in self._claims if name.startswith(prefix)) if key is None else [key]
+        found = (claim for name in keys if (claim := self._claims.get(name)) and name.startswith(prefix))
+        shown = (claim for claim in found if claim.kept_until > now and state in (None, claim.state))
+        return [self._view(claim, now) for claim in islice(shown, limit)]
+
+    def sweep(self) -> int:
+        """Remove a bounded number of claims whose time to be kept is over; says how many."""
+        now = self._now()
+        while self._forgotten:
+            owner, (at, _) = next(iter(self._forgotten.items()))
+            if at > now - _FORGOTTEN_KEPT:
+                break
+            del self._forgotten[owner]
+        return self._remove(now, _REMOVED_AT_ONCE)
+
+    # -- one claim -------------------------------------------------------------------------------------------------
+
+    def _find(self, key: str, now: float) -> _Claim | None:
+        """The claim on a key, if it is still to be kept."""
+        claim = self._claims.get(key)
+        if claim is not None and claim.kept_until <= now:
+            self._drop(claim)
+            return None
+        return claim
+
+    def _ends_at(self, claim: _Claim) -> float:
+        """The end of its lease: its own or its session's."""
+        return min(claim.expires_at, self._alive_until.get(claim.session, claim.claimed_at))
+
+    def _why_not(self, claim: _Claim | None, owner: str) -> str:
+        _, forgotten = self._forgotten.get(owner, (0.0, None))
+        now_with, state = (claim.owner, claim.state) if claim is not None else (None, None)
+        return why_not(owner, now_with, state, forgotten)
+
+    def _view(self, claim: _Claim, now: float) -> ClaimView:
+        return ClaimView(
+            key=claim.key,
+            state=claim.state,
+            attempt=claim.attempt,
+            fence=claim.fence,
+            owner=claim.owner,
+            session=claim.session,
+            host=claim.card.host,
+            pid=claim.card.pid,
+            program=claim.card.program,
+            claimed_at=claim.claimed_at,
+            expires_at=self._ends_at(claim) if claim.state is ClaimState.IN_PROGRESS else None,
+            settled_at=claim.settled_at,
+            retry_at=claim.retry_at,
+            error=claim.error,
+            result=claim.result,
+            kept_until=claim.kept_until,
+            seen_at=now,
+        )
+
+    # -- the calendar of removals ----------------------------------------------------------------------------------
+
+    def _note(self, claim: _Claim) -> None:
+        """See that a removal is looked into in time. Renewals that put it off leave the calendar alone."""
+        if claim.kept_until < claim.due:
+            claim.due = claim.kept_until
+            heapq.heappush(self._calendar, (claim.due, claim.born, claim))
+
+    def _remove(self, now: float, most: int) -> int:
+        removed = 0
+        while self._calendar and self._calendar[0][0] <= now and removed < most:
+            due, _, claim = heapq.heappop(self._calendar)
+            if due != claim.due or self._claims.get(claim.key) is not claim:
+                continue
+            if claim.kept_until <= now:
+                self._drop(claim)
+                removed += 1
+            else:
+                claim.due = math.inf
+                self._note(claim)
+        return removed
+
+    def _drop(self, claim: _Claim) -> None:
+        del self._claims[claim.key]

@@ -1,0 +1,55 @@
+"""Cursors in a dictionary."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from interlock.ports.cursors import MOVES_KEPT, CursorView, Move, Moved, Overtaken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from interlock.clock import Clock
+
+__all__ = ["MemoryCursors"]
+
+
+class MemoryCursors:
+    """Keeps the cursors port for every engine in this process."""
+
+    def __init__(self, clock: Clock, next_version: Callable[[], int]) -> None:
+        self._now = clock.now
+        self._next_version = next_version
+        self._moves: dict[str, deque[tuple[str, CursorView]]] = {}  # name → its last moves by id, the newest first
+
+    async def read(self, name: str) -> CursorView | None:
+        """Where the cursor stands."""
+        moves = self._moves.get(name)
+        return moves[0][1] if moves else None
+
+    async def move(self, move: Move) -> Moved | Overtaken:
+        """Move the cursor if it still stands where it was seen."""
+        moves = self._moves.get(move.name)
+        stands = moves[0][1] if moves else None
+        if move.expected != (stands.version if stands else 0):
+            done = (view for id, view in moves or () if id == move.id)  # noqa: A001
+            return next((Moved(view) for view in done), Overtaken(stands))
+        view = CursorView(move.name, move.value, self._next_version(), self._now(), move.by)
+        if moves is None:
+            moves = self._moves[move.name] = deque(maxlen=MOVES_KEPT)
+        moves.appendleft((move.id, view))
+        return Moved(view)
+
+    async def history(self, name: str) -> Sequence[CursorView]:
+        """Its last moves."""
+        return [view for _, view in self._moves.get(name, ())]
+
+    async def look(self, *, limit: int = 1000) -> Sequence[CursorView]:
+        """All cursors by name."""
+        return [self._moves[name][0][1] for name in sorted(self._moves)[:limit]]
+
+    async def forget(self, name: str) -> CursorView | None:
+        """Remove a cursor and its history."""
+        moves = self._moves.pop(name, None)
+        return moves[0][1] if moves else None

@@ -1,0 +1,355 @@
+"""Limits in dictionaries. A key's entry exists only while a reservation or a start that counts is left on it."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right, insort
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple
+
+from interlock.backends.admission import CLAIM, PLENTY, STALE, Room, Standing, Verdict, Waits, admit, freed_at
+from interlock.backends.pacing import Figure, micros, seconds
+from interlock.ports import limits as port
+from interlock.ports.limits import (
+    Finished,
+    Full,
+    LimitAnswer,
+    LimitUser,
+    LimitView,
+    Plan,
+    SessionEnded,
+    Turn,
+    Turns,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from interlock.backends.memory.messages import MemoryMessages
+    from interlock.backends.memory.sessions import MemorySessions
+    from interlock.clock import Clock
+    from interlock.ports.sessions import SessionCard
+
+__all__ = ["MemoryLimits"]
+
+
+class _Reservation:
+    """One owner's wish, and how it stands."""
+
+    __slots__ = (
+        "asked_at",
+        "at",
+        "card",
+        "figures",
+        "last_asked",
+        "owner",
+        "party",
+        "session",
+        "started",
+        "ticket",
+        "waits",
+        "where",
+    )
+
+    def __init__(self, plan: Plan, card: SessionCard, ticket: int, now: int) -> None:
+        self.owner, self.party, self.session, self.card = plan.owner, plan.party, plan.session, card
+        self.ticket = ticket
+        self.figures = {use.key: Figure(use.most, micros(use.per)) for use in plan.uses}
+        self.asked_at = self.last_asked = self.at = now
+        self.started = False
+        self.waits = Waits.NOT
+        self.where = ""
+
+    def stale(self, now: int) -> bool:
+        """Whether nobody came for it for long."""
+        return not self.started and now > max(self.last_asked, self.at) + STALE
+
+    def in_line(self, key: str) -> bool:
+        """Whether it stands in a key's line."""
+        return self.waits is Waits.LINE and self.where == key
+
+    def user(self, key: str, at: int | None) -> LimitUser:
+        """As people see it."""
+        who = (self.owner, self.party, self.session, self.card.host, self.card.pid, self.card.program)
+        most, per = self.figures[key]
+        waits_for = self.where if self.waits is Waits.LINE else ""
+        when = None if at is None else seconds(at)
+        return LimitUser(*who, most, seconds(per), seconds(self.asked_at), when, self.started, waits_for)
+
+
+class _Start(NamedTuple):
+    """A start that counts for a pace, whatever becomes of its process."""
+
+    at: int
+    ticket: int
+    counts_until: int
+    user: LimitUser
+
+
+class _Key:
+    """One limit. ``uses`` are in the order of their first request."""
+
+    def __init__(self) -> None:
+        self.free_since = 0
+        self.uses: dict[str, _Reservation] = {}
+        self.starts: list[_Start] = []
+
+
+class MemoryLimits:
+    """Keeps the limits port for everyone in this process."""
+
+    def __init__(self, clock: Clock, sessions: MemorySessions, messages: MemoryMessages) -> None:
+        self._now = clock.now
+        self._alive_until = sessions.alive_until
+        self._cards = sessions.cards
+        self._tell = messages.turn
+        self._tickets = count()
+        self._keys: dict[str, _Key] = {}
+        self._by_session: dict[str, dict[str, _Reservation]] = {}
+
+    async def ask(self, plan: Plan) -> LimitAnswer:
+        """Reserve, and start if that is possible."""
+        now = micros(self._now())
+        if not self._alive(plan.session, now):
+            return SessionEnded()
+        reservation = self._find(plan.session, plan.owner, now)
+        new = reservation is None
+        if reservation is None:
+            reservation = _Reservation(plan, self._cards[plan.session], next(self._tickets), now)
+        standings = [self._standing(key, reservation, now) for key in reservation.figures]
+        if reservation.started:
+            differs = next((standing.key for standing in standings if len(standing.figures) > 1), "")
+            return Turn(True, seconds(reservation.at), "", 0, math.inf, differs)
+        if new:
+            for key in reservation.figures:
+                held = self._keys.get(key)
+                if held and len(held.uses) >= port.MOST_ON_A_KEY <= len(self._live(held, now)):
+                    return Full(key)
+            self._add(reservation)
+        held_by = reservation.where if reservation.waits is Waits.TIME else ""
+        verdict = admit(standings, now, None if new else reservation.at, held_by, start=plan.start)
+        self._settle(reservation, verdict, standings, now)
+        return verdict.turn
+
+    async def finish(self, session: str, owner: str) -> Finished:
+        """Free what a reservation had."""
+        now = micros(self._now())
+        reservation = self._find(session, owner, now)
+        if reservation is None:
+            return Finished(False, False, ())
+        self._drop([(now, reservation)])
+        mine = self._pass_on(reservation.figures, now, session)
+        return Finished(True, reservation.started, tuple(dict.fromkeys(mine)))
+
+    async def turns(self, session: str, owners: Sequence[str]) -> Turns:
+        """Whose turn may have come."""
+        now = micros(self._now())
+        mine = {owner: r for owner, r in self._by_session.get(session, {}).items() if self._counts(r, now)}
+        found = [owner for owner in owners if owner not in mine]
+        waiting = [reservation for reservation in mine.values() if not reservation.started]
+        look_again = math.inf
+        lines = {key: self._line(key, now) for key in {r.where for r in waiting if r.waits is Waits.LINE}}
+        for reservation in waiting:
+            due_in = seconds(reservation.at - now)
+            if reservation.waits is Waits.LINE:
+                due_in = lines[reservation.where][reservation.owner]
+            if due_in <= 0:
+                found.append(reservation.owner)
+            else:
+                look_again = min(look_again, due_in)
+        return Turns(tuple(found), look_again)
+
+    async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
+        """All reservations of a session."""
+        now = micros(self._now())
+        mine = self._by_session.get(session, {}).items()
+        return [(next(iter(r.figures)), owner) for owner, r in mine if self._counts(r, now)]
+
+    async def look(self, key: str | None = None, *, limit: int = 1000) -> Sequence[LimitView]:
+        """Limits in use."""
+        now = micros(self._now())
+        keys = sorted(self._keys) if key is None else [key] if key in self._keys else []
+        views = (self._view(key, held, now) for key in keys if (held := self._keys.get(key)) is not None)
+        return [view for view in views if view.started or view.waiting][:limit]
+
+    def session_ended(self, session: str) -> None:
+        """Forget an ended session's reservations and tell those behind them."""
+        now = micros(self._now())
+        gone = [(now, reservation) for reservation in self._by_session.get(session, {}).values()]
+        self._drop(gone)
+        self._pass_on(dict.fromkeys(key for _, reservation in gone for key in reservation.figures), now, session)
+
+    def sweep(self) -> int:
+        """Forget what nobody comes for, and starts that count no more."""
+        now = micros(self._now())
+        stale = [(now, r) for mine in self._by_session.values() for r in mine.values() if r.stale(now)]
+        self._drop(stale)
+        for name, key in list(self._keys.items()):
+            self._forget_starts(key, now)
+            self._forget_if_idle(name)
+        return len(stale)
+
+    # -- one reservation -------------------------------------------------------------------------------------------
+
+    def _alive(self, session: str, now: int) -> bool:
+        return self._alive_until.get(session, 0.0) > seconds(now)
+
+    def _counts(self, reservation: _Reservation, now: int) -> bool:
+        return not reservation.stale(now) and self._alive(reservation.session, now)
+
+    def _find(self, session: str, owner: str, now: int) -> _Reservation | None:
+        """The reservation, if it counts; a stale one is cleared away."""
+        reservation = self._by_session.get(session, {}).get(owner)
+        if reservation is None or not self._alive(session, now):
+            return None
+        if reservation.stale(now):
+            self._drop([(now, reservation)])
+            return None
+        return reservation
+
+    def _add(self, reservation: _Reservation) -> None:
+        self._by_session.setdefault(reservation.session, {})[reservation.owner] = reservation
+        for key in reservation.figures:
+            self._keys.setdefault(key, _Key()).uses[reservation.owner] = reservation
+
+    def _settle(self, reservation: _Reservation, verdict: Verdict, standings: list[Standing], now: int) -> None:
+        """Keep what was decided."""
+        left = reservation.where if reservation.waits is Waits.LINE and reservation.where != verdict.key else None
+        reservation.last_asked = now
+        reservation.started, reservation.at = verdict.start, verdict.at
+        reservation.waits, reservation.where = verdict.waits, verdict.key
+        if verdict.free_since is not None:
+            self._keys[verdict.key].free_since = verdict.free_since
+        if verdict.start:
+            for standing in standings:
+                longest = max(figure.per for figure in standing.figures)
+                if longest:
+                    key = self._keys[standing.key]
+                    self._forget_starts(key, now)
+                    user = reservation.user(standing.key, now)
+                    insort(key.starts, _Start(now, reservation.ticket, now + longest, user))
+            return
+        # What was kept for it where it stood before is for those behind it.
+        self._pass_on([*([left] if left else []), *([verdict.key] if verdict.behind else [])], now, "")
+
+    def _drop(self, gone: Sequence[tuple[int, _Reservation]]) -> None:
+        """Forget reservations, each as of a time, in that order: slots that this frees are free since then."""
+        for _, reservation in gone:
+            mine = self._by_session[reservation.session]
+            del mine[reservation.owner]
+            if not mine:
+                del self._by_session[reservation.session]
+        for name in {name for _, reservation in gone for name in reservation.figures}:
+            key = self._keys[name]
+            gone_here = [(at, reservation.started) for at, reservation in gone if name in reservation.figures]
+            before = _room(name, key.uses.values())
+            for _, reservation in gone:
+                key.uses.pop(reservation.owner, None)
+            at = freed_at(before, _room(name, key.uses.values()), gone_here)
+            if at is not None:
+                key.free_since = at
+            self._forget_if_idle(name)
+
+    # -- one key ---------------------------------------------------------------------------------------------------
+
+    def _standing(self, name: str, reservation: _Reservation, now: int) -> Standing:
+        key = self._keys.get(name) or _Key()
+        figures = {reservation.figures[name]}
+        started = ahead = 0
+        ends_at = math.inf
+        before = True
+        for other in self._live(key, now):
+            if other is reservation:
+                before = False
+                continue
+            figures.add(other.figures[name])
+            if other.started:
+                started += 1
+            elif before and other.in_line(name):
+                ahead += 1
+            else:
+                continue
+            ends_at = min(ends_at, self._alive_until[other.session])
+
+        def starts_after(at: int) -> int:
+            return len(key.starts) - bisect_right(key.starts, at, key=lambda start: start.at)
+
+        def times(after: int) -> list[int]:
+            found = [start.at for start in key.starts if start.at > after]
+            for other in self._live(key, now):
+                if other is reservation:
+                    break
+                if not other.started and other.at > after:
+                    found.append(other.at)
+            return sorted(found)
+
+        return Standing(name, frozenset(figures), started, ahead, key.free_since, ends_at, starts_after, times)
+
+    def _live(self, key: _Key, now: int) -> list[_Reservation]:
+        """Those on a key that count, in order. The dead are cleared away in the order in which they died."""
+        alive_until = self._alive_until
+        at = seconds(now)
+        dead = [r for r in key.uses.values() if alive_until.get(r.session, 0.0) <= at]
+        if dead:
+            deaths = [(micros(alive_until.get(r.session, 0.0)), r) for r in dead]
+            self._drop(sorted(deaths, key=lambda death: death[0]))
+        return [reservation for reservation in key.uses.values() if not reservation.stale(now)]
+
+    def _line(self, name: str, now: int) -> dict[str, float]:
+        """Those in a key's line, and in how many seconds their turn may come."""
+        key = self._keys[name]
+        live = self._live(key, now)
+        free = _room(name, live).free
+        ends_at = min((self._alive_until[r.session] for r in live if r.started), default=math.inf)
+        line: dict[str, float] = {}
+        for ahead, reservation in enumerate(r for r in live if r.in_line(name)):
+            due_in = ends_at - seconds(now)
+            if free > 0:
+                due_in = min(due_in, seconds(key.free_since + max(0, ahead - free + 1) * CLAIM - now))
+            line[reservation.owner] = 0.0 if ahead < free else due_in
+            ends_at = min(ends_at, self._alive_until[reservation.session])
+        return line
+
+    def _pass_on(self, keys: Iterable[str], now: int, leaver: str) -> list[str]:
+        """Tell the first in line of keys that have room, as many as there is room for; the leaver's are returned."""
+        mine = []
+        for name in keys:
+            key = self._keys.get(name)
+            live = [] if key is None else self._live(key, now)
+            room = _room(name, live).free
+            line = [reservation for reservation in live if reservation.in_line(name)]
+            for reservation in line[: max(0, room)]:
+                if reservation.session == leaver:
+                    mine.append(reservation.owner)
+                else:
+                    self._tell(reservation.session, reservation.owner)
+        return mine
+
+    def _forget_starts(self, key: _Key, now: int) -> None:
+        key.starts = [start for start in key.starts if start.counts_until > now]
+
+    def _forget_if_idle(self, name: str) -> None:
+        key = self._keys.get(name)
+        if key is not None and not key.uses and not key.starts:
+            del self._keys[name]
+
+    def _view(self, name: str, key: _Key, now: int) -> LimitView:
+        live = self._live(key, now)
+        started = [start.user for start in key.starts if start.at + micros(start.user.per) > now]
+        started += [r.user(name, r.at) for r in live if r.started and not r.figures[name].per]
+        waiting = [r.user(name, None if r.waits is Waits.LINE else r.at) for r in live if not r.started]
+        awaited = any(reservation.in_line(name) for reservation in live)
+        free_since = seconds(key.free_since) if awaited and _room(name, live).free > 0 else None
+        return LimitView(
+            name, tuple(sorted(started, key=lambda user: user.at or 0)), tuple(waiting), free_since, seconds(now)
+        )
+
+
+def _room(name: str, uses: Iterable[_Reservation]) -> Room:
+    slots, started = PLENTY, 0
+    for reservation in uses:
+        most, per = reservation.figures[name]
+        if not per and most < slots:
+            slots = most
+        started += reservation.started
+    return Room(slots, started)

@@ -1,0 +1,77 @@
+"""When a start fits its paces: arithmetic on whole microseconds, so that "exactly ``per`` apart" is exact."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+__all__ = ["Figure", "Pace", "earliest_fit", "earliest_for_all", "micros", "seconds"]
+
+_MICROS = 1_000_000
+
+
+def micros(at: float) -> int:
+    """A time or span of the port, in whole microseconds."""
+    return round(at * _MICROS)
+
+
+def seconds(at: int) -> float:
+    """And back."""
+    return at / _MICROS
+
+
+class Figure(NamedTuple):
+    """What somebody knows of a limit: ``most`` starts within ``per`` microseconds; 0 for slots."""
+
+    most: int
+    per: int
+
+
+class Pace(NamedTuple):
+    """A key's paces, and the times that a start has to fit."""
+
+    key: str
+    figures: Sequence[Figure]
+    times: Callable[[int], Sequence[int]]
+    """Starts and plans after a given time, sorted."""
+
+
+def earliest_fit(times: Sequence[int], figure: Figure, at: int) -> int:
+    """The first time from ``at`` on that makes no ``most`` + 1 times lie within less than ``per``.
+
+    Windows of ``most`` times are visited in order. One that leaves no room for the candidate leaves none for anything
+    up to ``per`` after its first time, so the candidate moves there; windows passed once never matter again.
+    """
+    most, per = figure
+    first = bisect_right(times, at - per)
+    while first + most <= len(times):
+        begins, ends = times[first], times[first + most - 1]
+        if max(ends, at) - min(begins, at) < per:
+            at = begins + per
+        elif begins >= at:
+            break
+        first += 1
+    return at
+
+
+def earliest_for_all(paces: Iterable[Pace], at: int) -> tuple[int, str]:
+    """The first time from ``at`` on that fits every pace, and the key that asked for it last; empty if none did."""
+    wanted = [
+        (pace.key, figure, times)
+        for pace in paces
+        if pace.figures
+        for times in [pace.times(at - max(figure.per for figure in pace.figures))]
+        for figure in pace.figures
+    ]
+    held_by = ""
+    moved = True
+    while moved:
+        moved = False
+        for key, figure, times in wanted:
+            fit = earliest_fit(times, figure, at)
+            if fit > at:
+                at, held_by, moved = fit, key, True
+    return at, held_by

@@ -1,0 +1,127 @@
+"""Claims as rows. Each operation is one call of a function in the database, one round trip."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from interlock.backends.claim_words import kept_error, why_not
+from interlock.backends.postgres.combiner import Combiners, Operation
+from interlock.backends.statements import Statements
+from interlock.ports.claims import (
+    ClaimAnswer,
+    Claimed,
+    ClaimState,
+    ClaimView,
+    ClaimWant,
+    Held,
+    Known,
+    Renewed,
+    SessionEnded,
+    Settled,
+    Settlement,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock.backends.postgres.lane import Lane, Lanes
+    from interlock.clock import Clock
+    from interlock.settings import Settings
+
+__all__ = ["PostgresClaims"]
+
+_sql = Statements("interlock.backends.postgres", "claims")
+_CLAIM, _SETTLE = "c", "s"
+
+
+class _Step(NamedTuple):
+    """A claim or a settlement, as the functions take it."""
+
+    key: str
+    owner: str
+    session: str | None = None
+    lease: float | None = None
+    keep: float | None = None
+    state: str | None = None
+    result: str | None = None
+    error: str | None = None
+    retry_in: float | None = None
+
+
+class PostgresClaims:
+    """Keeps the claims port."""
+
+    def __init__(self, lanes: Lanes, settings: Settings, clock: Clock | None) -> None:
+        self._lanes = lanes
+        self._combined = Combiners(lanes, self._send, settings.store_wait / 2)
+        self._namespace = settings.namespace
+        self._clock = clock
+
+    async def claim(self, want: ClaimWant) -> ClaimAnswer:
+        """Take the claim if it can be had, else say how it stands."""
+        answer, fence, expires_at, attempt, details = await self._combined.do(_CLAIM, _Step(*want))
+        if answer == "claimed":
+            return Claimed(fence, expires_at, attempt)
+        return SessionEnded() if answer == "ended" else Known(_view(details))
+
+    async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
+        """Give live claims their lease again."""
+        # In the order of their keys, as batches are, so that the two never wait for each other.
+        keys, owners, ttls = ([held[i] for held in sorted(leases)] for i in range(3))
+        rows = await self._lanes.first.fetch(_sql.renew, self._namespace, keys, owners, ttls, self._given())
+        return [
+            Renewed(owner, expires_at, "" if refusal is None else _why_not(owner, refusal))
+            for owner, expires_at, refusal in rows
+        ]
+
+    async def settle(self, settlement: Settlement) -> Settled:
+        """Mark a claim as done or failed."""
+        key, owner, state, result, error, retry_in, keep = settlement
+        if state is ClaimState.FAILED:
+            step = _Step(key, owner, keep=keep, state=state, error=kept_error(error), retry_in=retry_in)
+        else:
+            step = _Step(key, owner, keep=keep, state=state, error="", result=result)
+        answer, *_, details = await self._combined.do(_SETTLE, step)
+        return Settled(True, "") if answer == "settled" else Settled(False, _why_not(owner, details))
+
+    async def forget(self, key: str, why: str) -> ClaimView | None:
+        """Remove a claim and tell its holder."""
+        ((view,),) = await self._lanes.of(key).fetch(_sql.forget, self._namespace, key, why, self._given())
+        return None if view is None else _view(view)
+
+    async def look(
+        self, key: str | None = None, *, prefix: str = "", state: ClaimState | None = None, limit: int = 1000
+    ) -> Sequence[ClaimView]:
+        """Claims that are still kept."""
+        args = (self._namespace, key, prefix, state, limit, self._given())
+        return [_view(view) for (view,) in await self._lanes.first.fetch(_sql.look, *args)]
+
+    async def close(self) -> None:
+        """Finish what was handed in."""
+        await self._combined.close()
+
+    async def _send(self, lane: Lane, batch: list[Operation]) -> Sequence[Any]:
+        """One alone by the short way, several in one transaction."""
+        steps: list[_Step] = [operation.want for operation in batch]
+        if len(batch) > 1:
+            kinds = [operation.kind for operation in batch]
+            columns = (list(column) for column in zip(*steps, strict=True))
+            return await lane.fetch_here(_sql.batch, self._namespace, kinds, *columns, self._given())
+        key, owner, session, lease, keep, *settled = steps[0]
+        if batch[0].kind == _CLAIM:
+            return await lane.fetch_here(_sql.claim, self._namespace, key, owner, session, lease, keep, self._given())
+        return await lane.fetch_here(_sql.settle, self._namespace, key, owner, *settled, keep, self._given())
+
+    def _given(self) -> float | None:
+        return None if self._clock is None else self._clock.now()
+
+
+def _view(details: str) -> ClaimView:
+    view = json.loads(details)
+    return ClaimView(**view | {"state": ClaimState(view["state"])})
+
+
+def _why_not(owner: str, refusal: str) -> str:
+    now_with, state, forgotten = json.loads(refusal)
+    return why_not(owner, now_with, state, forgotten)

@@ -1,0 +1,107 @@
+"""Messages by LISTEN and NOTIFY, and where those do not arrive by looking."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from interlock.backends.postgres.listener import Listener
+from interlock.backends.statements import Statements
+from interlock.errors import InterlockError, StoreUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from interlock.backends.postgres.lane import Lane, Server
+    from interlock.ports.leases import Turns
+    from interlock.settings import Settings
+
+__all__ = ["PostgresMessages"]
+
+_sql = Statements("interlock.backends.postgres", "messages")
+_POLL = 0.25  # how often to look where no messages arrive, while somebody waits
+_POLL_IDLE = 1.0  # and while nobody does, for leases taken by force
+
+
+class PostgresMessages:
+    """Keeps the messages port. ``server`` is where to listen, ``lane`` how to look."""
+
+    def __init__(self, server: Server, lane: Lane, settings: Settings) -> None:
+        self._lane = lane
+        self._namespace = settings.namespace
+        self._wait = settings.store_wait / 2
+        self._listener = Listener(server, lane, self._wait, self._hear)
+        self._listener.on_verdict = self._poll_if_deaf
+        self._waiting = self._listening = False
+        self._session = ""
+        self._on_turn: Callable[[str | None], None] = lambda _: None
+        self._on_lost: Callable[[str, str], None] = lambda _owner, _why: None
+        self._poll: asyncio.Task[None] | None = None
+        self.sources: list[Callable[[str], Awaitable[Turns]]] = []
+        """Each says which owners of a session should ask again, where no messages arrive."""
+
+    async def listen(
+        self, session: str, on_turn: Callable[[str | None], None], on_lost: Callable[[str, str], None]
+    ) -> None:
+        """Call back when a message for the session arrives."""
+        self._session, self._on_turn, self._on_lost = session, on_turn, on_lost
+        self._listening = True
+        self._poll_if_deaf()
+        self._listener.start(f"interlock_{session}")
+        try:
+            async with asyncio.timeout(self._wait):
+                await self._listener.ready.wait()
+        except TimeoutError:
+            raise StoreUnavailableError("PostgreSQL does not let us listen.") from None
+
+    async def unlisten(self, session: str) -> None:
+        """Stop calling back."""
+        if session == self._session:
+            await self.close()
+
+    def watch(self, *, waiting: bool) -> None:
+        """Where no messages arrive, look more often while somebody waits."""
+        self._waiting = waiting
+
+    async def close(self) -> None:
+        """Stop listening and looking."""
+        self._listening = False
+        self._poll_if_deaf()
+        await self._listener.stop()
+
+    def _poll_if_deaf(self) -> None:
+        needed = self._listening and self._listener.works is not True
+        if needed and self._poll is None:
+            self._poll = asyncio.create_task(self._look_out(), name="interlock-poll")
+        elif not needed and self._poll is not None:
+            self._poll.cancel()
+            self._poll = None
+
+    def _hear(self, message: str | None) -> None:
+        if message is None:
+            self._on_turn(None)
+            return
+        kind, _, rest = message.partition(" ")
+        if kind == "turn":
+            self._on_turn(rest)
+        elif kind == "lost":
+            owner, _, why = rest.partition(" ")
+            self._on_lost(owner, why)
+
+    async def _look_out(self) -> None:
+        look_at = 0.0
+        while True:
+            await asyncio.sleep(_POLL)
+            now = asyncio.get_running_loop().time()
+            if not self._waiting and now < look_at:
+                continue
+            look_at = now + _POLL_IDLE
+            try:
+                turns = [await source(self._session) for source in self.sources] if self._waiting else []
+                forced = await self._lane.fetch(_sql.forced, self._namespace, self._session)
+            except InterlockError:
+                continue
+            for owner in (owner for turn in turns for owner in turn.owners):
+                self._on_turn(owner)
+            for owner, why in forced:
+                self._on_lost(owner, why)

@@ -1,0 +1,1 @@
+select interlock.claim_forget($1, $2, $3, $4)

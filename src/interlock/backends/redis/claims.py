@@ -1,0 +1,134 @@
+"""Claims in Redis. Each operation is one script: one atomic step, one round trip."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from interlock.backends.claim_words import kept_error, why_not
+from interlock.backends.redis.scripts import Scripts
+from interlock.ports.claims import (
+    ClaimAnswer,
+    Claimed,
+    ClaimState,
+    ClaimView,
+    ClaimWant,
+    Held,
+    Known,
+    Renewed,
+    SessionEnded,
+    Settled,
+    Settlement,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock.backends.redis.lane import Lane
+    from interlock.backends.redis.place import Place
+
+__all__ = ["RedisClaims", "scripts"]
+
+scripts = Scripts("claims", "common", "claims")
+_CLAIMED, _KNOWN = 1, 2
+
+
+class RedisClaims:
+    """Keeps the claims port. Times go to and come from the scripts as whole microseconds."""
+
+    def __init__(self, lane: Lane, place: Place) -> None:
+        self._lane = lane
+        self._here = place.here
+
+    async def claim(self, want: ClaimWant) -> ClaimAnswer:
+        """Take the claim if it can be had, else say how it stands."""
+        reply = await self._lane.run(
+            scripts.claim,
+            *self._here(),
+            want.key,
+            want.owner,
+            want.session,
+            round(want.lease * 1e6),
+            round(want.keep * 1e6),
+        )
+        if reply[0] == _CLAIMED:
+            return Claimed(reply[1], reply[2] / 1e6, reply[3])
+        if reply[0] == _KNOWN:
+            return Known(_view(reply[1]))
+        return SessionEnded()
+
+    async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
+        """Give live claims their lease again."""
+        words: list[Any] = []
+        for key, owner, ttl in leases:
+            words += (key, owner, round(ttl * 1e6))
+        replies = await self._lane.run(scripts.renew, *self._here(), *words)
+        return [_renewed(held.owner, reply) for held, reply in zip(leases, replies, strict=True)]
+
+    async def settle(self, settlement: Settlement) -> Settled:
+        """Mark a claim as done or failed."""
+        reply = await self._lane.run(
+            scripts.settle,
+            *self._here(),
+            settlement.key,
+            settlement.owner,
+            str(settlement.state),
+            "" if settlement.result is None else f"={settlement.result}",
+            kept_error(settlement.error),
+            round(settlement.retry_in * 1e6),
+            round(settlement.keep * 1e6),
+        )
+        return Settled(True, "") if reply[0] else Settled(False, why_not(settlement.owner, *reply[1:]))
+
+    async def forget(self, key: str, why: str) -> ClaimView | None:
+        """Remove a claim and tell its holder."""
+        reply = await self._lane.run(scripts.forget, *self._here(), key, why)
+        return None if reply is None else _view(reply)
+
+    async def look(
+        self, key: str | None = None, *, prefix: str = "", state: ClaimState | None = None, limit: int = 1000
+    ) -> Sequence[ClaimView]:
+        """Claims that are still kept."""
+        one = () if key is None else (key,)
+        views: list[ClaimView] = []
+        after: str | None = ""
+        while after is not None and len(views) < limit:
+            left = limit - len(views)
+            after, *found = await self._lane.run(
+                scripts.look, *self._here(), left, prefix, str(state or ""), after, *one
+            )
+            views += map(_view, found)
+        return views
+
+
+def _renewed(owner: str, reply: Any) -> Renewed:
+    if reply[0]:
+        return Renewed(owner, reply[1] / 1e6, "")
+    return Renewed(owner, None, why_not(owner, *reply[1:]))
+
+
+def _view(reply: Any) -> ClaimView:
+    (key, state, attempt, fence, owner, session, host, pid, program, claimed_at, *rest) = reply
+    expires_at, settled_at, retry_at, error, result, kept_until, seen_at = rest
+    return ClaimView(
+        key=key,
+        state=ClaimState(state),
+        attempt=attempt,
+        fence=fence,
+        owner=owner,
+        session=session,
+        host=host,
+        pid=int(pid),
+        program=program,
+        claimed_at=claimed_at / 1e6,
+        expires_at=_seconds(expires_at),
+        settled_at=_seconds(settled_at),
+        retry_at=_seconds(retry_at),
+        error=error,
+        result=result,
+        kept_until=kept_until / 1e6,
+        seen_at=seen_at / 1e6,
+    )
+
+
+def _seconds(microseconds: int | None) -> float | None:
+    return None if microseconds is None else microseconds / 1e6

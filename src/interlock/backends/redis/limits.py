@@ -1,0 +1,75 @@
+"""Limits in Redis. Each operation is one script: one atomic step, one round trip."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from interlock.backends.redis.scripts import Scripts
+from interlock.ports import limits as port
+from interlock.ports.limits import Finished, Full, LimitAnswer, LimitUser, LimitView, Plan, SessionEnded, Turn, Turns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock.backends.redis.lane import Lane
+    from interlock.backends.redis.place import Place
+
+__all__ = ["RedisLimits", "scripts"]
+
+scripts = Scripts("limits", "common", "limits")
+_TURN, _FULL = 1, 2
+
+
+class RedisLimits:
+    """Keeps the limits port. Times go to and come from the scripts as whole microseconds."""
+
+    def __init__(self, lane: Lane, place: Place) -> None:
+        self._lane = lane
+        self._here = place.here
+
+    async def ask(self, plan: Plan) -> LimitAnswer:
+        """Reserve, and start if that is possible."""
+        uses = [word for key, most, per in plan.uses for word in (key, most, round(per * 1e6))]
+        who = (plan.owner, plan.party, plan.session, "1" if plan.start else "0", port.MOST_ON_A_KEY)
+        answer, *rest = await self._lane.run(scripts.ask, *self._here(), *who, *uses)
+        if answer == _TURN:
+            started, at, key, ahead, look_again, differs = rest
+            when = None if at < 0 else at / 1e6
+            return Turn(started == 1, when, key, ahead, math.inf if look_again < 0 else look_again / 1e6, differs)
+        return Full(rest[0]) if answer == _FULL else SessionEnded()
+
+    async def finish(self, session: str, owner: str) -> Finished:
+        """Free what a reservation had."""
+        known, started, next_owners = await self._lane.run(scripts.finish, *self._here(), session, owner)
+        return Finished(known == 1, started == 1, tuple(dict.fromkeys(next_owners)))
+
+    async def turns(self, session: str, owners: Sequence[str]) -> Turns:
+        """Whose turn may have come."""
+        look_again, found = await self._lane.run(scripts.turns, *self._here(), session, *owners)
+        return Turns(tuple(found), math.inf if look_again < 0 else look_again / 1e6)
+
+    async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
+        """All reservations of a session."""
+        flat = iter(await self._lane.run(scripts.belongings, *self._here(), session))
+        return list(zip(flat, flat, strict=True))
+
+    async def look(self, key: str | None = None, *, limit: int = 1000) -> Sequence[LimitView]:
+        """Limits in use."""
+        one = () if key is None else (key,)
+        now, *views = await self._lane.run(scripts.look, *self._here(), limit, *one)
+        return [_view(view, now / 1e6) for view in views]
+
+
+def _view(reply: Any, seen_at: float) -> LimitView:
+    key, free_since, started, waiting = reply
+    at_work = sorted(map(_user, started), key=lambda user: user.at or 0.0)
+    free = None if free_since is None else free_since / 1e6
+    return LimitView(key, tuple(at_work), tuple(map(_user, waiting)), free, seen_at)
+
+
+def _user(reply: Any) -> LimitUser:
+    owner, party, session, host, pid, program, most, per, asked_at, at, started, waits_for = reply
+    when = int(at) / 1e6 if at else None
+    figures = (int(most), int(per) / 1e6, int(asked_at) / 1e6)
+    return LimitUser(owner, party, session, host, int(pid), program, *figures, when, started == 1, waits_for)

@@ -1,0 +1,159 @@
+"""Leases in Redis. Each operation is one script: one atomic step, one round trip."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from interlock.backends.redis.scripts import Scripts
+from interlock.errors import CapabilityError
+from interlock.ports.locks import (
+    CLAIM_SECONDS,
+    Answer,
+    Busy,
+    Deadlocked,
+    Granted,
+    Held,
+    Holder,
+    Left,
+    LockView,
+    Renewed,
+    SessionEnded,
+    Transaction,
+    Turns,
+    Wait,
+    Waiter,
+    Waiting,
+    Want,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from interlock.backends.redis.lane import Lane
+    from interlock.backends.redis.place import Place
+
+__all__ = ["RedisLocks", "scripts"]
+
+scripts = Scripts("locks", "common", "locks")
+_ASK, _LEAVE = scripts.ask, scripts.leave
+_CLAIM = round(CLAIM_SECONDS * 1e6)
+_GRANTED, _WAITING, _BUSY, _DEADLOCKED = 1, 2, 3, 4
+_LONGEST = 5e9  # seconds; what is longer would not be exact in the server's numbers
+_AT_ONCE = 1000  # leases to renew in one step: nobody else is served meanwhile
+_LEFT = Left(True, "", None)
+
+
+class RedisLocks:
+    """Keeps the locks port. Times go to and come from the scripts as whole microseconds."""
+
+    def __init__(self, lane: Lane, place: Place) -> None:
+        self._lane = lane
+        self._here = place.here
+
+    async def ask(self, want: Want) -> Answer:
+        """Take the key or queue for it."""
+        wait = want.wait
+        reply = await self._lane.run(
+            _ASK,
+            *self._here(),
+            want.key,
+            want.owner,
+            want.party,
+            want.session,
+            _microseconds(want.ttl),
+            "" if wait is None else _microseconds(wait),
+            "1" if want.nested else "",
+            _CLAIM,
+        )
+        answer = reply[0]
+        if answer == _GRANTED:
+            return Granted(reply[1], reply[2] / 1e6)
+        if answer == _WAITING:
+            return Waiting(reply[1] / 1e6)
+        if answer == _BUSY:
+            return Busy(_holder(reply[1]))
+        if answer == _DEADLOCKED:
+            flat = iter(reply[1])
+            return Deadlocked(tuple(Wait(*wait) for wait in zip(flat, flat, flat, strict=True)))
+        return SessionEnded()
+
+    async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
+        """Give live leases their ttl again."""
+        under_way = []
+        for some in (leases[i : i + _AT_ONCE] for i in range(0, len(leases), _AT_ONCE)):
+            words: list[Any] = []
+            for key, owner, ttl in some:
+                words += (key, owner, _microseconds(ttl))
+            under_way.append(self._lane.run(scripts.renew, *self._here(), *words))
+        replies = [reply for some_replies in under_way for reply in await some_replies]
+        return [
+            Renewed(held.owner, reply[0] / 1e6, "") if reply[0] else Renewed(held.owner, None, reply[1])
+            for held, reply in zip(leases, replies, strict=True)
+        ]
+
+    async def leave(self, want: Want) -> Left:
+        """Give up a lease or a place in the queue."""
+        reply = await self._lane.run(_LEAVE, *self._here(), want.key, want.owner, want.session)
+        if len(reply) == 1:
+            return _LEFT
+        held, why, next_owner, *handed = reply
+        return Left(held == 1, why, next_owner, Granted(handed[0], handed[1] / 1e6) if handed else None)
+
+    async def force(self, key: str, why: str) -> Holder | None:
+        """Take the key from its holder."""
+        return _holder(await self._lane.run(scripts.force, *self._here(), key, why))
+
+    async def turns(self, session: str, owners: Sequence[str]) -> Turns:
+        """Whose turn may have come."""
+        look_again, found = await self._lane.run(scripts.turns, *self._here(), session, _CLAIM, *owners)
+        return Turns(tuple(found), math.inf if look_again < 0 else look_again / 1e6)
+
+    async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
+        """All leases and places of a session."""
+        flat = iter(await self._lane.run(scripts.belongings, *self._here(), session))
+        return [(key, owner) for owner, key in zip(flat, flat, strict=True)]
+
+    async def look(self, key: str | None = None, *, limit: int = 1000) -> Sequence[LockView]:
+        """Holders and queues."""
+        words = (limit,) if key is None else (limit, key)
+        now, *views = await self._lane.run(scripts.look, *self._here(), *words)
+        return [view for view in (_view(reply, now) for reply in views) if view.wanted]
+
+    def fenced(self, key: str, owner: str, fence: int) -> AbstractAsyncContextManager[Transaction]:
+        """Refused: there are no transactions here."""
+        raise CapabilityError(
+            "redis has no transactions to fence.",
+            remedy="Hand lease.fence to the target, or use sqlite:// or postgresql://.",
+        )
+
+
+def _microseconds(seconds: float) -> int:
+    return round(min(seconds, _LONGEST) * 1e6)
+
+
+def _holder(reply: Any) -> Holder | None:
+    if reply is None:
+        return None
+    owner, party, session, host, pid, program, fence, granted_at, ends_at = reply
+    return Holder(owner, party, session, host, int(pid), program, fence, granted_at / 1e6, ends_at / 1e6)
+
+
+def _view(reply: Any, now: int) -> LockView:
+    key, holder, free_since, waiters = reply
+    queue = tuple(
+        Waiter(
+            owner,
+            party,
+            session,
+            host,
+            int(pid),
+            program,
+            asked_at / 1e6,
+            None if gives_up_at is None else gives_up_at / 1e6,
+            live == 1,
+        )
+        for owner, party, session, host, pid, program, asked_at, gives_up_at, live in waiters
+    )
+    return LockView(key, _holder(holder), queue, None if free_since is None else free_since / 1e6, now / 1e6)

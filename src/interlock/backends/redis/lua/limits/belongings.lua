@@ -1,0 +1,14 @@
+-- One key and the owner of every reservation that a session has not finished, flat.
+local session = ARGV[3]
+local found = {}
+while drop_stale(100) == 100 do end
+if alive_until(session) > now then
+    for _, owner in ipairs(call('SMEMBERS', prefix .. 'reserves:' .. session)) do
+        local r = read_reservation(owner)
+        if r then
+            found[#found + 1] = r.uses[1][1]
+            found[#found + 1] = owner
+        end
+    end
+end
+return found

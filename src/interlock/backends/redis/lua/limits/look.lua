@@ -1,0 +1,64 @@
+-- Limits in use by key, or just the one in ARGV[4], at most ARGV[3]. Answers {now, {key, free since, started, waiting} …},
+-- each reservation as the port describes it.
+local most = tonumber(ARGV[3])
+
+while drop_stale(100) == 100 do end
+local function user(r, key, at, started)
+    local host, pid, program = card(r.session)
+    for _, use in ipairs(r.uses) do
+        if use[1] == key then
+            return {
+                r.owner, r.party, r.session, host, pid, program, use[2], use[3], int(r.asked_at), at and int(at) or '',
+                started and 1 or 0, r.waits == LINE and r.place or '',
+            }
+        end
+    end
+end
+
+local function started_of(key)
+    local started = {}
+    local starts = call('ZRANGE', prefix .. 'limit_starts:' .. key, 0, -1, 'WITHSCORES')
+    for i = 1, #starts, 2 do
+        local s = cjson.decode(call('HGET', prefix .. 'limit_start:' .. key, starts[i]))
+        if tonumber(starts[i + 1]) + tonumber(s.per) > now then
+            started[#started + 1] = {
+                starts[i], s.party, s.session, s.host, s.pid, s.program, s.most, s.per, s.asked_at,
+                int(tonumber(starts[i + 1])), 1, '',
+            }
+        end
+    end
+    for _, owner in ipairs(call('ZRANGE', prefix .. 'limit_at_work:' .. key, 0, -1)) do
+        local r = read_reservation(owner)
+        local one = r and user(r, key, r.at, true)
+        if one and one[8] == '0' then
+            started[#started + 1] = one
+        end
+    end
+    return started
+end
+
+local function waiting_of(key)
+    local waiting = {}
+    for _, owner in ipairs(call('ZRANGE', prefix .. 'limit_uses:' .. key, 0, -1)) do
+        local r = read_reservation(owner)
+        if r and not r.started then
+            waiting[#waiting + 1] = user(r, key, r.waits ~= LINE and r.at, false)
+        end
+    end
+    return waiting
+end
+
+local names = ARGV[4] and {ARGV[4]} or call('ZRANGE', prefix .. 'limit_names', 0, -1)
+local views = {now}
+for _, key in ipairs(names) do
+    if #views > most then
+        break
+    end
+    bury(key)
+    local started, waiting = started_of(key), waiting_of(key)
+    if #started > 0 or #waiting > 0 then
+        local awaited = call('EXISTS', prefix .. 'limit_line:' .. key) == 1 and room_of(key) > 0
+        views[#views + 1] = {key, awaited and free_since(key), started, waiting}
+    end
+end
+return views

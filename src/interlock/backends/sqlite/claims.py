@@ -1,0 +1,170 @@
+"""Claims as rows of the file. Each operation is one immediate transaction on the writer's thread."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from interlock.backends.claim_words import kept_error, why_not
+from interlock.backends.sqlite.connection import snapshot
+from interlock.backends.statements import Statements
+from interlock.ports.claims import (
+    ClaimAnswer,
+    Claimed,
+    ClaimState,
+    ClaimView,
+    ClaimWant,
+    Held,
+    Known,
+    Renewed,
+    SessionEnded,
+    Settled,
+    Settlement,
+)
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from interlock.backends.sqlite.writer import Writer
+    from interlock.clock import Clock
+    from interlock.settings import Settings
+
+__all__ = ["SqliteClaims"]
+
+_sql = Statements("interlock.backends.sqlite", "claims")
+_locks = Statements("interlock.backends.sqlite", "locks")
+
+
+class SqliteClaims:
+    """Keeps the claims port."""
+
+    def __init__(self, writer: Writer, path: Path, settings: Settings, clock: Clock) -> None:
+        self._run = writer.run
+        self._path = path
+        self._wait = settings.store_wait / 2
+        self._namespace = settings.namespace
+        self._now = clock.now
+
+    async def claim(self, want: ClaimWant) -> ClaimAnswer:
+        """Take the claim if it can be had, else say how it stands."""
+        return await self._run(lambda db: self._claim(db, want))
+
+    async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
+        """Give live claims their lease again."""
+        return await self._run(lambda db: [self._renew(db, held) for held in leases])
+
+    async def settle(self, settlement: Settlement) -> Settled:
+        """Mark a claim as done or failed."""
+        return await self._run(lambda db: self._settle(db, settlement))
+
+    async def forget(self, key: str, why: str) -> ClaimView | None:
+        """Remove a claim and tell its holder, whose process sees it by our commit."""
+        return await self._run(lambda db: self._forget(db, key, why))
+
+    async def look(
+        self, key: str | None = None, *, prefix: str = "", state: ClaimState | None = None, limit: int = 1000
+    ) -> Sequence[ClaimView]:
+        """Claims that are still kept. Looking never waits for writers."""
+        return await asyncio.to_thread(self._look_apart, key, prefix, state, limit)
+
+    # -- operations, on the writer's thread ------------------------------------------------------------------------
+
+    def _claim(self, db: sqlite3.Connection, want: ClaimWant) -> ClaimAnswer:
+        now = self._now()
+        values = self._values(
+            now, key=want.key, owner=want.owner, session=want.session, lease=want.lease, keep=want.keep
+        )
+        found = db.execute(_sql.find, values).fetchone()
+        if found is None:
+            return SessionEnded()
+        host, pid, program, *row = found
+        attempt = 1
+        if row[0] is not None:
+            view = _view(row, now)
+            if view.live and view.owner == want.owner:
+                db.execute(_sql.extend, values)
+                return Claimed(view.fence, now + want.lease, view.attempt)
+            due = view.state is ClaimState.FAILED and (view.retry_at or 0.0) <= now
+            if not due and (view.live or view.state is not ClaimState.IN_PROGRESS):
+                return Known(view)
+            attempt = view.attempt + 1
+        (fence,) = db.execute(_locks.next_fence, values).fetchone()
+        about = {"host": host, "pid": pid, "program": program, "attempt": attempt, "fence": fence}
+        db.execute(_sql.take, values | about)
+        return Claimed(fence, now + want.lease, attempt)
+
+    def _renew(self, db: sqlite3.Connection, held: Held) -> Renewed:
+        now = self._now()
+        values = self._values(now, key=held.key, owner=held.owner, lease=held.ttl)
+        if db.execute(_sql.renew, values).rowcount:
+            return Renewed(held.owner, now + held.ttl, "")
+        now_with, state = self._standing(db, values)
+        return Renewed(held.owner, None, self._why_not(db, values, now_with, state))
+
+    def _settle(self, db: sqlite3.Connection, settlement: Settlement) -> Settled:
+        failed = settlement.state is ClaimState.FAILED
+        values = self._values(
+            self._now(),
+            key=settlement.key,
+            owner=settlement.owner,
+            state=settlement.state,
+            result=None if failed else settlement.result,
+            error=kept_error(settlement.error) if failed else "",
+            retry_in=settlement.retry_in if failed else None,
+            keep=settlement.keep,
+        )
+        if db.execute(_sql.settle, values).rowcount:
+            return Settled(True, "")
+        now_with, state = self._standing(db, values)
+        if (now_with, state) == (settlement.owner, settlement.state):
+            return Settled(True, "")
+        return Settled(False, self._why_not(db, values, now_with, state))
+
+    def _forget(self, db: sqlite3.Connection, key: str, why: str) -> ClaimView | None:
+        views = self._look(db, key, "", None, 1)
+        if not views:
+            return None
+        (view,) = views
+        values = self._values(view.seen_at, key=key, session=view.session, owner=view.owner, why=why)
+        db.execute(_sql.forget, values)
+        if view.state is ClaimState.IN_PROGRESS:
+            db.execute(_locks.note_forced, values)
+        return view
+
+    def _standing(self, db: sqlite3.Connection, values: dict[str, Any]) -> tuple[str | None, str | None]:
+        """Who has the key's claim, if it is kept, and how it stands."""
+        return db.execute(_sql.standing, values).fetchone() or (None, None)
+
+    def _why_not(self, db: sqlite3.Connection, values: dict[str, Any], now_with: str | None, state: str | None) -> str:
+        (forgotten,) = db.execute(_sql.forgotten, values).fetchone() or (None,)
+        return why_not(values["owner"], now_with, state, forgotten)
+
+    # -- looking ---------------------------------------------------------------------------------------------------
+
+    def _look_apart(self, key: str | None, prefix: str, state: ClaimState | None, limit: int) -> list[ClaimView]:
+        with snapshot(self._path, self._wait) as db:
+            return self._look(db, key, prefix, state, limit)
+
+    def _look(
+        self, db: sqlite3.Connection, key: str | None, prefix: str, state: ClaimState | None, limit: int
+    ) -> list[ClaimView]:
+        """Walk along the keys from the first that may be meant, and stop behind the last."""
+        now = self._now()
+        views: list[ClaimView] = []
+        for row in db.execute(_sql.look, self._values(now, start=prefix if key is None else key)):
+            if len(views) >= limit or not row[0].startswith(prefix) or key not in (None, row[0]):
+                break
+            view = _view(row, now)
+            if view.kept_until > now and state in (None, view.state):
+                views.append(view)
+        return views
+
+    def _values(self, now: float, **values: Any) -> dict[str, Any]:
+        return {"namespace": self._namespace, "now": now, **values}
+
+
+def _view(row: Sequence[Any], now: float) -> ClaimView:
+    key, state, *rest = row
+    return ClaimView._make((key, ClaimState(state), *rest, now))

@@ -1,0 +1,85 @@
+"""Cursors as the last moves of each, rows of the file."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from interlock.backends.sqlite.connection import snapshot
+from interlock.backends.statements import Statements
+from interlock.ports.cursors import MOVES_KEPT, CursorView, Move, Moved, Overtaken
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from interlock.backends.sqlite.writer import Writer
+    from interlock.clock import Clock
+    from interlock.settings import Settings
+
+__all__ = ["SqliteCursors"]
+
+_sql = Statements("interlock.backends.sqlite", "cursors")
+_locks = Statements("interlock.backends.sqlite", "locks")
+
+
+class SqliteCursors:
+    """Keeps the cursors port. Reading never waits for writers."""
+
+    def __init__(self, writer: Writer, path: Path, settings: Settings, clock: Clock) -> None:
+        self._run = writer.run
+        self._path = path
+        self._wait = settings.store_wait / 2
+        self._namespace = settings.namespace
+        self._now = clock.now
+
+    async def read(self, name: str) -> CursorView | None:
+        """Where the cursor stands."""
+        return next(iter(await self._views(_sql.history, name=name, limit=1)), None)
+
+    async def move(self, move: Move) -> Moved | Overtaken:
+        """Move the cursor if it still stands where it was seen."""
+        return await self._run(lambda db: self._move(db, move))
+
+    async def history(self, name: str) -> Sequence[CursorView]:
+        """Its last moves."""
+        return await self._views(_sql.history, name=name, limit=MOVES_KEPT)
+
+    async def look(self, *, limit: int = 1000) -> Sequence[CursorView]:
+        """All cursors by name."""
+        return await self._views(_sql.look, limit=limit)
+
+    async def forget(self, name: str) -> CursorView | None:
+        """Remove a cursor and its history."""
+        return await self._run(lambda db: self._forget(db, name))
+
+    def _move(self, db: sqlite3.Connection, move: Move) -> Moved | Overtaken:
+        values = self._values(name=move.name, value=move.value, id=move.id, by=move.by, now=self._now())
+        stands = self._stands(db, move.name)
+        if move.expected != (stands.version if stands else 0):
+            done = db.execute(_sql.moved_before, values).fetchone()
+            return Overtaken(stands) if done is None else Moved(CursorView(*done))
+        (version,) = db.execute(_locks.next_fence, values).fetchone()
+        db.execute(_sql.move, values | {"version": version})
+        db.execute(_sql.trim, values | {"kept": MOVES_KEPT})
+        return Moved(CursorView(move.name, move.value, version, values["now"], move.by))
+
+    def _forget(self, db: sqlite3.Connection, name: str) -> CursorView | None:
+        stands = self._stands(db, name)
+        db.execute(_sql.forget, self._values(name=name))
+        return stands
+
+    def _stands(self, db: sqlite3.Connection, name: str) -> CursorView | None:
+        row = db.execute(_sql.history, self._values(name=name, limit=1)).fetchone()
+        return None if row is None else CursorView(*row)
+
+    async def _views(self, sql: str, **values: Any) -> list[CursorView]:
+        return await asyncio.to_thread(self._read_apart, sql, self._values(**values))
+
+    def _read_apart(self, sql: str, values: dict[str, Any]) -> list[CursorView]:
+        with snapshot(self._path, self._wait) as db:
+            return [CursorView(*row) for row in db.execute(sql, values)]
+
+    def _values(self, **values: Any) -> dict[str, Any]:
+        return {"namespace": self._namespace, **values}

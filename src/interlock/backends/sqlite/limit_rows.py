@@ -1,0 +1,99 @@
+"""The rows behind limits: how a key stands, and how reservations go. Inside a transaction, on the writer's thread."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from interlock.backends.admission import PLENTY, STALE, Room, Standing, freed_at
+from interlock.backends.pacing import Figure, micros
+from interlock.backends.statements import Statements
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+
+__all__ = ["NOBODY", "LimitRows", "sql"]
+
+sql = Statements("interlock.backends.sqlite", "limits")
+NOBODY = 2**63 - 1
+"""The ticket of one who has none yet, behind all others."""
+
+
+class LimitRows:
+    """Limits of one namespace at one moment."""
+
+    def __init__(self, db: sqlite3.Connection, namespace: str, now: float) -> None:
+        self._db = db
+        self.now = micros(now)
+        self._values = {"namespace": namespace, "now": now, "now_us": self.now, "stale": STALE}
+
+    def all(self, statement: str, **values: Any) -> list[Any]:
+        """Run a statement and return its rows."""
+        return self._db.execute(statement, self._values | values).fetchall()
+
+    def one(self, statement: str, **values: Any) -> Any:
+        """Run a statement and return its first row, if it has one."""
+        return self._db.execute(statement, self._values | values).fetchone()
+
+    def standing(self, key: str, figure: Figure, ticket: int) -> tuple[Standing, int]:
+        """How a key stands for one reservation, and how many others are on it. The dead are cleared away."""
+        row = self.one(sql.standing, key=key, ticket=ticket)
+        if row[1]:
+            self.drop(self.all(sql.dead, key=key))
+            row = self.one(sql.standing, key=key, ticket=ticket)
+        live, _, started, ahead, ends_at, least_most, most_most, least_per, most_per, free_since = row
+        figures = frozenset({figure})
+        if live and (least_most, most_most, least_per, most_per) != (figure.most, figure.most, figure.per, figure.per):
+            figures |= {Figure(*other) for other in self.all(sql.figures, key=key)}
+        starts_after = partial(self._starts_after, key)
+        times = partial(self._times, key, ticket)
+        ends_at = math.inf if ends_at is None else ends_at
+        return Standing(key, figures, started, ahead, free_since or 0, ends_at, starts_after, times), live
+
+    def drop(self, gone: Sequence[tuple[int, int, bool]]) -> list[str]:
+        """Forget reservations, each a ticket as of a time and whether it had started, in the order of those times.
+
+        Slots that this frees are free since then. Says at which keys others wait.
+        """
+        at_key: dict[str, list[tuple[int, bool]]] = {}
+        for ticket, at, started in gone:
+            for key, _, _ in self.all(sql.uses, ticket=ticket):
+                at_key.setdefault(key, []).append((at, started))
+        before = {key: self.room(key) for key in at_key}
+        tickets = [{"ticket": ticket} for ticket, _, _ in gone]
+        self._db.executemany(sql.forget_uses, tickets)
+        self._db.executemany(sql.forget, tickets)
+        awaited = [key for key, (_, waiting) in before.items() if waiting]
+        for key in awaited:
+            since = freed_at(before[key][0], self.room(key)[0], at_key[key])
+            if since is not None:
+                self.free(key, since)
+        return awaited
+
+    def room(self, key: str) -> tuple[Room, bool]:
+        """A key's room as the rows are, the dead included, and whether anybody is in line."""
+        slots, started, waiting = self.one(sql.room, key=key)
+        return Room(PLENTY if slots is None else slots, started), bool(waiting)
+
+    def free(self, key: str, at: int) -> None:
+        """The key has had room since then."""
+        self._db.execute(sql.free, self._values | {"key": key, "at": at})
+
+    def end_session(self, session: str) -> None:
+        """Forget a session's reservations; those behind them see it by the commit."""
+        self.drop(self.all(sql.of_session, session=session))
+
+    def sweep(self) -> int:
+        """Forget a bounded number of reservations, starts and keys that count no more; says how many."""
+        gone = self.all(sql.sweep_reservations)
+        self.drop(gone)
+        statements = (sql.sweep_starts, sql.sweep_keys)
+        return len(gone) + sum(self._db.execute(statement, self._values).rowcount for statement in statements)
+
+    def _starts_after(self, key: str, at: int) -> int:
+        return int(self.one(sql.starts_after, key=key, after=at)[0])
+
+    def _times(self, key: str, ticket: int, after: int) -> list[int]:
+        return [at for (at,) in self.all(sql.times, key=key, ticket=ticket, after=after)]

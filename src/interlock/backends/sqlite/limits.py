@@ -1,0 +1,198 @@
+"""Limits as rows of the file. Each operation is one immediate transaction on the writer's thread."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+from interlock.backends.admission import CLAIM, PLENTY, Room, Standing, Verdict, Waits, admit, room_since
+from interlock.backends.pacing import Figure, micros, seconds
+from interlock.backends.sqlite.connection import connect, translated
+from interlock.backends.sqlite.limit_rows import NOBODY, LimitRows, sql
+from interlock.ports import limits as port
+from interlock.ports.limits import Finished, Full, LimitAnswer, LimitUser, LimitView, Plan, SessionEnded, Turn, Turns
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from interlock.backends.sqlite.writer import Writer
+    from interlock.clock import Clock
+    from interlock.settings import Settings
+
+__all__ = ["SqliteLimits"]
+
+
+class SqliteLimits:
+    """Keeps the limits port."""
+
+    def __init__(self, writer: Writer, path: Path, settings: Settings, clock: Clock) -> None:
+        self._run = writer.run
+        self._path = path
+        self._wait = settings.store_wait / 2
+        self._namespace = settings.namespace
+        self._now = clock.now
+
+    async def ask(self, plan: Plan) -> LimitAnswer:
+        """Reserve, and start if that is possible."""
+        return await self._run(lambda db: self._ask(self._rows(db), plan))
+
+    async def finish(self, session: str, owner: str) -> Finished:
+        """Free what a reservation had."""
+        return await self._run(lambda db: self._finish(self._rows(db), session, owner))
+
+    async def turns(self, session: str, owners: Sequence[str]) -> Turns:
+        """Whose turn may have come."""
+        return await self._run(lambda db: self._turns(self._rows(db), session, owners))
+
+    async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
+        """All reservations of a session."""
+        return await self._run(lambda db: self._rows(db).all(sql.belongings, session=session))
+
+    async def look(self, key: str | None = None, *, limit: int = 1000) -> Sequence[LimitView]:
+        """Limits in use. Looking never waits for writers: it reads a snapshot on a connection of its own."""
+        return await asyncio.to_thread(self._look_apart, key, limit)
+
+    def whose_turn(self, db: sqlite3.Connection, session: str) -> tuple[str, ...]:
+        """Which reservations of a session should ask again, for the watcher."""
+        return self._turns(self._rows(db), session, ()).owners
+
+    # -- operations, on the writer's thread ------------------------------------------------------------------------
+
+    def _rows(self, db: sqlite3.Connection) -> LimitRows:
+        return LimitRows(db, self._namespace, self._now())
+
+    def _ask(self, rows: LimitRows, plan: Plan) -> LimitAnswer:
+        alive, *about = rows.one(sql.session, session=plan.session) or (False,)
+        if not alive:
+            return SessionEnded()
+        found = rows.one(sql.find, owner=plan.owner)
+        if found is not None and found[-1]:
+            rows.drop([(found[0], rows.now, False)])
+            found = None
+        if found is None:
+            return self._reserve(rows, plan, about)
+        ticket, _, _, asked_at, at, started, waits, place, _ = found
+        figures = {key: Figure(most, per) for key, most, per in rows.all(sql.uses, ticket=ticket)}
+        standings = [rows.standing(key, figure, ticket)[0] for key, figure in figures.items()]
+        if started:
+            differs = next((standing.key for standing in standings if len(standing.figures) > 1), "")
+            return Turn(True, seconds(at), "", 0, math.inf, differs)
+        verdict = admit(standings, rows.now, at, place if waits == Waits.TIME else "", start=plan.start)
+        rows.one(sql.settle, ticket=ticket, **_state(verdict))
+        self._note(rows, verdict, standings, figures, _about(plan, about, ticket, asked_at))
+        return verdict.turn
+
+    def _reserve(self, rows: LimitRows, plan: Plan, about: list[Any]) -> LimitAnswer:
+        figures = {use.key: Figure(use.most, micros(use.per)) for use in plan.uses}
+        standings = []
+        for key, figure in figures.items():
+            standing, others = rows.standing(key, figure, NOBODY)
+            if others >= port.MOST_ON_A_KEY:
+                return Full(key)
+            standings.append(standing)
+        verdict = admit(standings, rows.now, None, "", start=plan.start)
+        values = {"owner": plan.owner, "party": plan.party, "session": plan.session}
+        (ticket,) = rows.one(sql.reserve, **values, **_state(verdict))
+        for key, figure in figures.items():
+            rows.one(sql.use, key=key, ticket=ticket, **figure._asdict())
+        self._note(rows, verdict, standings, figures, _about(plan, about, ticket, rows.now))
+        return verdict.turn
+
+    def _note(
+        self,
+        rows: LimitRows,
+        verdict: Verdict,
+        standings: list[Standing],
+        figures: dict[str, Figure],
+        about: dict[str, Any],
+    ) -> None:
+        """Keep what a verdict means for the keys. Whoever is next sees it by our commit."""
+        if verdict.free_since is not None:
+            rows.free(verdict.key, verdict.free_since)
+        if not verdict.start:
+            return
+        for standing in standings:
+            longest = max(figure.per for figure in standing.figures)
+            if longest:
+                values = about | figures[standing.key]._asdict() | {"counts_until": rows.now + longest}
+                rows.one(sql.forget_starts, key=standing.key, before=rows.now - longest)
+                rows.one(sql.start, key=standing.key, **values)
+
+    def _finish(self, rows: LimitRows, session: str, owner: str) -> Finished:
+        found = rows.one(sql.find, owner=owner)
+        alive, *_ = rows.one(sql.session, session=session) or (False,)
+        if found is None or found[2] != session or not alive:
+            return Finished(False, False, ())
+        ticket, *_, started, _, _, stale = found
+        keys = rows.drop([(ticket, rows.now, bool(started))])
+        if stale:
+            return Finished(False, False, ())
+        next_ones = [one for key in keys for one in rows.all(sql.line, key=key)]
+        mine = dict.fromkeys(owner for owner, of_session in next_ones if of_session == session)
+        return Finished(True, bool(started), tuple(mine))
+
+    def _turns(self, rows: LimitRows, session: str, owners: Sequence[str]) -> Turns:
+        unknown = rows.all(sql.not_known, session=session, owners=json.dumps(owners)) if owners else []
+        waiting = rows.all(sql.turns, session=session, claim=CLAIM)
+        due = [owner for owner, due_in in waiting if due_in <= 0]
+        look_again = min((due_in for _, due_in in waiting if due_in > 0), default=math.inf)
+        return Turns((*(owner for (owner,) in unknown), *due), look_again)
+
+    # -- what people see -------------------------------------------------------------------------------------------
+
+    def _look_apart(self, key: str | None, limit: int) -> list[LimitView]:
+        with translated(self._path):
+            db = connect(self._path, time.monotonic() + self._wait)
+            try:
+                db.execute("begin")
+                return self._look(self._rows(db), key, limit)
+            finally:
+                db.close()
+
+    def _look(self, rows: LimitRows, key: str | None, limit: int) -> list[LimitView]:
+        keys = [name for (name,) in rows.all(sql.look_keys, key=key, limit=limit)]
+        wanted = json.dumps(keys)
+        noted = dict(rows.all(sql.look_free, keys=wanted))
+        deaths: dict[str, list[tuple[int, bool, int | None]]] = {name: [] for name in keys}
+        for name, *death in rows.all(sql.look_deaths, keys=wanted):
+            deaths[name].append((death[0], bool(death[1]), death[2]))
+        started: dict[str, list[LimitUser]] = {name: [] for name in keys}
+        waiting: dict[str, list[LimitUser]] = {name: [] for name in keys}
+        rooms = {name: Room(PLENTY, 0) for name in keys}
+        for name, *who, most, per, asked_at, at in rows.all(sql.look_starts, keys=wanted):
+            started[name].append(LimitUser._make((*who, most, seconds(per), seconds(asked_at), seconds(at), True, "")))
+        for name, *who, most, per, asked_at, at, is_started, waits, place in rows.all(sql.look_uses, keys=wanted):
+            in_line = waits == Waits.LINE
+            figures = (most, seconds(per), seconds(asked_at), None if in_line else seconds(at))
+            user = LimitUser._make((*who, *figures, bool(is_started), place if in_line else ""))
+            if not is_started:
+                waiting[name].append(user)
+            elif per == 0:
+                started[name].append(user)
+            room = rooms[name]
+            rooms[name] = Room(min(room.slots, PLENTY if per else most), room.started + is_started)
+        views = []
+        for name in keys:
+            awaited = rooms[name].free > 0 and any(user.waits_for == name for user in waiting[name])
+            at_work = tuple(sorted(started[name], key=lambda user: user.at or 0))
+            since = seconds(room_since(noted.get(name, 0), rooms[name], deaths[name])) if awaited else None
+            views.append(LimitView(name, at_work, tuple(waiting[name]), since, seconds(rows.now)))
+        return views
+
+
+def _state(verdict: Verdict) -> dict[str, Any]:
+    """The part of a reservation's row that changes."""
+    waits, place = (Waits.NOT, "") if verdict.start else (verdict.waits, verdict.key)
+    return {"at": verdict.at, "started": verdict.start, "waits": int(waits), "place": place}
+
+
+def _about(plan: Plan, about: list[Any], ticket: int, asked_at: int) -> dict[str, Any]:
+    """What is kept with a start."""
+    host, pid, program = about
+    who = {"owner": plan.owner, "party": plan.party, "session": plan.session, "ticket": ticket, "asked_at": asked_at}
+    return who | {"host": host, "pid": pid, "program": program}

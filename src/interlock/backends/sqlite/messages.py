@@ -1,0 +1,64 @@
+"""Messages as what the watcher sees in the file when somebody has committed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from interlock.backends.sqlite.watcher import Watcher
+from interlock.backends.statements import Statements
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+__all__ = ["SqliteMessages"]
+
+_sql = Statements("interlock.backends.sqlite", "messages")
+
+
+class SqliteMessages:
+    """Keeps the messages port."""
+
+    def __init__(self, path: Path, namespace: str) -> None:
+        self._namespace = namespace
+        self._watcher = Watcher(path, self._look_out)
+        self._listener: tuple[str, asyncio.AbstractEventLoop, Any, Any] | None = None
+        self.sources: list[Callable[[sqlite3.Connection, str], Iterable[str]]] = []
+        """Each says, on the watcher's thread, which owners of a session should ask again."""
+
+    async def listen(
+        self, session: str, on_turn: Callable[[str | None], None], on_lost: Callable[[str, str], None]
+    ) -> None:
+        """Call back when the watcher sees something for the session."""
+        self._listener = (session, asyncio.get_running_loop(), on_turn, on_lost)
+        self._watcher.start()
+
+    async def unlisten(self, session: str) -> None:
+        """Stop calling back."""
+        if self._listener is not None and self._listener[0] == session:
+            self._listener = None
+
+    def watch(self, *, waiting: bool) -> None:
+        """Look out eagerly while somebody waits."""
+        self._watcher.eager(waiting)
+
+    async def close(self) -> None:
+        """Stop the watcher's thread."""
+        await asyncio.to_thread(self._watcher.stop)
+
+    def _look_out(self, db: sqlite3.Connection) -> None:
+        listener = self._listener
+        if listener is None:
+            return
+        session, loop, on_turn, on_lost = listener
+        owners = [owner for source in self.sources for owner in source(db, session)]
+        forced = db.execute(_sql.forced, {"namespace": self._namespace, "session": session}).fetchall()
+        try:
+            for owner in owners:
+                loop.call_soon_threadsafe(on_turn, owner)
+            for owner, why in forced:
+                loop.call_soon_threadsafe(on_lost, owner, why)
+        except RuntimeError:  # the loop is closed: nobody is left to tell
+            self._listener = None

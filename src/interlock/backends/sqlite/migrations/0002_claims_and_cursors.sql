@@ -1,0 +1,37 @@
+-- Held while state is 'in progress', until expires_at; expires_at is null once settled. As good as absent from
+-- kept_until on, and removed some time after. Host, pid and program are the holder's: its session is forgotten sooner.
+create table interlock_claim (
+    namespace  text not null,
+    key        text not null,
+    state      text not null,
+    attempt    integer not null,
+    fence      integer not null,
+    owner      text not null,
+    session    text not null,
+    host       text not null,
+    pid        integer not null,
+    program    text not null,
+    claimed_at real not null,
+    expires_at real,
+    settled_at real,
+    retry_at   real,
+    error      text not null default '',
+    result     text,
+    keep       real not null,
+    kept_until real not null,
+    primary key (namespace, key)
+) without rowid;
+
+create index interlock_claim_by_kept_until on interlock_claim (namespace, kept_until);
+
+-- The last moves of each cursor. It stands where the one with the largest version led.
+create table interlock_cursor_move (
+    namespace text not null,
+    name      text not null,
+    version   integer not null,
+    value     text not null,
+    moved_at  real not null,
+    moved_by  text not null,
+    id        text not null,
+    primary key (namespace, name, version)
+) without rowid;

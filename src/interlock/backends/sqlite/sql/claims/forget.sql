@@ -1,0 +1,1 @@
+delete from interlock_claim where namespace = :namespace and key = :key

@@ -1,0 +1,1 @@
+select why from interlock_forced where namespace = :namespace and owner = :owner

@@ -1,0 +1,1 @@
+delete from interlock_cursor_move where namespace = :namespace and name = :name

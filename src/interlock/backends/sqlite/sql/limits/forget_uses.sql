@@ -1,0 +1,1 @@
+delete from interlock_limit_use where ticket = :ticket

@@ -1,0 +1,7 @@
+"""Claims: of all who see the same thing, one works on it; the others hear how that stands."""
+
+from interlock.claims.claim import Claim
+from interlock.claims.claims import Claiming, Claims
+from interlock.ports.claims import ClaimState, ClaimView
+
+__all__ = ["Claim", "ClaimState", "ClaimView", "Claiming", "Claims"]

@@ -1,0 +1,113 @@
+"""The public face of claims: ``app.once``, or alone ``Claims.from_url(url)``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from interlock.arguments import checked_key, checked_limit, checked_seconds, checked_ttl
+from interlock.claims.engine import ClaimEngine
+from interlock.errors import InvalidArgumentError, MisuseError
+from interlock.face import Face
+from interlock.ports.store import Capability
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+    from types import TracebackType
+
+    from interlock.arguments import Seconds
+    from interlock.claims.claim import Claim
+    from interlock.ports.claims import ClaimState, ClaimView
+    from interlock.presence import Presence
+    from interlock.telemetry.claims import ClaimMetrics
+
+__all__ = ["Claiming", "Claims"]
+
+_KEEP = 24 * 3600.0
+_LEASE = 60.0
+
+
+class Claims(Face[ClaimEngine]):
+    """Each thing once, in one store.
+
+    Of all who claim a key, one is told that it is new. The others hear that it is in progress, done, or failed and
+    when it may be tried again. A claim whose holder died can be claimed again within its session (15 s).
+    """
+
+    needs = Capability.CLAIMS
+    _these = "These claims"
+
+    def _new_engine(self, presence: Presence) -> ClaimEngine:
+        return ClaimEngine(presence)
+
+    @property
+    def metrics(self) -> ClaimMetrics:
+        """What these claims have counted and timed; register it with a Prometheus registry."""
+        return self._running.metrics
+
+    def claim(
+        self, key: str, *, keep_seconds: Seconds = _KEEP, lease_seconds: Seconds = _LEASE, retry_in: Seconds = 0.0
+    ) -> Claiming:
+        """Claim the key, in one step.
+
+        ``async with once.claim(key) as claim:`` marks a new claim as done when the block ends and as failed when it
+        raises, to be tried again after ``retry_in`` seconds; the block runs in any case, so ask ``if claim.new:``.
+        ``claim = await once.claim(key)`` leaves :meth:`Claim.done` and :meth:`Claim.fail` to you. While its process
+        lives the claim is renewed; a settled one is kept for ``keep_seconds``.
+        """
+        return Claiming(
+            self._running,
+            checked_key(key),
+            checked_ttl(lease_seconds, name="lease_seconds"),
+            checked_ttl(keep_seconds, name="keep_seconds"),
+            checked_seconds("retry_in", retry_in),
+        )
+
+    async def list(
+        self, *, prefix: str = "", state: ClaimState | None = None, limit: int = 1000
+    ) -> Sequence[ClaimView]:
+        """Claims that are kept, by key."""
+        return await self._running.store.claims.look(prefix=prefix, state=state, limit=checked_limit(limit))
+
+    async def show(self, key: str) -> ClaimView | None:
+        """One claim; None if the key is new."""
+        views = await self._running.store.claims.look(checked_key(key))
+        return views[0] if views else None
+
+    async def forget(self, key: str, *, reason: str, by: str) -> ClaimView | None:
+        """Make a key new again. Whoever works on it is stopped and told why. None if there was no claim."""
+        if not reason.strip() or not by.strip():
+            raise InvalidArgumentError("Forgetting a claim needs a reason and a name.", remedy="Say why, and who.")
+        return await self._running.forget(checked_key(key), reason, by)
+
+
+class Claiming:
+    """A claim about to be made: an async context manager, and awaitable."""
+
+    __slots__ = ("_claim", "_engine", "_how")
+
+    _claim: Claim
+
+    def __init__(self, engine: ClaimEngine, key: str, lease: float, keep: float, retry_in: float) -> None:
+        self._engine: ClaimEngine | None = engine
+        self._how = (key, lease, keep, retry_in)
+
+    def __await__(self) -> Generator[Any, None, Claim]:
+        return self._begin().__await__()
+
+    async def __aenter__(self) -> Claim:
+        self._claim = claim = await self._begin()
+        if claim.lease is not None:
+            claim.lease.enter()
+        return claim
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._claim.lease is not None:
+            await self._claim.lease.leave(kind, error)
+
+    async def _begin(self) -> Claim:
+        engine, self._engine = self._engine, None
+        if engine is None:
+            raise MisuseError("This claim was made already.", remedy="Call claim() each time.")
+        return await engine.claim(*self._how)

@@ -1,0 +1,171 @@
+"""``interlock claims``: what was seen, how it stands, and making a key new again."""
+
+from __future__ import annotations
+
+import asyncio
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from interlock.cli.consent import By, Yes, ask_first, named
+from interlock.cli.output import Json, Limit, brief, console, print_json, say, say_if_cut, shown
+from interlock.cli.place import Namespace, Place, Url, named_place, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock.ports.claims import ClaimState, ClaimView
+
+__all__ = ["app", "look_at", "unknown"]
+
+app = typer.Typer(help="What was seen, and what became of it.", no_args_is_help=True)
+Key = Annotated[str, typer.Argument(help="The claim's key.")]
+
+
+class State(StrEnum):
+    """The states that a claim can be kept in, as words of a command line."""
+
+    IN_PROGRESS = "in-progress"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@app.command("list")
+def list_claims(
+    context: typer.Context,
+    prefix: Annotated[str, typer.Option(help="Only keys that begin so.")] = "",
+    state: Annotated[State | None, typer.Option(help="Only claims in this state.")] = None,
+    limit: Limit = 1000,
+    json: Json = False,
+    url: Url = None,
+    namespace: Namespace = None,
+) -> None:
+    """Show the claims that are kept, by key, as one snapshot."""
+    from interlock.claims.explain import as_data
+    from interlock.ports.claims import ClaimState
+
+    wanted = None if state is None else ClaimState(state.replace("-", " "))
+    views = asyncio.run(_look(named_place(context, url, namespace), None, prefix, wanted, limit))
+    if json:
+        print_json([as_data(view) for view in views])
+    elif views:
+        _print(views)
+    else:
+        say("No such claim is kept." if prefix or state else "No claim is kept.")
+    say_if_cut(len(views), limit)
+
+
+@app.command()
+def show(context: typer.Context, key: Key, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
+    """Show one claim: its state, who has or had it, and what happens next."""
+    from interlock.claims.explain import as_data
+
+    view = look_at(named_place(context, url, namespace), key)
+    if json:
+        print_json(unknown(key) if view is None else as_data(view))
+    elif view is None:
+        say(unknown(key)["explain"][0])
+    else:
+        _print([view])
+        _print_rest(view)
+
+
+@app.command()
+def forget(
+    context: typer.Context,
+    key: Key,
+    reason: Annotated[str, typer.Option(help="Why; whoever works on it is told.")],
+    by: By = None,
+    yes: Yes = False,
+    json: Json = False,
+    url: Url = None,
+    namespace: Namespace = None,
+) -> None:
+    """Make a key new again, so that whoever claims it next does the work anew. Work in progress is cancelled."""
+    from interlock.arguments import checked_key
+    from interlock.claims.explain import as_data, explain, forgotten_why
+    from interlock.errors import NotFoundError
+
+    place = named_place(context, url, namespace)
+    by = named("Forgetting a claim", reason, by)
+
+    def kept() -> str | None:
+        view = look_at(place, key)
+        return None if view is None else f"{explain(view)[0]}."
+
+    if not yes:
+        ask_first("Forgetting a claim", "Forget it, so that it may be done again?", kept)
+    view = asyncio.run(_forget(place, checked_key(key), forgotten_why(by, reason)))
+    if view is None:
+        raise NotFoundError(f"There is no claim on {key!r}.", remedy="See: interlock claims list.")
+    if json:
+        print_json({"key": key, "by": by, "reason": reason, "forgotten": as_data(view)})
+    else:
+        typer.echo(shown(f"Forgot {key!r}, which was {view.state}. It is new again."))
+
+
+def look_at(place: Place, key: str) -> ClaimView | None:
+    """One claim, None if none is kept."""
+    from interlock.arguments import checked_key
+
+    views = asyncio.run(_look(place, checked_key(key), "", None, 1))
+    return views[0] if views else None
+
+
+def unknown(key: str) -> dict[str, Any]:
+    """What there is to say about a key without a claim."""
+    return {"key": key, "state": None, "explain": [f"{key!r} is new: no claim on it is kept."]}
+
+
+async def _look(
+    place: Place, key: str | None, prefix: str, state: ClaimState | None, limit: int
+) -> Sequence[ClaimView]:
+    from interlock.ports.store import Capability
+
+    async with opened(place, Capability.CLAIMS) as store:
+        return await store.claims.look(key, prefix=prefix, state=state, limit=limit)
+
+
+async def _forget(place: Place, key: str, why: str) -> ClaimView | None:
+    from interlock.ports.store import Capability
+
+    async with opened(place, Capability.CLAIMS) as store:
+        return await store.claims.forget(key, why)
+
+
+def _print(views: Sequence[ClaimView]) -> None:
+    from rich import box
+    from rich.table import Table
+
+    from interlock.claims.explain import what_next
+    from interlock.clock import as_datetime
+
+    table = Table("key", "state", box=box.SIMPLE_HEAD)
+    table.add_column("attempt", justify="right")
+    table.add_column("who")
+    table.add_column("since (UTC)")
+    table.add_column("what happens next")
+    for view in views:
+        since = view.claimed_at if view.settled_at is None else view.settled_at
+        table.add_row(
+            shown(view.key),
+            str(view.state),
+            str(view.attempt),
+            shown(f"{view.program}@{view.host}:{view.pid}"),
+            f"{as_datetime(since):%Y-%m-%d %H:%M:%S}",
+            what_next(view),
+        )
+    console().print(table)
+
+
+def _print_rest(view: ClaimView) -> None:
+    """What has no column: the words, and what was left."""
+    from interlock.claims.explain import explain
+    from interlock.values import decoded
+
+    out = console()
+    for line in explain(view):
+        out.print(shown(line), soft_wrap=True)
+    if view.result is not None:
+        out.print(f"result: {brief(decoded(view.result))}", soft_wrap=True)

@@ -1,0 +1,145 @@
+"""``interlock cursors``: where pollers stand, how they got there, and forgetting it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from interlock.cli.consent import Yes, ask_first
+from interlock.cli.output import Json, Limit, brief, console, print_json, say, say_if_cut, shown
+from interlock.cli.place import Namespace, Place, Url, named_place, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock.ports.cursors import CursorView
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Where pollers stand.", no_args_is_help=True)
+Name = Annotated[str, typer.Argument(help="The cursor's name.")]
+
+
+@app.command("list")
+def list_cursors(
+    context: typer.Context,
+    limit: Limit = 1000,
+    json: Json = False,
+    url: Url = None,
+    namespace: Namespace = None,
+) -> None:
+    """Show all cursors by name, as one snapshot."""
+    views = asyncio.run(_look(named_place(context, url, namespace), limit))
+    if json:
+        print_json([_as_data(view) for view in views])
+    elif views:
+        _print(views, "name")
+    else:
+        say("No cursor was ever moved.")
+    say_if_cut(len(views), limit)
+
+
+@app.command()
+def show(context: typer.Context, name: Name, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
+    """Show one cursor: where it stands, and its last moves, the newest first."""
+    moves = asyncio.run(_history(named_place(context, url, namespace), _checked(name)))
+    if json:
+        data = _as_data(moves[0]) if moves else {"name": name, "version": None}
+        print_json({**data, "history": [_as_data(view) for view in moves]})
+    elif moves:
+        _print(moves)
+    else:
+        say(f"The cursor {name!r} was never moved.")
+
+
+@app.command()
+def forget(
+    context: typer.Context,
+    name: Name,
+    yes: Yes = False,
+    json: Json = False,
+    url: Url = None,
+    namespace: Namespace = None,
+) -> None:
+    """Remove a cursor and its history. Its poller begins anew, and a move that it has begun is refused."""
+    from interlock.errors import NotFoundError
+
+    place = named_place(context, url, namespace)
+
+    def stands() -> str | None:
+        moves = asyncio.run(_history(place, _checked(name)))
+        return f"{name!r} stands at {brief(_value(moves[0]))}, moved by {moves[0].by}." if moves else None
+
+    if not yes:
+        ask_first("Forgetting a cursor", "Forget it, so that its poller begins anew?", stands)
+    view = asyncio.run(_forget(place, _checked(name)))
+    if view is None:
+        raise NotFoundError(f"There is no cursor {name!r}.", remedy="See: interlock cursors list.")
+    if json:
+        print_json({"name": name, "forgotten": _as_data(view)})
+    else:
+        typer.echo(shown(f"Forgot {name!r}, which stood at {brief(_value(view))}."))
+
+
+async def _look(place: Place, limit: int) -> Sequence[CursorView]:
+    from interlock.ports.store import Capability
+
+    async with opened(place, Capability.CURSORS) as store:
+        return await store.cursors.look(limit=limit)
+
+
+async def _history(place: Place, name: str) -> Sequence[CursorView]:
+    from interlock.ports.store import Capability
+
+    async with opened(place, Capability.CURSORS) as store:
+        return await store.cursors.history(name)
+
+
+async def _forget(place: Place, name: str) -> CursorView | None:
+    from interlock.ports.store import Capability
+
+    async with opened(place, Capability.CURSORS) as store:
+        return await store.cursors.forget(name)
+
+
+def _checked(name: str) -> str:
+    from interlock.arguments import checked_key
+
+    return checked_key(name)
+
+
+def _value(view: CursorView) -> object:
+    from interlock.values import decoded
+
+    value: object = decoded(view.value)
+    return value
+
+
+def _as_data(view: CursorView) -> dict[str, Any]:
+    from interlock.clock import as_datetime
+
+    moved_at = as_datetime(view.moved_at).isoformat(timespec="milliseconds")
+    return {**view._asdict(), "value": _value(view), "moved_at": moved_at}
+
+
+def _print(views: Sequence[CursorView], *first: str) -> None:
+    from rich import box
+    from rich.table import Table
+
+    from interlock.clock import as_datetime
+
+    table = Table(*first, "value", box=box.SIMPLE_HEAD)
+    table.add_column("version", justify="right")
+    table.add_column("moved (UTC)")
+    table.add_column("by")
+    for view in views:
+        table.add_row(
+            *(shown(view.name) for _ in first),
+            brief(_value(view)),
+            str(view.version),
+            f"{as_datetime(view.moved_at):%Y-%m-%d %H:%M:%S}",
+            shown(view.by),
+        )
+    console().print(table)

@@ -1,0 +1,150 @@
+"""Durable positions of pollers: ``app.cursors``, or alone ``Cursors.from_url(url)``.
+
+A poller reads where it stands, handles what is new, and moves the cursor only then. The move is refused if somebody
+else moved it meanwhile, so that two pollers can never throw each other back.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from interlock.arguments import checked_key, checked_limit
+from interlock.clock import as_datetime
+from interlock.errors import ConcurrencyConflictError
+from interlock.face import Face
+from interlock.ports.cursors import Move, Overtaken
+from interlock.ports.store import Capability
+from interlock.presence import repeat
+from interlock.sessions import program
+from interlock.values import decoded, encoded
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from datetime import datetime
+
+    from interlock.ports.cursors import CursorView, Moved
+    from interlock.presence import Presence
+    from interlock.sessions import Session
+
+__all__ = ["Cursor", "Cursors", "Position"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+_MOST_VALUE = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Position(Generic[T]):
+    """Where a cursor stands, or stood."""
+
+    value: T
+    version: int
+    moved_at: datetime
+    by: str
+
+
+class Cursor(Generic[T]):
+    """One durable position. ``Cursor[datetime]`` says what its values are; plain JSON values and datetimes can be."""
+
+    def __init__(self, name: str, engine: CursorEngine) -> None:
+        self.name = name
+        self._engine = engine
+
+    async def read(self) -> Position[T] | None:
+        """Where it stands; None if it was never moved."""
+        view = await self._engine.read(self.name)
+        return None if view is None else _position(view)
+
+    async def move(self, value: T, *, after: Position[T] | None) -> Position[T]:
+        """Move it from the position that was read (None: there was none) to ``value``; durable when this returns.
+
+        Raises :class:`ConcurrencyConflictError` if it stands elsewhere by now, and changes nothing then.
+        """
+        text = encoded("The position of a cursor", value, most_bytes=_MOST_VALUE)
+        answer = await self._engine.move(self.name, 0 if after is None else after.version, text)
+        if isinstance(answer, Overtaken):
+            where = "does not exist any more" if answer.view is None else f"was moved by {answer.view.by} meanwhile"
+            raise ConcurrencyConflictError(f"The cursor {self.name!r} {where}.")
+        return _position(answer.view)
+
+    async def history(self) -> Sequence[Position[T]]:
+        """Its last moves, the newest first; 20 are kept."""
+        return [_position(view) for view in await self._engine.history(self.name)]
+
+
+class CursorEngine:
+    """The cursors of one process in one store."""
+
+    mark = "p"
+
+    def __init__(self, presence: Presence) -> None:
+        self.store = presence.store
+        self._presence = presence
+        self._cursors = presence.store.cursors
+        self._by = f"{program()}@{socket.gethostname()}:{os.getpid()}"
+
+    async def open(self) -> None:
+        """Open the store, unless another concept has already."""
+        await self._presence.open(self)
+
+    async def close(self) -> None:
+        """Close the store, unless another concept still needs it."""
+        await self._presence.close(self)
+
+    async def read(self, name: str) -> CursorView | None:
+        """Where a cursor stands."""
+        return await self._repeat(lambda: self._cursors.read(name))
+
+    async def move(self, name: str, expected: int, value: str) -> Moved | Overtaken:
+        """Move a cursor; repeating it after a lost answer finds it done."""
+        move = Move(name, expected, value, secrets.token_hex(8), self._by)
+        return await self._repeat(lambda: self._cursors.move(move))
+
+    async def history(self, name: str) -> Sequence[CursorView]:
+        """Its last moves."""
+        return await self._repeat(lambda: self._cursors.history(name))
+
+    async def _repeat(self, operation: Callable[[], Awaitable[R]]) -> R:
+        return await repeat(operation, self._presence.settings.store_wait, self._presence.clock.monotonic)
+
+    def session_began(self, session: Session) -> None:
+        """Nothing: cursors belong to no session."""
+
+    def session_lost(self, session: Session) -> None:
+        """Nothing: cursors belong to no session."""
+
+    def turn(self, owner: str | None) -> None:
+        """Nothing: nobody waits for a cursor."""
+
+    def taken(self, owner: str, why: str) -> None:
+        """Nothing: nobody owns a cursor."""
+
+
+class Cursors(Face[CursorEngine]):
+    """Durable positions, in one store."""
+
+    needs = Capability.CURSORS
+    _these = "These cursors"
+
+    def _new_engine(self, presence: Presence) -> CursorEngine:
+        return CursorEngine(presence)
+
+    def __getitem__(self, name: str) -> Cursor[Any]:
+        """The cursor of that name, whether it was ever moved or not: ``app.cursors["gitlab:notes"]``."""
+        return Cursor(checked_key(name), self._running)
+
+    async def list(self, *, limit: int = 1000) -> Sequence[CursorView]:
+        """All cursors by name."""
+        return await self._running.store.cursors.look(limit=checked_limit(limit))
+
+    async def forget(self, name: str) -> bool:
+        """Remove a cursor and its history; False if there was none."""
+        return await self._running.store.cursors.forget(checked_key(name)) is not None
+
+
+def _position(view: CursorView) -> Position[Any]:
+    return Position(decoded(view.value), view.version, as_datetime(view.moved_at), view.by)

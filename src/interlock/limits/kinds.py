@@ -1,0 +1,145 @@
+"""The kinds of limit, and the keys they are kept under.
+
+``key`` tells what a limit is kept apart by: a template over the values given (``"{account}"``), or a function of them.
+Without one there is a single limit of that name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from interlock.arguments import checked_key, checked_seconds
+from interlock.errors import InvalidArgumentError
+from interlock.ports.limits import MOST_ON_A_KEY, Use
+from interlock.templates import Template
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from interlock.arguments import Seconds
+
+__all__ = ["Cooldown", "Key", "Limit", "Rate", "Slots", "uses_of"]
+
+Key = str | Callable[..., str]
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,62}")
+_LEAST_PER = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """At most ``most`` at once: ``Slots("containers", 5)``."""
+
+    kind: ClassVar[str] = "slots"
+    name: str
+    most: int
+    key: Key = ""
+
+    def __post_init__(self) -> None:
+        _check(self.name, self.key)
+        _check_most(self.name, self.most)
+
+    def use(self, values: Mapping[str, Any]) -> Use:
+        """The limit that holds for these values."""
+        return Use(_stored_key(self.kind, self.name, self.key, values), self.most, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """At most ``most`` starts in any ``per`` seconds: ``Rate("api", 100, per=60)``."""
+
+    kind: ClassVar[str] = "rate"
+    name: str
+    most: int
+    per: Seconds
+    key: Key = ""
+
+    def __post_init__(self) -> None:
+        _check(self.name, self.key)
+        _check_most(self.name, self.most)
+        _check_per(self.name, self.per)
+
+    def use(self, values: Mapping[str, Any]) -> Use:
+        """The limit that holds for these values."""
+        return Use(_stored_key(self.kind, self.name, self.key, values), self.most, checked_seconds("per", self.per))
+
+
+@dataclass(frozen=True, slots=True)
+class Cooldown:
+    """At least ``seconds`` from start to start: ``Cooldown("account", 90, key="{account}")``."""
+
+    kind: ClassVar[str] = "cooldown"
+    name: str
+    seconds: Seconds
+    key: Key = ""
+
+    def __post_init__(self) -> None:
+        _check(self.name, self.key)
+        _check_per(self.name, self.seconds)
+
+    def use(self, values: Mapping[str, Any]) -> Use:
+        """The limit that holds for these values."""
+        return Use(_stored_key(self.kind, self.name, self.key, values), 1, checked_seconds("seconds", self.seconds))
+
+
+Limit = Slots | Rate | Cooldown
+
+
+def uses_of(limits: Iterable[object], values: Mapping[str, Any]) -> tuple[Use, ...]:
+    """All limits with their keys, in the order that every store takes them in."""
+    uses: dict[str, Use] = {}
+    for limit in limits:
+        if not isinstance(limit, (Slots, Rate, Cooldown)):
+            raise InvalidArgumentError(
+                f"{limit!r} is no limit.", remedy="Use Slots(…), Rate(…) or Cooldown(…); values go by keyword."
+            )
+        use = limit.use(values)
+        if uses.setdefault(use.key, use) != use:
+            raise InvalidArgumentError(
+                f"{use.key!r} is asked for twice, with different figures.", remedy="Give each limit a name of its own."
+            )
+    if not uses:
+        raise InvalidArgumentError("No limit was given.", remedy="Pass at least one.")
+    return tuple(uses[key] for key in sorted(uses))
+
+
+def _stored_key(kind: str, name: str, key: Key, values: Mapping[str, Any]) -> str:
+    if not key:
+        return f"{kind}:{name}"
+    rendered = Template.of(key).render(values) if isinstance(key, str) else _text(name, key(**values))
+    return checked_key(f"{kind}:{name}:{rendered}")
+
+
+def _text(name: str, rendered: object) -> str:
+    if not isinstance(rendered, str):
+        raise InvalidArgumentError(
+            f"The key function of {name!r} gave a {type(rendered).__name__}.", remedy="Let it return text."
+        )
+    return rendered
+
+
+def _check(name: object, key: object) -> None:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidArgumentError(
+            f"A limit cannot be called {name!r}.", remedy="Use 1 to 63 letters, digits, dots, dashes and underscores."
+        )
+    if isinstance(key, str):
+        Template.of(key)
+    elif not callable(key):
+        raise InvalidArgumentError(
+            f"The key of {name!r} is a {type(key).__name__}.", remedy="Use a template or a function."
+        )
+
+
+def _check_most(name: str, most: object) -> None:
+    if not isinstance(most, int) or isinstance(most, bool) or not 1 <= most <= MOST_ON_A_KEY:
+        raise InvalidArgumentError(
+            f"{name!r} allows {most!r}.", remedy=f"Use a whole number from 1 to {MOST_ON_A_KEY:,}."
+        )
+
+
+def _check_per(name: str, per: Seconds) -> None:
+    if checked_seconds("the span", per) < _LEAST_PER:
+        raise InvalidArgumentError(f"{name!r} spans {per!r}.", remedy="Use at least a millisecond.")

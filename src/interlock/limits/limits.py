@@ -1,0 +1,103 @@
+"""The public face of limits: ``app.limits``, or alone ``Limits.from_url(url)``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from interlock.arguments import checked_key, checked_limit, checked_wait
+from interlock.errors import MisuseError
+from interlock.face import Face
+from interlock.limits.engine import LimitEngine
+from interlock.limits.kinds import uses_of
+from interlock.ports.store import Capability
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+    from types import TracebackType
+
+    from interlock.arguments import Wait
+    from interlock.limits.kinds import Limit
+    from interlock.limits.reservation import Reservation
+    from interlock.ports.limits import LimitView, Use
+    from interlock.presence import Presence
+    from interlock.telemetry.limits import LimitMetrics
+
+__all__ = ["Limits", "Starting"]
+
+_DEFAULT_WAIT = 60.0
+
+
+class Limits(Face[LimitEngine]):
+    """How much at once, how often, and how far apart, across all processes that share a store.
+
+    Limits are exact also when processes crash. Several are taken together or not at all; those who wait are served
+    first come, first served, and hold nothing meanwhile.
+    """
+
+    needs = Capability.LIMITS
+    _these = "These limits"
+
+    def _new_engine(self, presence: Presence) -> LimitEngine:
+        return LimitEngine(presence)
+
+    @property
+    def metrics(self) -> LimitMetrics:
+        """What these limits have counted and timed; register it with a Prometheus registry."""
+        return self._running.metrics
+
+    async def reserve(self, *limits: Limit, **values: Any) -> Reservation:
+        """Stand in line, and hear at once when the turn comes. Nothing waits and nothing runs for it meanwhile.
+
+        ``values`` are what the limits' keys are made of. Begin with :meth:`Reservation.start` when the time has come;
+        a reservation that is not used is given back by :meth:`Reservation.finish`, or with its process.
+        """
+        return await self._running.reserve(uses_of(limits, values), start=False)
+
+    def acquire(self, *limits: Limit, wait: Wait = _DEFAULT_WAIT, **values: Any) -> Starting:
+        """Wait for the turn, then begin: ``async with limits.acquire(Slots("containers", 5)): …``.
+
+        Raises :class:`LimitTimeoutError` if the turn does not come within ``wait`` seconds. The block is cancelled if
+        the process loses its session, before others are let in.
+        """
+        return Starting(self._running, uses_of(limits, values), checked_wait(wait))
+
+    async def list(self, *, limit: int = 1000) -> Sequence[LimitView]:
+        """All limits in use, who has started and who waits, as one snapshot."""
+        return await self._running.store.limits.look(limit=checked_limit(limit))
+
+    async def show(self, key: str) -> LimitView | None:
+        """One limit by its full key, such as ``slots:containers`` or ``cooldown:account:a1``; None if not in use."""
+        views = await self._running.store.limits.look(checked_key(key))
+        return views[0] if views else None
+
+
+class Starting:
+    """Work about to start: an async context manager, and awaitable."""
+
+    __slots__ = ("_engine", "_reservation", "_uses", "_wait")
+
+    _reservation: Reservation
+
+    def __init__(self, engine: LimitEngine, uses: tuple[Use, ...], wait: float | None) -> None:
+        self._engine: LimitEngine | None = engine
+        self._uses = uses
+        self._wait = wait
+
+    def __await__(self) -> Generator[Any, None, Reservation]:
+        return self._begin().__await__()
+
+    async def __aenter__(self) -> Reservation:
+        self._reservation = reservation = await self._begin()
+        reservation.enter()
+        return reservation
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._reservation.leave(kind, error)
+
+    async def _begin(self) -> Reservation:
+        engine, self._engine = self._engine, None
+        if engine is None:
+            raise MisuseError("This turn was taken already.", remedy="Call acquire() each time.")
+        return await engine.take(self._uses, self._wait)

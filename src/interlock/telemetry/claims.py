@@ -1,0 +1,66 @@
+"""What claims count and time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from interlock.ports.claims import ClaimState
+from interlock.telemetry.metrics import Durations
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["ClaimMetrics"]
+
+
+class ClaimMetrics(Collector):
+    """Counts and times of the claims in one store."""
+
+    def __init__(self, store: str, prefix: str = "interlock") -> None:
+        self.store = store
+        self.prefix = prefix
+        self.answers = dict.fromkeys(ClaimState, 0)
+        self.settled = {ClaimState.DONE: 0, ClaimState.FAILED: 0}
+        self.refused = 0
+        self.losses: dict[str, int] = {}
+        self.holds = Durations()
+
+    def count(self, state: ClaimState) -> None:
+        """Count an answer to a claimant."""
+        self.answers[state] += 1
+
+    @property
+    def active(self) -> int:
+        """Claims held now."""
+        return self.answers[ClaimState.NEW] - self.holds.count
+
+    def collect(self) -> Iterable[Metric]:
+        """The families as they stand now."""
+        name = f"{self.prefix}_{{}}".format
+        answers = CounterMetricFamily(
+            name("claims"), "Requests for a claim, by what the claimant was told.", labels=["store", "state"]
+        )
+        for state, count in self.answers.items():
+            answers.add_metric([self.store, state.replace(" ", "_")], count)
+        yield answers
+        settled = CounterMetricFamily(name("claim_settlements"), "Claims settled, by how.", labels=["store", "outcome"])
+        for outcome, count in (*self.settled.items(), ("refused", self.refused)):
+            settled.add_metric([self.store, str(outcome)], count)
+        yield settled
+        losses = CounterMetricFamily(
+            name("claim_losses"), "Claims that ended under their holder.", labels=["store", "reason"]
+        )
+        for reason, count in self.losses.items():
+            losses.add_metric([self.store, reason], count)
+        yield losses
+        active = GaugeMetricFamily(name("active_claims"), "Claims held now.", labels=["store"])
+        active.add_metric([self.store], self.active)
+        yield active
+        holds = HistogramMetricFamily(
+            name("claim_duration_seconds"), "Time from claim to settlement or loss.", labels=["store"]
+        )
+        holds.add_metric([self.store], buckets=self.holds.buckets(), sum_value=self.holds.total)
+        yield holds

@@ -1,0 +1,59 @@
+"""What limits count and time. Never by key: there may be millions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from interlock.telemetry.metrics import Durations
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["LimitMetrics"]
+
+
+class LimitMetrics(Collector):
+    """Counts and times of the limits in one store."""
+
+    def __init__(self, store: str, prefix: str = "interlock") -> None:
+        self.store = store
+        self.prefix = prefix
+        self.starts = 0
+        self.outcomes = dict.fromkeys(("timeout", "unavailable", "cancelled"), 0)
+        self.losses: dict[str, int] = {}
+        self.waits = Durations()
+        self.holds = Durations()
+
+    @property
+    def active(self) -> int:
+        """Started and not finished."""
+        return self.starts - self.holds.count
+
+    def collect(self) -> Iterable[Metric]:
+        """The families as they stand now."""
+        name = f"{self.prefix}_{{}}".format
+        starts = CounterMetricFamily(
+            name("limit_starts"), "Turns under limits, by how they ended.", labels=["store", "status"]
+        )
+        for status, count in {"started": self.starts, **self.outcomes}.items():
+            starts.add_metric([self.store, status], count)
+        yield starts
+        losses = CounterMetricFamily(
+            name("limit_losses"), "Reservations that ended under their holder.", labels=["store", "reason"]
+        )
+        for reason, count in self.losses.items():
+            losses.add_metric([self.store, reason], count)
+        yield losses
+        active = GaugeMetricFamily(name("active_limits"), "Started and not finished.", labels=["store"])
+        active.add_metric([self.store], self.active)
+        yield active
+        for family, text, durations in (
+            ("limit_wait_seconds", "Time from request to start, of those who waited for it.", self.waits),
+            ("limit_hold_seconds", "Time from start to finish or loss.", self.holds),
+        ):
+            histogram = HistogramMetricFamily(name(family), text, labels=["store"])
+            histogram.add_metric([self.store], buckets=durations.buckets(), sum_value=durations.total)
+            yield histogram

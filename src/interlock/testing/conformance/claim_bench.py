@@ -1,0 +1,80 @@
+"""A store on a virtual clock, with claiming made short: what the suites for the claims port work at."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from interlock.ports.claims import Claimed, ClaimState, ClaimView, ClaimWant, Known, Settled, Settlement
+from interlock.testing.clock import VirtualClock
+from interlock.testing.conformance.bench import SESSION, Bench, BenchSuite
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from interlock.ports.store import Store
+
+__all__ = ["KEEP", "LEASE", "SESSION", "ClaimBench", "ClaimSuite"]
+
+LEASE = 60.0
+KEEP = 3600.0
+
+
+class ClaimBench(Bench):
+    """Owner ``a1`` belongs to session ``a``, which lives for ``SESSION`` unless it is kept alive."""
+
+    def __init__(self, store: Store, clock: VirtualClock) -> None:
+        super().__init__(store, clock)
+        self.claims = store.claims
+
+    async def claim(self, owner: str, key: str = "k", *, lease: float = LEASE, keep: float = KEEP) -> Any:
+        return await self.claims.claim(ClaimWant(key, owner, owner[0], lease, keep))
+
+    async def claimed(self, owner: str, key: str = "k", **changes: Any) -> Claimed:
+        answer = await self.claim(owner, key, **changes)
+        assert isinstance(answer, Claimed), answer
+        return answer
+
+    async def known(self, owner: str, key: str = "k", **changes: Any) -> ClaimView:
+        answer = await self.claim(owner, key, **changes)
+        assert isinstance(answer, Known), answer
+        return answer.view
+
+    async def done(self, owner: str, key: str = "k", *, result: str | None = None, keep: float = KEEP) -> Settled:
+        return await self.claims.settle(Settlement(key, owner, ClaimState.DONE, result, "", 0.0, keep))
+
+    async def failed(
+        self, owner: str, key: str = "k", *, error: str = "no", retry_in: float = 0.0, keep: float = KEEP
+    ) -> Settled:
+        return await self.claims.settle(Settlement(key, owner, ClaimState.FAILED, None, error, retry_in, keep))
+
+    async def view(self, key: str = "k") -> ClaimView:
+        (view,) = await self.claims.look(key)
+        return view
+
+    async def let_pass(self, seconds: float, *alive: str) -> None:
+        """Let time pass, with these sessions alive to the end."""
+        while seconds > 0:
+            step = min(seconds, SESSION - 1)
+            self.clock.advance(step)
+            await self.keep(*alive)
+            seconds -= step
+
+
+class ClaimSuite(BenchSuite):
+    """Tests that work at one bench, or at several that share a store."""
+
+    @asynccontextmanager
+    async def claim_bench(
+        self, url: str, clock: VirtualClock | None = None, **settings: Any
+    ) -> AsyncIterator[ClaimBench]:
+        """A fresh bench on the store."""
+        async with self.bench(url, clock, **settings) as bench:
+            yield ClaimBench(bench.store, bench.clock)
+
+    @asynccontextmanager
+    async def claim_benches(self, url: str, count: int) -> AsyncIterator[list[ClaimBench]]:
+        """Benches that reach one store each in its own way, as processes do, with a common clock."""
+        clock = VirtualClock()
+        async with AsyncExitStack() as stack:
+            yield [await stack.enter_async_context(self.claim_bench(url, clock)) for _ in range(count)]

@@ -1,0 +1,180 @@
+"""Claims, limits and cursors as one simulated process sees them: at the end of its wire.
+
+Operations of one owner take effect in the order begun, as the port wants; those of others overtake them freely.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock.testing.simulator.events import (
+    ClaimAsked,
+    ClaimForgotten,
+    ClaimSettled,
+    ClaimsRenewed,
+    CursorMoved,
+    CursorRead,
+    LimitAsked,
+    LimitFinished,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock.ports.claims import (
+        ClaimAnswer,
+        ClaimState,
+        ClaimStore,
+        ClaimView,
+        ClaimWant,
+        Held,
+        Renewed,
+        Settled,
+        Settlement,
+    )
+    from interlock.ports.cursors import CursorStore, CursorView, Move, Moved, Overtaken
+    from interlock.ports.limits import Finished, LimitAnswer, LimitStore, LimitView, Plan, Turns
+    from interlock.testing.simulator.watcher import Watcher
+    from interlock.testing.simulator.wire import Wire
+
+__all__ = ["FaultyClaims", "FaultyCursors", "FaultyLimits"]
+
+
+class FaultyClaims:
+    """Keeps the claims port over another's."""
+
+    def __init__(self, claims: ClaimStore, wire: Wire, watcher: Watcher) -> None:
+        self._claims = claims
+        self._call = wire.call
+        self._watcher = watcher
+
+    async def claim(self, want: ClaimWant) -> ClaimAnswer:
+        """Claim."""
+
+        async def operation() -> ClaimAnswer:
+            answer = await self._claims.claim(want)
+            self._watcher.saw(ClaimAsked, want, answer)
+            return answer
+
+        self._watcher.naming(want.owner)
+        return await self._call("claim", (want.owner,), operation, last_counts=True)
+
+    async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
+        """Renew."""
+
+        async def operation() -> Sequence[Renewed]:
+            answers = await self._claims.renew(leases)
+            self._watcher.saw(ClaimsRenewed, leases, answers)
+            return answers
+
+        return await self._call("renew_claims", [lease.owner for lease in leases], operation)
+
+    async def settle(self, settlement: Settlement) -> Settled:
+        """Settle."""
+
+        async def operation() -> Settled:
+            settled = await self._claims.settle(settlement)
+            self._watcher.saw(ClaimSettled, settlement, settled)
+            return settled
+
+        return await self._call("settle", (settlement.owner,), operation)
+
+    async def forget(self, key: str, why: str) -> ClaimView | None:
+        """Forget."""
+
+        async def operation() -> ClaimView | None:
+            view = await self._claims.forget(key, why)
+            self._watcher.saw(ClaimForgotten, key, view)
+            return view
+
+        return await self._call("forget", (), operation)
+
+    async def look(
+        self, key: str | None = None, *, prefix: str = "", state: ClaimState | None = None, limit: int = 1000
+    ) -> Sequence[ClaimView]:
+        """Look."""
+        looked = self._claims.look
+        return await self._call("look", (), lambda: looked(key, prefix=prefix, state=state, limit=limit))
+
+
+class FaultyLimits:
+    """Keeps the limits port over another's."""
+
+    def __init__(self, limits: LimitStore, wire: Wire, watcher: Watcher) -> None:
+        self._limits = limits
+        self._call = wire.call
+        self._watcher = watcher
+
+    async def ask(self, plan: Plan) -> LimitAnswer:
+        """Reserve, and start."""
+
+        async def operation() -> LimitAnswer:
+            answer = await self._limits.ask(plan)
+            self._watcher.saw(LimitAsked, plan, answer)
+            return answer
+
+        self._watcher.naming(plan.owner)
+        return await self._call("ask", (plan.owner,), operation, last_counts=True)
+
+    async def finish(self, session: str, owner: str) -> Finished:
+        """Finish."""
+
+        async def operation() -> Finished:
+            finished = await self._limits.finish(session, owner)
+            self._watcher.saw(LimitFinished, owner, finished)
+            return finished
+
+        return await self._call("finish", (owner,), operation)
+
+    async def turns(self, session: str, owners: Sequence[str]) -> Turns:
+        """Whose turn may have come."""
+        return await self._call("turns", (), lambda: self._limits.turns(session, owners))
+
+    async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
+        """What a session has."""
+        return await self._call("belongings", (), lambda: self._limits.belongings(session))
+
+    async def look(self, key: str | None = None, *, limit: int = 1000) -> Sequence[LimitView]:
+        """Look."""
+        return await self._call("look", (), lambda: self._limits.look(key, limit=limit))
+
+
+class FaultyCursors:
+    """Keeps the cursors port over another's."""
+
+    def __init__(self, cursors: CursorStore, wire: Wire, watcher: Watcher) -> None:
+        self._cursors = cursors
+        self._call = wire.call
+        self._watcher = watcher
+
+    async def read(self, name: str) -> CursorView | None:
+        """Read."""
+
+        async def operation() -> CursorView | None:
+            view = await self._cursors.read(name)
+            self._watcher.saw(CursorRead, name, view)
+            return view
+
+        return await self._call("read", (), operation)
+
+    async def move(self, move: Move) -> Moved | Overtaken:
+        """Move."""
+
+        async def operation() -> Moved | Overtaken:
+            answer = await self._cursors.move(move)
+            self._watcher.saw(CursorMoved, move, answer)
+            return answer
+
+        return await self._call("move", (move.id,), operation)
+
+    async def history(self, name: str) -> Sequence[CursorView]:
+        """Its last moves."""
+        return await self._call("history", (), lambda: self._cursors.history(name))
+
+    async def look(self, *, limit: int = 1000) -> Sequence[CursorView]:
+        """All cursors."""
+        return await self._call("look", (), lambda: self._cursors.look(limit=limit))
+
+    async def forget(self, name: str) -> CursorView | None:
+        """Forget one."""
+        return await self._call("forget", (), lambda: self._cursors.forget(name))

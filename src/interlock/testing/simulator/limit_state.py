@@ -1,0 +1,208 @@
+"""Who has reserved what, who has started, and since when there is room: what the model of limits goes by.
+
+Times are whole microseconds, so that starts exactly a span apart can be told from those too close.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from interlock.testing.simulator.lives import Tenure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from interlock.ports.limits import Plan
+    from interlock.testing.simulator.lives import Sessions
+
+__all__ = ["LimitState", "Start", "Stay", "micros"]
+
+
+def micros(at: float) -> int:
+    """Whole microseconds."""
+    return round(at * 1_000_000)
+
+
+class Start(NamedTuple):
+    """A start under one limit, which counts whatever becomes of its owner."""
+
+    at: int
+    owner: str
+    most: int
+    per: int
+
+
+class Stay(Tenure):
+    """One reservation, from its first request to its end."""
+
+    __slots__ = ("at", "line", "order", "slots_since", "started_at", "uses")
+
+    def __init__(self, plan: Plan, process: str, at: float, order: int) -> None:
+        super().__init__(plan.owner, "+".join(use.key for use in plan.uses), plan.session, process, at, math.inf)
+        self.uses = plan.uses
+        self.order = order
+        self.at: int | None = None
+        """When it may start, as far as paces go."""
+        self.started_at: int | None = None
+        self.line = ""
+        """The key in whose line it stands."""
+        self.slots_since: int | None = None
+        """Since when there is a slot for it wherever it needs one."""
+
+    def shown(self, key: str) -> bool:
+        """Whether it is to be seen at one of its limits. At paces starts are, not those at work."""
+        return self.started_at is None or any(use.key == key and not use.per for use in self.uses)
+
+    def ready_since(self) -> float:
+        """Since when it could start, in seconds; infinity if it cannot."""
+        if self.slots_since is None or self.at is None:
+            return math.inf
+        return max(self.slots_since, self.at) / 1e6
+
+
+class _Limit:
+    def __init__(self) -> None:
+        self.stays: dict[str, Stay] = {}
+        self.starts: list[Start] = []
+        self.free_since = 0
+        self.kept_from = 0
+        """The store may count a free slot as free only since then, to keep it for one who asked."""
+
+
+class LimitState:
+    """All reservations that live."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self.limits: dict[str, _Limit] = {}
+        self.stays: list[Stay] = []
+        self.now = 0
+        self._sessions = sessions
+        self._of_owner: dict[str, Stay] = {}
+        self._last_of: dict[str, Stay] = {}
+
+    def advance(self, at: float, *, cleared: bool = False) -> None:
+        """Let time pass: what ended sessions had is gone, in the order in which they ended."""
+        self.now = micros(at)
+        dead = [(ends, stay) for stay in self._of_owner.values() if (ends := self._ends(stay)) <= self.now / 1e6]
+        for ends, stay in sorted(dead, key=lambda pair: (pair[0], pair[1].order)):
+            self.drop(stay, micros(max(ends, stay.began_at)))
+            if cleared:
+                for use in stay.uses:
+                    self.limits[use.key].kept_from = self.now
+        if dead:
+            self.see_who_is_ready()
+
+    def find(self, owner: str) -> Stay | None:
+        """The live reservation of an owner."""
+        return self._of_owner.get(owner)
+
+    def of(self, owner: str) -> Stay | None:
+        """The last reservation of an owner, also if it has ended."""
+        return self._last_of.get(owner)
+
+    def all(self) -> Iterable[Stay]:
+        """All that live."""
+        return self._of_owner.values()
+
+    def at_work(self, owner: str, at: float) -> bool:
+        """Whether it has started and is live at a time not before the last event."""
+        stay = self._of_owner.get(owner)
+        return stay is not None and stay.started_at is not None and self._ends(stay) > at
+
+    # -- changes ---------------------------------------------------------------------------------------------------
+
+    def add(self, plan: Plan, process: str) -> Stay:
+        """A new reservation, behind all others."""
+        stay = Stay(plan, process, self.now / 1e6, len(self.stays))
+        self.stays.append(stay)
+        self._of_owner[stay.owner] = self._last_of[stay.owner] = stay
+        for use in stay.uses:
+            self.limits.setdefault(use.key, _Limit()).stays[stay.owner] = stay
+        return stay
+
+    def start(self, stay: Stay) -> None:
+        """It has started: all of its limits are taken."""
+        stay.started_at = self.now
+        stay.line = ""
+        for use in stay.uses:
+            if use.per:
+                self.limits[use.key].starts.append(Start(self.now, stay.owner, use.most, micros(use.per)))
+
+    def drop(self, stay: Stay, at: int) -> None:
+        """It has ended."""
+        del self._of_owner[stay.owner]
+        stay.ended_at = at / 1e6
+        for use in stay.uses:
+            limit = self.limits[use.key]
+            had_room = self.free(use.key) > 0
+            del limit.stays[stay.owner]
+            if not had_room and self.free(use.key) > 0:
+                limit.free_since = at
+
+    def see_who_is_ready(self) -> None:
+        """Note since when there are slots for those who have not started."""
+        for stay in self._of_owner.values():
+            if stay.started_at is None:
+                slots = [use.key for use in stay.uses if not use.per]
+                if not all(len(self.ahead(key, stay)) < self.free(key) for key in slots):
+                    stay.slots_since = None
+                elif stay.slots_since is None:
+                    stay.slots_since = self.now
+
+    # -- questions -------------------------------------------------------------------------------------------------
+
+    def figures(self, key: str) -> set[tuple[int, int]]:
+        """What the live ones know of a limit."""
+        found = self.limits[key].stays.values()
+        return {(use.most, micros(use.per)) for stay in found for use in stay.uses if use.key == key}
+
+    def free(self, key: str) -> float:
+        """How many more may start, as far as slots go: the smallest figure holds."""
+        stays = self.limits[key].stays.values()
+        most = min((most for most, per in self.figures(key) if not per), default=math.inf)
+        return most - sum(stay.started_at is not None for stay in stays)
+
+    def ahead(self, key: str, stay: Stay) -> list[Stay]:
+        """Those in a limit's line who asked before."""
+        others = self.limits[key].stays.values()
+        return [other for other in others if other.line == key and other.order < stay.order]
+
+    def next_in_line(self, key: str) -> list[Stay]:
+        """The first in a limit's line, as many as there is room for."""
+        line = [stay for stay in self.limits[key].stays.values() if stay.line == key]
+        return line[: int(max(0, min(self.free(key), len(line))))]
+
+    def counted(self, key: str) -> list[str]:
+        """Whose starts count for a pace now."""
+        return [start.owner for start in self.limits[key].starts if start.at + start.per > self.now]
+
+    def in_pace(self, stay: Stay) -> bool:
+        """Whether a start now would not come too soon after the starts that were."""
+        for use in stay.uses:
+            for most, per in self.figures(use.key):
+                recent = sum(start.at > self.now - per for start in self.limits[use.key].starts)
+                if per and recent >= most:
+                    return False
+        return True
+
+    def earliest(self, stay: Stay) -> int:
+        """The first time from now on that fits all its paces and what was started or planned before it."""
+        wanted = []
+        for use in stay.uses:
+            limit = self.limits[use.key]
+            before = [other for other in limit.stays.values() if other.order < stay.order]
+            times = [start.at for start in limit.starts]
+            times += [other.at for other in before if other.started_at is None and other.at is not None]
+            wanted += [(most, per, times) for most, per in self.figures(use.key) if per]
+        tries = {self.now} | {at + per for _, per, times in wanted for at in times if at + per > self.now}
+        return next(at for at in sorted(tries) if all(_fits(at, *pace) for pace in wanted))
+
+    def _ends(self, stay: Stay) -> float:
+        return self._sessions.ends_at(stay.session)
+
+
+def _fits(at: int, most: int, per: int, times: list[int]) -> bool:
+    """Whether no ``most`` + 1 of the times, this one among them, lie within less than ``per``."""
+    near = sorted([at, *(time for time in times if abs(time - at) < per)])
+    return all(last - first >= per or not first <= at <= last for first, last in zip(near, near[most:], strict=False))

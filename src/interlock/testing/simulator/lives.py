@@ -1,0 +1,107 @@
+"""Who lived when: sessions by the store's clock, and processes that stood still or were killed."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from interlock.testing.simulator.history import (
+    CrashedAt,
+    PausedAt,
+    SessionBegan,
+    SessionOver,
+    SessionRenewed,
+    Swept,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from interlock.testing.simulator.history import Event
+
+__all__ = ["GRACE", "Sessions", "Standstills", "Tenure"]
+
+GRACE = 0.05
+"""To get from waking up, or from a message, to the end of a body: steps take (almost) no time."""
+
+
+class Tenure:
+    """What one owner had of the store, from when to when."""
+
+    __slots__ = ("began_at", "ended_at", "forced", "key", "owner", "process", "session", "ttl")
+
+    def __init__(self, owner: str, key: str, session: str, process: str, began_at: float, ttl: float) -> None:
+        self.owner, self.key, self.session, self.process = owner, key, session, process
+        self.began_at = began_at
+        self.ended_at = math.inf
+        self.ttl = ttl
+        """How long it may last without being renewed."""
+        self.forced = False
+        """Whether it was taken away by hand."""
+
+
+class Sessions:
+    """Until when each session is alive."""
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}
+
+    def apply(self, event: Event) -> str:
+        """Take one more event into account; says what was wrong with it, if anything."""
+        match event:
+            case SessionBegan():
+                self._until.setdefault(event.session, event.at + event.seconds)
+            case SessionRenewed():
+                alive = self.ends_at(event.session) > event.at
+                if alive:
+                    self._until[event.session] = event.at + event.seconds
+                if alive != event.alive:
+                    return "a session was renewed after its end, or not although it lived"
+            case SessionOver():
+                self._until[event.session] = min(event.at, self.ends_at(event.session))
+            case _:
+                pass
+        return ""
+
+    def ends_at(self, session: str) -> float:
+        """The end of a session unless it is renewed; minus infinity for one that never began."""
+        return self._until.get(session, -math.inf)
+
+    @staticmethod
+    def cleared(event: Event) -> bool:
+        """Whether ended sessions are cleared away by this event."""
+        return isinstance(event, (SessionOver, Swept))
+
+
+class Standstills:
+    """When processes stood still, and when they were killed."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self._pauses: dict[str, list[tuple[float, float]]] = {}
+        self._crashes: dict[str, float] = {}
+        for event in events:
+            if isinstance(event, PausedAt):
+                self._add(event)
+            elif isinstance(event, CrashedAt):
+                self._crashes[event.process] = event.at
+
+    def _add(self, event: PausedAt) -> None:
+        """Pauses that follow one another at once are one."""
+        pauses = self._pauses.setdefault(event.process, [])
+        if pauses and event.at <= pauses[-1][1] + GRACE:
+            pauses[-1] = (pauses[-1][0], max(pauses[-1][1], event.until))
+        else:
+            pauses.append((event.at, event.until))
+
+    def crashed_at(self, process: str) -> float:
+        """When it was killed; infinity if it was not."""
+        return self._crashes.get(process, math.inf)
+
+    def paused(self, process: str, since: float, until: float) -> float:
+        """For how long it stood still between two times."""
+        spans = self._pauses.get(process, [])
+        return sum(max(0.0, min(end, until) - max(begin, since)) for begin, end in spans)
+
+    def slept_through(self, process: str, at: float, until: float) -> bool:
+        """Whether it stood still at a time and has only just woken up, if at all."""
+        return any(stopped <= at and until <= woke + GRACE for stopped, woke in self._pauses.get(process, []))

@@ -1,0 +1,137 @@
+"""Who is told what the store really did, and writes it down."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from interlock.testing.simulator.events import CallNamed
+from interlock.testing.simulator.history import (
+    REQUEST,
+    Asked,
+    Forced,
+    KeyLeft,
+    LeasesRenewed,
+    OwnerNamed,
+    SessionBegan,
+    SessionOver,
+    SessionRenewed,
+    Swept,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from interlock.ports.locks import Answer, Held, Holder, Left, Renewed, Want
+    from interlock.testing.simulator.events import ConceptEvent
+    from interlock.testing.simulator.history import History
+
+__all__ = ["ProcessWatcher", "Watcher"]
+
+
+class Watcher(Protocol):
+    """Who is told what the store really did, at the moment it did it."""
+
+    def calling(self, want: Want) -> None:
+        """A request is about to leave the process."""
+        ...
+
+    def asked(self, want: Want, answer: Answer) -> None:
+        """A request took effect."""
+        ...
+
+    def renewed(self, leases: Sequence[Held], answers: Sequence[Renewed]) -> None:
+        """Leases were renewed."""
+        ...
+
+    def left(self, want: Want, left: Left) -> None:
+        """A lease or a place was given up."""
+        ...
+
+    def forced(self, key: str, holder: Holder | None) -> None:
+        """A key was taken from its holder."""
+        ...
+
+    def session_began(self, session: str, seconds: float) -> None:
+        """A session was begun."""
+        ...
+
+    def session_renewed(self, session: str, seconds: float, alive: bool) -> None:
+        """A session was renewed, or had ended."""
+        ...
+
+    def session_ended(self, session: str) -> None:
+        """A session was ended."""
+        ...
+
+    def swept(self) -> None:
+        """Ended sessions were cleared away."""
+        ...
+
+    def naming(self, owner: str) -> None:
+        """A request for a claim or a limit is about to leave the process under this name."""
+        ...
+
+    def saw(self, kind: Callable[..., ConceptEvent], *about: object) -> None:
+        """An operation on a claim, a limit or a cursor took effect."""
+        ...
+
+
+class ProcessWatcher:
+    """Records what the store does for one process."""
+
+    def __init__(self, history: History, process: str) -> None:
+        self._add = history.add
+        self._now = history.now
+        self._process = process
+        self._known: set[str] = set()
+        self._named: set[tuple[int, str]] = set()
+
+    def calling(self, want: Want) -> None:
+        """Tie the owner to the client's request."""
+        request = REQUEST.get()
+        if request and want.owner not in self._known:
+            self._known.add(want.owner)
+            self._add(OwnerNamed(self._now(), self._process, request, want.key, want.owner))
+
+    def naming(self, owner: str) -> None:
+        """Tie the owner to the client's call; one may be asked for by several in turn."""
+        call = REQUEST.get()
+        if call and (call, owner) not in self._named:
+            self._named.add((call, owner))
+            self._add(CallNamed(self._now(), self._process, call, owner))
+
+    def saw(self, kind: Callable[..., ConceptEvent], *about: object) -> None:
+        """Something took effect."""
+        self._add(kind(self._now(), self._process, *about))
+
+    def asked(self, want: Want, answer: Answer) -> None:
+        """A request took effect."""
+        self._add(Asked(self._now(), self._process, want, answer))
+
+    def renewed(self, leases: Sequence[Held], answers: Sequence[Renewed]) -> None:
+        """Leases were renewed."""
+        self._add(LeasesRenewed(self._now(), self._process, leases, answers))
+
+    def left(self, want: Want, left: Left) -> None:
+        """A lease or a place was given up."""
+        self._add(KeyLeft(self._now(), self._process, want, left))
+
+    def forced(self, key: str, holder: Holder | None) -> None:
+        """A key was taken from its holder."""
+        self._add(Forced(self._now(), self._process, key, holder))
+
+    def session_began(self, session: str, seconds: float) -> None:
+        """A session began."""
+        self._add(SessionBegan(self._now(), self._process, session, seconds))
+
+    def session_renewed(self, session: str, seconds: float, alive: bool) -> None:
+        """A session was renewed."""
+        self._add(SessionRenewed(self._now(), self._process, session, seconds, alive))
+
+    def session_ended(self, session: str) -> None:
+        """A session was ended."""
+        self._add(SessionOver(self._now(), self._process, session))
+
+    def swept(self) -> None:
+        """Ended sessions were cleared away."""
+        self._add(Swept(self._now(), self._process))

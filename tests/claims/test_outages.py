@@ -1,0 +1,117 @@
+"""Claims through lost answers and outages: no claim is left in progress by nobody, what was done is said in the end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from interlock import Claims, ClaimState, Settings, StoreUnavailableError
+from interlock.testing.clock import until
+from interlock.testing.proxy import ThreadedFaultProxy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SETTINGS = Settings(session_seconds=30, store_wait=1.0, stuck_work="report")
+
+
+class Remote:
+    """A store behind a proxy: ``url`` leads through it, ``direct`` around it."""
+
+    def __init__(self, direct: str, proxy: ThreadedFaultProxy) -> None:
+        self.direct = direct
+        self.url = proxy.url(direct)
+        self.proxy = proxy
+
+
+@pytest.fixture(params=["postgres", "redis"])
+def remote(request: pytest.FixtureRequest) -> Iterator[Remote]:
+    direct = str(request.getfixturevalue(f"interlock_{request.param}_url"))
+    server: Any = request.getfixturevalue(f"interlock_{request.param}_server")
+    with ThreadedFaultProxy("127.0.0.1", server.port) as proxy:
+        yield Remote(direct, proxy)
+
+
+async def test_a_claim_whose_answer_was_lost_is_the_same_claim(remote: Remote) -> None:
+    async with Claims.from_url(remote.url, settings=SETTINGS) as once:
+        await (await once.claim("warm-up")).done()
+        remote.proxy.drop_replies()
+        claim = await once.claim("key")
+
+        assert remote.proxy.fired["drop_replies"] == 1
+        assert claim.new
+        assert claim.attempt == 1
+        await claim.done("once")
+        assert (await once.claim("key")).result == "once"
+
+
+async def test_a_settlement_whose_answer_was_lost_counts_once(remote: Remote) -> None:
+    async with Claims.from_url(remote.url, settings=SETTINGS) as once:
+        done, failed = await once.claim("done"), await once.claim("failed")
+        remote.proxy.drop_replies()
+        await done.done()
+        remote.proxy.drop_replies()
+        await failed.fail("no luck", retry_in=60)
+
+        assert remote.proxy.fired["drop_replies"] == 2
+        assert (await once.claim("done")).state is ClaimState.DONE
+        assert (await once.claim("failed")).error == "no luck"
+
+
+async def test_a_claim_that_nobody_heard_of_can_be_had_again(remote: Remote) -> None:
+    async with (
+        Claims.from_url(remote.url, settings=SETTINGS) as once,
+        Claims.from_url(remote.direct, settings=SETTINGS) as others,
+    ):
+        await (await once.claim("warm-up")).done()
+        remote.proxy.half_open()  # requests arrive, answers do not
+        with pytest.raises(StoreUnavailableError):
+            await once.claim("key", lease_seconds=600)
+        remote.proxy.heal()
+
+        async def claimable() -> bool:
+            return (await others.claim("key")).new
+
+        await until(claimable, within=10)
+
+
+async def test_what_was_done_during_an_outage_is_said_when_it_is_over(remote: Remote) -> None:
+    async with (
+        Claims.from_url(remote.url, settings=SETTINGS) as once,
+        Claims.from_url(remote.direct, settings=SETTINGS) as others,
+    ):
+        with pytest.raises(StoreUnavailableError):  # noqa: PT012
+            async with once.claim("key", lease_seconds=20) as claim:
+                claim.result = "it happened"
+                remote.proxy.refuse()
+                remote.proxy.reset()
+        assert (await others.claim("key")).state is ClaimState.IN_PROGRESS, "still ours: it is not to be repeated"
+        remote.proxy.heal()
+
+        async def said() -> bool:
+            return (await others.claim("key")).state is ClaimState.DONE
+
+        await until(said, within=10)
+        assert (await others.claim("key")).result == "it happened"
+
+
+async def test_a_cancelled_settlement_is_carried_through(remote: Remote) -> None:
+    async with (
+        Claims.from_url(remote.url, settings=SETTINGS) as once,
+        Claims.from_url(remote.direct, settings=SETTINGS) as others,
+    ):
+        claim = await once.claim("key")
+        remote.proxy.half_open()
+        settling = asyncio.create_task(claim.done("it happened"))
+        await until(lambda: remote.proxy.fired["half_open"] > 0)
+        settling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await settling
+        remote.proxy.heal()
+
+        async def said() -> bool:
+            return (await others.claim("key")).state is ClaimState.DONE
+
+        await until(said, within=10)

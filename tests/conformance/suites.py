@@ -1,0 +1,9 @@
+"""All suites that a store can be held to, one class each: two may have a test of the same name."""
+
+from __future__ import annotations
+
+from interlock.testing import conformance
+
+__all__ = ["SUITES"]
+
+SUITES = tuple(getattr(conformance, name) for name in conformance.__all__)

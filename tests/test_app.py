@@ -1,0 +1,129 @@
+"""One App: its parts share a store and a session, or live where they were told to."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interlock import App, Claims, Cooldown, LeaseLostError, Limits, Locks, MisuseError, Settings, Slots
+from interlock.backends.memory import MemoryStore
+from interlock.presence import Presence
+from interlock.testing.clock import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHORT = Settings(session_seconds=1.0, stuck_work="report")
+
+
+async def test_all_parts_of_an_app_share_one_session(store_url: str) -> None:
+    async with App(store_url) as app:
+        async with (
+            app.locks.acquire("key") as lease,
+            app.once.claim("delivery") as claim,
+            app.limits.acquire(Slots("one", 1)) as turn,
+        ):
+            assert claim.lease is not None
+            assert lease.session is claim.lease.session is turn.session
+        position = await app.cursors["notes"].move("page 1", after=None)
+        assert await app.cursors["notes"].read() == position
+
+
+async def test_locks_and_claims_can_live_elsewhere(tmp_path: Path, interlock_redis_url: str) -> None:
+    durable, other = f"sqlite:///{tmp_path}/bot.db", f"sqlite:///{tmp_path}/claims.db"
+    async with (
+        App(durable, locks=interlock_redis_url, claims=other) as app,
+        app.locks.acquire("key"),
+        app.once.claim("delivery"),
+        app.limits.acquire(Slots("one", 1)),
+    ):
+        async with Locks.from_url(interlock_redis_url) as locks, Claims.from_url(other) as claims:
+            assert [view.key for view in await locks.list()] == ["key"]
+            assert [view.key for view in await claims.list()] == ["delivery"]
+        async with Claims.from_url(durable) as claims, Limits.from_url(durable) as limits:
+            assert list(await claims.list()) == []
+            assert [view.key for view in await limits.list()] == ["slots:one"]
+
+
+async def test_a_part_that_closes_early_leaves_the_others_at_work() -> None:
+    presence = Presence(MemoryStore(), Settings())
+    locks, limits = Locks(presence), Limits(presence)
+    async with locks, locks.acquire("key") as lease:
+        async with limits:
+            await limits.reserve(Cooldown("gap", 90))
+        assert not lease.lost
+        lease.ensure()
+
+
+def test_an_app_can_be_opened_again_on_another_event_loop(store_url: str) -> None:
+    app = App(store_url)
+
+    async def use() -> None:
+        async with app:
+            async with app.locks.acquire("key"), app.limits.acquire(Slots("one", 1)):
+                pass
+            tasks = [asyncio.create_task(take()) for _ in range(5)]
+            await asyncio.gather(*tasks)
+
+    async def take() -> None:
+        async with app.locks.acquire("key", wait=5):
+            await asyncio.sleep(0)
+
+    for _ in range(2):
+        asyncio.run(use())
+
+
+@pytest.mark.parametrize("part", ["lock", "claim", "limit"])
+async def test_what_was_given_back_early_is_not_missed_when_the_session_is_lost(part: str) -> None:
+    """The rest of the block goes on, and the process is not thought to be stuck."""
+    async with App("memory://", settings=SHORT) as app:
+        if part == "lock":
+            async with app.locks.acquire("key") as lease:
+                await lease.release()
+                await _lose_session(app)
+        elif part == "claim":
+            async with app.once.claim("key") as claim:
+                await claim.done()
+                await _lose_session(app)
+        else:
+            async with app.limits.acquire(Slots("one", 1)) as turn:
+                await turn.finish()
+                await _lose_session(app)
+
+
+async def test_losing_the_session_stops_nested_blocks_once() -> None:
+    async with App("memory://", settings=SHORT) as app:
+        ends = []
+        try:
+            async with app.locks.acquire("key"), app.once.claim("delivery"), app.limits.acquire(Slots("one", 1)):
+                await _lose_session(app)
+                await asyncio.sleep(60)
+        except LeaseLostError as error:
+            ends.append(str(error))
+        assert len(ends) == 1
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0, "the task is left cancelled"
+        async with app.locks.acquire("key", wait=5), app.limits.acquire(Slots("one", 1), wait=5):
+            pass
+
+
+async def test_a_reservation_is_started_once() -> None:
+    async with App("memory://") as app, app.limits.acquire(Slots("one", 1)):
+        waiting = await app.limits.reserve(Slots("one", 1))
+        first = asyncio.create_task(waiting.start(wait=30))
+        await asyncio.sleep(0)
+        with pytest.raises(MisuseError, match="being started"):
+            await waiting.start(wait=30)
+        first.cancel()
+
+
+async def _lose_session(app: App) -> None:
+    """End the process's session in the store, and wait until the process has found out."""
+    presence = app.locks._presence
+    session = presence.session
+    await presence.store.sessions.end(session.id)
+    await until(lambda: session.lost, within=10)
+    assert session.at_work == 0 or session.lost
