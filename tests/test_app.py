@@ -127,3 +127,21 @@ async def _lose_session(app: App) -> None:
     await presence.store.sessions.end(session.id)
     await until(lambda: session.lost, within=10)
     assert session.at_work == 0 or session.lost
+
+
+@pytest.mark.parametrize("part", ["lock", "claim"])
+async def test_who_takes_from_itself_is_told_and_goes_on(part: str) -> None:
+    async with App("memory://") as app:
+
+        async def work() -> str:
+            with pytest.raises(LeaseLostError):  # noqa: PT012
+                if part == "lock":
+                    async with app.locks.acquire("key"):
+                        await app.locks.force_release("key", reason="test", by="itself")
+                else:
+                    async with app.once.claim("key"):
+                        await app.once.forget("key", reason="test", by="itself")
+            await asyncio.sleep(0.01)
+            return "went on"
+
+        assert await asyncio.create_task(work()) == "went on"

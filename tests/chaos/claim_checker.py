@@ -144,7 +144,8 @@ def _check_overlaps(works: Iterable[Work], pauses: Pauses, verdict: ClaimVerdict
         at_work = [work for work in at_work if work.left > later.begin]
         for earlier in at_work:
             late, rightful = sorted((earlier, later), key=lambda work: work.fence)
-            if pause := pauses.excuse(late):
+            pause = pauses.excuse(late)
+            if pause is not None and pause.begin < later.begin:
                 verdict.counts["paused overlaps"] += 1
                 ran_on = round(1000 * (late.left - pause.end))
                 longest = verdict.counts["longest run-on after pause, ms"]

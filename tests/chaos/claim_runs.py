@@ -51,7 +51,7 @@ async def run_claims(
         finally:
             fleet.close()
         async with Worker.spawn("tests.chaos.claim_worker:sweep", [replace(plan, pause=0.0).as_json()]) as sweeper:
-            await sweeper.result(120)
+            await sweeper.result(300)
         final = await final_claims(plan)
     history = gather_claims(plan, final, fleet.faults, fleet.ended)
     history.oddities += fleet.oddities

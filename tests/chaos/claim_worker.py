@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Claimant", "ClaimPlan", "Sweeper", "complete", "run", "sweep"]
 
+_SWEEPERS = 24
 NOBODY = -1
 """The number of whoever is not one of the claimants that a key is to have."""
 _ENDS = {"done": 60, "done by hand": 14, "fail by hand": 8, "raise": 10, "cancel": 4, "late": 2, "late fail": 2}
@@ -62,9 +63,8 @@ class ClaimPlan(BasePlan):
 
     @property
     def all_keys(self) -> list[str]:
-        return [f"k{number:05}" for number in range(self.keys)] + [
-            f"kept{slot}.{number}" for slot in range(self.slots) for number in range(self.kept)
-        ]
+        kept = [f"kept{slot}.{number}" for slot in range(self.slots) for number in range(self.kept)]
+        return kept + [f"k{number:05}" for number in range(self.keys)]
 
 
 class FailedError(Exception):
@@ -243,13 +243,13 @@ class Sweeper(Claimant):
 
     async def sweep(self) -> None:
         """Bounded by how long a claim may be kept from others whose holder is gone or has failed."""
-        plan = self.plan
-        give_up = time.monotonic() + max(plan.session_seconds, plan.lease[1]) + plan.retry_in + plan.patience
-        keys = iter(plan.all_keys)
-        await asyncio.gather(*(self._take(keys, give_up) for _ in range(plan.tasks)))
+        keys = iter(self.plan.all_keys)
+        await asyncio.gather(*(self._take(keys) for _ in range(_SWEEPERS)))
 
-    async def _take(self, keys: Iterator[str], give_up: float) -> None:
+    async def _take(self, keys: Iterator[str]) -> None:
+        plan = self.plan
         for key in keys:
+            give_up = time.monotonic() + max(plan.session_seconds, plan.lease[1]) + plan.retry_in + plan.patience
             while time.monotonic() < give_up:
                 await self.claim(key, NOBODY, "done by hand")
                 view = await self.claims.show(key)

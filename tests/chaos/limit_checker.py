@@ -118,13 +118,18 @@ def _check_at_once(use: Use, starts: Iterable[Start], pauses: Pauses, verdict: L
         assert start.enter is not None
         at_work = [*(one for one in at_work if one.left > start.enter), start]
         if len(at_work) > use.most:
-            rightful = [one for one in at_work if not pauses.excuse(one)]
+            rightful = [one for one in at_work if not _excused(one, start.enter, pauses)]
             verdict.counts["too many because of a pause"] += len(rightful) <= use.most
             if len(rightful) > use.most:
                 verdict.too_many.append(f"{use.key}: {'; '.join(map(_told, rightful))}")
             most = max(most, len(rightful))
         most = max(most, min(len(at_work), use.most))
     verdict.counts[f"most at once under {use.key}"] = most
+
+
+def _excused(one: Start, moment: float, pauses: Pauses) -> bool:
+    pause = pauses.excuse(one)
+    return pause is not None and pause.begin < moment
 
 
 def _check_span(use: Use, starts: Iterable[Start], verdict: LimitVerdict) -> None:

@@ -21,9 +21,9 @@ from tests.chaos.faults import Fault
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from tests.chaos.store_faults import StoreFaults
+    from tests.chaos.store_faults import Card, StoreFaults
 
-__all__ = ["Fleet", "FleetPlan", "Nemesis", "Pace"]
+__all__ = ["Fleet", "FleetPlan", "QUICK", "Nemesis", "Pace"]
 
 _STUCK_STATUS = 70  # the library ended the process because work outlasted its session
 _START_SECONDS = 30.0
@@ -166,13 +166,18 @@ class Pace(NamedTuple):
     """Seconds between two."""
     quiet: float
     """Seconds before the first and after the last, in which much work is done."""
+    together: bool = False
+    """Whether processes and the store are harmed at the same time."""
 
     @classmethod
     def of(cls, seconds: float) -> Pace:
         """What suits a run of that length."""
         if seconds >= 60:
             return cls((0.2, 2.0), 1.5)
-        return cls((0.1, 0.5), 1.5) if seconds >= 12 else cls((0.0, 0.2), 0.7)
+        return cls((0.1, 0.5), 1.5) if seconds >= 12 else QUICK
+
+
+QUICK = Pace((0.0, 0.1), 0.5, together=True)
 
 
 class Nemesis:
@@ -195,25 +200,38 @@ class Nemesis:
         begun = time.monotonic()
         until = begun + seconds
         several = seconds > _CALM_SECONDS * 4
-        hand = self._deal()
         try:
             await asyncio.sleep(self._pace.quiet)
-            while hand:
-                await self._play(*hand.pop(0))
-                if not hand and several and time.monotonic() < until:
-                    hand = self._deal()
+            while True:
+                await self._round()
+                if several and time.monotonic() < until:
                     await asyncio.sleep(_CALM_SECONDS)
-                elif not hand and not enough():
-                    await self._calm(enough)
-                    hand = [] if enough() or time.monotonic() > begun + most else self._deal()
-                self._fleet.look_after()
-                await asyncio.sleep(self._dice.uniform(*self._pace.gap))
+                    continue
+                await self._calm(enough)
+                if enough() or time.monotonic() > begun + most:
+                    break
         finally:
             self._store.heal()
             if self._pauses:
                 await asyncio.wait(self._pauses)
         await asyncio.sleep(max(self._pace.quiet, until - time.monotonic()))
         self._fleet.look_after()
+
+    async def _round(self) -> None:
+        """Do each kind of harm once."""
+        own, store = self._own_deck(), list(self._store.deck(self._dice))
+        if self._pace.together:
+            await asyncio.gather(self._play_all(own), self._play_all(store))
+        else:
+            await self._play_all(own + store)
+
+    async def _play_all(self, hand: list[Card]) -> None:
+        self._dice.shuffle(hand)
+        hand.sort(key=lambda card: card[0] != "long pause")  # it goes on while the others happen
+        for kind, card in hand:
+            await self._play(kind, card)
+            self._fleet.look_after()
+            await asyncio.sleep(self._dice.uniform(*self._pace.gap))
 
     async def _calm(self, enough: Callable[[], bool]) -> None:
         until = time.monotonic() + _CALM_SECONDS
@@ -230,13 +248,7 @@ class Nemesis:
         self._fleet.faults.append(Fault(kind, begin, time.monotonic()))
         self._fleet.fired[kind] += fired
 
-    def _deal(self) -> list[tuple[str, Callable[[], Awaitable[int]]]]:
-        hand = [*self._own_deck(), *self._store.deck(self._dice)]
-        self._dice.shuffle(hand)
-        hand.sort(key=lambda card: card[0] != "long pause")  # it goes on while the others happen
-        return hand
-
-    def _own_deck(self) -> list[tuple[str, Callable[[], Awaitable[int]]]]:
+    def _own_deck(self) -> list[Card]:
         dice, session = self._dice, self._session
         return [
             ("kill -9", self._kill),

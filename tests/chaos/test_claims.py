@@ -16,7 +16,7 @@ from tests.chaos.actor import Ear
 from tests.chaos.claim_checker import judge_claims
 from tests.chaos.claim_runs import as_final, gather_claims, run_claims, run_claims_here
 from tests.chaos.claim_worker import Claimant, ClaimPlan
-from tests.chaos.nemesis import Pace
+from tests.chaos.nemesis import QUICK, Pace
 from tests.chaos.places import FAULTS, KINDS
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ async def test_each_key_is_done_once_under_faults(
         kind,
         tmp_path,
         seed,
-        pace=Pace((0.0, 0.1), 0.5),
+        pace=QUICK,
         scale=0.3,
         keys=400,
         claimants=12,
@@ -54,7 +54,9 @@ async def test_each_key_is_done_once_under_faults(
 async def test_ten_thousand_keys_are_done_once_each_by_fifty_claimants(
     tmp_path: Path, seed: int, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    outcome = await run_claims(kind, tmp_path, seed, pace=Pace((0.2, 2.0), 1.5), keys=KEYS, claimants=50, slots=8)
+    outcome = await run_claims(
+        kind, tmp_path, seed, pace=Pace((0.2, 2.0), 1.5), keys=KEYS, claimants=50, slots=8, slow=0.05
+    )
     outcome.show_and_check(capsys, FAULTS[kind], claims_answered=KEYS * 50, new=KEYS, taken_over_from_the_dead=8)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.chaos.limit_runs import run_limits, run_limits_here
-from tests.chaos.nemesis import Pace
+from tests.chaos.nemesis import QUICK, Pace
 from tests.chaos.places import FAULTS, KINDS
 
 if TYPE_CHECKING:
@@ -24,9 +24,7 @@ LONG = float(os.environ.get("INTERLOCK_CHAOS_SECONDS", "600"))
 async def test_limits_hold_under_faults(
     tmp_path: Path, seed: int, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    outcome = await run_limits(
-        kind, tmp_path, 5.0, seed, pace=Pace((0.0, 0.1), 0.5), scale=0.3, session_seconds=2.0, slow=0.1
-    )
+    outcome = await run_limits(kind, tmp_path, 5.0, seed, pace=QUICK, scale=0.3, session_seconds=2.0, slow=0.1)
     outcome.show_and_check(capsys, FAULTS[kind], starts=100)
     assert outcome.counts["most at once under slots:crew"] == 5
 

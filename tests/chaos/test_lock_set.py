@@ -46,7 +46,7 @@ async def test_redis_keeps_its_promises_under_faults(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outcome = await run_redis(tmp_path, SHORT / 2, seed, scale=0.5, session_seconds=2.0)
-    outcome.show_and_check(capsys, FAULTS["redis"], **enough(200))
+    outcome.show_and_check(capsys, FAULTS["redis"], **enough(100))
 
 
 async def test_fences_protect_what_a_redis_that_forgets_grants_twice(

@@ -20,6 +20,8 @@ class ClaimCustody:
 
     def __init__(self, store: ClaimStore) -> None:
         self._store = store
+        self.unsaid: dict[str, Settlement] = {}
+        """By owner, how claims ended that the store has not confirmed yet."""
 
     async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
         """Give each its lease again."""
@@ -30,9 +32,10 @@ class ClaimCustody:
         return Turns((), math.inf)
 
     async def leave(self, want: ClaimRequest) -> Settled:
-        """Let others try at once."""
+        """Say how it ended, if it did, else let others try at once."""
         why = "its claimant gave it up"
-        return await self._store.settle(Settlement(want.key, want.owner, ClaimState.FAILED, None, why, 0.0, want.keep))
+        given_up = Settlement(want.key, want.owner, ClaimState.FAILED, None, why, 0.0, want.keep)
+        return await self._store.settle(self.unsaid.get(want.owner, given_up))
 
     def next_owners(self, left: Settled) -> Iterable[str]:
         """Nobody waits."""

@@ -37,7 +37,8 @@ class ClaimEngine(LeaseEngine[ClaimRequest, ClaimLease, Settled]):
     these = "Claims"
 
     def __init__(self, presence: Presence) -> None:
-        super().__init__(presence, ClaimCustody(presence.store.claims))
+        self._custody = ClaimCustody(presence.store.claims)
+        super().__init__(presence, self._custody)
         self.metrics = ClaimMetrics(self.store.name, self._settings.metrics_prefix)
         self._claims = self.store.claims
 
@@ -106,6 +107,7 @@ class ClaimEngine(LeaseEngine[ClaimRequest, ClaimLease, Settled]):
     async def _settle(self, lease: ClaimLease, state: ClaimState, result: str | None, error: str, wait: float) -> None:
         settlement = Settlement(lease.key, lease.owner, state, result, error, wait, lease.want.keep)
         lease.settling = True
+        self._custody.unsaid[lease.owner] = settlement
         try:
             settled = await self._reach.repeat(lambda: self._claims.settle(settlement))
         except (StoreUnavailableError, asyncio.CancelledError):
@@ -113,6 +115,7 @@ class ClaimEngine(LeaseEngine[ClaimRequest, ClaimLease, Settled]):
             self._reach.spawn(self._settle_later(lease, settlement))
             raise
         except BaseException:
+            del self._custody.unsaid[lease.owner]
             self.abandon(lease)
             raise
         self._settled(lease, state)
@@ -138,6 +141,10 @@ class ClaimEngine(LeaseEngine[ClaimRequest, ClaimLease, Settled]):
             self._release(lease)
             self.metrics.settled[state] += 1
         self._owners.pop(lease.owner, None)
+        self._custody.unsaid.pop(lease.owner, None)
+
+    def _unsaid(self) -> bool:
+        return bool(self._custody.unsaid)
 
     def _release(self, lease: ClaimLease) -> None:
         if not lease.released and not lease.lost_why:

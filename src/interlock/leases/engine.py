@@ -60,10 +60,14 @@ class LeaseEngine(Generic[W, O, L]):
             await self._bodies_stopped()
             await self._warden.stop()
             await self._reach.close()
-            if self._presence.shared:
+            if self._presence.shared or self._unsaid():
                 await self._reach.give_back()
         finally:
             await self._presence.close(self)
+
+    def _unsaid(self) -> bool:
+        """Whether the store is still to be told something that ending the session does not say."""
+        return False
 
     async def _bodies_stopped(self) -> None:
         """Wait for the bodies just cancelled, for as long as any body may take to stop: then others are let in."""

@@ -164,6 +164,11 @@ class Owned:
         return LeaseLostError(f"The {self.what} on {self.key!r} was lost: {why}.")
 
     def _cancel(self) -> None:
-        assert self._task is not None
+        if self._task is None:
+            return  # the block has ended meanwhile, and said so
+        if self._task is asyncio.current_task():
+            # It lost it by what it does right now. Cancelled while it runs it would be so once more after the block.
+            asyncio.get_running_loop().call_soon(self._cancel)
+            return
         self._cancelled = True
         self._task.cancel(f"{self.what} on {self.key!r} lost: {self.lost_why}")

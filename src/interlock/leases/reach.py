@@ -46,6 +46,8 @@ class Reach(Generic[W, G, L]):
         self._background: dict[asyncio.Task[None], None] = {}
         self._tidying = False
         self._tidy_rounds = 0
+        self._under_way = 0
+        self._too_late: dict[str, Any] = {}  # what was to be let go after the closing had begun
         self.closed = False
         self.failures = 0
         """How often an operation found the store away."""
@@ -55,7 +57,11 @@ class Reach(Generic[W, G, L]):
 
     async def repeat(self, operation: Callable[[], Awaitable[T]], since: float | None = None) -> T:
         """Do an operation, over and over while the store is away, in bounded time from ``since`` or from now."""
-        return await repeat(operation, self._wait, self._monotonic, since=since, failed=self._failed)
+        self._under_way += 1
+        try:
+            return await repeat(operation, self._wait, self._monotonic, since=since, failed=self._failed)
+        finally:
+            self._under_way -= 1
 
     async def leave(self, want: W) -> L:
         """Give up a lease or a place in a queue, and call whoever is next if it is one of ours."""
@@ -69,7 +75,9 @@ class Reach(Generic[W, G, L]):
         It is on its way at once, before anything that is asked for after this. Until it is done the owner stays ours,
         so that nobody else tidies it away.
         """
-        if not self.closed:
+        if self.closed:
+            self._too_late[want.owner] = want
+        else:
             self.owners.setdefault(want.owner, None)
             rest = begun(self._let_go(want))
             if rest is not None:
@@ -103,7 +111,10 @@ class Reach(Generic[W, G, L]):
         session = self._presence.session
         try:
             async with asyncio.timeout(self._wait):
+                while self._under_way:  # noqa: ASYNC110 - every answer counts
+                    await asyncio.sleep(0.002)
                 wants: dict[str, Any] = {owned.owner: owned.want for owned in self.owners.values() if owned is not None}
+                wants |= self._too_late
                 for key, owner in await self._custody.belongings(session.id):
                     wants.setdefault(owner, self._custody.stray(key, owner, session.id))
                 await asyncio.gather(*(self._custody.leave(want) for want in wants.values()))

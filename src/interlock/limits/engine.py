@@ -115,6 +115,9 @@ class LimitEngine(LeaseEngine[Place, Reservation, Finished]):
                 if turn is None:
                     reservation.session.lost = True
                     continue
+                if reservation.released:  # finished meanwhile; what was just started goes back
+                    self._reach.let_go(place)
+                    reservation.ensure()
                 reservation.turn = turn
                 if turn.started:
                     if not self._admit(reservation):

@@ -52,7 +52,8 @@ class PostgresStore:
         self._settings = settings
         self._server = server = Server(url)
         self._clock = clock
-        self._lanes = Lanes([Lane(server, settings.store_wait / 2) for _ in range(_LANES)])
+        lanes = [Lane(server, settings.store_wait / 2) for _ in range(_LANES + 1)]
+        self._lanes = Lanes(lanes[1:], aside=lanes[0])
         self.migrations = PostgresMigrations(server, settings.store_wait)
         self.sessions = PostgresSessions(self._lanes.first, settings.namespace, clock)
         listener = Server(settings.listen_url) if settings.listen_url else server

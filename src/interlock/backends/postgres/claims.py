@@ -95,7 +95,7 @@ class PostgresClaims:
     ) -> Sequence[ClaimView]:
         """Claims that are still kept."""
         args = (self._namespace, key, prefix, state, limit, self._given())
-        return [_view(view) for (view,) in await self._lanes.first.fetch(_sql.look, *args)]
+        return [_view(view) for (view,) in await self._lanes.aside.fetch(_sql.look, *args)]
 
     async def close(self) -> None:
         """Finish what was handed in."""

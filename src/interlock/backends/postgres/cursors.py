@@ -49,7 +49,7 @@ class PostgresCursors:
 
     async def look(self, *, limit: int = 1000) -> Sequence[CursorView]:
         """All cursors by name."""
-        return [CursorView(*row) for row in await self._lanes.first.fetch(_sql.look, self._namespace, limit)]
+        return [CursorView(*row) for row in await self._lanes.aside.fetch(_sql.look, self._namespace, limit)]
 
     async def forget(self, name: str) -> CursorView | None:
         """Remove a cursor and its history."""

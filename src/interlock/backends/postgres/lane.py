@@ -162,10 +162,11 @@ class Lane:
         self._wait = wait
         self._turn = asyncio.Lock()
         self._connection: Any = None
+        self._life = 0  # grows with every closing: what was asked for before it connects no more after it
 
     async def fetch(self, sql: str, *args: Any) -> Sequence[Any]:
         """Run one statement and return its rows. It runs to its end also if the caller is cancelled."""
-        work = asyncio.ensure_future(self.fetch_here(sql, *args))
+        work = asyncio.ensure_future(self._fetch(self._life, sql, args))
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -175,6 +176,7 @@ class Lane:
     async def close(self) -> None:
         """Close the connection."""
         async with self._turn:
+            self._life += 1
             connection, self._connection = self._connection, None
             if connection is not None and not connection.is_closed():
                 with contextlib.suppress(*_PASSING):
@@ -183,9 +185,14 @@ class Lane:
 
     async def fetch_here(self, sql: str, *args: Any) -> Sequence[Any]:
         """The same for a task that nobody cancels, without a further one."""
+        return await self._fetch(self._life, sql, args)
+
+    async def _fetch(self, life: int, sql: str, args: tuple[Any, ...]) -> Sequence[Any]:
         loop = asyncio.get_running_loop()
         give_up = loop.time() + self._wait
         async with self._turn:
+            if life != self._life:
+                raise StoreUnavailableError("The store was closed meanwhile.")
             with translated():
                 if loop.time() >= give_up:
                     # Those before us waited in vain; trying again here would only make those behind us wait longer.
@@ -206,11 +213,12 @@ class Lane:
 
 
 class Lanes:
-    """Several lanes."""
+    """Several lanes, and one aside for looking, which may take long and must hold nobody up."""
 
-    def __init__(self, lanes: list[Lane]) -> None:
+    def __init__(self, lanes: list[Lane], aside: Lane) -> None:
         self._lanes = lanes
         self.first = lanes[0]
+        self.aside = aside
 
     def __iter__(self) -> Iterator[Lane]:
         return iter(self._lanes)
@@ -221,7 +229,7 @@ class Lanes:
 
     async def close(self) -> None:
         """Close them all."""
-        for lane in self._lanes:
+        for lane in (*self._lanes, self.aside):
             await lane.close()
 
 

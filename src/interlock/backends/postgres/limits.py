@@ -99,7 +99,7 @@ class PostgresLimits:
 
     async def look(self, key: str | None = None, *, limit: int = 1000) -> Sequence[LimitView]:
         """Limits in use."""
-        rows = await self._lanes.first.fetch(_sql.look, self._namespace, key, limit, STALE, self._given())
+        rows = await self._lanes.aside.fetch(_sql.look, self._namespace, key, limit, STALE, self._given())
         return [_view(*row) for row in rows]
 
     async def close(self) -> None:

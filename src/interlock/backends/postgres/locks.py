@@ -103,7 +103,7 @@ class PostgresLocks:
 
     async def look(self, key: str | None = None, *, limit: int = 1000) -> Sequence[LockView]:
         """Holders and queues."""
-        rows = await self.lanes.first.fetch(_sql.look, self._namespace, key, limit, self._given())
+        rows = await self.lanes.aside.fetch(_sql.look, self._namespace, key, limit, self._given())
         return [view for view in map(_view, rows) if view.wanted]
 
     def fenced(self, key: str, owner: str, fence: int) -> AbstractAsyncContextManager[Transaction]:

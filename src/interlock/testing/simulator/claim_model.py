@@ -42,6 +42,8 @@ class ClaimModel:
     def __init__(self, sessions: Sessions) -> None:
         self.violations: list[Violation] = []
         self.attempts: list[Attempt] = []
+        self.settled: set[tuple[str, str]] = set()
+        """Who has settled a claim as what; an owner whose late request came after that may have it once more."""
         self._of_owner: dict[str, Attempt] = {}
         self._sessions = sessions
         self._last: dict[str, Attempt] = {}
@@ -160,6 +162,7 @@ class ClaimModel:
             self._notice(last, self._now)
             last.ended_at = min(last.ended_at, self._now)
             last.state, last.settled_at, last.keep = said.state, self._now, said.keep
+            self.settled.add((said.owner, str(said.state)))
             if said.state is ClaimState.FAILED:
                 last.retry_at = self._now + said.retry_in
             else:

@@ -210,13 +210,13 @@ class _Check:
 
     def _check_settled(self, event: SettleEnded) -> None:
         attempt = self._claims.of(event.owner)
-        settled = attempt is not None and attempt.state == event.state
+        settled = (event.owner, event.state) in self._claims.settled
         self.verdict.outcomes[f"{event.state}: {event.outcome}"] += 1
         if event.outcome == "settled" and not settled:
             self._broken(
                 event.at, "settles", f"r{event.call} was told that its claim is {event.state}, which it is not"
             )
-        if event.outcome == "lost" and attempt is not None and settled and not attempt.gone:
+        if event.outcome == "lost" and attempt is not None and attempt.state == event.state and not attempt.gone:
             self._broken(event.at, "settles", f"r{event.call} was told that it lost what it settled as {event.state}")
 
     # -- calls end, and leave nothing behind -----------------------------------------------------------------------

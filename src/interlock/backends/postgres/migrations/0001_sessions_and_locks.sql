@@ -52,8 +52,8 @@ create table interlock.forced (
 );
 
 create index waiter_by_key on interlock.waiter (namespace, key, ticket);
-create index waiter_by_session on interlock.waiter (namespace, session);
-create index waiter_by_party on interlock.waiter (namespace, party);
+create index waiter_by_session on interlock.waiter (session, namespace);
+create index waiter_by_party on interlock.waiter (party, namespace);
 
 -- The clock that decides; tests pass a time of their own.
 create function interlock.now_or(given double precision) returns timestamptz

@@ -32,7 +32,7 @@ create table interlock.limit_use (
 ) with (fillfactor = 70);
 
 create index limit_use_by_key on interlock.limit_use (namespace, key, ticket);
-create index limit_use_by_session on interlock.limit_use (namespace, session);
+create index limit_use_by_session on interlock.limit_use (session, namespace);
 
 -- Starts that count for a pace, whatever became of their processes.
 create table interlock.limit_start (
@@ -53,7 +53,7 @@ create table interlock.limit_start (
     primary key (namespace, key, at, ticket)
 );
 
-create index limit_start_by_end on interlock.limit_start (namespace, counts_until);
+create index limit_start_by_end on interlock.limit_start (counts_until, namespace);
 
 create function interlock.micros(p_at timestamptz) returns bigint
 language sql stable

@@ -83,23 +83,24 @@ local function forget_if_idle(key)
     end
 end
 
--- Forget a bounded number of starts that count no more: the oldest, up to the first that still does.
-local function forget_starts(key)
+-- Forget at most so many starts that count no more: the oldest, up to the first that still does. Answers how many.
+local function forget_starts(key, most)
     local starts, details = prefix .. 'limit_starts:' .. key, prefix .. 'limit_start:' .. key
-    for _ = 1, 1000 do
+    for forgotten = 0, most - 1 do
         local oldest = call('ZRANGE', starts, 0, 0)[1]
         if not oldest then
             call('ZREM', prefix .. 'limit_counts', key)
-            return
+            return forgotten
         end
         local counts_until = cjson.decode(call('HGET', details, oldest)).counts_until
         if tonumber(counts_until) > now then
             call('ZADD', prefix .. 'limit_counts', counts_until, key)
-            return
+            return forgotten
         end
         call('ZREM', starts, oldest)
         call('HDEL', details, oldest)
     end
+    return most
 end
 
 -- Forget a reservation; whatever slots that frees are free since then.
@@ -141,7 +142,8 @@ local function drop_session(session, at, most)
     return dropped
 end
 
--- Forget what nobody comes for; answers how many that were.
+-- Forget at most so many of those that nobody comes for; answers how many. One that is left for later is still planned
+-- with and stands in line, which holds others up for a while and lets nobody start too soon.
 local function drop_stale(most)
     local stale = call('ZRANGEBYSCORE', prefix .. 'limit_stale', '-inf', '(' .. int(now), 'LIMIT', 0, most)
     for _, owner in ipairs(stale) do

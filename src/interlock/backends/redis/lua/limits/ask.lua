@@ -6,7 +6,7 @@ local owner, party, session, start, full = ARGV[3], ARGV[4], ARGV[5], ARGV[6] ==
 if alive_until(session) <= now then
     return {3}
 end
-while drop_stale(100) == 100 do end
+drop_stale(1000)
 
 local mine = read_reservation(owner)
 local uses = mine and mine.uses
@@ -199,7 +199,7 @@ local function store(started, waits, place)
                     counts_until = int(now + longest), party = party, session = session, host = host, pid = pid,
                     program = program, most = use[2], per = use[3], asked_at = int(mine.asked_at),
                 }))
-                forget_starts(key)
+                forget_starts(key, 10)
             end
         end
     end

@@ -1,7 +1,7 @@
 -- One key and the owner of every reservation that a session has not finished, flat.
 local session = ARGV[3]
 local found = {}
-while drop_stale(100) == 100 do end
+drop_stale(1000)
 if alive_until(session) > now then
     for _, owner in ipairs(call('SMEMBERS', prefix .. 'reserves:' .. session)) do
         local r = read_reservation(owner)

@@ -2,7 +2,7 @@
 -- each reservation as the port describes it.
 local most = tonumber(ARGV[3])
 
-while drop_stale(100) == 100 do end
+drop_stale(1000)
 local function user(r, key, at, started)
     local host, pid, program = card(r.session)
     for _, use in ipairs(r.uses) do

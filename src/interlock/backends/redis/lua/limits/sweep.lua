@@ -7,8 +7,9 @@ for _, session in ipairs(call('ZRANGEBYSCORE', prefix .. 'sessions', '-inf', int
     end
 end
 for _, key in ipairs(call('ZRANGEBYSCORE', prefix .. 'limit_counts', '-inf', int(now), 'LIMIT', 0, most)) do
-    forget_starts(key)
-    forget_if_idle(key)
-    swept = swept + 1
+    if swept < most then
+        swept = swept + math.max(1, forget_starts(key, most - swept))
+        forget_if_idle(key)
+    end
 end
 return swept

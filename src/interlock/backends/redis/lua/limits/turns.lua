@@ -2,7 +2,7 @@
 -- that are not known any more. Answers {microseconds to look again in, or -1, owners}.
 local session = ARGV[3]
 
-while drop_stale(100) == 100 do end
+drop_stale(1000)
 local found, look_again = {}, math.huge
 local alive = alive_until(session) > now
 for i = 4, #ARGV do

@@ -4,7 +4,7 @@ local long_ago = int(now - 3600 * 1000000)
 local swept = 0
 for _, id in ipairs(call('ZRANGEBYSCORE', prefix .. 'sessions', '-inf', '(' .. long_ago, 'LIMIT', 0, 100)) do
     swept = swept + clear(id, most)
-    if call('EXISTS', prefix .. 'holds:' .. id, prefix .. 'queues:' .. id) == 0 then
+    if call('EXISTS', prefix .. 'holds:' .. id, prefix .. 'queues:' .. id, prefix .. 'reserves:' .. id) == 0 then
         call('DEL', prefix .. 'session:' .. id)
         call('ZREM', prefix .. 'sessions', id)
         swept = swept + 1
