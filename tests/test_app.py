@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -145,3 +146,28 @@ async def test_who_takes_from_itself_is_told_and_goes_on(part: str) -> None:
             return "went on"
 
         assert await asyncio.create_task(work()) == "went on"
+
+
+@pytest.mark.parametrize("part", ["claim", "limit"])
+async def test_a_lost_body_may_clean_up_by_itself(part: str) -> None:
+    async with App("memory://", settings=SHORT) as app:
+        with pytest.raises(LeaseLostError, match="session"):  # noqa: PT012
+            if part == "claim":
+                async with app.once.claim("key") as claim:
+                    try:
+                        await _lose_session(app)
+                        await asyncio.sleep(60)
+                    finally:
+                        with contextlib.suppress(LeaseLostError):
+                            await claim.fail("stopped")
+            else:
+                async with app.limits.acquire(Slots("one", 1)) as turn:
+                    try:
+                        await _lose_session(app)
+                        await asyncio.sleep(60)
+                    finally:
+                        with contextlib.suppress(LeaseLostError):
+                            await turn.finish()
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0

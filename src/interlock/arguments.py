@@ -14,6 +14,8 @@ __all__ = [
     "Wait",
     "checked_key",
     "checked_limit",
+    "checked_prefix",
+    "checked_reason",
     "checked_seconds",
     "checked_ttl",
     "checked_wait",
@@ -80,6 +82,22 @@ def checked_seconds(name: str, value: Seconds) -> float:
     return seconds
 
 
+def checked_reason(what: str, reason: object, by: object) -> None:
+    """Refuse an act of force without a reason and a name, or with ones that cannot be kept."""
+    for text in (reason, by):
+        if not isinstance(text, str) or not text.strip() or not _storable(text):
+            raise InvalidArgumentError(
+                f"{what} needs a reason and a name, in plain text.", remedy="Say why, and who: reason=…, by=…."
+            )
+
+
+def checked_prefix(prefix: object) -> str:
+    """What keys begin with; may be empty."""
+    if not isinstance(prefix, str) or not _storable(prefix):
+        raise InvalidArgumentError(f"The prefix is {prefix!r}.", remedy="Use plain text without NUL characters.")
+    return prefix
+
+
 def checked_limit(limit: object) -> int:
     """How many to list at most."""
     if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MOST_LISTED:
@@ -97,6 +115,13 @@ def checked_wait(wait: Wait) -> float | None:
             f"wait is {wait!r}.", remedy=f"Use a number of seconds from 0 to {_MOST_SECONDS:,}, or FOREVER."
         )
     return seconds
+
+
+def _storable(text: str) -> bool:
+    try:
+        return "\0" not in text and bool(text.encode() or True)
+    except UnicodeEncodeError:
+        return False
 
 
 def _seconds(name: str, value: object) -> float:

@@ -64,7 +64,7 @@ async def run_claims(
 async def final_claims(plan: ClaimPlan) -> dict[str, Final]:
     """What the store holds."""
     async with Claims.from_url(plan.url, settings=plan.settings) as claims:
-        return as_final(await claims.list(limit=10 * len(plan.all_keys)))
+        return as_final(await claims.list(limit=2 * len(plan.all_keys)))
 
 
 def as_final(views: Sequence[ClaimView]) -> dict[str, Final]:

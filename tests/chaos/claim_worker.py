@@ -54,7 +54,8 @@ class ClaimPlan(BasePlan):
     retry_in: float = 0.3
     """The longest wait after a failure."""
     slow: float = 0.01
-    """How often work takes seconds."""
+    """How often work takes long."""
+    long_work: tuple[float, float] = (0.5, 2.5)
     pause: float = 0.0
     """How long a task rests between two claims, at the most."""
     patience: float = 3.0
@@ -218,7 +219,7 @@ class Claimant(Actor):
         """Work for a while. Nothing cancels work on a claim that was taken by hand, so it looks for itself."""
         dice = self.dice
         slow = dice.random() < self.plan.slow
-        left = dice.uniform(0.5, 2.5) if slow else dice.choice((0.0, 0.002, 0.02)) * dice.random()
+        left = dice.uniform(*self.plan.long_work) if slow else dice.choice((0.0, 0.002, 0.02)) * dice.random()
         if until_lost and slow:
             left += self.plan.lease[1] / 2
         while left > 0 and not claim.lost:

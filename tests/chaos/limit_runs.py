@@ -59,7 +59,7 @@ async def run_limits(
     return Outcome("limits", store.name, seed, seconds, verdict.counts, verdict.violations, fleet.fired)
 
 
-async def run_limits_here(folder: Path, seconds: float = 0.7, **changes: object) -> Outcome:
+async def run_limits_here(folder: Path, seconds: float = 0.5, **changes: object) -> Outcome:
     """A small run without faults in one process, in memory, for what needs no more."""
     about = {"url": f"memory://limits-{time.monotonic_ns()}", "folder": str(folder), "session_seconds": 1.0}
     plan = LimitPlan(**{**about, **changes})  # type: ignore[arg-type]

@@ -37,15 +37,16 @@ async def test_each_key_is_done_once_under_faults(
         seed,
         pace=QUICK,
         scale=0.3,
-        keys=400,
+        keys=250,
         claimants=12,
         slots=4,
         session_seconds=2.0,
         lease=(1.5, 3.0),
-        slow=0.04,
+        slow=0.05,
+        long_work=(0.3, 1.2),
         pause=0.07,
     )
-    outcome.show_and_check(capsys, FAULTS[kind], new=400, taken_over_from_the_dead=2)
+    outcome.show_and_check(capsys, FAULTS[kind], new=250, taken_over_from_the_dead=2)
 
 
 @pytest.mark.chaos
@@ -72,18 +73,18 @@ async def test_a_run_without_faults_is_clean(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("broken", "noticed"),
     [
-        ("new to everybody", {"new to two at once", "done, and new again"}),
-        ("attempts that stand still", {"one attempt given twice"}),
-        ("falling fences", {"fences going back"}),
-        ("forgets what is done", {"done, and new again", "failed or left, and never done"}),
-        ("failed is done", {"done by nobody"}),
-        ("settles nothing", {"settling refused to the holder"}),
-        ("never lets go", {"failed or left, and never done"}),
+        ("new to everybody", "done, and new again"),
+        ("attempts that stand still", "one attempt given twice"),
+        ("falling fences", "fences going back"),
+        ("forgets what is done", "done, and new again"),
+        ("failed is done", "done by nobody"),
+        ("settles nothing", "settling refused to the holder"),
+        ("never lets go", "failed or left, and never done"),
     ],
 )
-async def test_a_broken_store_is_noticed(tmp_path: Path, broken: str, noticed: set[str]) -> None:
+async def test_a_broken_store_is_noticed(tmp_path: Path, broken: str, noticed: str) -> None:
     outcome = await run_claims_here(tmp_path, sabotage=broken)
-    assert noticed & outcome.noticed, outcome.table()
+    assert noticed in outcome.noticed, outcome.table()
 
 
 @pytest.mark.parametrize("broken", ["", "anybody settles"])

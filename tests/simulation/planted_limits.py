@@ -165,10 +165,9 @@ def _(patch: pytest.MonkeyPatch) -> None:
     def settle(original: Any, self: Any, reservation: Any, verdict: Any, standings: Any, now: int) -> None:
         original(self, reservation, verdict, standings, now)
         if verdict.waits is admission.Waits.LINE:
-            for standing in standings:
-                if reservation.figures[standing.key].per:
-                    start = memory._Start(now, now + 10**6, reservation.user(standing.key, now))
-                    self._keys[standing.key].starts.append(start)
+            paces = [standing for standing in standings if reservation.figures[standing.key].per]
+            original(self, reservation, verdict._replace(start=True), paces, now)
+            reservation.started, reservation.waits, reservation.where = False, verdict.waits, verdict.key
 
     around(patch, MemoryLimits, "_settle", settle)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock.arguments import checked_key, checked_limit, checked_seconds, checked_ttl
+from interlock.arguments import checked_key, checked_limit, checked_prefix, checked_reason, checked_seconds, checked_ttl
 from interlock.claims.engine import ClaimEngine
-from interlock.errors import InvalidArgumentError, MisuseError
+from interlock.errors import MisuseError
 from interlock.face import Face
 from interlock.ports.store import Capability
 
@@ -66,7 +66,9 @@ class Claims(Face[ClaimEngine]):
         self, *, prefix: str = "", state: ClaimState | None = None, limit: int = 1000
     ) -> Sequence[ClaimView]:
         """Claims that are kept, by key."""
-        return await self._running.store.claims.look(prefix=prefix, state=state, limit=checked_limit(limit))
+        return await self._running.store.claims.look(
+            prefix=checked_prefix(prefix), state=state, limit=checked_limit(limit)
+        )
 
     async def show(self, key: str) -> ClaimView | None:
         """One claim; None if the key is new."""
@@ -75,8 +77,7 @@ class Claims(Face[ClaimEngine]):
 
     async def forget(self, key: str, *, reason: str, by: str) -> ClaimView | None:
         """Make a key new again. Whoever works on it is stopped and told why. None if there was no claim."""
-        if not reason.strip() or not by.strip():
-            raise InvalidArgumentError("Forgetting a claim needs a reason and a name.", remedy="Say why, and who.")
+        checked_reason("Forgetting a claim", reason, by)
         return await self._running.forget(checked_key(key), reason, by)
 
 

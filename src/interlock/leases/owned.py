@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from interlock.errors import LeaseLostError, MisuseError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from types import TracebackType
 
     from interlock.sessions import Session
 
@@ -39,6 +40,7 @@ class Owned:
     deadline = math.inf
     store_expiry = math.inf
     _task: asyncio.Task[Any] | None = None
+    _relied_on = False
     _cancelling = 0
     _cancelled = False
 
@@ -81,7 +83,7 @@ class Owned:
     @property
     def tied(self) -> bool:
         """Whether a block relies on it."""
-        return self._task is not None
+        return self._relied_on
 
     @property
     def abandoned(self) -> bool:
@@ -98,6 +100,15 @@ class Owned:
         """The block was stopped: give back in the background what may still be ours."""
         raise NotImplementedError
 
+    async def __aenter__(self) -> Self:
+        self.enter()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.leave(kind, error)
+
     # -- the body --------------------------------------------------------------------------------------------------
 
     def enter(self) -> None:
@@ -110,36 +121,38 @@ class Owned:
     def tie(self, task: asyncio.Task[Any] | None) -> None:
         """Tie what is in no block yet to the running task, which is cancelled when it is lost."""
         self._task = task
+        self._relied_on = True
         if task is not None and (cancelling := task.cancelling()):
             self._cancelling = cancelling
         self.session.at_work += 1
 
     def untie(self) -> None:
         """What was given back before its block has ended: the rest of the block does not rely on it."""
-        if self._task is not None:
-            self._task = None
+        if self._relied_on:
+            self._relied_on = False
             self.session.at_work -= 1
 
     def leave(self, kind: type[BaseException] | None, error: BaseException | None) -> Awaitable[None]:
         """End the block: give back, and turn our own cancellation into the error that says what happened."""
-        task, self._task = self._task, None
-        if task is None:
-            return self.settle(error)
-        self.session.at_work -= 1
+        if self._relied_on:
+            self._relied_on = False
+            self.session.at_work -= 1
         if error is None and not self.lost_why:
+            self._task = None
             return self.settle(None)
-        return self._leave_badly(task, kind, error)
+        return self._leave_badly(kind, error)
 
-    async def _leave_badly(
-        self, task: asyncio.Task[Any], kind: type[BaseException] | None, error: BaseException | None
-    ) -> None:
-        ours = self._cancelled and task.uncancel() <= self._cancelling
+    async def _leave_badly(self, kind: type[BaseException] | None, error: BaseException | None) -> None:
+        task, self._task = self._task, None
+        ours = self._cancelled and task is not None and task.uncancel() <= self._cancelling
         if self.lost_why:
             self.abandon()
             if kind is None or (ours and kind is asyncio.CancelledError):
                 raise self.error() from None
             if error is not None:
                 error.add_note(str(self.error()))
+        elif self.released:
+            pass  # given back early
         elif kind is asyncio.CancelledError:
             # Whoever cancelled wants an end now, perhaps because another lease is about to run out.
             self.abandon()

@@ -117,7 +117,10 @@ class Reach(Generic[W, G, L]):
                 wants |= self._too_late
                 for key, owner in await self._custody.belongings(session.id):
                     wants.setdefault(owner, self._custody.stray(key, owner, session.id))
-                await asyncio.gather(*(self._custody.leave(want) for want in wants.values()))
+                leaving = (self._custody.leave(want) for want in wants.values())
+                for left in await asyncio.gather(*leaving, return_exceptions=True):
+                    if isinstance(left, BaseException):
+                        raise left
         except (StoreUnavailableError, TimeoutError) as error:
             emit(_log, logging.WARNING, "give_back_failed", error=repr(error))
 

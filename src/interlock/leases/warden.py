@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Warden", "schedule"]
 
 _LEAST_PAUSE = 0.01
+_MOST_AT_ONCE = 1000  # so that many leases hold nobody up, in no store
 O = TypeVar("O", bound=Owned)  # noqa: E741
 
 
@@ -128,8 +129,8 @@ class Warden(Generic[O]):
         self._shortest = shortest
         if shortest < math.inf:
             self._next_round(min(due_at - now, shortest / 10))
-        if due:
-            task = asyncio.ensure_future(self._renew(due))
+        for first in range(0, len(due), _MOST_AT_ONCE):
+            task = asyncio.ensure_future(self._renew(due[first : first + _MOST_AT_ONCE]))
             self._renewals[task] = None
             task.add_done_callback(self._renewals.pop)
 

@@ -176,7 +176,9 @@ class LimitEngine(LeaseEngine[Place, Reservation, Finished]):
             return
         if reservation.lost_why:
             self._give_up(reservation)
-            raise reservation.error()
+            if reservation.started:
+                raise reservation.error()
+            return
         self._release(reservation)
         failures = self._reach.failures
         try:

@@ -11,7 +11,6 @@ from interlock.leases.owned import Owned
 if TYPE_CHECKING:
     from collections.abc import Awaitable
     from datetime import datetime
-    from types import TracebackType
 
     from interlock.arguments import Wait
     from interlock.ports.limits import Plan, Turn, Use
@@ -90,15 +89,6 @@ class Reservation(Owned):
     async def finish(self) -> None:
         """The work is over, or will never start. Twice is harmless."""
         await self._starter.finish(self)
-
-    async def __aenter__(self) -> Reservation:
-        self.enter()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.leave(kind, error)
 
     # -- for the engine --------------------------------------------------------------------------------------------
 

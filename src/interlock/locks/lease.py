@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
-    from types import TracebackType
 
     from interlock.parties import Party
     from interlock.ports.locks import Transaction, Want
@@ -70,15 +69,6 @@ class Lease(Owned):
     async def release(self) -> None:
         """Give the key back. Raises :class:`LeaseLostError` if it was no longer held; twice is harmless."""
         await self._keeper.release(self)
-
-    async def __aenter__(self) -> Lease:
-        self.enter()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.leave(kind, error)
 
     # -- for the engine --------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from interlock.arguments import Seconds, Wait, checked_key, checked_limit, checked_ttl, checked_wait
+from interlock.arguments import Seconds, Wait, checked_key, checked_limit, checked_reason, checked_ttl, checked_wait
 from interlock.errors import InvalidArgumentError, LockTimeoutError, MisuseError
 from interlock.face import Face
 from interlock.locks.deadlocks import retry_on_deadlock
@@ -94,8 +94,7 @@ class Locks(Face[Engine]):
         The next in the queue gets it at once; the old holder's work is cancelled as soon as it hears, and its fenced
         writes are refused from now on.
         """
-        if not reason.strip() or not by.strip():
-            raise InvalidArgumentError("A forced release needs a reason and a name.", remedy="Say why, and who.")
+        checked_reason("A forced release", reason, by)
         return await self._running.force(checked_key(key), reason, by)
 
     async def list(self, *, limit: int = 1000) -> Sequence[LockView]:

@@ -34,6 +34,10 @@ class VirtualClock:
             raise ValueError(f"time does not go back, not even by {-seconds} s")
         self._elapsed += seconds
 
+    def set_back(self, seconds: float) -> None:
+        """Set the clock on the wall back, as an administrator may; the monotonic one does not notice."""
+        self._epoch -= seconds
+
 
 async def until(condition: Callable[[], object], *, within: float = 10.0, what: str = "") -> None:
     """Wait for a condition to hold, and fail if it does not in time. The condition may be a coroutine function."""

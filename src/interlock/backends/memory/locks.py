@@ -98,7 +98,7 @@ class MemoryLocks:
             return Granted(lock.fence, lock.expires_at)
         self._drop_dead_waiters(lock, now)
         ahead = self._ahead(lock, want.owner)
-        if held is None and now >= lock.free_since + ahead * CLAIM_SECONDS:
+        if held is None and now >= min(lock.free_since, now) + ahead * CLAIM_SECONDS:
             self._dequeue(lock, want.owner)
             return self._grant(lock, want, now)
         if want.wait == 0:
@@ -177,7 +177,7 @@ class MemoryLocks:
                 if not self._live_waiter(queued, now):
                     continue
                 if queued.want.session == session:
-                    if free and now >= lock.free_since + ahead * CLAIM_SECONDS:
+                    if free and now >= min(lock.free_since, now) + ahead * CLAIM_SECONDS:
                         found.append(owner)
                     look_again = min(look_again, self._look_again(lock, ahead, now))
                 ahead += 1
@@ -302,7 +302,7 @@ class MemoryLocks:
 
     def _look_again(self, lock: _Lock, ahead: int, now: float) -> float:
         if lock.want is None:
-            return max(0.0, lock.free_since + ahead * CLAIM_SECONDS - now)
+            return max(0.0, min(lock.free_since, now) + ahead * CLAIM_SECONDS - now)
         return max(0.0, min(lock.expires_at, self._alive_until.get(lock.want.session, 0.0)) - now)
 
     # -- the graph of waits ----------------------------------------------------------------------------------------

@@ -82,3 +82,4 @@ class PostgresStore:
         await self.claims.close()
         await self.limits.close()
         await self._lanes.close()
+        await self._server.close()

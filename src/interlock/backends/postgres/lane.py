@@ -118,6 +118,7 @@ class Server:
                 remedy="Use postgresql://user:password@server:port/database.",
             )
         self._url = url
+        self._unwanted: set[asyncio.Future[Any]] = set()
         self.pooled = False
         """Whether a pooler stands between: then a statement and its parameters need a transaction to stay together."""
 
@@ -125,8 +126,8 @@ class Server:
         """A new connection."""
         try:
             if self.pooled:
-                return await asyncpg.connect(self._url, timeout=wait, statement_cache_size=0)
-            return await asyncpg.connect(self._url, timeout=wait, server_settings=_SESSION_SETTINGS)
+                return await self._whole(asyncpg.connect(self._url, timeout=wait, statement_cache_size=0))
+            return await self._whole(asyncpg.connect(self._url, timeout=wait, server_settings=_SESSION_SETTINGS))
         except ssl.SSLError as error:
             raise StoreError(
                 f"PostgreSQL's certificate was refused: {error}.",
@@ -138,6 +139,27 @@ class Server:
             raise
         except ValueError as error:
             raise InvalidArgumentError(f"The PostgreSQL URL cannot be used: {error}.", remedy="Mend it.") from error
+
+    async def close(self) -> None:
+        """See to it that connections which nobody wants any more are ended before the event loop is."""
+        here = asyncio.get_running_loop()
+        if mine := [task for task in self._unwanted if task.get_loop() is here]:
+            await asyncio.wait(mine, timeout=1)
+
+    async def _whole(self, connecting: Any) -> Any:
+        """Connect; a caller that is cancelled does not cut it off, which the driver does not bear in silence."""
+        work = asyncio.ensure_future(connecting)
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            self._unwanted.add(work)
+            work.add_done_callback(self._end)
+            raise
+
+    def _end(self, work: asyncio.Future[Any]) -> None:
+        self._unwanted.discard(work)
+        if not work.cancelled() and work.exception() is None:
+            work.result().terminate()
 
     async def probe(self, wait: float) -> None:
         """Find out whether a pooler stands between us and the server."""

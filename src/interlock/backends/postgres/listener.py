@@ -54,6 +54,7 @@ class Listener:
         task = self._stop_task()
         if task is not None:
             await asyncio.gather(task, return_exceptions=True)
+        await self._server.close()
 
     def _stop_task(self) -> asyncio.Task[None] | None:
         task, self._task = self._task, None

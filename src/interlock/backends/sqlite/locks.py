@@ -55,7 +55,7 @@ class _Row:
         session_expiry, host, pid, program, self.awaited = about_session
         self.expires_at = 0.0 if self.owner is None else min(expires_at, session_expiry)
         self.live = self.owner is not None and self.expires_at > now
-        self.free_since = free_since if self.owner is None else max(self.expires_at, granted_at)
+        self.free_since = min(now, free_since if self.owner is None else max(self.expires_at, granted_at))
         self.holder: Holder | None = None
         if self.live:
             who = (self.owner, self.party, session, host, pid, program)

@@ -13,15 +13,15 @@ Subclass what your store offers, one class for each suite, and say where it is::
 A test that needs a capability which the store does not declare is skipped, and says so; no other test is ever skipped.
 """
 
-from interlock.testing.conformance.claims import ClaimStoreConformance
-from interlock.testing.conformance.cursors import CursorStoreConformance
-from interlock.testing.conformance.limits import LimitStoreConformance
-from interlock.testing.conformance.lock_store import LockStoreConformance
-from interlock.testing.conformance.locks import LocksConformance
-from interlock.testing.conformance.once import ClaimsConformance
-from interlock.testing.conformance.positions import CursorsConformance
-from interlock.testing.conformance.processes import ProcessConformance
-from interlock.testing.conformance.starting import LimitsConformance
+from interlock.testing.conformance.claims.store import ClaimStoreConformance
+from interlock.testing.conformance.claims.users import ClaimsConformance
+from interlock.testing.conformance.cursors.store import CursorStoreConformance
+from interlock.testing.conformance.cursors.users import CursorsConformance
+from interlock.testing.conformance.limits.store import LimitStoreConformance
+from interlock.testing.conformance.limits.users import LimitsConformance
+from interlock.testing.conformance.locks.processes import ProcessConformance
+from interlock.testing.conformance.locks.store import LockStoreConformance
+from interlock.testing.conformance.locks.users import LocksConformance
 
 __all__ = [
     "ClaimStoreConformance",

@@ -7,7 +7,7 @@ what came of it, and when code that relies on it ran.
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from interlock.errors import (
@@ -30,7 +30,7 @@ from interlock.testing.simulator.events import (
 from interlock.testing.simulator.history import REQUEST
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
     from contextvars import Token
 
     from interlock.arguments import Wait
@@ -207,7 +207,7 @@ class LimitCaller:
         with Call(self._process, "acquire", _what(limits), wait) as call:
             reservation = await self._process.limits.acquire(*limits, wait=wait)
             call.answered("started")
-            async with _finished(reservation):
+            async with _Finished(reservation):
                 with call.working(reservation.owner, guarded=False):
                     await call.work(reservation.owner, pieces, reservation)
 
@@ -218,7 +218,7 @@ class LimitCaller:
         with Call(self._process, "reserve", _what(limits), 0.0) as call:
             reservation = await self._process.limits.reserve(*limits)
             call.answered("reserved")
-            async with _finished(reservation):
+            async with _Finished(reservation):
                 await asyncio.sleep(later)
                 if use:
                     await self._start(reservation, limits, wait, pieces)
@@ -256,16 +256,21 @@ class CursorCaller:
         history.add(CursorSaid(history.now(), self._process.name, name, stored, "moved"))
 
 
-@asynccontextmanager
-async def _finished(reservation: Reservation) -> AsyncIterator[None]:
-    """Finish in any case; that it was lost is news only where nothing else went wrong."""
-    try:
-        yield
-    except BaseException:
-        with suppress(LeaseLostError):
-            await reservation.finish()
-        raise
-    await reservation.finish()
+class _Finished:
+    """Finishes in any case; that it was lost is news only where nothing else went wrong."""
+
+    def __init__(self, reservation: Reservation) -> None:
+        self._reservation = reservation
+
+    async def __aenter__(self) -> None:
+        pass
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        try:
+            await self._reservation.finish()
+        except LeaseLostError:
+            if error is None:
+                raise
 
 
 def _what(limits: Sequence[Limit]) -> str:

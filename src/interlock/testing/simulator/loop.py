@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import heapq
 from collections import deque
+from contextlib import suppress
 from contextvars import Context, copy_context
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, cast
@@ -352,17 +353,19 @@ class SeededLoop(EventLoop):
 
 
 def _bury(task: asyncio.Task[Any]) -> None:
-    """Unwind a task that never ended. Its ``finally`` blocks run now, when they can no longer change anything."""
-    coroutine = task.get_coro()
-    for _ in range(100):
-        try:
-            if coroutine is not None:
-                coroutine.close()
-        except RuntimeError:
-            continue  # it awaited something in a `finally` block
-        except BaseException:  # noqa: BLE001 - whatever it says, nobody is there to hear it
+    """Unwind a task that never ended. Its ``finally`` blocks run now, when they can no longer change anything.
+
+    From the inside out: one that awaits something more in a ``finally`` block is closed once more, as often as needed.
+    """
+    for _ in range(1000):
+        innermost: Any = None
+        waits_for: Any = task.get_coro()
+        while getattr(waits_for, "cr_frame", None) is not None:
+            innermost, waits_for = waits_for, waits_for.cr_await
+        if innermost is None:
             return
-        return
+        with suppress(BaseException):  # whatever it says, nobody is there to hear it
+            innermost.close()
 
 
 def _nothing() -> None:

@@ -237,6 +237,7 @@ begin
     if live then
         look_again := extract(epoch from ends_at - now_is);
     else
+        free_since := least(free_since, now_is); -- should the clock have gone back
         perform interlock.lock_drop_dead_waiters(p_namespace, p_key, now_is);
         select count(*) into ahead from interlock.waiter w
         where w.namespace = p_namespace and w.key = p_key

@@ -18,10 +18,10 @@ local function read_lock(key)
         local granted_at, ends_at = tonumber(f[5]), math.min(tonumber(f[6]), alive_until(f[3]))
         return {
             key = key, owner = f[1], party = f[2], session = f[3], fence = tonumber(f[4]), granted_at = granted_at,
-            ends_at = ends_at, live = ends_at > now, free_since = math.max(ends_at, granted_at),
+            ends_at = ends_at, live = ends_at > now, free_since = math.min(math.max(ends_at, granted_at), now),
         }
     elseif f[7] then
-        return {key = key, owner = false, live = false, free_since = tonumber(f[7])}
+        return {key = key, owner = false, live = false, free_since = math.min(tonumber(f[7]), now)}
     end
     return nil
 end

@@ -24,8 +24,8 @@ where not exists (select from interlock.waiter w where w.namespace = $1 and w.ow
 union all
 (select owner,
        extract(epoch from case when owned and ends_at > now_is then ends_at
-                               when owned then ends_at + interlock.seconds(ahead * $3)
-                               else free_since + interlock.seconds(ahead * $3) end - now_is)::float8 as due_in
+                               when owned then least(ends_at, now_is) + interlock.seconds(ahead * $3)
+                               else least(free_since, now_is) + interlock.seconds(ahead * $3) end - now_is)::float8 as due_in
 from mine
 order by due_in
 limit 100)

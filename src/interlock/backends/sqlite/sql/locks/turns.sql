@@ -15,7 +15,7 @@ mine as (
     left join interlock_session s on s.namespace = l.namespace and s.id = l.session
     where live.session = :session
 )
-select owner, case when held then free_at - :now else free_at + ahead * :claim - :now end as due_in
+select owner, case when held then free_at - :now else min(free_at, :now) + ahead * :claim - :now end as due_in
 from mine
 order by due_in
 limit 100

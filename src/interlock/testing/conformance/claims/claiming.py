@@ -6,7 +6,7 @@ import pytest
 
 from interlock.ports.claims import ClaimState, SessionEnded
 from interlock.testing.clock import VirtualClock
-from interlock.testing.conformance.claim_bench import KEEP, LEASE, SESSION, ClaimSuite
+from interlock.testing.conformance.claims.bench import KEEP, LEASE, SESSION, ClaimSuite
 
 __all__ = ["ClaimingConformance"]
 

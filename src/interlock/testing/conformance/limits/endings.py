@@ -13,7 +13,7 @@ from interlock.ports.limits import (
     SessionEnded,
 )
 from interlock.testing.clock import VirtualClock, until
-from interlock.testing.conformance.limit_bench import SESSION, LimitSuite, pace, slots
+from interlock.testing.conformance.limits.bench import SESSION, LimitSuite, pace, slots
 
 __all__ = ["LimitEndingConformance"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.testing.conformance.limit_bench import SESSION, LimitSuite, pace, slots
+from interlock.testing.conformance.limits.bench import SESSION, LimitSuite, pace, slots
 
 __all__ = ["PaceConformance"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from interlock.ports.claims import Claimed, ClaimState, Known
 from interlock.ports.store import Capability
 from interlock.testing.conformance.base import needs
-from interlock.testing.conformance.claim_bench import ClaimBench, ClaimSuite
+from interlock.testing.conformance.claims.bench import ClaimBench, ClaimSuite
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence

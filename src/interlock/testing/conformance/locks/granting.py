@@ -215,3 +215,13 @@ class GrantingConformance(BenchSuite):
             await b.granted("c1")
             assert (await b.leave("c1")).next_owner == "b1"
             await b.granted("b1")
+
+    async def test_a_clock_that_was_set_back_keeps_a_free_key_from_nobody(self, store_url: str) -> None:
+        async with self.bench(store_url) as b:
+            first = await b.granted("a1")
+            await b.waiting("b1")
+            await b.leave("a1")
+            b.clock.set_back(60)
+            await b.keep("b")
+
+            assert await b.granted("b1") > first

@@ -18,7 +18,7 @@ from interlock.testing.processes import Worker, receive_async, report
 
 __all__ = ["ProcessConformance"]
 
-_HERE = "interlock.testing.conformance.processes"
+_HERE = __name__
 
 
 async def hold_until_told(url: str, key: str, settings: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from interlock.ports.claims import ClaimState, Held, Settled
 from interlock.testing.clock import until
-from interlock.testing.conformance.claim_bench import KEEP, SESSION, ClaimSuite
+from interlock.testing.conformance.claims.bench import KEEP, SESSION, ClaimSuite
 
 __all__ = ["SettlingConformance"]
 

@@ -6,7 +6,7 @@ import pytest
 
 from interlock.ports.limits import CLAIM_SECONDS, Finished
 from interlock.testing.clock import until
-from interlock.testing.conformance.limit_bench import SESSION, LimitSuite, pace, slots
+from interlock.testing.conformance.limits.bench import SESSION, LimitSuite, pace, slots
 
 __all__ = ["SlotConformance"]
 

@@ -1,0 +1,1 @@
+"""Claims: the port's contract, and what users of ``Claims`` rely on."""

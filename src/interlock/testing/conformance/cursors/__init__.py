@@ -1,0 +1,1 @@
+"""Cursors: the port's contract, and what users of ``Cursors`` rely on."""

@@ -1,0 +1,1 @@
+"""Limits: the port's contract, and what users of ``Limits`` rely on."""

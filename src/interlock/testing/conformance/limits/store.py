@@ -1,0 +1,12 @@
+"""The limits port, step by step on a clock that the test moves, and with many at it at once."""
+
+from interlock.testing.conformance.limits.endings import LimitEndingConformance
+from interlock.testing.conformance.limits.paces import PaceConformance
+from interlock.testing.conformance.limits.races import LimitRaceConformance
+from interlock.testing.conformance.limits.slots import SlotConformance
+
+__all__ = ["LimitStoreConformance"]
+
+
+class LimitStoreConformance(SlotConformance, PaceConformance, LimitEndingConformance, LimitRaceConformance):
+    """What the limits port promises."""
