@@ -1,5 +1,5 @@
 """Fixtures of the outage tests."""
 
-from tests.backends.outages import database, events, outage, proxy, server
+from tests.backends.outages import events, kind, outage, proxy, server, url
 
-__all__ = ["database", "events", "outage", "proxy", "server"]
+__all__ = ["events", "kind", "outage", "proxy", "server", "url"]

@@ -7,13 +7,16 @@ import threading
 import time
 import uuid
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+import asyncpg
 import pytest
+import redis
 
 from interlock import Locks, Settings
+from interlock.testing import clock
 from interlock.testing.proxy import ThreadedFaultProxy
-from interlock.testing.servers import PostgresServer
+from interlock.testing.servers import PostgresServer, RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -51,11 +54,9 @@ async def take(locks: Locks, key: str, **options: Any) -> Lease:
     return await locks.acquire(key, **options)
 
 
-async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
-        await asyncio.sleep(0.005)
+async def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    """Wait for a condition, which may be a coroutine function."""
+    await clock.until(condition, within=seconds)
 
 
 async def until_free(locks: Locks, key: str, seconds: float = SOON) -> None:
@@ -98,11 +99,10 @@ def own_threads() -> list[str]:
 
 
 class Outage:
-    """A way in which a PostgreSQL goes away, and comes back. `url` leads to a database of its own."""
+    """A way in which a server goes away, and comes back. `url` leads to a store on it that is the test's own."""
 
-    def __init__(self, url: str, begin: Callable[[], None], end: Callable[[], None], direct_url: str) -> None:
+    def __init__(self, url: str, begin: Callable[[], None], end: Callable[[], None]) -> None:
         self.url = url
-        self.direct_url = direct_url
         self._begin = begin
         self._end = end
 
@@ -113,24 +113,101 @@ class Outage:
         await asyncio.to_thread(self._end)
 
 
+class Observer(Protocol):
+    """What a server can be asked about its store, over a connection that is not ours."""
+
+    async def connections(self) -> int:
+        """How many others are connected."""
+        ...
+
+    async def last_fence(self) -> int: ...
+
+    def hear(self, *several: Locks) -> bool:
+        """Whether messages reach all of these, which have then told everyone to ask."""
+        ...
+
+
+class PostgresObserver:
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def connections(self) -> int:
+        others = "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        return int(await self._connection.fetchval(others))
+
+    async def last_fence(self) -> int:
+        return int(await self._connection.fetchval("select last_value from interlock.fence"))
+
+    def hear(self, *several: Locks) -> bool:
+        return all(listener_of(locks).works is True for locks in several)
+
+
+class RedisObserver:
+    def __init__(self, client: redis.Redis) -> None:
+        self._client = client
+
+    async def connections(self) -> int:
+        return len(self._client.client_list()) - 1
+
+    async def last_fence(self) -> int:
+        return int(str(self._client.get("interlock:default:fence")))
+
+    def hear(self, *several: Locks) -> bool:
+        return len(self._client.pubsub_channels()) == len(several)
+
+
+def listener_of(locks: Locks) -> Any:
+    """What hears the messages of a PostgreSQL."""
+    messages: Any = locks._presence.store.messages
+    return messages._listener
+
+
+@asynccontextmanager
+async def observing(url: str) -> AsyncIterator[Observer]:
+    if url.startswith("redis"):
+        with redis.Redis.from_url(url, decode_responses=True) as client:
+            yield RedisObserver(client)
+        return
+    connection = await asyncpg.connect(url)
+    try:
+        yield PostgresObserver(connection)
+    finally:
+        await connection.close()
+
+
+@pytest.fixture(scope="module", params=["postgres", "redis"])
+def kind(request: pytest.FixtureRequest) -> str:
+    """The kind of server to test on: both in turn, unless a module has a fixture of that name."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    """A PostgreSQL of this module's own, which its tests may end. It starts sooner as it never waits for the disk."""
-    with PostgresServer(settings={"fsync": "off"}) as server:
+def server(kind: str) -> Iterator[PostgresServer | RedisServer]:
+    """A server of this module's own, which its tests may end.
+
+    PostgreSQL starts sooner as it never waits for the disk, Redis keeps what it acknowledged.
+    """
+    with PostgresServer(settings={"fsync": "off"}) if kind == "postgres" else RedisServer(appendonly=True) as server:
         yield server
 
 
 @pytest.fixture
-def database(server: PostgresServer) -> Iterator[str]:
+def url(server: PostgresServer | RedisServer) -> Iterator[str]:
+    """An empty store on the server, which runs again afterwards."""
+    if isinstance(server, RedisServer):
+        server.flush()
+        yield server.url()
+        server.start()
+        return
     name = f"interlock_{uuid.uuid4().hex}"
     server.create_database(name)
-    yield name
+    yield server.url(name)
     server.start()
     server.drop_database(name)
 
 
 @pytest.fixture
-def proxy(server: PostgresServer) -> Iterator[ThreadedFaultProxy]:
+def proxy(server: PostgresServer | RedisServer) -> Iterator[ThreadedFaultProxy]:
     with ThreadedFaultProxy("127.0.0.1", server.port) as proxy:
         yield proxy
 
@@ -141,15 +218,16 @@ def cut_off(proxy: ThreadedFaultProxy) -> None:
 
 
 @pytest.fixture
-def outage(request: pytest.FixtureRequest, server: PostgresServer, database: str, proxy: ThreadedFaultProxy) -> Outage:
-    url = server.url(database)
+def outage(
+    request: pytest.FixtureRequest, server: PostgresServer | RedisServer, url: str, proxy: ThreadedFaultProxy
+) -> Outage:
     through = proxy.url(url)
     return {
-        "stopped": Outage(url, server.stop, server.start, url),
-        "killed": Outage(url, server.kill, server.start, url),
-        "blackhole": Outage(through, proxy.blackhole, proxy.heal, url),
-        "half_open": Outage(through, proxy.half_open, proxy.heal, url),
-        "reset": Outage(through, lambda: cut_off(proxy), proxy.heal, url),
+        "stopped": Outage(url, server.stop, server.start),
+        "killed": Outage(url, server.kill, server.start),
+        "blackhole": Outage(through, proxy.blackhole, proxy.heal),
+        "half_open": Outage(through, proxy.half_open, proxy.heal),
+        "reset": Outage(through, lambda: cut_off(proxy), proxy.heal),
     }[request.param]
 
 

@@ -1,4 +1,4 @@
-"""PostgreSQL that goes away raises StoreUnavailableError in bounded time and works again when it is back."""
+"""PostgreSQL that goes away: what only its connections, its listener and its transactions can suffer."""
 
 from __future__ import annotations
 
@@ -9,84 +9,32 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import pytest
 
-from interlock import FOREVER, LeaseLostError, Locks, Settings, StoreUnavailableError
-
-if TYPE_CHECKING:
-    from interlock import Lease
-    from interlock.testing.proxy import ThreadedFaultProxy
-    from interlock.testing.servers import PostgresServer
-
+from interlock import LeaseLostError, Locks, Settings, StoreUnavailableError
 from tests.backends.outages import (
     SHORT,
     SMALL,
     SOON,
-    STEADY,
     STORE_WAIT,
     Events,
     Outage,
     cut_off,
-    in_every_way,
+    listener_of,
     no_longer_than,
-    own_threads,
-    queue_of,
-    take,
     until,
-    until_free,
     when,
 )
 
-# -- PostgreSQL: asking ------------------------------------------------------------------------------------------
+if TYPE_CHECKING:
+    from interlock.testing.proxy import ThreadedFaultProxy
 
 
-@in_every_way
-async def test_acquire_raises_in_bounded_time_and_works_again(outage: Outage) -> None:
-    async with Locks.from_url(outage.url, settings=SHORT) as locks:
-        async with locks.acquire("before"):
-            pass
-
-        await outage.begin()
-        async with no_longer_than(STORE_WAIT + SMALL):
-            with pytest.raises(StoreUnavailableError) as raised:
-                await locks.acquire("during", wait=FOREVER)
-        await outage.end()
-
-        assert raised.value.code == "store-unavailable"
-        async with locks.acquire("after", wait=SOON) as lease:
-            lease.ensure()
-
-
-@when("blackhole", "half_open", "reset")
-async def test_many_who_ask_at_once_all_hear_in_bounded_time(outage: Outage) -> None:
-    async with Locks.from_url(outage.url, settings=SHORT) as locks:
-        async with locks.acquire("one"):
-            pass
-
-        await outage.begin()
-        async with no_longer_than(STORE_WAIT + SMALL):
-            answers = await asyncio.gather(*(take(locks, "one") for _ in range(30)), return_exceptions=True)
-        await outage.end()
-
-        assert {type(answer) for answer in answers} == {StoreUnavailableError}
-        await until_free(locks, "one")
-
-
-@when("killed", "blackhole", "half_open")
-async def test_opening_raises_in_bounded_time_and_can_be_repeated(outage: Outage) -> None:
-    locks = Locks.from_url(outage.url, settings=SHORT)
-
-    await outage.begin()
-    async with no_longer_than(STORE_WAIT + SMALL):
-        with pytest.raises(StoreUnavailableError):
-            await locks.open()
-    await outage.end()
-
-    assert not own_threads()
-    async with locks, locks.acquire("key", wait=SOON) as lease:
-        lease.ensure()
+@pytest.fixture(scope="module")
+def kind() -> str:
+    return "postgres"
 
 
 async def test_opening_is_bounded_when_the_store_goes_away_on_the_way(
-    server: PostgresServer, database: str, proxy: ThreadedFaultProxy, monkeypatch: pytest.MonkeyPatch
+    url: str, proxy: ThreadedFaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connect = asyncpg.connect
     connections = 0
@@ -102,44 +50,21 @@ async def test_opening_is_bounded_when_the_store_goes_away_on_the_way(
     monkeypatch.setattr(asyncpg, "connect", connect_and_cut_the_second)
     async with no_longer_than(STORE_WAIT + SMALL):
         with pytest.raises(StoreUnavailableError, match=r"not available: \w+"):
-            await Locks.from_url(proxy.url(server.url(database)), settings=SHORT).open()
+            await Locks.from_url(proxy.url(url), settings=SHORT).open()
     assert connections == 2
 
 
-@when("killed", "blackhole", "reset")
-async def test_closing_takes_bounded_time_and_leaves_no_connection(outage: Outage) -> None:
-    locks = Locks.from_url(outage.url, settings=SHORT)
-    await locks.open()
-    lease = await locks.acquire("key")
-
-    await outage.begin()
-    async with no_longer_than(SHORT.session_seconds + STORE_WAIT + SMALL):
-        await locks.close()
-    await outage.end()
-
-    assert lease.lost
-    connection = await asyncpg.connect(outage.direct_url)
-    try:
-        deadline = time.monotonic() + SOON
-        while await connection.fetchval(
-            "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
-        ):
-            assert time.monotonic() < deadline, "connections are left"
-    finally:
-        await connection.close()
-
-
 async def test_closing_ends_also_while_the_listener_is_in_the_middle_of_something(
-    server: PostgresServer, database: str, proxy: ThreadedFaultProxy
+    url: str, proxy: ThreadedFaultProxy
 ) -> None:
     settings = Settings(session_seconds=30, store_wait=3, recheck_seconds=0.5, stuck_work="report")
-    locks = Locks.from_url(proxy.url(server.url(database)), settings=settings)
+    locks = Locks.from_url(proxy.url(url), settings=settings)
     await locks.open()
-    listener: Any = locks._presence.store.messages._listener  # type: ignore[attr-defined]
+    listener = listener_of(locks)
     await until(lambda: listener.works is True)
     proxy.delay(0.05)
     proxy.reset()
-    connection = await asyncpg.connect(server.url(database))
+    connection = await asyncpg.connect(url)
     in_the_middle = "select count(*) from pg_stat_activity where datname = current_database() and query ilike 'listen%'"
     deadline = time.monotonic() + SOON
     while not await connection.fetchval(in_the_middle):
@@ -152,62 +77,6 @@ async def test_closing_ends_also_while_the_listener_is_in_the_middle_of_somethin
 
     async with no_longer_than(settings.store_wait + SMALL):
         await closing
-
-
-# -- PostgreSQL: holding -----------------------------------------------------------------------------------------
-
-
-@when("killed", "blackhole")
-async def test_a_lease_survives_a_short_outage(outage: Outage, events: Events) -> None:
-    settings = Settings(session_seconds=5, store_wait=STORE_WAIT, recheck_seconds=0.5, stuck_work="report")
-    async with (
-        Locks.from_url(outage.url, settings=settings) as locks,
-        locks.acquire("key", ttl_seconds=5) as lease,
-    ):
-        session = lease.session
-        await outage.begin()
-        await until(lambda: bool(events["lock_renewal_failed"] and events["session_renewal_failed"]))
-        await outage.end()
-        deadlines = lease.deadline, session.deadline
-        await until(lambda: lease.deadline > deadlines[0] and session.deadline > deadlines[1])
-
-        lease.ensure()
-        view = await locks.show("key")
-        assert view is not None
-        assert view.holder is not None
-        assert (view.holder.owner, view.holder.fence) == (lease.owner, lease.fence)
-    assert not events["lease_lost"]
-
-
-@when("killed", "blackhole")
-async def test_a_long_outage_cancels_the_body_before_the_lease_can_pass_on(outage: Outage, events: Events) -> None:
-    async with Locks.from_url(outage.url, settings=SHORT) as locks:
-        entered = asyncio.Event()
-
-        times: list[tuple[Lease, float, float]] = []
-
-        async def body() -> None:
-            async with locks.acquire("key", ttl_seconds=300) as lease:
-                entered.set()
-                try:
-                    await asyncio.get_running_loop().create_future()
-                finally:
-                    # The deadline keeps a margin before the store's own end of the session.
-                    ends = lease.session.deadline + SHORT.session_margin
-                    times.append((lease, locks._presence.clock.monotonic(), ends))
-
-        task = asyncio.create_task(body())
-        await entered.wait()
-        await outage.begin()
-        with pytest.raises(LeaseLostError):
-            await asyncio.wait_for(task, 10)
-        ((lease, ended, ends),) = times
-        assert ended < ends
-        await outage.end()
-
-        async with locks.acquire("key", wait=SOON) as newer:
-            assert newer.fence > lease.fence
-    assert not events["work_overran_session"]
 
 
 @when("killed", "blackhole", "reset")
@@ -232,96 +101,3 @@ async def test_a_fenced_transaction_ends_in_bounded_time(outage: Outage, events:
         async with locks.acquire("key", wait=SOON) as lease, lease.fenced() as transaction:
             assert await transaction.fetch("select count(*) from written") == [(0,)]
     assert not events["work_overran_session"]
-
-
-# -- PostgreSQL: releasing ---------------------------------------------------------------------------------------
-
-
-@when("killed", "blackhole", "half_open")
-async def test_a_release_that_fails_is_logged_and_made_good(outage: Outage, events: Events) -> None:
-    async with Locks.from_url(outage.url, settings=STEADY) as locks:
-        lease = await locks.acquire("key", ttl_seconds=300)
-
-        await outage.begin()
-        async with no_longer_than(2 * STORE_WAIT + SMALL):
-            await lease.release()
-        (logged,) = events["lock_release_failed"]
-        assert logged.fields["key"] == "key"
-        await outage.end()
-
-        await until_free(locks, "key")
-        assert not lease.session.lost  # so it was given back, and did not just run out with its session
-
-
-@when("reset")
-async def test_leaving_the_block_during_an_outage_raises_nothing(outage: Outage, events: Events) -> None:
-    async with Locks.from_url(outage.url, settings=STEADY) as locks:
-        async with locks.acquire("key", ttl_seconds=300):
-            await outage.begin()
-        assert events["lock_release_failed"]
-        await outage.end()
-
-        await until_free(locks, "key")
-
-
-# -- PostgreSQL: waiting -----------------------------------------------------------------------------------------
-
-
-@in_every_way
-async def test_waiters_stay_in_order_through_a_restart(outage: Outage) -> None:
-    async with (
-        Locks.from_url(outage.url, settings=STEADY) as locks,
-        Locks.from_url(outage.url, settings=STEADY) as others,
-    ):
-        holder = await locks.acquire("key", ttl_seconds=300)
-        served: list[int] = []
-
-        async def wait(number: int) -> None:
-            async with others.acquire("key", wait=30):
-                served.append(number)
-
-        waiters = []
-        for number in range(5):
-            waiters.append(asyncio.create_task(wait(number)))
-            await queue_of(locks, "key", number + 1)
-        await outage.begin()
-        await outage.end()
-        await holder.release()
-
-        async with no_longer_than(SOON):
-            await asyncio.gather(*waiters)
-        assert served == [0, 1, 2, 3, 4]
-
-
-@when("killed", "blackhole")
-async def test_waiters_outlast_an_outage_that_ends_their_sessions(outage: Outage, events: Events) -> None:
-    async with (
-        Locks.from_url(outage.url, settings=SHORT) as locks,
-        Locks.from_url(outage.url, settings=SHORT) as others,
-    ):
-        # Who is asking when an outage begins may give up after store_wait; here all shall sit and wait.
-        listener: Any = others._presence.store.messages._listener  # type: ignore[attr-defined]
-        await until(lambda: listener.works is True)  # it has told everyone to ask
-        holder = await locks.acquire("key", ttl_seconds=300)
-        inside = 0
-
-        async def wait() -> int:
-            nonlocal inside
-            async with others.acquire("key", wait=30) as lease:
-                inside += 1
-                assert inside == 1
-                await asyncio.sleep(0)
-                inside -= 1
-                return lease.fence
-
-        waiters = [asyncio.create_task(wait()) for _ in range(5)]
-        await until(lambda: len(events["lock_waiting"]) == 5)
-        await outage.begin()
-        await until(lambda: len(events["session_lost"]) == 2)
-        await outage.end()
-
-        async with no_longer_than(SOON + SHORT.session_seconds):
-            fences = await asyncio.gather(*waiters)
-        assert all(fence > holder.fence for fence in fences)
-        assert len(set(fences)) == 5
-        await until_free(locks, "key")

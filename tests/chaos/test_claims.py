@@ -38,7 +38,7 @@ async def test_each_key_is_done_once_under_faults(
         pace=QUICK,
         scale=0.3,
         keys=250,
-        claimants=12,
+        claimants=8,
         slots=4,
         session_seconds=2.0,
         lease=(1.5, 3.0),

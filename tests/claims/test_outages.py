@@ -60,7 +60,8 @@ async def test_a_settlement_whose_answer_was_lost_counts_once(remote: Remote) ->
         assert (await once.claim("failed")).error == "no luck"
 
 
-async def test_a_claim_that_nobody_heard_of_can_be_had_again(remote: Remote) -> None:
+@pytest.mark.parametrize("long", [False, True])
+async def test_a_claim_that_nobody_heard_of_can_be_had_again(remote: Remote, long: bool) -> None:
     async with (
         Claims.from_url(remote.url, settings=SETTINGS) as once,
         Claims.from_url(remote.direct, settings=SETTINGS) as others,
@@ -69,6 +70,8 @@ async def test_a_claim_that_nobody_heard_of_can_be_had_again(remote: Remote) -> 
         remote.proxy.half_open()  # requests arrive, answers do not
         with pytest.raises(StoreUnavailableError):
             await once.claim("key", lease_seconds=600)
+        if long:
+            await until(lambda: not once._running._owners, what="the first try to give it up has failed")
         remote.proxy.heal()
 
         async def claimable() -> bool:

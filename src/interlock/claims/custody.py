@@ -14,12 +14,15 @@ if TYPE_CHECKING:
 
 __all__ = ["ClaimCustody"]
 
+_MOST_STRAYS = 1000
+
 
 class ClaimCustody:
     """Claims, for what engines do alike. Nobody waits for one, so there are no turns."""
 
     def __init__(self, store: ClaimStore) -> None:
         self._store = store
+        self._strays: dict[str, ClaimRequest] = {}
         self.unsaid: dict[str, Settlement] = {}
         """By owner, how claims ended that the store has not confirmed yet."""
 
@@ -41,10 +44,17 @@ class ClaimCustody:
         """Nobody waits."""
         return ()
 
+    def unheard(self, want: ClaimRequest) -> None:
+        """Remember a request whose answer never came: it may be granted, now or later, with nobody to work on it."""
+        self._strays[want.owner] = want
+        while len(self._strays) > _MOST_STRAYS:
+            del self._strays[next(iter(self._strays))]
+
     async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
-        """Nothing: what nobody renews ends by itself, within its lease."""
-        return ()
+        """Requests of the session that were never answered. The store is not asked: it would need an index for that."""
+        self._strays = {owner: want for owner, want in self._strays.items() if want.session == session}
+        return [(want.key, owner) for owner, want in self._strays.items()]
 
     def stray(self, key: str, owner: str, session: str) -> ClaimRequest:
-        """Never asked for, as there are no belongings."""
-        return ClaimRequest(key, owner, session, 1.0, 0.0, 0.0)
+        """The request again."""
+        return self._strays.get(owner) or ClaimRequest(key, owner, session, 1.0, 0.0, 0.0)

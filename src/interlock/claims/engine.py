@@ -53,7 +53,8 @@ class ClaimEngine(LeaseEngine[ClaimRequest, ClaimLease, Settled]):
             try:
                 sent, answer = await self._ask(want)
             except BaseException:
-                self._reach.let_go(request)  # it may be ours without our knowing
+                self._custody.unheard(request)  # it may be ours without our knowing
+                self._reach.let_go(request)
                 raise
             if isinstance(answer, Claimed):
                 lease = ClaimLease(self, request, session, answer)
