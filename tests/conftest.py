@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from interlock.testing.proxy import ThreadedFaultProxy
+from tests.remote import Remote
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -24,3 +28,12 @@ def every_store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def store_url(every_store_url: str) -> str:
     """The same, under the name that the public suites use."""
     return every_store_url
+
+
+@pytest.fixture(params=["postgres", "redis"])
+def remote(request: pytest.FixtureRequest) -> Iterator[Remote]:
+    """A fresh, empty store behind a proxy, on every kind of server in turn."""
+    direct = str(request.getfixturevalue(f"interlock_{request.param}_url"))
+    server: Any = request.getfixturevalue(f"interlock_{request.param}_server")
+    with ThreadedFaultProxy("127.0.0.1", server.port) as proxy:
+        yield Remote(direct, proxy)

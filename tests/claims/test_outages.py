@@ -3,35 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from interlock import Claims, ClaimState, Settings, StoreUnavailableError
 from interlock.testing.clock import until
-from interlock.testing.proxy import ThreadedFaultProxy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from tests.remote import Remote
 
 SETTINGS = Settings(session_seconds=30, store_wait=1.0, stuck_work="report")
-
-
-class Remote:
-    """A store behind a proxy: ``url`` leads through it, ``direct`` around it."""
-
-    def __init__(self, direct: str, proxy: ThreadedFaultProxy) -> None:
-        self.direct = direct
-        self.url = proxy.url(direct)
-        self.proxy = proxy
-
-
-@pytest.fixture(params=["postgres", "redis"])
-def remote(request: pytest.FixtureRequest) -> Iterator[Remote]:
-    direct = str(request.getfixturevalue(f"interlock_{request.param}_url"))
-    server: Any = request.getfixturevalue(f"interlock_{request.param}_server")
-    with ThreadedFaultProxy("127.0.0.1", server.port) as proxy:
-        yield Remote(direct, proxy)
 
 
 async def test_a_claim_whose_answer_was_lost_is_the_same_claim(remote: Remote) -> None:

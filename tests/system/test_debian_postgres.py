@@ -7,6 +7,13 @@ from typing import TYPE_CHECKING
 import asyncpg
 import pytest
 
+from interlock.testing.conformance import (
+    ClaimStoreConformance,
+    CursorsConformance,
+    LimitsConformance,
+    LockStoreConformance,
+    ProcessConformance,
+)
 from tests.conformance.suites import SUITES
 
 if TYPE_CHECKING:
@@ -17,12 +24,17 @@ pytestmark = pytest.mark.system
 
 
 class _OnPostgres15:
+    test_a_crashed_holders_key_is_granted_to_the_next_in_twenty_seconds_with_default_settings = (
+        None  # 15 s, once is enough
+    )
+
     @pytest.fixture
     def store_url(self, debian_postgres: PostgresServer, database: str) -> str:
         return debian_postgres.url(database)
 
 
 class _ThroughPgBouncer:
+    test_a_crashed_holders_key_is_granted_to_the_next_in_twenty_seconds_with_default_settings = None
     # Without messages every hand-over between processes waits for a look, some 0.25 s: see test_pgbouncer.py, which
     # also shows that they are quick with listen_url.
     test_two_engines_hand_over_in_order_without_polling = None
@@ -33,10 +45,20 @@ class _ThroughPgBouncer:
         return pgbouncer.url(database)
 
 
+# A pooler matters to how statements travel, not to what they say: one suite for each port is enough there.
+THROUGH_POOLER = {
+    LockStoreConformance,
+    ProcessConformance,
+    ClaimStoreConformance,
+    CursorsConformance,
+    LimitsConformance,
+}
+
 for suite in SUITES:
     for place in (_OnPostgres15, _ThroughPgBouncer):
-        name = f"Test{suite.__name__}{place.__name__}"
-        globals()[name] = type(name, (place, suite), {})
+        if place is _OnPostgres15 or suite in THROUGH_POOLER:
+            name = f"Test{suite.__name__}{place.__name__}"
+            globals()[name] = type(name, (place, suite), {})
 
 
 async def test_it_is_the_debian_build(debian_postgres: PostgresServer) -> None:

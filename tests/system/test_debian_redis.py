@@ -18,6 +18,10 @@ pytestmark = pytest.mark.system
 
 
 class _OnRedis7:
+    test_a_crashed_holders_key_is_granted_to_the_next_in_twenty_seconds_with_default_settings = (
+        None  # 15 s, once is enough
+    )
+
     @pytest.fixture
     def store_url(self, debian_redis: RedisServer) -> Iterator[str]:
         debian_redis.flush()

@@ -114,11 +114,17 @@ class Lane:
             self._set_alarm(loop)
 
     async def _connect(self) -> None:
+        assert self._loop is not None
+        until = self._loop.time() + self._wait
         try:
             link = await self._server.connect(self._wait)
         except StoreError as error:
             self._connecting = None
-            self._fail(self._waiting, error)
+            # What was handed in meanwhile is not judged by an attempt that began before it.
+            tried = [command for command in self._waiting if command[2] <= until]
+            self._waiting = deque(command for command in self._waiting if command[2] > until)
+            self._fail(tried, error)
+            self._flush()
             return
         self._connecting, self._link = None, link
         link.start(self._on_reply, self._on_lost)
