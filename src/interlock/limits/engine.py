@@ -111,7 +111,13 @@ class LimitEngine(LeaseEngine[Place, Reservation, Finished]):
         try:
             while True:
                 self._ensure(reservation)
-                turn = await self._ask(place)
+                try:
+                    turn = await self._ask(place)
+                except StoreUnavailableError:
+                    if give_up is not None and self.monotonic() >= give_up:
+                        raise
+                    # Its place outlasts an outage, for as long as the session does.
+                    turn = reservation.turn._replace(at=None, look_again=self._settings.recheck_seconds)
                 if turn is None:
                     reservation.session.lost = True
                     continue
