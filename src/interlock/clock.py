@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Clock", "SystemClock", "as_datetime"]
+__all__ = ["Clock", "SystemClock", "as_datetime", "as_text"]
 
 
 class Clock(Protocol):
@@ -43,3 +43,8 @@ class SystemClock:
 def as_datetime(seconds: float) -> datetime:
     """An aware UTC datetime for a store's time."""
     return datetime.fromtimestamp(seconds, UTC)
+
+
+def as_text(seconds: float) -> str:
+    """A store's time as people and programs read it: ISO 8601 in UTC, to the millisecond."""
+    return as_datetime(seconds).isoformat(timespec="milliseconds")

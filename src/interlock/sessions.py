@@ -68,7 +68,6 @@ class SessionKeeper:
         self._alarm: asyncio.Event | None = None
         self._stopping = False
         self._swept = False
-        self._answer: object = None
         self._thread: threading.Thread | None = None
         self._task: asyncio.Task[None] | None = None
         self.on_lost: Callable[[Session], None] = lambda _: None
@@ -160,21 +159,23 @@ class SessionKeeper:
             if session is not None and not session.lost:
                 session.lost = True
                 self._tell(self.on_lost, session)
-                ended = await self._attempt("end", sessions.end, session.id)
+                ended, _ = await self._attempt("end", sessions.end, session.id)
                 if ended and not self._swept:  # so that processes which never live for long leave nothing either
                     await self._attempt("sweep", sessions.sweep)
             await self._attempt("close", sessions.close)
             self._tell(self._finish)
 
-    async def _attempt(self, chore: str, work: Callable[..., Awaitable[object]], *args: object) -> bool:
-        """Do something that may fail without harm, in bounded time: the heart goes on beating whatever happens."""
+    async def _attempt(self, chore: str, work: Callable[..., Awaitable[object]], *args: object) -> tuple[bool, object]:
+        """Do something that may fail without harm, in bounded time: the heart goes on beating whatever happens.
+
+        Whether it was done, and what came of it.
+        """
         try:
             async with asyncio.timeout(self._settings.session_seconds / 6):
-                self._answer = await work(*args)
+                return True, await work(*args)
         except Exception as error:  # noqa: BLE001
             emit(_log, logging.WARNING, "session_chore_failed", chore=chore, error=repr(error))
-            return False
-        return True
+            return False, None
 
     async def _begin(self, sessions: SessionStore) -> Session | None:
         """Begin a session, however long that takes; the first one only for as long as a caller would wait."""
@@ -224,9 +225,9 @@ class SessionKeeper:
                 await self._see_work_stop(session)
                 return
             if sent >= sweep_at:
-                self._swept = await self._attempt("sweep", sessions.sweep)
+                self._swept, swept = await self._attempt("sweep", sessions.sweep)
                 # A sweep is bounded; where it found plenty there is more.
-                plenty = self._swept and isinstance(self._answer, int) and self._answer >= _PLENTY
+                plenty = isinstance(swept, int) and swept >= _PLENTY
                 sweep_at = sent + (0.0 if plenty else _SWEEP_EVERY)
 
     async def _see_work_stop(self, session: Session) -> None:

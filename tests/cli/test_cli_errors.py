@@ -131,3 +131,22 @@ def test_the_version_is_printed(cli: Callable[..., Any]) -> None:
     from interlock import __version__
 
     assert cli("--version").stdout == f"{__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("locks", "release", "key", "--yes", "--reason", "not \udcff text"),
+        ("claims", "forget", "key", "--yes", "--reason", "why", "--by", "\udcff"),
+        ("claims", "list", "--prefix", "\udcff"),
+    ],
+)
+def test_text_that_no_store_can_keep_is_refused_in_one_line(
+    cli: Callable[..., Any], tmp_path: Path, args: tuple[str, ...]
+) -> None:
+    """What a shell passes on that is not valid UTF-8 arrives as lone surrogates."""
+    result = cli(*args, "--url", f"sqlite:///{tmp_path / 'x.db'}")
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "plain text" in result.stderr
+    assert len(result.stderr.splitlines()) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock.clock import as_datetime
+from interlock.clock import as_text
 from interlock.ports.claims import ClaimState
 from interlock.values import decoded
 
@@ -76,4 +76,4 @@ def _forget(view: ClaimView) -> str:
 
 
 def _time(at: float | None) -> str:
-    return as_datetime(at or 0.0).isoformat(timespec="milliseconds")
+    return as_text(at or 0.0)

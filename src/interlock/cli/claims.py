@@ -42,9 +42,11 @@ def list_claims(
     namespace: Namespace = None,
 ) -> None:
     """Show the claims that are kept, by key, as one snapshot."""
+    from interlock.arguments import checked_prefix
     from interlock.claims.explain import as_data
     from interlock.ports.claims import ClaimState
 
+    prefix = checked_prefix(prefix)
     wanted = None if state is None else ClaimState(state.replace("-", " "))
     views = asyncio.run(_look(named_place(context, url, namespace), None, prefix, wanted, limit))
     if json:

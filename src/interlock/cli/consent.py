@@ -22,11 +22,10 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 def named(act: str, reason: str, by: str | None) -> str:
     """In whose name: the one given, else user@host. Refuses an act without a reason."""
-    from interlock.errors import InvalidArgumentError
+    from interlock.arguments import checked_reason
 
     by = by or f"{getpass.getuser()}@{socket.gethostname()}"
-    if not reason.strip() or not by.strip():
-        raise InvalidArgumentError(f"{act} needs a reason and a name.", remedy="Use --reason and --by.")
+    checked_reason(act, reason, by)
     return by
 
 

@@ -118,10 +118,9 @@ def _value(view: CursorView) -> object:
 
 
 def _as_data(view: CursorView) -> dict[str, Any]:
-    from interlock.clock import as_datetime
+    from interlock.clock import as_text
 
-    moved_at = as_datetime(view.moved_at).isoformat(timespec="milliseconds")
-    return {**view._asdict(), "value": _value(view), "moved_at": moved_at}
+    return {**view._asdict(), "value": _value(view), "moved_at": as_text(view.moved_at)}
 
 
 def _print(views: Sequence[CursorView], *first: str) -> None:

@@ -92,8 +92,6 @@ def _as_data(migration: Migration) -> dict[str, Any]:
 
 
 def _when(migration: Migration) -> str | None:
-    from interlock.clock import as_datetime
+    from interlock.clock import as_text
 
-    if migration.applied_at is None:
-        return None
-    return as_datetime(migration.applied_at).isoformat(timespec="milliseconds")
+    return None if migration.applied_at is None else as_text(migration.applied_at)

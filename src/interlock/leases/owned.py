@@ -127,16 +127,14 @@ class Owned:
         self.session.at_work += 1
 
     def untie(self) -> None:
-        """What was given back before its block has ended: the rest of the block does not rely on it."""
+        """No block relies on it any more: the block has ended, or it was given back before that."""
         if self._relied_on:
             self._relied_on = False
             self.session.at_work -= 1
 
     def leave(self, kind: type[BaseException] | None, error: BaseException | None) -> Awaitable[None]:
         """End the block: give back, and turn our own cancellation into the error that says what happened."""
-        if self._relied_on:
-            self._relied_on = False
-            self.session.at_work -= 1
+        self.untie()
         if error is None and not self.lost_why:
             self._task = None
             return self.settle(None)
@@ -168,8 +166,7 @@ class Owned:
         if self.lost_why or self.released:
             return
         self.lost_why = why
-        if self._task is not None:
-            self._cancel()
+        self._cancel()
 
     def error(self) -> LeaseLostError:
         """What to raise when it is lost."""
@@ -178,7 +175,7 @@ class Owned:
 
     def _cancel(self) -> None:
         if self._task is None:
-            return  # the block has ended meanwhile, and said so
+            return  # in no block, or it has ended meanwhile and said so
         if self._task is asyncio.current_task():
             # It lost it by what it does right now. Cancelled while it runs it would be so once more after the block.
             asyncio.get_running_loop().call_soon(self._cancel)

@@ -1,7 +1,7 @@
 """Keeps leases alive, and ends them in time when it cannot.
 
-All leases of a process that are due are renewed in one operation. A lease whose renewal does not succeed is lost
-a margin before the store would let somebody else in, measured from when the last good request was sent.
+All leases of a process that are due are renewed together, a thousand in one operation. A lease whose renewal does not
+succeed is lost a margin before the store would let somebody else in, measured from when the last good request was sent.
 
 There is no timer per lease, so that taking and releasing one costs next to nothing: a round looks at all of them, and
 sets the time of the next one by what it saw. What is new since then is not due before a third of its ttl, and no round

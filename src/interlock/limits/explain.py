@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock.clock import as_datetime
+from interlock.clock import as_text
 
 if TYPE_CHECKING:
     from interlock.ports.limits import LimitUser, LimitView, Turn
@@ -29,7 +29,7 @@ def explain(view: LimitView) -> list[str]:
 def who_is_before(view: LimitView | None, turn: Turn) -> str:
     """What stood in the way, for the middle of a sentence."""
     if turn.at is not None:
-        return f"its turn comes at {_time(turn.at)}"
+        return f"its turn comes at {as_text(turn.at)}"
     if view is None or not view.started:
         return "it has come free meanwhile"
     return f"{len(view.started)} of {view.most} are at work, the first of them {_who(view.started[0])}"
@@ -48,7 +48,7 @@ def what_next(view: LimitView) -> str:
     if view.per:
         at = min((user.at for user in view.waiting if user.at is not None), default=0.0)
         at = max(at, 0.0 if room > 0 else _oldest(view) + view.per)
-        return "now" if at <= view.seen_at else f"at {_time(at)}, in {at - view.seen_at:.1f} s"
+        return "now" if at <= view.seen_at else f"at {as_text(at)}, in {at - view.seen_at:.1f} s"
     if room <= 0:
         return "when one of those at work finishes"
     in_line = next((user for user in view.waiting if user.waits_for == view.key), None)
@@ -72,7 +72,7 @@ def _limit_line(view: LimitView) -> str:
     if view.per:
         state = f"{taken} started in the last {view.per:g} s"
         if taken >= view.most:
-            state += f", the next room comes at {_time(_oldest(view) + view.per)}"
+            state += f", the next room comes at {as_text(_oldest(view) + view.per)}"
     else:
         holders = f": {'; '.join(map(_who, view.started[:3]))}{' and others' if taken > 3 else ''}" if taken else ""
         state = f"{taken} at work{holders}"
@@ -83,7 +83,7 @@ def _limit_line(view: LimitView) -> str:
 def _waiter_line(view: LimitView, user: LimitUser, ahead: int) -> str:
     waited = f"{_who(user)} has waited for {max(0.0, view.seen_at - user.asked_at):.1f} s"
     if user.at is not None and user.at > view.seen_at:
-        return f"{waited}; its turn comes at {_time(user.at)}, in {user.at - view.seen_at:.1f} s"
+        return f"{waited}; its turn comes at {as_text(user.at)}, in {user.at - view.seen_at:.1f} s"
     if user.waits_for and user.waits_for != view.key:
         return f"{waited} for {user.waits_for!r}; see: interlock explain limit {user.waits_for!r}"
     if user.waits_for and len(view.started) >= view.most:
@@ -98,16 +98,12 @@ def _oldest(view: LimitView) -> float:
 
 
 def _who(user: LimitUser) -> str:
-    since = f" since {_time(user.at)}" if user.started and user.at is not None else ""
+    since = f" since {as_text(user.at)}" if user.started and user.at is not None else ""
     return f"{user.party} ({user.program}, process {user.pid} on {user.host}){since}"
 
 
 def _user(user: LimitUser) -> dict[str, Any]:
     data = user._asdict()
-    data["asked_at"] = _time(user.asked_at)
-    data["at"] = None if user.at is None else _time(user.at)
+    data["asked_at"] = as_text(user.asked_at)
+    data["at"] = None if user.at is None else as_text(user.at)
     return data
-
-
-def _time(at: float) -> str:
-    return as_datetime(at).isoformat(timespec="milliseconds")

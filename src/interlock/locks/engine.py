@@ -208,8 +208,7 @@ class Engine(LeaseEngine[Want, Lease, Left]):
             raise lease.error()
         want = lease.want
         lease.released = True
-        if lease.tied:
-            lease.untie()
+        lease.untie()
         sent = self.monotonic()
         lease.party.holds -= 1  # what _retire does, without the call: this is done for every lease
         self._count_hold(sent - lease.granted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock.clock import as_datetime
+from interlock.clock import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ def who_holds(holder: Holder | None) -> str:
         return "it is free now, or was passed to somebody else meanwhile"
     return (
         f"held by {holder.party} ({holder.program}, process {holder.pid} on {holder.host}) "
-        f"since {_time(holder.granted_at)} with fence {holder.fence}"
+        f"since {as_text(holder.granted_at)} with fence {holder.fence}"
     )
 
 
@@ -49,20 +49,20 @@ def as_data(view: LockView) -> dict[str, Any]:
     holder = None
     if view.holder is not None:
         holder = view.holder._asdict()
-        holder["granted_at"] = _time(view.holder.granted_at)
-        holder["expires_at"] = _time(view.holder.expires_at)
+        holder["granted_at"] = as_text(view.holder.granted_at)
+        holder["expires_at"] = as_text(view.holder.expires_at)
     waiters: list[dict[str, Any]] = []
     for waiter in view.waiters:
         data = waiter._asdict()
-        data["asked_at"] = _time(waiter.asked_at)
-        data["gives_up_at"] = None if waiter.gives_up_at is None else _time(waiter.gives_up_at)
+        data["asked_at"] = as_text(waiter.asked_at)
+        data["gives_up_at"] = None if waiter.gives_up_at is None else as_text(waiter.gives_up_at)
         waiters.append(data)
     return {"key": view.key, "holder": holder, "waiters": waiters, "explain": explain(view)}
 
 
 def _holder_line(view: LockView) -> str:
     if view.holder is None:
-        since = "" if view.free_since is None else f" since {_time(view.free_since)}"
+        since = "" if view.free_since is None else f" since {as_text(view.free_since)}"
         return f"{view.key!r} is free{since} and kept for the first in its queue"
     ends = view.holder.expires_at - view.seen_at
     return f"{view.key!r} is {who_holds(view.holder)}; unless renewed it ends in {ends:.1f} s"
@@ -73,14 +73,10 @@ def _waiter_line(view: LockView, waiter: Waiter, ahead: int) -> str:
     for_long = f"for {max(0.0, view.seen_at - waiter.asked_at):.1f} s"
     if not waiter.live:
         return f"{who} waited {for_long} and is gone: its process ended or its time to wait is over"
-    until = "for ever" if waiter.gives_up_at is None else f"until {_time(waiter.gives_up_at)}"
+    until = "for ever" if waiter.gives_up_at is None else f"until {as_text(waiter.gives_up_at)}"
     place = "is next" if ahead == 0 else f"has {ahead} before it"
     if view.holder is None:
         remedy = "it should take the key within a moment"
     else:
         remedy = f"to end the wait: interlock locks release {view.key!r} --reason …"
     return f"{who} has waited {for_long}, {until}, and {place}; {remedy}"
-
-
-def _time(at: float) -> str:
-    return as_datetime(at).isoformat(timespec="milliseconds")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.backends.claim_words import kept_error, why_not
 from interlock.backends.postgres.combiner import Combiners, Operation
+from interlock.backends.postgres.given import given_by
 from interlock.backends.statements import Statements
 from interlock.ports.claims import (
     ClaimAnswer,
@@ -56,7 +57,7 @@ class PostgresClaims:
         self._lanes = lanes
         self._combined = Combiners(lanes, self._send, settings.store_wait / 2)
         self._namespace = settings.namespace
-        self._clock = clock
+        self._given = given_by(clock)
 
     async def claim(self, want: ClaimWant) -> ClaimAnswer:
         """Take the claim if it can be had, else say how it stands."""
@@ -112,9 +113,6 @@ class PostgresClaims:
         if batch[0].kind == _CLAIM:
             return await lane.fetch_here(_sql.claim, self._namespace, key, owner, session, lease, keep, self._given())
         return await lane.fetch_here(_sql.settle, self._namespace, key, owner, *settled, keep, self._given())
-
-    def _given(self) -> float | None:
-        return None if self._clock is None else self._clock.now()
 
 
 def _view(details: str) -> ClaimView:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from interlock.backends.postgres.given import given_by
 from interlock.backends.statements import Statements
 from interlock.ports.cursors import MOVES_KEPT, CursorView, Move, Moved, Overtaken
 
@@ -25,7 +26,7 @@ class PostgresCursors:
     def __init__(self, lanes: Lanes, settings: Settings, clock: Clock | None) -> None:
         self._lanes = lanes
         self._namespace = settings.namespace
-        self._clock = clock
+        self._given = given_by(clock)
 
     async def read(self, name: str) -> CursorView | None:
         """Where the cursor stands."""
@@ -33,7 +34,7 @@ class PostgresCursors:
 
     async def move(self, move: Move) -> Moved | Overtaken:
         """Move the cursor if it still stands where it was seen."""
-        given = None if self._clock is None else self._clock.now()
+        given = self._given()
         args = (move.name, move.expected, move.value, move.id, move.by, MOVES_KEPT, given)
         ((moved, version, value, moved_at, by),) = await self._lanes.of(move.name).fetch(
             _sql.move, self._namespace, *args

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from interlock.backends.admission import CLAIM, PLENTY, STALE, Room, Waits, room_since
 from interlock.backends.pacing import micros, seconds
 from interlock.backends.postgres.combiner import Combiner
+from interlock.backends.postgres.given import given_by
 from interlock.backends.statements import Statements
 from interlock.ports import limits as port
 from interlock.ports.limits import (
@@ -67,7 +68,7 @@ class PostgresLimits:
         self._lanes = lanes
         self._combiner = Combiner(partial(self._send, lane), settings.store_wait / 2)
         self._namespace = settings.namespace
-        self._clock = clock
+        self._given = given_by(clock)
 
     async def ask(self, plan: Plan) -> LimitAnswer:
         """Reserve, and start if that is possible."""
@@ -122,9 +123,6 @@ class PostgresLimits:
             return await lane.fetch_here(_sql.finish, self._namespace, step.session, step.owner, STALE, self._given())
         who = (step.owner, step.party, step.session)
         return await lane.fetch_here(_sql.ask, self._namespace, *who, *limits, step.start, *rules, self._given())
-
-    def _given(self) -> float | None:
-        return None if self._clock is None else self._clock.now()
 
 
 def _view(key: str, now: int, noted: int | None, uses: str, starts: str, dead: str) -> LimitView:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.backends.postgres.combiner import Combiners, Operation
 from interlock.backends.postgres.fenced import FencedConnections
+from interlock.backends.postgres.given import given_by
 from interlock.backends.postgres.lane import Lane
 from interlock.backends.statements import Statements
 from interlock.ports.locks import (
@@ -54,7 +55,7 @@ class PostgresLocks:
         self._combined = Combiners(lanes, self._send, settings.store_wait / 2)
         self._fenced = FencedConnections(server, settings.store_wait / 2)
         self._namespace = settings.namespace
-        self._clock = clock
+        self._given = given_by(clock)
 
     async def ask(self, want: Want) -> Answer:
         """Take the key or queue for it."""
@@ -129,9 +130,6 @@ class PostgresLocks:
             return await lane.fetch_here(_sql.leave, self._namespace, want.key, want.owner, want.session, self._given())
         values = (getattr(want, name) for name in _WANT)
         return await lane.fetch_here(_sql.ask, self._namespace, *values, CLAIM_SECONDS, self._given())
-
-    def _given(self) -> float | None:
-        return None if self._clock is None else self._clock.now()
 
 
 def _view(row: Any) -> LockView:

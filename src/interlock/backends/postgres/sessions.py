@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock.backends.admission import STALE
+from interlock.backends.postgres.given import given_by
 from interlock.backends.statements import Statements
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class PostgresSessions:
     def __init__(self, lane: Lane, namespace: str, clock: Clock | None, *, owns_lane: bool = False) -> None:
         self._lane = lane
         self._namespace = namespace
-        self._clock = clock
+        self._given = given_by(clock)
         self._owns_lane = owns_lane
 
     async def begin(self, card: SessionCard, seconds: float) -> None:
@@ -48,6 +49,3 @@ class PostgresSessions:
         """Close the lane, if it is this one's own."""
         if self._owns_lane:
             await self._lane.close()
-
-    def _given(self) -> float | None:
-        return None if self._clock is None else self._clock.now()

@@ -41,7 +41,6 @@ _ASK, _LEAVE = scripts.ask, scripts.leave
 _CLAIM = round(CLAIM_SECONDS * 1e6)
 _GRANTED, _WAITING, _BUSY, _DEADLOCKED = 1, 2, 3, 4
 _LONGEST = 5e9  # seconds; what is longer would not be exact in the server's numbers
-_AT_ONCE = 1000  # leases to renew in one step: nobody else is served meanwhile
 _LEFT = Left(True, "", None)
 
 
@@ -81,13 +80,10 @@ class RedisLocks:
 
     async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
         """Give live leases their ttl again."""
-        under_way = []
-        for some in (leases[i : i + _AT_ONCE] for i in range(0, len(leases), _AT_ONCE)):
-            words: list[Any] = []
-            for key, owner, ttl in some:
-                words += (key, owner, _microseconds(ttl))
-            under_way.append(self._lane.run(scripts.renew, *self._here(), *words))
-        replies = [reply for some_replies in under_way for reply in await some_replies]
+        words: list[Any] = []
+        for key, owner, ttl in leases:
+            words += (key, owner, _microseconds(ttl))
+        replies = await self._lane.run(scripts.renew, *self._here(), *words)
         return [
             Renewed(held.owner, reply[0] / 1e6, "") if reply[0] else Renewed(held.owner, None, reply[1])
             for held, reply in zip(leases, replies, strict=True)
