@@ -1,4 +1,4 @@
-"""Run all benchmarks and print one table: ``python -m benchmarks [--quick] [--only locks|claims|limits]``."""
+"""Run all benchmarks and print one table: ``python -m benchmarks [--quick] [--only locks|claims|limits|jobs]``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.claims.rates import RAW, interlock_claims, interlock_claims_done, per_second
 from benchmarks.harness import Report, console
+from benchmarks.jobs.suite import judge_jobs, run_jobs
 from benchmarks.limits.rates import starts_per_second
 from benchmarks.locks import peers, redis_peers
 from benchmarks.locks.contended import across_processes, uncontended, within_one_process
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from benchmarks.locks.contended import Turns
 
 RESULTS = Path(__file__).parent / "results"
+PARTS = ("locks", "claims", "limits", "jobs")
 STORES = ("memory", "sqlite", "postgres", "redis")
 PEERS = ("asyncio", "filelock", "advisory", "redis-py", "python-redis-lock", "pottery")
 
@@ -143,7 +145,7 @@ async def run(options: argparse.Namespace, directory: Path, postgres: PostgresSe
         "postgres": postgres.url(),
         "redis": redis.url(),
     }
-    for part in ("locks", "claims", "limits"):
+    for part in PARTS:
         if options.only not in (None, part):
             continue
         report = Report(part.capitalize())
@@ -153,8 +155,11 @@ async def run(options: argparse.Namespace, directory: Path, postgres: PostgresSe
         elif part == "claims":
             await run_claims(report, where, rounds=rounds, seconds=seconds)
             judge_claims(report)
-        else:
+        elif part == "limits":
             await run_limits(report, where, rounds=rounds, seconds=seconds)
+        else:
+            await run_jobs(report, directory, quick=options.quick)
+            judge_jobs(report)
         report.print()
         report.save(RESULTS / f"{part}.json")
 
@@ -162,7 +167,7 @@ async def run(options: argparse.Namespace, directory: Path, postgres: PostgresSe
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
-    parser.add_argument("--only", choices=("locks", "claims", "limits"), help="just this part")
+    parser.add_argument("--only", choices=PARTS, help="just this part")
     options = parser.parse_args()
     logging.getLogger("interlock").setLevel(logging.CRITICAL)
     with tempfile.TemporaryDirectory() as directory, PostgresServer() as postgres, RedisServer() as redis:

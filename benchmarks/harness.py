@@ -22,7 +22,21 @@ if TYPE_CHECKING:
 __all__ = ["Figure", "Report", "percentile", "versions"]
 
 console = Console(width=170)
-_PACKAGES = ("asyncpg", "filelock", "redis", "hiredis", "python-redis-lock", "pottery", "interlock")
+_PACKAGES = (
+    "asyncpg",
+    "uvloop",
+    "filelock",
+    "redis",
+    "hiredis",
+    "python-redis-lock",
+    "pottery",
+    "pgqueuer",
+    "procrastinate",
+    "saq",
+    "psycopg",
+    "huey",
+    "interlock",
+)
 
 
 @dataclass
@@ -53,6 +67,8 @@ class Report:
     def __init__(self, title: str) -> None:
         self.title = title
         self.figures: dict[str, Figure] = {}
+        self.notes: list[str] = []
+        """Versions and settings that only this run knows."""
 
     def add(self, name: str, value: float, unit: str, *, more_is_better: bool = True) -> Figure:
         figure = self.figures.setdefault(name, Figure(name, unit, more_is_better=more_is_better))
@@ -82,11 +98,14 @@ class Report:
             mark = {True: "[green]reached[/] ", False: "[red]MISSED[/] ", None: ""}[figure.reached]
             table.add_row(figure.name, shown(figure.median), figure.spread(), figure.unit, ratio, mark + figure.reach)
         console.print(table)
-        console.print(versions(), style="dim")
+        console.print(" · ".join([versions(), *self.notes]), style="dim")
 
     def save(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        data = {"versions": versions(), "figures": [asdict(figure) for figure in self.figures.values()]}
+        data = {
+            "versions": " · ".join([versions(), *self.notes]),
+            "figures": [asdict(figure) for figure in self.figures.values()],
+        }
         path.write_text(json.dumps(data, indent=1))
 
 

@@ -10,6 +10,10 @@ from interlock.errors import (
     DeadlockError,
     InterlockError,
     InvalidArgumentError,
+    JobCancelledError,
+    JobError,
+    JobFailedError,
+    JobTimeoutError,
     LeaseLostError,
     LimitError,
     LimitFullError,
@@ -18,10 +22,12 @@ from interlock.errors import (
     LockTimeoutError,
     MisuseError,
     NotFoundError,
+    ResultGoneError,
     SchemaMismatchError,
     StoreError,
     StoreUnavailableError,
 )
+from interlock.jobs import Discard, Handle, Job, Jobs, JobState, JobStatus, Retry, RetryLater, Snooze, current_job
 from interlock.limits import Cooldown, Limits, Rate, Reservation, Slots
 from interlock.locks import FOREVER, Lease, Locks
 from interlock.settings import Settings
@@ -48,6 +54,17 @@ __all__ = [
     "Rate",
     "Cooldown",
     "Reservation",
+    # jobs
+    "Jobs",
+    "Job",
+    "Handle",
+    "JobState",
+    "JobStatus",
+    "Retry",
+    "RetryLater",
+    "Snooze",
+    "Discard",
+    "current_job",
     # errors
     "InterlockError",
     "MisuseError",
@@ -60,6 +77,11 @@ __all__ = [
     "LimitError",
     "LimitTimeoutError",
     "LimitFullError",
+    "JobError",
+    "JobFailedError",
+    "JobCancelledError",
+    "JobTimeoutError",
+    "ResultGoneError",
     "ConflictError",
     "ConcurrencyConflictError",
     "StoreError",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from interlock.backends import from_url
 from interlock.claims import Claims
 from interlock.cursors import Cursors
+from interlock.errors import CapabilityError
+from interlock.jobs import Jobs
 from interlock.limits import Limits
 from interlock.locks import Locks
 from interlock.presence import Presence
@@ -15,9 +17,17 @@ from interlock.settings import Settings
 from interlock.telemetry.metrics import Together
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
 
+    from prometheus_client.registry import Collector
+
+    from interlock.arguments import Seconds
     from interlock.face import Face
+    from interlock.jobs import Outcome
+    from interlock.jobs.jobs import Defines
+    from interlock.jobs.options import Defining
+    from interlock.jobs.worker import Worker
     from interlock.ports.store import Capability
 
 __all__ = ["App"]
@@ -27,7 +37,8 @@ class App:
     """An application on Interlock.
 
     ``url`` names the durable store: ``memory://``, ``sqlite:///bot.db`` or ``postgresql://…``. ``locks`` moves only
-    :attr:`locks` to another store, ``claims`` only :attr:`once`. Everything opens with ``async with app:``.
+    :attr:`locks` to another store, ``claims`` only :attr:`once`. Everything opens with ``async with app:``. On a store
+    that offers no jobs, such as Redis, the rest works and :attr:`jobs` says so.
     """
 
     def __init__(
@@ -61,11 +72,40 @@ class App:
         """Where pollers stand."""
         self.limits = Limits(presences[url])
         """How much at once, and how often."""
+        store = presences[url].store
+        self._store = store.name
+        self._jobs = Jobs(presences[url]) if Jobs.needs in store.capabilities else None
         self._opened: AsyncExitStack | None = None
 
+    @property
+    def jobs(self) -> Jobs:
+        """Durable units of work."""
+        if self._jobs is None:
+            raise CapabilityError(
+                f"{self._store} offers no jobs.",
+                remedy="Give the App a durable store, and Redis only what it is good for: "
+                "App('postgresql://…', locks='redis://…').",
+            )
+        return self._jobs
+
+    def job(self, **how: Unpack[Defining]) -> Defines:
+        """A decorator that makes a job of a function: ``@app.job(lane="{repo}#{number}")``; see :meth:`Jobs.job`."""
+        return self.jobs.job(**how)
+
+    def worker(self, *, concurrency: int = 50, queues: Iterable[str] = ("default",)) -> Worker:
+        """A worker in this process; see :meth:`Jobs.worker`."""
+        return self.jobs.worker(concurrency=concurrency, queues=queues)
+
+    async def drain(self, *, wait: Seconds = 60.0, queues: Iterable[str] | None = None) -> dict[Outcome, int]:
+        """Run whatever can run now, in this process, until nothing is ready. For tests; see :meth:`Jobs.drain`."""
+        return await self.jobs.drain(wait=wait, queues=queues)
+
     async def __aenter__(self) -> Self:
+        parts: list[Face[Any]] = [self.locks, self.once, self.cursors, self.limits]
+        if self._jobs is not None:
+            parts.append(self._jobs)
         async with AsyncExitStack() as stack:
-            for part in (self.locks, self.once, self.cursors, self.limits):
+            for part in parts:
                 await stack.enter_async_context(part)
             self._opened = stack.pop_all()
         return self
@@ -80,4 +120,7 @@ class App:
     @property
     def metrics(self) -> Together:
         """A Prometheus collector for all that this app counts and times."""
-        return Together(self.locks.metrics, self.once.metrics, self.limits.metrics)
+        collectors: list[Collector] = [self.locks.metrics, self.once.metrics, self.limits.metrics]
+        if self._jobs is not None:
+            collectors.append(self._jobs.metrics)
+        return Together(*collectors)

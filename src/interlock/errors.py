@@ -11,6 +11,11 @@
     ├── LimitError                wait, or ask for less
     │   ├── LimitTimeoutError       (also a TimeoutError)
     │   └── LimitFullError
+    ├── JobError                  see what became of the job
+    │   ├── JobFailedError
+    │   ├── JobCancelledError
+    │   ├── JobTimeoutError         (also a TimeoutError)
+    │   └── ResultGoneError
     ├── ConflictError             read again, then decide
     │   └── ConcurrencyConflictError
     └── StoreError                mend the store or its settings
@@ -35,6 +40,10 @@ __all__ = [
     "DeadlockError",
     "InterlockError",
     "InvalidArgumentError",
+    "JobCancelledError",
+    "JobError",
+    "JobFailedError",
+    "JobTimeoutError",
     "LeaseLostError",
     "LimitError",
     "LimitFullError",
@@ -43,6 +52,7 @@ __all__ = [
     "LockTimeoutError",
     "MisuseError",
     "NotFoundError",
+    "ResultGoneError",
     "SchemaMismatchError",
     "StoreError",
     "StoreUnavailableError",
@@ -101,7 +111,7 @@ class LeaseLostError(LockError):
 
 
 class DeadlockError(LockError):
-    """Waiting for this lock would close a cycle of waits that nothing could ever end.
+    """Waiting here would close a cycle of waits that nothing could ever end.
 
     ``cycle`` names its members in order: each waits for the next, the last one for the first.
     """
@@ -132,6 +142,63 @@ class LimitFullError(LimitError):
 
     code = "limit-full"
     remedy = "Turn work away sooner, or raise the limit."
+
+
+class JobError(InterlockError):
+    """A job has no result to give."""
+
+    code = "job"
+
+    def __init__(self, message: str = "", *, job: int = 0, remedy: str | None = None) -> None:
+        super().__init__(message, remedy=remedy)
+        self.job = job
+        """Its id."""
+
+
+class JobFailedError(JobError):
+    """The job failed for good, or killed too many workers.
+
+    ``error`` says in one line what its last attempt failed of, ``trace`` where, and ``state`` how it ended.
+    """
+
+    code = "job-failed"
+    remedy = "Mend the cause, then have it tried again: interlock jobs retry ID."
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        job: int = 0,
+        state: str = "",
+        error: str = "",
+        trace: str = "",
+        remedy: str | None = None,
+    ) -> None:
+        super().__init__(message, job=job, remedy=remedy)
+        self.state = state
+        self.error = error
+        self.trace = trace
+
+
+class JobCancelledError(JobError):
+    """The job was cancelled, or its handler found that there is nothing to do."""
+
+    code = "job-cancelled"
+    remedy = "Enqueue another, or have it tried after all: interlock jobs retry ID."
+
+
+class JobTimeoutError(JobError, TimeoutError):
+    """The job did not end within the time to wait. It goes on."""
+
+    code = "job-timeout"
+    remedy = "Wait longer (wait=…, or FOREVER), or see why it takes so long: interlock explain job ID."
+
+
+class ResultGoneError(JobError):
+    """The result is no longer kept."""
+
+    code = "result-gone"
+    remedy = "Ask sooner, or have it kept for longer: keep_result=…."
 
 
 class ConflictError(InterlockError):

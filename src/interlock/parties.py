@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
 from contextlib import contextmanager
 
-__all__ = ["Parties", "Party", "acting_as"]
+__all__ = ["Parties", "Party", "acting_as", "also_ask", "nobody_acts"]
 
 _MOST_NAME = 100
 
@@ -35,6 +35,7 @@ class Party:
 
 _acting: ContextVar[Party | None] = ContextVar("interlock_party", default=None)
 _anybody_acts = False
+_others: list[Callable[[], Party | None]] = []
 
 
 @contextmanager
@@ -50,6 +51,16 @@ def acting_as(name: str) -> Generator[Party]:
         _acting.reset(token)
 
 
+def nobody_acts() -> None:
+    """Forget in this context that anybody acts, as it is where something begins that has nothing to do with them."""
+    _acting.set(None)
+
+
+def also_ask(who: Callable[[], Party | None]) -> None:
+    """Ask this too who acts here, where nobody said so by :func:`acting_as`."""
+    _others.append(who)
+
+
 class Parties:
     """The parties of one process. Entries last as long as their tasks."""
 
@@ -62,6 +73,9 @@ class Parties:
         """The party that a running task is, or is part of."""
         if _anybody_acts and (acting := _acting.get()) is not None:
             return acting
+        for who in _others:
+            if (party := who()) is not None:
+                return party
         known = self._by_task.get(id(task))
         if known is not None:
             return known

@@ -33,6 +33,9 @@ class Settings:
     store_wait: float = 10.0
     """How long an operation keeps trying to reach the store before it raises StoreUnavailableError."""
 
+    keep_history_seconds: float = 7 * 24 * 3600.0
+    """How long finished jobs are kept to be looked at."""
+
     stuck_work: Literal["exit", "report"] = "exit"
     """What happens to work that ignores its cancellation past the end of the process's session:
     the process exits hard, or the overrun is only logged and counted."""
@@ -49,7 +52,12 @@ class Settings:
                 f"namespace {self.namespace!r} is not acceptable.",
                 remedy="Use 1 to 63 characters of a-z, 0-9, dot, dash and underscore.",
             )
-        for name, least in (("session_seconds", 1.0), ("recheck_seconds", 0.05), ("store_wait", 0.1)):
+        for name, least in (
+            ("session_seconds", 1.0),
+            ("recheck_seconds", 0.05),
+            ("store_wait", 0.1),
+            ("keep_history_seconds", 1.0),
+        ):
             value = getattr(self, name)
             if not math.isfinite(value) or value < least:
                 raise InvalidArgumentError(f"{name} is {value!r}.", remedy=f"Use at least {least} seconds.")

@@ -1,8 +1,8 @@
 """Keys from values: ``"{repository.full_name}#{issue.number}"``.
 
-A field is a dotted path into the values: names for dicts and attributes of dataclasses, numbers for lists. Nothing is
-ever called or formatted. Characters of a value that the template itself uses between its fields are escaped, so that
-different values never make the same key. ``{{`` and ``}}`` stand for braces.
+A field is a dotted path into the values: names for dicts and for fields of dataclasses and pydantic models, numbers for
+lists. Nothing is ever called or formatted. Characters of a value that the template itself uses between its fields are
+escaped, so that different values never make the same key. ``{{`` and ``}}`` stand for braces.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ class Template:
                     remedy="A field is {name} or {name.inner.0}; write {{ and }} for braces.",
                 )
         self._parts.append(literal + text[at:])
+        self.roots = tuple(dict.fromkeys(part[0] for part in self._parts if isinstance(part, tuple)))
+        """The names that have to be among the values."""
         used = {char for part in self._parts if isinstance(part, str) for char in part if _parts(char)}
         self._escapes = {ord(char): _escaped(char) for char in {*used, "%"}}
 
@@ -99,10 +101,12 @@ def _parts(text: str) -> bool:
 
 
 def _inside(value: Any, name: str) -> Any:
-    if isinstance(value, Mapping):
+    if type(value) is dict or isinstance(value, Mapping):
         return value[name]
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)) and name.isdecimal():
         return value[int(name)]
     if dataclasses.is_dataclass(value) and name in {field.name for field in dataclasses.fields(value)}:
+        return getattr(value, name)
+    if name in getattr(type(value), "__pydantic_fields__", ()):
         return getattr(value, name)
     raise LookupError(name)

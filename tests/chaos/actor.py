@@ -123,7 +123,17 @@ class Ear(logging.Handler):
     """Turns the library's own events into events of the journal of the actor they are about."""
 
     _HEARD = frozenset(
-        ("lease_lost", "claim_lost", "reservation_lost", "session_lost", "work_overran_session", "background_failed")
+        (
+            "lease_lost",
+            "claim_lost",
+            "reservation_lost",
+            "session_lost",
+            "work_overran_session",
+            "background_failed",
+            "job_acknowledgement_refused",
+            "job_rescued",
+            "job_quarantined",
+        )
     )
 
     def __init__(self, only: Actor | None = None) -> None:

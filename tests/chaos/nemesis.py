@@ -57,9 +57,17 @@ class Fleet:
     """Worker processes, as many as there are slots, taking turns at the ways to the store."""
 
     def __init__(
-        self, plan: FleetPlan, slots: int, seed: int, ways: Sequence[str], program: str = "tests.chaos.worker:run"
+        self,
+        plan: FleetPlan,
+        slots: int,
+        seed: int,
+        ways: Sequence[str],
+        program: str = "tests.chaos.worker:run",
+        *,
+        letter: str = "w",
     ) -> None:
         self.plan = plan
+        self._letter = letter
         self._program = program
         self._ways = ways
         self._seed = seed
@@ -154,7 +162,7 @@ class Fleet:
 
     def _spawn(self, slot: int) -> Member:
         self._born += 1
-        who = f"w{slot}.{self._born}"
+        who = f"{self._letter}{slot}.{self._born}"
         plan = {**self.plan.as_json(), "url": self._ways[slot % len(self._ways)]}
         return Member(who, Worker.spawn(self._program, (plan, who, self._seed * 1000 + self._born)))
 

@@ -9,6 +9,7 @@ from interlock.testing.conformance import (
     ClaimStoreConformance,
     CursorsConformance,
     CursorStoreConformance,
+    JobStoreConformance,
     LimitsConformance,
     LimitStoreConformance,
     LocksConformance,
@@ -16,6 +17,8 @@ from interlock.testing.conformance import (
     ProcessConformance,
 )
 from tests.conformance.suites import SUITES
+
+STORES_OF_JOBS = ("memory", "sqlite", "postgres")
 
 
 class _OnEveryStore:
@@ -57,6 +60,11 @@ class TestLimitStore(_OnEveryStore, LimitStoreConformance):
 
 
 class TestLimits(_OnEveryStore, LimitsConformance):
+    pass
+
+
+@pytest.mark.parametrize("every_store_url", STORES_OF_JOBS, indirect=True)
+class TestJobStore(_OnEveryStore, JobStoreConformance):
     pass
 
 

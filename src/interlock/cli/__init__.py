@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from interlock.cli import claims, cursors, demo, explain, limits, locks, migrate
+from interlock.cli import claims, cursors, demo, explain, jobs, lanes, limits, locks, migrate
 from interlock.cli.output import Commands
 from interlock.cli.place import Namespace, Place
 
@@ -28,6 +28,8 @@ app.add_typer(locks.app, name="locks")
 app.add_typer(claims.app, name="claims")
 app.add_typer(cursors.app, name="cursors")
 app.add_typer(limits.app, name="limits")
+app.add_typer(jobs.app, name="jobs")
+app.add_typer(lanes.app, name="lanes")
 app.add_typer(explain.app, name="explain")
 app.add_typer(migrate.app, name="migrate")
 app.command("demo")(demo.demo)

@@ -20,12 +20,12 @@ By = Annotated[str | None, typer.Option(help="Who does it; user@host if not give
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
-def named(act: str, reason: str, by: str | None) -> str:
-    """In whose name: the one given, else user@host. Refuses an act without a reason."""
+def named(act: str, reason: str | None, by: str | None) -> str:
+    """In whose name: the one given, else user@host. Refuses an empty reason; None is for acts that need none."""
     from interlock.arguments import checked_reason
 
     by = by or f"{getpass.getuser()}@{socket.gethostname()}"
-    checked_reason(act, reason, by)
+    checked_reason(act, "none needed" if reason is None else reason, by)
     return by
 
 

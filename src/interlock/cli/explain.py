@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interlock.cli import claims, limits, locks
+from interlock.cli import claims, jobs, lanes, limits, locks
 from interlock.cli.output import Json, print_json, shown
 from interlock.cli.place import Namespace, Url, named_place
 
@@ -61,6 +61,28 @@ def limit(
 
     view = limits.look_at(named_place(context, url, namespace), key)
     _tell(limits.unused(key) if view is None else as_data(view), json)
+
+
+@app.command()
+def job(
+    context: typer.Context, job_id: jobs.Id, json: Json = False, url: Url = None, namespace: Namespace = None
+) -> None:
+    """Say how a job stands, what it waits for, who is before it, and what to do."""
+    from interlock.jobs.explain import explain_job
+
+    found = jobs.look_at(named_place(context, url, namespace), job_id)
+    _tell(jobs.nothing(job_id) if found is None else explain_job(*found).data, json)
+
+
+@app.command()
+def lane(
+    context: typer.Context, lane: lanes.Lane, json: Json = False, url: Url = None, namespace: Namespace = None
+) -> None:
+    """Say what a lane is at, why it does not go on, and what to do."""
+    from interlock.jobs.explain import explain_lane
+
+    view, head = lanes.look_at(named_place(context, url, namespace), lane)
+    _tell(explain_lane(lane, view, head).data, json)
 
 
 def _tell(data: Mapping[str, Any], json: bool) -> None:

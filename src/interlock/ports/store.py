@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from interlock.ports.claims import ClaimStore
     from interlock.ports.cursors import CursorStore
+    from interlock.ports.jobs import JobStore
     from interlock.ports.limits import LimitStore
     from interlock.ports.locks import LockStore
     from interlock.ports.messages import Messages
@@ -24,6 +25,7 @@ class Capability(StrEnum):
     CLAIMS = "claims"
     CURSORS = "cursors"
     LIMITS = "limits"
+    JOBS = "jobs"
     PROCESSES = "processes"
     """Several processes may use it at once."""
     DURABLE = "durable"
@@ -69,6 +71,11 @@ class Store(Protocol):
     @property
     def limits(self) -> LimitStore:
         """How much at once, and how often."""
+        ...
+
+    @property
+    def jobs(self) -> JobStore:
+        """Durable units of work. Only where the store is capable of JOBS."""
         ...
 
     @property

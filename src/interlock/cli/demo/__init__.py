@@ -1,8 +1,9 @@
-"""``interlock demo``: locks, claims and limits at work under ``kill -9``, and an audit of what really happened.
+"""``interlock demo``: locks, claims, limits and jobs under ``kill -9``, and an audit of what really happened.
 
 Real worker processes contend for a few locks and write to a target that knows nothing of the store but fences; they
-handle deliveries that all of them receive; and they run containers under limits. Some are killed, one is frozen until
-its lease is gone. The audit reads only what workers, sender and target wrote down.
+handle deliveries that all of them receive; they run containers under limits; and they run jobs in lanes, some of which
+fail. Some workers are killed, one is frozen until its lease is gone. The audit reads only what workers, senders and
+target wrote down.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def demo(
     ] = None,
     namespace: Namespace = None,
 ) -> None:
-    """Watch locks, claims and limits survive kill -9: live, then audited. Exit code 1 if the audit finds anything."""
+    """Watch locks, claims, limits and jobs survive kill -9, live, then audited. Exit code 1 if that finds anything."""
     from interlock.cli.demo.audit import read_records
     from interlock.cli.demo.director import Director
     from interlock.cli.demo.screen import print_audit, screen_for_this_terminal

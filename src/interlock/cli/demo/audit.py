@@ -10,9 +10,11 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from interlock.cli.demo.audit_comments import CommentFindings, audit_comments
 from interlock.cli.demo.audit_containers import ContainerFindings, audit_containers
 from interlock.cli.demo.audit_deliveries import DeliveryFindings, audit_deliveries
 from interlock.cli.demo.audit_locks import LockFindings, audit_locks
+from interlock.cli.demo.comments import ORDERS
 from interlock.cli.demo.deliveries import INBOX
 from interlock.cli.demo.records import Reader
 from interlock.cli.demo.target import LEDGER
@@ -39,6 +41,7 @@ class Findings:
     locks: LockFindings = field(default_factory=LockFindings)
     deliveries: DeliveryFindings = field(default_factory=DeliveryFindings)
     containers: ContainerFindings = field(default_factory=ContainerFindings)
+    comments: CommentFindings = field(default_factory=CommentFindings)
 
     @property
     def forbidden(self) -> dict[str, int]:
@@ -53,6 +56,10 @@ class Findings:
             "two at work on a delivery": self.deliveries.overlaps,
             "too many containers": self.containers.too_many,
             "starts inside a cooldown": self.containers.too_soon,
+            "comments lost": self.comments.lost,
+            "comments out of order": self.comments.inversions,
+            "two comments of a lane at once": self.comments.overlaps,
+            "comments acknowledged twice": self.comments.twice,
         }
 
     @property
@@ -74,6 +81,7 @@ def audit(directory: Path) -> Findings:
         locks=audit_locks(records),
         deliveries=audit_deliveries(records, Reader(directory / INBOX).new()),
         containers=audit_containers(records),
+        comments=audit_comments(records, Reader(directory / ORDERS).new()),
     )
 
 

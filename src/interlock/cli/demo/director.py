@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from interlock.backends import from_url
 from interlock.cli.demo.audit import Findings, audit
+from interlock.cli.demo.comments import ISSUES, Author
 from interlock.cli.demo.deliveries import Sender
 from interlock.cli.demo.records import Notebook, Reader
 from interlock.cli.demo.story import Story
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from interlock.cli.demo.screen import Screen
+    from interlock.ports.job_views import LaneView
     from interlock.ports.limits import LimitView
     from interlock.ports.locks import LockView
 
@@ -44,7 +46,7 @@ _FROZEN_SECONDS = SESSION_SECONDS + 2.0
 _READY_SECONDS = 30.0
 _STOP_SECONDS = 5.0
 _QUIET_SECONDS = 1.5  # nothing new is sent at the end, so that what was sent can be handled
-_PATIENCE = 2 * SESSION_SECONDS + 4.0  # how long after the end a delivery may still need to be handled
+_PATIENCE = 2 * SESSION_SECONDS + 4.0  # how long after the end a delivery or a comment may still need
 
 
 class Director:
@@ -65,6 +67,8 @@ class Director:
         """When each frozen worker is to go on."""
         self._log = Notebook(directory / LOG, "director")
         self._sender = Sender(directory, workers)
+        has_jobs = Capability.JOBS in self._store.capabilities
+        self._author = Author(url, settings, directory, workers) if has_jobs else None
         self._random = random.Random()  # noqa: S311 - nothing here is a secret
         self._stop = asyncio.Event()
         self._kill_at = min(1.0, seconds / 3)
@@ -77,6 +81,8 @@ class Director:
         self._heed_signals(story)
         try:
             await self._store.open()
+            if self._author is not None:
+                await self._author.open()
             kind = f"{self._store.name} in a temporary directory" if str(self._directory) in self._url else None
             story.begin(kind or self._store.name, self._size, self._keys, SESSION_SECONDS)
             for _ in range(self._size):
@@ -87,6 +93,8 @@ class Director:
         finally:
             for worker in self._workers.values():
                 worker.kill()
+            if self._author is not None:
+                await self._author.close()
             await self._store.close()
             self._sender.close()
             self._log.close()
@@ -109,21 +117,26 @@ class Director:
             loop.add_signal_handler(number, on_signal)
 
     async def _play(self, story: Story) -> None:
-        """Until the time is over, and a little longer if a delivery is not handled yet."""
+        """Until the time is over, and a little longer if a delivery or a comment is not done yet."""
         begun = time.monotonic()
         end = self._seconds
         log = Reader(self._directory / LOG)
-        while (now := time.monotonic() - begun) < end or (self._sender.waiting and now < end + _PATIENCE):
+        while (now := time.monotonic() - begun) < end or (self._undone and now < end + _PATIENCE):
             if self._stop.is_set():
                 end = min(end, now)
             records = list(log.new())
             story.hear(records)
             self._sender.hear(records)
+            if self._author is not None:
+                self._author.hear(records)
             locks, limits = await self._look(story)
-            story.see(now, self._seconds, locks, limits, list(self._workers), self._sender.count)
+            comments = await self._look_at_lanes()
+            story.see(now, self._seconds, locks, limits, list(self._workers), self._sender.count, comments)
             self._check_workers()
             self._thaw(now)
             self._sender.send(now, new=now < end - _QUIET_SECONDS)
+            if self._author is not None:
+                await self._author.write(now, new=now < end - _QUIET_SECONDS)
             if now <= min(end, self._last_fault):
                 self._do_harm(now, locks, story)
             await self._pause()
@@ -136,6 +149,21 @@ class Director:
             story.say(error.message)
             return [], []
         return [view for view in locks if view.key in self._keys], limits
+
+    async def _look_at_lanes(self) -> tuple[int, Sequence[tuple[str, LaneView]]] | None:
+        """How many comments were enqueued, and the lanes that are not empty; None without jobs."""
+        if self._author is None:
+            return None
+        found: list[tuple[str, LaneView]] = []
+        with contextlib.suppress(StoreUnavailableError):
+            views = {view.lane: view for view in await self._store.jobs.lanes(limit=100)}
+            lanes = [(issue, self._author.lane(issue)) for issue in ISSUES]
+            found = [(issue, views[lane]) for issue, lane in lanes if lane in views]
+        return self._author.count, found
+
+    @property
+    def _undone(self) -> bool:
+        return self._sender.waiting or (self._author is not None and self._author.waiting)
 
     async def _pause(self) -> None:
         if self._stop.is_set():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["ContainerScene", "DeliveryScene", "KeyScene", "Scene"]
+__all__ = ["CommentScene", "ContainerScene", "DeliveryScene", "KeyScene", "Scene"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,17 @@ class ContainerScene:
 
 
 @dataclass(frozen=True, slots=True)
+class CommentScene:
+    """All comments, which are jobs with lanes."""
+
+    enqueued: int
+    done: int
+    failures: int
+    lanes: tuple[tuple[str, str, int], ...]
+    """Each lane that is not empty: its issue, how its head stands, and how many jobs it has."""
+
+
+@dataclass(frozen=True, slots=True)
 class Scene:
     """Everything."""
 
@@ -51,6 +62,8 @@ class Scene:
     keys: tuple[KeyScene, ...]
     deliveries: DeliveryScene
     containers: ContainerScene
+    comments: CommentScene | None
+    """None on a store without jobs."""
     workers: tuple[tuple[str, str], ...]
     """Each worker's name, and what it does."""
     kills: int

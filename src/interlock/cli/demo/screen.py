@@ -30,7 +30,7 @@ __all__ = ["LiveScreen", "PlainScreen", "Screen", "print_audit", "screen_for_thi
 _STYLES = {"kill": "bold red", "good": "bold green", "note": "yellow"}
 _MARKS = {"kill": "✗", "good": "✓", "note": "•"}
 _MOST_LINES = 12
-_OTHER_LINES = 22
+_OTHER_LINES = 24
 _PLAIN_EVERY = 2.0
 
 
@@ -163,12 +163,12 @@ def _keys(keys: tuple[KeyScene, ...]) -> RenderableType:
 
 
 def _others(scene: Scene) -> list[Text]:
-    """What has no table: deliveries, containers and accounts, one line each."""
+    """What has no table: deliveries, containers, accounts and jobs, one line each."""
     deliveries, containers = scene.deliveries, scene.containers
     at_work = f"{len(containers.at_work)} of {containers.most} at work"
     names = f": {', '.join(containers.at_work)}" if containers.at_work else ""
     starts = ", ".join(f"{name} {f'in {wait:.1f} s' if wait else 'now'}" for name, wait in containers.accounts)
-    return [
+    lines = [
         _line(
             "deliveries",
             f"{deliveries.sent} sent, {deliveries.handled} handled, {deliveries.duplicates} duplicates turned away, ",
@@ -177,6 +177,13 @@ def _others(scene: Scene) -> list[Text]:
         _line("containers", f"{containers.waiting} waiting, ", f"{at_work}{names}"),
         _line("accounts", "the next start: ", starts),
     ]
+    if scene.comments is not None:
+        comments = scene.comments
+        enqueued = f"{comments.enqueued} enqueued, {comments.done} done, {comments.failures} failed and tried again; "
+        busy = ", ".join(f"{issue} {state} {depth}" for issue, state, depth in comments.lanes)
+        lines.append(_line("jobs", enqueued, f"{len(comments.lanes)} lanes at work"))
+        lines.append(_line("lanes", "", busy or "all are empty"))
+    return lines
 
 
 def _line(what: str, how: str, now: str) -> Text:
@@ -193,14 +200,19 @@ def print_audit(findings: Findings) -> None:
     """Print what the audit found."""
     out = console()
     table = Table(
-        title="Audit of what the workers, the sender and the target wrote down",
+        title="Audit of what the workers, the senders and the target wrote down",
         title_justify="left",
         box=box.SIMPLE_HEAD,
     )
     table.add_column("what")
     table.add_column("count", justify="right")
     table.add_column("")
-    locks, deliveries, containers = findings.locks, findings.deliveries, findings.containers
+    locks, deliveries, containers, comments = (
+        findings.locks,
+        findings.deliveries,
+        findings.containers,
+        findings.comments,
+    )
     for what, count, note in (
         ("workers killed", findings.kills, f"{findings.freezes} frozen" if findings.freezes else ""),
         ("locks granted", locks.grants, ""),
@@ -210,6 +222,10 @@ def print_audit(findings: Findings) -> None:
         ("duplicates turned away", deliveries.duplicates, ""),
         ("deliveries taken over", len(deliveries.takeovers), _after(deliveries.takeovers)),
         ("containers run", containers.started, f"{containers.at_once} at once at the most"),
+        ("comments done", comments.done, f"of {comments.enqueued} enqueued"),
+        ("comments failed", comments.failures, "and tried again"),
+        ("comments taken over", len(comments.takeovers), _after(comments.takeovers)),
+        ("late comments refused", comments.refused, ""),
     ):
         table.add_row(what, str(count), Text(note, "dim"))
     table.add_section()

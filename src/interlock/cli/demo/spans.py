@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -26,19 +27,30 @@ class Span:
     begin: float
     end: float = math.inf
     ended_by: str = ""
+    killed: bool = False
+    """Whether the worker was killed without having begun anything else of the kind."""
 
 
-def spans(records: Iterable[Record], begin: str, *ends: str) -> list[Span]:
-    """All spans that begin and end with these records, in the order in which they began."""
+def spans(records: Iterable[Record], begin: str, *ends: str, apart_by: str = "") -> list[Span]:
+    """All spans that begin and end with these records, in the order in which they began.
+
+    A worker is at one thing at a time, or, with the name of a field, at one for each value of that.
+    """
     found: list[Span] = []
-    at_work: dict[str, Span] = {}
+    at_work: dict[str, dict[object, Span]] = defaultdict(dict)
+    latest: dict[str, dict[object, Span]] = defaultdict(dict)
     for record in records:
-        who = whose(record)
-        if record["what"] == begin:
-            at_work[who] = Span(who, record, record["at"])
-            found.append(at_work[who])
-        elif record["what"] in (*ends, *_GONE) and (span := at_work.pop(who, None)) is not None:
-            span.end, span.ended_by = ended_at(record), record["what"]
+        who, part, what = whose(record), record.get(apart_by), record["what"]
+        if what == begin:
+            span = at_work[who][part] = latest[who][part] = Span(who, record, record["at"])
+            found.append(span)
+        elif what in ends and (ended := at_work[who].pop(part, None)) is not None:
+            ended.end, ended.ended_by = ended_at(record), what
+        elif what in _GONE:
+            for span in at_work.pop(who, {}).values():
+                span.end, span.ended_by = ended_at(record), what
+            for span in latest.pop(who, {}).values() if what == "killed" else ():
+                span.killed = True
     return found
 
 

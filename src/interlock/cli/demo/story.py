@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from interlock.cli.demo.containers import ACCOUNTS, COOLDOWN_SECONDS, MOST_CONTAINERS, account_key, containers_key
-from interlock.cli.demo.scene import ContainerScene, DeliveryScene, KeyScene, Scene
+from interlock.cli.demo.scene import CommentScene, ContainerScene, DeliveryScene, KeyScene, Scene
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from interlock.cli.demo.records import Record
     from interlock.cli.demo.screen import Screen
+    from interlock.ports.job_views import LaneView
     from interlock.ports.limits import LimitView
     from interlock.ports.locks import LockView
 
@@ -34,7 +36,11 @@ class Story:
         """Keys and deliveries whose holder was killed or frozen, and when."""
         self._frozen: set[str] = set()
         self._handled: set[str] = set()
-        self._duplicates = self._kills = 0
+        self._commenting: dict[str, dict[str, int]] = defaultdict(dict)
+        """Which comment of which lane each worker runs now."""
+        self._comments: set[int] = set()
+        """Those that are done."""
+        self._duplicates = self._kills = self._failures = 0
 
     @property
     def handling(self) -> Mapping[str, str]:
@@ -47,9 +53,9 @@ class Story:
         self._screen.title(
             f"{workers} worker processes share one store: {store}.",
             "They push to repositories (locks), handle webhooks that each of them receives (claims), run containers, "
-            f"{MOST_CONTAINERS} at once and {COOLDOWN_SECONDS:g} s apart for an account (limits). Now and then one is "
-            f"killed with SIGKILL, or frozen. Sessions last {session_seconds:g} s here (15 s by default), so that "
-            "takeovers can be seen.",
+            f"{MOST_CONTAINERS} at once and {COOLDOWN_SECONDS:g} s apart for an account (limits), and write comments, "
+            "each issue's in order (jobs). Now and then one is killed with SIGKILL, or frozen. Sessions last "
+            f"{session_seconds:g} s here (15 s by default), so that takeovers can be seen.",
         )
 
     def say(self, text: str) -> None:
@@ -64,14 +70,28 @@ class Story:
         limits: Sequence[LimitView],
         workers: Sequence[str],
         sent: int,
+        comments: tuple[int, Sequence[tuple[str, LaneView]]] | None,
     ) -> None:
         """Show how things stand."""
         keys, doing = self._locks(locks, workers)
         states = tuple((name, "frozen" if name in self._frozen else doing[name]) for name in workers)
         deliveries = DeliveryScene(sent, len(self._handled), self._duplicates, len(self._handling))
         self._screen.show(
-            Scene(min(elapsed, seconds), seconds, keys, deliveries, _containers(limits), states, self._kills)
+            Scene(
+                min(elapsed, seconds),
+                seconds,
+                keys,
+                deliveries,
+                _containers(limits),
+                None if comments is None else self._lanes(*comments),
+                states,
+                self._kills,
+            )
         )
+
+    def _lanes(self, enqueued: int, lanes: Sequence[tuple[str, LaneView]]) -> CommentScene:
+        told = tuple((issue, str(lane.state), lane.depth) for issue, lane in lanes)
+        return CommentScene(enqueued, len(self._comments), self._failures, told)
 
     def _locks(self, views: Sequence[LockView], workers: Sequence[str]) -> tuple[tuple[KeyScene, ...], dict[str, str]]:
         by_key = {view.key: view for view in views}
@@ -124,6 +144,17 @@ class Story:
                 self._running[who] = record["account"]
             case "container ended":
                 self._running.pop(who, None)
+            case "comment began":
+                self._commenting[who][record["lane"]] = record["number"]
+                what = f"comment {record['number']} of {record['lane']}"
+                self._took_over(who, record["lane"], what, at)
+            case "comment ended" | "comment failed":
+                self._commenting[who].pop(record["lane"], None)
+                self._failures += record["what"] == "comment failed"
+            case "comment acknowledged":
+                self._comments.add(record["job"])
+            case "comment refused":
+                self._screen.tell("good", f"{who}'s acknowledgement of job {record['job']} came too late: refused")
             case "killed":
                 self._killed(record["victim"], record["sent"])
             case "frozen":
@@ -160,6 +191,9 @@ class Story:
             left.append(_short(delivery))
         if (account := self._running.pop(who, None)) is not None:
             left.append(f"a container for {account}")
+        for lane, number in self._commenting.pop(who, {}).items():
+            self._bereft[lane] = at
+            left.append(f"comment {number} of {lane}")
         *others, last = left or [""]
         return f", which had {', '.join(others)}{' and ' if others else ''}{last}" if left else ""
 

@@ -17,6 +17,7 @@ from interlock.testing.conformance.claims.store import ClaimStoreConformance
 from interlock.testing.conformance.claims.users import ClaimsConformance
 from interlock.testing.conformance.cursors.store import CursorStoreConformance
 from interlock.testing.conformance.cursors.users import CursorsConformance
+from interlock.testing.conformance.jobs.store import JobStoreConformance
 from interlock.testing.conformance.limits.store import LimitStoreConformance
 from interlock.testing.conformance.limits.users import LimitsConformance
 from interlock.testing.conformance.locks.processes import ProcessConformance
@@ -28,6 +29,7 @@ __all__ = [
     "ClaimsConformance",
     "CursorStoreConformance",
     "CursorsConformance",
+    "JobStoreConformance",
     "LimitStoreConformance",
     "LimitsConformance",
     "LockStoreConformance",

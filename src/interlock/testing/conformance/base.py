@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import pytest
 
@@ -32,6 +32,9 @@ def needs(*capabilities: Capability) -> Callable[[F], F]:
 class StoreSuite:
     """A group of tests on the store that the fixture ``store_url`` names."""
 
+    needed_capabilities: ClassVar[tuple[Capability, ...]] = ()
+    """What a store must be capable of for any of them."""
+
     @pytest.fixture
     def store_url(self) -> str:
         """Where the store is: a fresh, empty place for every test. To be overridden."""
@@ -39,7 +42,7 @@ class StoreSuite:
 
     @pytest.fixture(autouse=True)
     def _only_with_capabilities(self, request: pytest.FixtureRequest) -> None:
-        needed = getattr(request.function, "needed_capabilities", ())
+        needed = (*self.needed_capabilities, *getattr(request.function, "needed_capabilities", ()))
         if needed:
             store = from_url(request.getfixturevalue("store_url"), settings=Settings())
             missing = [capability for capability in needed if capability not in store.capabilities]

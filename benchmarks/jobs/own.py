@@ -1,0 +1,126 @@
+"""Interlock's side: the jobs as an application would define them, filled and worked off through the public surface."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from benchmarks.jobs.worker_side import Acks, run_worker
+from interlock import App, Slots
+from interlock.ports.jobs import Outcome
+from interlock.testing.processes import report
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Awaitable, Callable, Sequence
+
+__all__ = ["Jobs", "defined", "fill", "left", "prepare", "work", "work_noting"]
+
+CONCURRENCY = 50
+LANES = 1000
+SLOTS = 10_000
+CHUNK = 5_000
+
+
+class Jobs(NamedTuple):
+    """The jobs of the benchmark."""
+
+    noop: Any
+    limited: Any
+    laned: Any
+
+
+def defined(url: str, *, noting: bool = False) -> tuple[App, Jobs]:
+    """An app with its jobs; ``noting`` tells when each plain one starts."""
+    app = App(url)
+
+    async def nothing(number: int) -> None:
+        return
+
+    async def note(number: int) -> None:
+        report("started", number=number, at=time.monotonic())
+
+    noop = app.job(name="noop")(note if noting else nothing)
+
+    @app.job(limits=[Slots("bench", SLOTS)])
+    async def limited(number: int) -> None:
+        return
+
+    @app.job(lane="lane-{lane}")
+    async def laned(lane: int, number: int) -> None:
+        return
+
+    return app, Jobs(noop, limited, laned)
+
+
+async def prepare(url: str) -> None:
+    async with defined(url)[0]:
+        pass
+
+
+def calls(jobs: Jobs, kind: str, numbers: Sequence[int]) -> list[Any]:
+    """Jobs to enqueue: ``plain``, under a ``limit`` that never binds, in 1,000 ``lanes``, or in ``one lane``."""
+    if kind == "plain":
+        return [jobs.noop.call(number=number) for number in numbers]
+    if kind == "limit":
+        return [jobs.limited.call(number=number) for number in numbers]
+    lanes = LANES if kind == "lanes" else 1
+    return [jobs.laned.call(lane=number % lanes, number=number) for number in numbers]
+
+
+async def fill(url: str, count: int, kind: str = "plain") -> None:
+    app, jobs = defined(url)
+    async with app:
+        for first in range(0, count, CHUNK):
+            await app.jobs.enqueue_many(calls(jobs, kind, range(first, min(first + CHUNK, count))))
+
+
+async def left(url: str) -> int:
+    async with defined(url)[0] as app:
+        return sum(
+            queue.ready + queue.behind + queue.later + queue.waiting + queue.running + queue.parked
+            for queue in await app.jobs.queues()
+        )
+
+
+def hear(store: Any, acks: Acks) -> None:
+    """Have the store's claims and settlements noted."""
+    claim, settle = store.claim, store.settle
+
+    async def noted_claim(appetite: Any) -> Any:
+        acks.looked()
+        return await claim(appetite)
+
+    async def noted_settle(session: str, settlements: Sequence[Any]) -> Any:
+        settled = await settle(session, settlements)
+        # What is handed back at the end, unstarted, is no acknowledgement.
+        ended = sum(
+            accepted and settlement.outcome is Outcome.DONE
+            for accepted, settlement in zip(settled.accepted, settlements, strict=True)
+        )
+        if ended:
+            acks.acknowledged(ended)
+        return settled
+
+    store.claim, store.settle = noted_claim, noted_settle
+
+
+def work(url: str, noting: bool = False) -> None:
+    async def prepared(acks: Acks, stop: asyncio.Event) -> Callable[[], Awaitable[None]]:
+        app, _ = defined(url, noting=noting)
+        await app.__aenter__()
+        hear(app.jobs._running.jobs, acks)
+        worker = app.worker(concurrency=CONCURRENCY)
+
+        async def drain() -> None:
+            async with worker:
+                await stop.wait()
+            await app.__aexit__(None, None, None)
+
+        return drain
+
+    run_worker(prepared)
+
+
+def work_noting(url: str) -> None:
+    work(url, noting=True)

@@ -1,0 +1,182 @@
+"""The jobs part of the benchmarks: what is run in each round, and what has to be reached."""
+
+from __future__ import annotations
+
+import tempfile
+from typing import TYPE_CHECKING
+
+from benchmarks.harness import console, percentile
+from benchmarks.jobs import enqueues, own, peer_graphile, peer_huey, peer_pgqueuer, peer_procrastinate, peer_saq, raw
+from benchmarks.jobs.drains import OfModule, drain, drained, fresh_database, settle_down
+from benchmarks.jobs.latency import idle_latencies
+from interlock.testing.servers import PostgresServer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from benchmarks.harness import Report
+    from benchmarks.jobs.drains import Queue
+    from benchmarks.jobs.peer_graphile import Graphile
+
+__all__ = ["judge_jobs", "run_jobs"]
+
+JOBS = 20_000
+SLOW_JOBS = 1_000
+"""For peers that take a millisecond or more for each job."""
+BEHIND = 1_000_000
+SINGLE_ENQUEUES = 5_000
+SAMPLES = 250
+SETTINGS = {"shared_buffers": "256MB", "max_wal_size": "4GB", "checkpoint_timeout": "30min"}
+"""The same server for all, with fsync and synchronous_commit on; no checkpoint falls into a measurement."""
+
+INTERLOCK = OfModule(own)
+KINDS = {"limit": "limit", "1,000 lanes": "lanes", "one lane": "one lane"}
+PGQUEUER = {1: OfModule(peer_pgqueuer, working=(5,)), 2: OfModule(peer_pgqueuer)}
+"""With one process a pool of connections is the faster, with two a connection for each."""
+
+TARGETS = {
+    "×1 Interlock to PGQueuer": 2.5,
+    "×1 Interlock to graphile-worker": 1.3,
+    "×1 Interlock to raw": 0.6,
+    "×2 Interlock to PGQueuer": 2.0,
+    "limit to plain": 0.85,
+    "1,000 lanes to plain": 0.6,
+    "1,000,000 behind to plain": 0.9,
+    "old transaction to plain": 0.8,
+    "bulk enqueue Interlock to PGQueuer": 2.0,
+    "50 enqueuers Interlock to PGQueuer": 3.0,
+    "SQLite Interlock to Huey": 1.3,
+}
+"""Ratios to reach, as medians over the rounds; each within its round."""
+
+
+class Rounds:
+    """One run: figures, and ratios of figures of the same round."""
+
+    def __init__(self, report: Report, server: PostgresServer, directory: Path, *, quick: bool) -> None:
+        self._report = report
+        self._server = server
+        self._directory = directory
+        self._quick = quick
+        self._last: dict[str, float] = {}
+
+    def add(self, name: str, value: float, unit: str = "jobs/s") -> None:
+        self._last[name] = value
+        self._report.add(name, value, unit, more_is_better=unit == "jobs/s")
+
+    def ratio(self, name: str, of: str, to: str) -> None:
+        """Left out where there is no such peer."""
+        if to in self._last:
+            self._report.add(f"ratio: {name}", self._last[of] / self._last[to], "×")
+
+    async def drain(
+        self, name: str, queue: Queue, *, jobs: int = JOBS, processes: int = 1, cpu: bool = False, old: bool = False
+    ) -> None:
+        result = await drained(queue, self._server, jobs, processes=processes, old_transaction=old)
+        self.add(f"drain ×{processes} {name}", result.rate)
+        if cpu:
+            self.add(f"CPU ×{processes} {name}", result.cpu_per_1000, "ms/1,000 jobs")
+
+    async def against_peers(self, graphile: Graphile | None, *, slow: bool) -> None:
+        for processes in (1, 2):
+            await self.drain("Interlock", INTERLOCK, processes=processes, cpu=True)
+            await self.drain("raw", OfModule(raw), processes=processes, cpu=True)
+            await self.drain("PGQueuer", PGQUEUER[processes], processes=processes, cpu=True)
+            if graphile is not None:
+                await self.drain("graphile-worker", graphile, processes=processes, cpu=True)
+            for peer in ("PGQueuer", "graphile-worker", "raw"):
+                name = f"×{processes} Interlock to {peer}"
+                self.ratio(name, f"drain ×{processes} Interlock", f"drain ×{processes} {peer}")
+        if graphile is not None:
+            await self.drain("graphile-worker, local queue of 2,000", graphile.with_local_queue(2000))
+        if slow:
+            await self.drain("Procrastinate", OfModule(peer_procrastinate), jobs=SLOW_JOBS)
+            await self.drain("SAQ", OfModule(peer_saq), jobs=SLOW_JOBS)
+
+    async def shapes(self) -> None:
+        """What features and circumstances leave of the plain figure of the same round."""
+        for shape, kind in KINDS.items():
+            await self.drain(f"Interlock, {shape}", OfModule(own, filling=(kind,)))
+            self.ratio(f"{shape} to plain", f"drain ×1 Interlock, {shape}", "drain ×1 Interlock")
+        await self.drain("Interlock, old transaction", INTERLOCK, old=True)
+        self.ratio("old transaction to plain", "drain ×1 Interlock, old transaction", "drain ×1 Interlock")
+        await self.drain("PGQueuer, old transaction", PGQUEUER[1], old=True)
+
+    async def million(self, rounds: int) -> None:
+        """The first jobs of a million and more, drained in turns with the plain figure."""
+        url = fresh_database(self._server)
+        await own.prepare(url)
+        behind = BEHIND // 10 if self._quick else BEHIND
+        await own.fill(url, behind + rounds * (JOBS + own.CHUNK))
+        await settle_down(url)
+        for _ in range(rounds):
+            result = await drain([INTERLOCK.spawn(url)], JOBS, self._server.pid)
+            self.add(f"drain ×1 Interlock, {behind:,} behind", result.rate)
+            await self.drain("Interlock", INTERLOCK)
+            self.ratio("1,000,000 behind to plain", f"drain ×1 Interlock, {behind:,} behind", "drain ×1 Interlock")
+
+    async def enqueuing(self) -> None:
+        for what, measure, jobs in (
+            ("bulk enqueue", enqueues.bulk, JOBS),
+            ("50 enqueuers", enqueues.concurrent, SINGLE_ENQUEUES),
+        ):
+            for name, way, queue in (("Interlock", "interlock", INTERLOCK), ("PGQueuer", "pgqueuer", PGQUEUER[1])):
+                url = fresh_database(self._server)
+                await queue.prepare(url)
+                self.add(f"{what} {name}", await measure(way, url, jobs))
+            self.ratio(f"{what} Interlock to PGQueuer", f"{what} Interlock", f"{what} PGQueuer")
+
+    async def latencies(self, samples: int) -> None:
+        for name, way, queue, target in (
+            ("Interlock", "interlock", INTERLOCK, "benchmarks.jobs.own:work_noting"),
+            ("PGQueuer", "pgqueuer", PGQUEUER[1], "benchmarks.jobs.peer_pgqueuer:work_noting"),
+        ):
+            url = fresh_database(self._server)
+            await queue.prepare(url)
+            found = await idle_latencies(way, url, target, samples)
+            self.add(f"idle latency p50 {name}", percentile(found, 0.5), "ms")
+            self.add(f"idle latency p99 {name}", percentile(found, 0.99), "ms")
+
+    async def sqlite(self) -> None:
+        """Interlock with every commit on disk, Huey without waiting for it."""
+        for name, queue in (("Interlock", INTERLOCK), ("Huey, no fsync", OfModule(peer_huey))):
+            with tempfile.TemporaryDirectory(dir=self._directory) as directory:
+                path = f"{directory}/jobs.db"
+                url = f"sqlite:///{path}" if queue is INTERLOCK else path
+                await queue.prepare(url)
+                await queue.fill(url, JOBS)
+                result = await drain([queue.spawn(url)], JOBS)
+                assert await queue.left(url) == 0
+                self.add(f"drain ×1 SQLite {name}", result.rate)
+        self.ratio("SQLite Interlock to Huey", "drain ×1 SQLite Interlock", "drain ×1 SQLite Huey, no fsync")
+
+
+async def run_jobs(report: Report, directory: Path, *, quick: bool) -> None:
+    rounds = 1 if quick else 3
+    graphile = peer_graphile.installed(directory / "node")
+    if graphile is None:
+        console.print("jobs: graphile-worker is left out: node or npm is not there, or cannot install it", style="dim")
+    else:
+        report.notes.append(graphile.version)
+    with PostgresServer(settings=SETTINGS) as server:
+        report.notes.append("PostgreSQL " + " ".join(f"{name}={value}" for name, value in SETTINGS.items()))
+        run = Rounds(report, server, directory, quick=quick)
+        for round_ in range(rounds):
+            console.print(f"jobs: round {round_ + 1} of {rounds} …", style="dim")
+            await run.against_peers(graphile, slow=round_ < 2)
+            await run.shapes()
+            await run.enqueuing()
+            await run.sqlite()
+            await run.latencies(SAMPLES)
+        console.print("jobs: a million behind …", style="dim")
+        await run.million(rounds)
+
+
+def judge_jobs(report: Report) -> None:
+    for name, least in TARGETS.items():
+        figure = report.figures.get(f"ratio: {name}")
+        if figure is not None:
+            report.judge(figure.name, f"≥{least:g}", figure.median >= least)
+    for part in ("p50", "p99"):
+        better = report.compare(f"idle latency {part} Interlock", f"idle latency {part} PGQueuer")
+        report.judge(f"idle latency {part} Interlock", "no worse than PGQueuer's", better >= 1)

@@ -1,0 +1,279 @@
+"""Giving jobs to a session: what is ready in order, each queue its share, limits taken in the same step."""
+
+from __future__ import annotations
+
+import json
+import math
+from heapq import heapify, heappop, heapreplace, merge
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from interlock.backends.pacing import micros, seconds
+from interlock.backends.sqlite.job_finish import Ended, finish
+from interlock.backends.sqlite.job_lanes import Candidate, Turn, turns
+from interlock.backends.sqlite.job_limits import Keys, note_starts, wake, wake_due
+from interlock.backends.sqlite.job_rows import Care, JobRows, sql
+from interlock.backends.sqlite.job_uses import read_uses
+from interlock.ports.jobs import Appetite, Batch, ClaimedJob, JobState, SessionEnded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["claim", "kinds_of"]
+
+_MOST_PROMOTED = 1000
+_MOST_MOVED = 1000
+"""How many jobs one claim may put in line; if there are more it is cut short, and others get their turn."""
+_MOST_PASSED = 1000
+"""How many jobs one claim may pass over, since they could not start at once, before it leaves all such alone."""
+
+
+class Kind(NamedTuple):
+    """What there is of the jobs of one name in one queue."""
+
+    id: int
+    queue: str
+    name: str
+    ready: tuple[int, ...]
+    """For each way to handle them, whether any is ready."""
+    next_at: int | None
+    """When the next of those that wait for their time is due."""
+
+
+def kinds_of(rows: JobRows, queues: Sequence[str]) -> list[Kind]:
+    """All kinds in some queues."""
+    found = rows.all(sql.kinds, queues=json.dumps(list(dict.fromkeys(queues))))
+    return [Kind(id, queue, name, tuple(ready), next_at) for id, queue, name, *ready, next_at in found]  # noqa: A001
+
+
+def claim(rows: JobRows, appetite: Appetite) -> Batch | SessionEnded:
+    """Claim. Writes nothing if there is nothing to claim, so that others are not woken by it."""
+    worker = rows.one(sql.worker, session=appetite.session)
+    if worker is None:
+        return SessionEnded()
+    kinds = kinds_of(rows, appetite.queues)
+    due = [kind for kind in kinds if kind.next_at is not None and kind.next_at <= rows.now]
+    promoted = _promote(rows, due)
+    woken = wake_due(rows)
+    if promoted or woken:
+        kinds = kinds_of(rows, appetite.queues)
+    claiming = _Claiming(rows, appetite, kinds)
+    claiming.choose()
+    jobs = claiming.keep(worker)
+    if claiming.cut or promoted >= _MOST_PROMOTED:
+        return Batch(jobs, 0.0)
+    names = set(appetite.names)
+    times = [kind.next_at for kind in kinds if kind.next_at is not None and kind.name in names]
+    times += [at for (at,) in rows.all(sql.next_wake)]
+    return Batch(jobs, max(0.0, seconds(min(times) - rows.now)) if times else math.inf)
+
+
+def _promote(rows: JobRows, kinds: Sequence[Kind]) -> int:
+    """Let go of jobs whose time has come, a bounded number; those that come into a lane now are placed in that order."""
+    found = [rows.all(sql.due, kind=kind.id, limit=_MOST_PROMOTED) for kind in kinds]
+    due = list(islice(merge(*found), _MOST_PROMOTED))
+    if not due:
+        return 0
+    rows.run(sql.bring_forward, ids=json.dumps([id for _, id, *_ in due]))  # noqa: A001
+    rows.place([id for _, id, _, placed, lane in due if lane and not placed])  # noqa: A001
+    unlaned = [(id, kind) for _, id, kind, _, lane in due if not lane]  # noqa: A001
+    rows.offer([id for id, _ in unlaned], {kind for _, kind in unlaned})  # noqa: A001
+    rows.advance(dict.fromkeys(lane for *_, lane in due if lane))
+    return len(due)
+
+
+class _Stream:
+    """The ready jobs of one queue in order. Those that need a care which is closed are left out."""
+
+    def __init__(self, rows: JobRows, kinds: Sequence[Kind]) -> None:
+        self.given = 0
+        self._heads: list[tuple[Any, int, Iterator[Any]]] = []
+        for kind in kinds:
+            for care, ready in enumerate(kind.ready):
+                if ready:
+                    jobs = rows.stream(sql.ready, kind.id, care)
+                    self._heads.append((next(jobs), care, jobs))
+        heapify(self._heads)
+
+    def next(self, closed: set[int]) -> Any:
+        """The next one; None if there is none."""
+        heads = self._heads
+        while heads:
+            job, care, jobs = heads[0]
+            following = None if care in closed else next(jobs, None)
+            if following is None:
+                heappop(heads)
+            else:
+                heapreplace(heads, (following, care, jobs))
+            if care not in closed:
+                return job
+        return None
+
+
+class _Claiming:
+    """One claim: first it only chooses, then it keeps what was chosen."""
+
+    def __init__(self, rows: JobRows, appetite: Appetite, kinds: Sequence[Kind]) -> None:
+        names = set(appetite.names)
+        self._rows = rows
+        self._appetite = appetite
+        self._kinds = {kind.id: kind for kind in kinds if kind.name in names}
+        self._keys = Keys(rows, list(self._kinds))
+        self._closed: set[int] = set()
+        self._taken: list[Any] = []
+        self._heads: list[int] = []
+        """Jobs that leave the ready ones."""
+        self._queued: list[tuple[Candidate, str]] = []
+        self._superseded: list[Ended] = []
+        self._lanes: list[str] = []
+        """Where somebody else has to be offered."""
+        self._served: list[int] = []
+        """Jobs that leave the lines in which they stood."""
+        self._passed = 0
+        self.cut = False
+
+    def choose(self) -> None:
+        """Go through what is ready, as long as there is appetite. Of several queues the one that got least is next."""
+        by_queue: dict[str, list[Kind]] = {}
+        for kind in self._kinds.values():
+            by_queue.setdefault(kind.queue, []).append(kind)
+        streams = [_Stream(self._rows, kinds) for kinds in by_queue.values()]
+        taken, most, at_once = self._taken, self._appetite.most, self._appetite.at_once
+        if most <= 0:
+            return
+        while streams and len(taken) < most:
+            if len(taken) >= at_once:
+                self._closed |= {Care.PACED, Care.SUSPECT}
+            stream = streams[0] if len(streams) == 1 else min(streams, key=lambda stream: stream.given)
+            row = stream.next(self._closed)
+            if row is None:
+                streams.remove(stream)
+                continue
+            before = len(taken)
+            # Most jobs have neither lane nor limits, and are not suspects: they are simply taken.
+            if row[3] is None and row[10] is None and not row[6]:
+                taken.append(row)
+                self._heads.append(row[1])
+            else:
+                self._consider(Candidate._make(row))
+                if len(self._queued) >= _MOST_MOVED:
+                    self.cut = True
+                    return
+                if self._passed >= _MOST_PASSED:
+                    self._closed |= {Care.SLOTS, Care.PACED, Care.SUSPECT}
+            stream.given += len(taken) - before
+
+    def _consider(self, head: Candidate) -> None:
+        if head.lane is None:
+            self._decide(Turn(head, [], cut=False), head)
+            return
+        if self._appetite.run <= 1 and not head.coalesce:
+            self._decide(Turn(head, [], cut=False), head)
+            return
+        lane = turns(self._rows, head, self._kinds[head.kind].name)
+        first = next(lane)
+        if self._decide(first, head) and not first.job.uses and not first.job.crashes:
+            self._take_run(first.job, lane)
+
+    def _decide(self, turn: Turn, head: Candidate) -> bool:
+        """Take a job, put it in line, or leave it where it is; whether it was taken."""
+        job = turn.job
+        if turn.cut or job.kind not in self._kinds:
+            # It is not for us, or not yet: it is offered as the head that it is now.
+            self._give_way(turn, head)
+            self._lanes.append(str(head.lane))
+            self.cut = self.cut or turn.cut
+            return False
+        if job.uses:
+            limits = read_uses(job.uses)
+            key, only_behind = self._keys.full(limits, head.ticket)
+            at_once = self._appetite.at_once
+            paced = any(limit.figure.per for limit in limits)
+            if key and not (only_behind and head.ticket is not None):
+                self._give_way(turn, head)
+                self._queued.append((job._replace(ticket=head.ticket), key))
+                return False
+            if key or (paced and len(self._taken) >= at_once) or self._keys.scarce(limits, at_once):
+                self._passed += 1
+                return False
+            self._keys.take(limits, head.ticket)
+        if job.crashes:
+            self._closed.add(Care.SUSPECT)
+        self._give_way(turn, head)
+        if head.ticket is not None:
+            self._served.append(job.id)
+        self._taken.append(job)
+        return True
+
+    def _give_way(self, turn: Turn, head: Candidate) -> None:
+        """The head is no longer ready, and those whose place is taken have ended."""
+        self._heads.append(head.id)
+        self._superseded += [
+            Ended(id, JobState.SUPERSEDED, superseded_by=turn.job.id) for id in turn.instead_of  # noqa: A001
+        ]
+
+    def _take_run(self, first: Candidate, lane: Iterator[Turn]) -> None:
+        queue = self._kinds[first.kind].queue
+        most = min(self._appetite.run - 1, self._appetite.most - len(self._taken))
+        for turn in islice(lane, most) if most > 0 else ():
+            job = turn.job
+            kind = self._kinds.get(job.kind)
+            if turn.cut or job.uses or job.crashes or job.apart or kind is None or kind.queue != queue:
+                return
+            self._superseded += [
+                Ended(id, JobState.SUPERSEDED, superseded_by=job.id) for id in turn.instead_of  # noqa: A001
+            ]
+            self._taken.append(job)
+
+    # -- keeping it ------------------------------------------------------------------------------------------------
+
+    def keep(self, worker: Sequence[Any]) -> list[ClaimedJob]:
+        """Write down what was chosen."""
+        rows, taken = self._rows, self._taken
+        if not self._heads:
+            return []
+        rows.run(sql.take_back, ids=json.dumps(self._heads))
+        gone = [ended.id for ended in self._superseded]
+        if self._served or gone or self._queued:
+            leaving = self._served + gone + [job.id for job, _ in self._queued]
+            rows.all(sql.leave_lines, ids=json.dumps(leaving))
+        self._stand_in_line()
+        finish(rows, self._superseded)
+        jobs = self._claim(worker) if taken else []
+        # Room that the first in line did not take is for those behind them.
+        news_before = set(rows.news)
+        wake(rows, self._keys.touched)
+        rows.advance(self._lanes)
+        if len(taken) < self._appetite.most and (rows.news - news_before) & self._kinds.keys():
+            self.cut = True
+        return jobs
+
+    def _stand_in_line(self) -> None:
+        rows, queued = self._rows, self._queued
+        new = sum(1 for job, _ in queued if job.ticket is None)
+        tickets = iter(rows.numbers("place", new) if new else ())
+        places = []
+        for job, key in queued:
+            ticket = next(tickets) if job.ticket is None else job.ticket
+            places.append((rows.namespace, key, job.kind, ticket, job.id, job.lane is not None))
+        rows.each(sql.stand_in_line, places)
+
+    def _claim(self, worker: Sequence[Any]) -> list[ClaimedJob]:
+        rows, session, kinds = self._rows, self._appetite.session, self._kinds
+        host, pid, program, number = worker
+        if number is None:
+            (number,) = rows.one(sql.add_worker, session=session, host=host, pid=pid, program=program)
+        fence = rows.fence()
+        rows.run(sql.claim, ids=json.dumps([job[1] for job in self._taken]), worker=number, fence=fence)
+        limited = [(job.id, job.uses, micros(job.due_at)) for job in self._taken if job[10]]
+        if limited:
+            note_starts(rows, limited, session, (host, pid, program))
+        named = {kind.id: (kind.name, kind.queue) for kind in kinds.values()}
+        lane_name = rows.lane_name
+        jobs = []
+        for _, id, kind, lane, _, attempt, crashes, priority, enqueued_at, due_at, uses, _, *rest in self._taken:  # noqa: A001
+            name, queue = named[kind]
+            slots = tuple(key for key, figure in read_uses(uses) if not figure.per) if uses else ()
+            what = (id, name, queue, lane_name(lane), fence, attempt + 1, crashes, priority, enqueued_at, due_at)
+            jobs.append(ClaimedJob(*what, rest[0], rest[1], slots))
+        return jobs

@@ -1,0 +1,66 @@
+"""Accepting jobs. Nothing but rows are added, apart from a counter for places; so it can be part of any transaction."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from interlock.backends.pacing import micros
+from interlock.backends.sqlite.job_rows import JobRows, sql
+from interlock.backends.sqlite.job_uses import care_for, write_uses
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock.ports.jobs import NewJob
+
+__all__ = ["enqueue"]
+
+
+def enqueue(rows: JobRows, jobs: Sequence[NewJob], *, again: bool) -> None:
+    """Accept jobs; with ``again`` those that are not known yet."""
+    if again:
+        known = {id for (id,) in rows.all(sql.known, ids=json.dumps([job.id for job in jobs]))}  # noqa: A001
+        jobs = [job for job in jobs if job.id not in known]
+    now = rows.now
+    places = _places(rows, jobs)
+    kinds: dict[tuple[str, str], int] = {}
+    texts: dict[tuple[Any, ...], tuple[int, str | None]] = {(): (0, None)}
+    accepted: list[tuple[Any, ...]] = []
+    ready: list[int] = []
+    later: list[int] = []
+    lanes: dict[str, None] = {}
+    for job in jobs:
+        kind = kinds.get((job.queue, job.name))
+        if kind is None:
+            kind = kinds[job.queue, job.name] = rows.kind(job.queue, job.name)
+        limits = texts.get(job.uses)
+        if limits is None:
+            limits = texts[job.uses] = (care_for(job.uses), write_uses(job.uses))
+        due = _due(job, now)
+        lane = rows.lane(job.lane)
+        position = None
+        if due > now:
+            later.append(job.id)
+        elif lane is None:
+            ready.append(job.id)
+        else:
+            position = next(places)
+            lanes[lane] = None
+        how = (job.failing.value, job.coalesce, micros(job.keep_result))
+        accepted.append((job.id, kind, lane, position, job.priority, now, due, *how, *limits, job.options, job.arguments))
+    rows.each(sql.accept, accepted)
+    rows.offer(ready, kinds.values())
+    rows.postpone(later, kinds.values())
+    rows.advance(lanes)
+
+
+def _due(job: NewJob, now: int) -> int:
+    due = now + micros(job.delay) if job.at is None else micros(job.at)
+    return max(due, now)
+
+
+def _places(rows: JobRows, jobs: Sequence[NewJob]) -> Any:
+    """Places for those that take one at once, in the order of the call."""
+    count = sum(1 for job in jobs if job.lane and _due(job, rows.now) <= rows.now)
+    return iter(rows.numbers("place", count) if count else ())

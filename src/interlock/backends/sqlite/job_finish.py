@@ -1,0 +1,53 @@
+"""The end of jobs: out of the hot tables, into history."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from interlock.backends.sqlite.job_rows import JobRows, sql
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock.ports.jobs import JobState
+
+__all__ = ["Ended", "finish", "finish_done"]
+
+
+class Ended(NamedTuple):
+    """How one job ended."""
+
+    id: int
+    state: JobState
+    error: str | None = None
+    """None: the one before stays."""
+    ran: int = 0
+    attempts: str | None = None
+    """All attempts; None: those before stay."""
+    attempts_more: int = 0
+    crashes_more: int = 0
+    superseded_by: int | None = None
+
+
+def finish(rows: JobRows, ended: Sequence[Ended]) -> None:
+    """End jobs that stand nowhere any more, apart from being claimed."""
+    if ended:
+        rows.each_named(sql.finish, [_values(one) for one in ended])
+        _forget(rows, [one.id for one in ended])
+
+
+def finish_done(rows: JobRows, ran: dict[int, int]) -> None:
+    """End claimed jobs that are done, with how many microseconds they ran: the common case, in one go."""
+    if ran:
+        rows.run(sql.finish_done, ran=json.dumps(ran))
+        _forget(rows, list(ran))
+
+
+def _forget(rows: JobRows, ids: list[int]) -> None:
+    rows.run(sql.forget_jobs, ids=json.dumps(ids))
+    rows.ended += ids
+
+
+def _values(one: Ended) -> dict[str, Any]:
+    return one._asdict() | {"state": one.state.value}

@@ -1,0 +1,116 @@
+"""Lanes and queues as people see them, from one snapshot."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from interlock.backends.pacing import seconds
+from interlock.backends.sqlite.job_rows import JobRows, sql
+from interlock.backends.sqlite.job_views import MOST_COUNTED, find, held, maybe_seconds
+from interlock.ports.job_views import LaneView, QueueView
+from interlock.ports.jobs import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["lanes", "queues"]
+
+
+def lanes(rows: JobRows, lane: str | None, limit: int) -> list[LaneView]:
+    """Lanes with something in them, and those that are held."""
+    if lane is not None:
+        found = [rows.lane(lane)]
+    else:
+        # Nothing sorts between "namespace/" and "namespace0" but what begins with the former.
+        bounds = {"first": f"{rows.namespace}/", "beyond": f"{rows.namespace}0"}
+        found = [name for (name,) in rows.all(sql.lanes, limit=limit, **bounds)]
+    return [view for name in found if name is not None and (view := _lane(rows, name)) is not None]
+
+
+def _lane(rows: JobRows, lane: str) -> LaneView | None:
+    by, reason, since = held(rows, lane)
+    head = rows.one(sql.head, lane=lane)
+    job = None if head is None else find(rows, head[0])
+    if job is None and since is None:
+        return None
+    (depth,) = rows.one(sql.depth, lane=lane, limit=MOST_COUNTED)
+    state = JobState.HELD if job is None else job.state
+    begun = since if since is not None and state is JobState.HELD else job.due_at if job is not None else 0.0
+    return LaneView(
+        lane=rows.lane_name(lane),
+        state=state,
+        head=None if job is None else job.id,
+        name="" if job is None else job.name,
+        depth=depth,
+        since=begun,
+        worker=job.worker if job is not None and state is JobState.RUNNING else None,
+        held_by=by,
+        held_reason=reason,
+        held_since=since,
+        seen_at=seconds(rows.now),
+    )
+
+
+def queues(rows: JobRows) -> list[QueueView]:
+    """Queues with what is in them. What is behind others in lanes is what is left of those after all else."""
+    kinds = {kind: queue for kind, queue, _ in rows.all(sql.namespace_kinds)}
+    behind = Counter(dict(rows.all(sql.count_placed)))
+    counts: dict[str, Counter[int]] = {}
+    oldest: dict[str, int] = {}
+    for what, statement in (
+        ("ready", sql.count_ready),
+        ("later", sql.count_later),
+        ("waiting", sql.count_waiting),
+        ("running", sql.count_running),
+        ("parked", sql.count_parked),
+    ):
+        counts[what] = Counter()
+        for kind, count, placed, *due in rows.all(statement):
+            counts[what][kind] = count
+            behind[kind] -= placed
+            if due and kind in kinds:
+                oldest[kinds[kind]] = min(due[0], oldest.get(kinds[kind], due[0]))
+    for kind, count in rows.all(sql.count_held):
+        counts["parked"][kind] += count
+        behind[kind] -= count
+    counts["behind"] = behind
+    at_work, runners = _workers(rows)
+    names = sorted({*kinds.values(), *at_work})
+    in_queue = {what: _by_queue(kinds, counter) for what, counter in counts.items()}
+    return [
+        QueueView(
+            queue=queue,
+            ready=in_queue["ready"][queue],
+            behind=in_queue["behind"][queue],
+            later=in_queue["later"][queue],
+            waiting=in_queue["waiting"][queue],
+            running=in_queue["running"][queue],
+            parked=in_queue["parked"][queue],
+            oldest_ready_at=maybe_seconds(oldest.get(queue)),
+            workers=at_work[queue],
+            runners=runners[queue],
+        )
+        for queue in names
+    ]
+
+
+def _by_queue(kinds: dict[int, str], counter: Counter[int]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for kind, count in counter.items():
+        if kind in kinds:
+            total[kinds[kind]] += count
+    return total
+
+
+def _workers(rows: JobRows) -> tuple[Counter[str], Counter[str]]:
+    """How many live workers, and runners, each queue has."""
+    workers: Counter[str] = Counter()
+    runners: Counter[str] = Counter()
+    for queues_text, _, count in rows.all(sql.live_workers):
+        theirs: Iterable[str] = json.loads(queues_text)
+        for queue in theirs:
+            workers[queue] += 1
+            runners[queue] += count
+    return workers, runners

@@ -1,0 +1,159 @@
+"""The rows behind jobs at one moment, inside one transaction, and what is to be told once it is committed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from interlock.backends.pacing import micros
+from interlock.backends.statements import Statements
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+__all__ = ["Care", "JobRows", "Tidings", "owner", "sql"]
+
+sql = Statements("interlock.backends.sqlite", "jobs")
+
+
+class Care:
+    """How a claim has to handle a job. What needs more care has the larger number."""
+
+    PLAIN = 0
+    SLOTS = 1
+    PACED = 2
+    SUSPECT = 3
+
+
+class Tidings(NamedTuple):
+    """What a committed transaction means to others."""
+
+    queues: frozenset[str]
+    """Where there may be something to claim, now or sooner than was known."""
+    ended: Sequence[int]
+    """Jobs that are finished."""
+    taken: Sequence[tuple[str, int, str]]
+    """Claimed jobs that their sessions should hear about: session, id and why."""
+
+
+class JobRows:
+    """Jobs of one namespace. Everything that happens to a job goes through here, so that nobody is left untold."""
+
+    def __init__(
+        self, db: sqlite3.Connection, namespace: str, now: float, draw_fence: Callable[[sqlite3.Connection], int]
+    ) -> None:
+        self._db = db
+        self._draw_fence = draw_fence
+        self.namespace = namespace
+        self.now = micros(now)
+        self._values = {"namespace": namespace, "now": self.now, "now_s": now}
+        self.news: set[int] = set()
+        """Kinds of which there may be something to claim, now or at a new time."""
+        self.offered = False
+        """Whether anything became ready."""
+        self.ended: list[int] = []
+        self.taken: list[tuple[str, int, str]] = []
+
+    # -- statements ------------------------------------------------------------------------------------------------
+
+    def all(self, statement: str, **values: Any) -> list[Any]:
+        """Run a statement and return its rows."""
+        return self._db.execute(statement, self._values | values).fetchall()
+
+    def one(self, statement: str, **values: Any) -> Any:
+        """Run a statement and return its first row, if it has one."""
+        return self._db.execute(statement, self._values | values).fetchone()
+
+    def run(self, statement: str, **values: Any) -> int:
+        """Run a statement and say how many rows it changed."""
+        return self._db.execute(statement, self._values | values).rowcount
+
+    def each(self, statement: str, values: Iterable[Sequence[Any]]) -> None:
+        """Run a statement for each of several rows of values."""
+        self._db.executemany(statement, values)
+
+    def each_named(self, statement: str, values: Iterable[dict[str, Any]]) -> None:
+        """The same with values by name."""
+        self._db.executemany(statement, [self._values | one for one in values])
+
+    def stream(self, statement: str, *values: Any) -> Iterator[Any]:
+        """Rows as they are asked for. Nothing that they come from may be changed meanwhile."""
+        return self._db.execute(statement, values)
+
+    # -- names and numbers -----------------------------------------------------------------------------------------
+
+    def lane(self, name: str) -> str | None:
+        """The key of a lane; None for no lane."""
+        return f"{self.namespace}/{name}" if name else None
+
+    def lane_name(self, lane: str | None) -> str:
+        """And back."""
+        return lane[len(self.namespace) + 1 :] if lane else ""
+
+    def numbers(self, what: str, count: int) -> range:
+        """So many numbers that nobody else gets, larger than all before."""
+        (last,) = self.one(sql.take_numbers, what=what, count=count)
+        return range(last - count + 1, last + 1)
+
+    def fence(self) -> int:
+        """A fence larger than all before."""
+        return self._draw_fence(self._db)
+
+    def kind(self, queue: str, name: str) -> int:
+        """The number of the jobs of one name in one queue."""
+        found = self.one(sql.kind, queue=queue, name=name) or self.one(sql.add_kind, queue=queue, name=name)
+        return int(found[0])
+
+    # -- standing --------------------------------------------------------------------------------------------------
+
+    def offer(self, ids: Sequence[int], kinds: Iterable[int]) -> None:
+        """Make jobs ready, of which it is known that nothing holds them up."""
+        if ids:
+            self.run(sql.offer, ids=json.dumps(ids))
+            self.news.update(kinds)
+            self.offered = True
+
+    def postpone(self, ids: Sequence[int], kinds: Iterable[int]) -> None:
+        """Let jobs wait for the time that they are due."""
+        if ids:
+            self.run(sql.postpone, ids=json.dumps(ids))
+            self.news.update(kinds)
+
+    def advance(self, lanes: Iterable[str]) -> None:
+        """Decide what becomes of lanes to which something happened."""
+        wanted = json.dumps(list(lanes))
+        if wanted != "[]":
+            kinds = {kind for (kind,) in self.all(sql.advance, lanes=wanted)}
+            self.news |= kinds
+            self.offered = self.offered or bool(kinds)
+
+    def withdraw(self, ids: Sequence[int]) -> set[str]:
+        """Take jobs out of wherever they stand. The keys of the lines that they stood in."""
+        wanted = json.dumps(ids)
+        self.run(sql.take_back, ids=wanted)
+        self.run(sql.bring_forward, ids=wanted)
+        return {key for (key,) in self.all(sql.leave_lines, ids=wanted)}
+
+    def place(self, ids: Sequence[int]) -> None:
+        """Give jobs the next places in their lanes."""
+        if ids:
+            self.each(sql.place, zip(self.numbers("place", len(ids)), ids, strict=True))
+
+    def tell_taken(self, session: str, id: int, why: str) -> None:  # noqa: A002
+        """Let a session hear that something happened to a job that it has claimed."""
+        self.run(sql.force, session=session, owner=owner(session, id), why=why)
+        self.taken.append((session, id, why))
+
+    def tidings(self) -> Tidings:
+        """What there is to tell, when all is done."""
+        queues: frozenset[str] = frozenset()
+        if self.news:
+            found = self.all(sql.queues_of, kinds=json.dumps(list(self.news)))
+            queues = frozenset(queue for (queue,) in found)
+        return Tidings(queues, self.ended, self.taken)
+
+
+def owner(session: str, id: int) -> str:  # noqa: A002
+    """How messages call a claimed or awaited job."""
+    return f"{session}.j{id}"

@@ -1,0 +1,300 @@
+"""How claims end: settled by their worker, handed back, or taken from a session that has ended."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from interlock.backends.pacing import micros
+from interlock.backends.sqlite.job_attempts import Who, add_attempt, last_fence
+from interlock.backends.sqlite.job_finish import Ended, finish, finish_done
+from interlock.backends.sqlite.job_limits import free, unstart, wake
+from interlock.backends.sqlite.job_rows import JobRows, owner, sql
+from interlock.ports.jobs import MOST_CRASHES, Failing, JobState, Outcome, Rescued, Settled, Settlement
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["hand_back", "rescue", "settle"]
+
+_CRASHED = "crashed"
+_DIED = "its worker died"
+_ENDS = {
+    Outcome.FAILED: JobState.FAILED,
+    Outcome.DISCARDED: JobState.DISCARDED,
+    Outcome.CANCELLED: JobState.CANCELLED,
+}
+
+
+class _Claim(NamedTuple):
+    """A claim that is to end."""
+
+    id: int
+    fence: int
+    claimed_at: int
+    lane: str | None
+    uses: str | None
+    cancel: str | None
+    told: int
+
+
+class _Job(NamedTuple):
+    """What has to be known of a job that is not simply done."""
+
+    id: int
+    kind: int
+    lane: str | None
+    position: int | None
+    attempt: int
+    crashes: int
+    failing: str
+    attempts: str | None
+
+
+def settle(rows: JobRows, session: str, settlements: Sequence[Settlement]) -> Settled:
+    """End claims of a session, each on its own."""
+    worker = rows.one(sql.worker_of_session, session=session)
+    if worker is None:
+        return Settled([False] * len(settlements), ready=False)
+    number, *about = worker
+    wanted = json.dumps([settlement.id for settlement in settlements])
+    claims = {claim[0]: claim for claim in rows.all(sql.claims, ids=wanted, worker=number)}
+    ending = _Ending(rows, Who(session, *about))
+    accepted = [False] * len(settlements)
+    late = []
+    for at, settlement in enumerate(settlements):
+        claim = claims.get(settlement.id)
+        if claim is None or claim[1] != settlement.fence:
+            late.append(at)
+            continue
+        del claims[settlement.id]
+        accepted[at] = True
+        ending.add(claim, settlement)
+    ending.keep()
+    if late:
+        _judge_late(rows, settlements, late, accepted)
+    return Settled(accepted, ready=rows.offered)
+
+
+def hand_back(rows: JobRows, session: str, but: Sequence[int]) -> int:
+    """Return what a session has claimed as never started."""
+    worker = rows.one(sql.worker_of_session, session=session)
+    if worker is None:
+        return 0
+    number, *about = worker
+    claims = rows.all(sql.claims_of_worker, worker=number, but=json.dumps(list(but)))
+    ending = _Ending(rows, Who(session, *about))
+    for claim in claims:
+        ending.add(claim, Settlement(claim[0], claim[1], Outcome.RETURNED))
+    ending.keep()
+    return len(claims)
+
+
+def rescue(rows: JobRows, most: int) -> list[Rescued]:
+    """Take the jobs of sessions that have ended. The jobs of a lane are taken together."""
+    rescued: list[Rescued] = []
+    endings: dict[str, _Ending] = {}
+    lane_before: tuple[str, str | None] | None = None
+    for session, host, pid, program, *row in rows.all(sql.dead_claims):
+        claim = _Claim._make(row)
+        first = claim.lane is None or (session, claim.lane) != lane_before
+        if first and len(rescued) >= most:
+            break
+        lane_before = (session, claim.lane)
+        ending = endings.get(session)
+        if ending is None:
+            ending = endings[session] = _Ending(rows, Who(session, host, pid, program))
+        # Of a run only the first may have been at work.
+        rescued.append(ending.take(claim, crashed=first))
+    for ending in endings.values():
+        ending.keep()
+    return rescued
+
+
+def _judge_late(rows: JobRows, settlements: Sequence[Settlement], late: list[int], accepted: list[bool]) -> None:
+    """Accept once more what was accepted before."""
+    wanted = json.dumps([settlements[at].id for at in late])
+    known = {id: rest for id, *rest in rows.all(sql.fences, ids=wanted)}  # noqa: A001
+    for at in late:
+        settlement = settlements[at]
+        state, fence, attempts, claimed = known.get(settlement.id, (None, 0, None, False))
+        if state == JobState.DONE:
+            accepted[at] = fence == settlement.fence
+        elif settlement.outcome is Outcome.RETURNED and not claimed and state is not None:
+            accepted[at] = fence == settlement.fence and last_fence(attempts, _CRASHED) != fence
+        else:
+            accepted[at] = last_fence(attempts, but=_CRASHED) == settlement.fence
+
+
+class _Ending:
+    """The ends of several claims of one session: gathered, then kept in a few steps."""
+
+    def __init__(self, rows: JobRows, who: Who) -> None:
+        self._rows = rows
+        self._who = who
+        self._claims: list[_Claim] = []
+        self._done: dict[int, int] = {}
+        self._results: list[dict[str, Any]] = []
+        self._others: list[tuple[_Claim, Settlement]] = []
+        self._finished: list[Ended] = []
+        self._unstarted: list[_Claim] = []
+        self._jobs: dict[int, _Job] = {}
+        self._ready: list[_Job] = []
+        self._later: list[_Job] = []
+        self._new_places: list[int] = []
+
+    def add(self, row: Sequence[Any], settlement: Settlement) -> None:
+        """A claim ends as its worker says, or as cancelled if that was asked for and it is not done."""
+        claim = _Claim._make(row)
+        self._claims.append(claim)
+        if settlement.outcome is Outcome.DONE:
+            self._done[claim.id] = micros(settlement.ran)
+            if settlement.result is not None:
+                self._results.append({"id": claim.id, "result": settlement.result})
+        else:
+            self._others.append((claim, settlement))
+
+    def take(self, claim: _Claim, *, crashed: bool) -> Rescued:
+        """A claim ends with its session."""
+        rows, id = self._rows, claim.id  # noqa: A001
+        self._claims.append(claim)
+        job = self._job(id)
+        (name,) = rows.one(sql.name_of_kind, kind=job.kind)
+        if claim.cancel is not None:
+            self._finish(claim, job, JobState.CANCELLED, claim.cancel, _CRASHED if crashed else "")
+            return Rescued(id, name, self._who.session, job.crashes, quarantined=False)
+        if not crashed:
+            self._return(claim, job)
+            return Rescued(id, name, self._who.session, job.crashes, quarantined=False)
+        crashes = job.crashes + 1
+        quarantined = crashes >= MOST_CRASHES
+        if quarantined:
+            self._finish(claim, job, JobState.QUARANTINED, _DIED, _CRASHED)
+        else:
+            attempts = self._attempt(claim, job, _CRASHED, rows.now - claim.claimed_at, _DIED, "")
+            self._renew(claim, job, crashes=crashes, error=_DIED, attempts=attempts)
+            self._back(job)
+        return Rescued(id, name, self._who.session, crashes, quarantined)
+
+    def keep(self) -> None:
+        """Write it all down."""
+        rows = self._rows
+        if not self._claims:
+            return
+        if self._others:
+            wanted = json.dumps([claim.id for claim, _ in self._others])
+            self._jobs = {row[0]: _Job._make(row) for row in rows.all(sql.details, ids=wanted)}
+            for claim, settlement in self._others:
+                self._end(claim, self._jobs[claim.id], settlement)
+        if self._results:
+            rows.each_named(sql.keep_result, self._results)
+        finish_done(rows, self._done)
+        finish(rows, self._finished)
+        rows.run(sql.unclaim, ids=json.dumps([claim.id for claim in self._claims]))
+        rows.place(self._new_places)
+        rows.offer([job.id for job in self._ready], {job.kind for job in self._ready})
+        rows.postpone([job.id for job in self._later], {job.kind for job in self._later})
+        keys = free(rows, [(claim.id, claim.uses) for claim in self._claims if claim.uses])
+        if keys:
+            unstart(rows, [(claim.id, claim.uses, claim.claimed_at) for claim in self._unstarted], self._who.session)
+            wake(rows, keys)
+        rows.advance(dict.fromkeys(claim.lane for claim in self._claims if claim.lane))
+        told = [(rows.namespace, self._who.session, owner(self._who.session, c.id)) for c in self._claims if c.told]
+        rows.each(sql.forget_told, told)
+
+    # -- one claim -------------------------------------------------------------------------------------------------
+
+    def _job(self, id: int) -> _Job:  # noqa: A002
+        return _Job._make(self._rows.one(sql.details, ids=json.dumps([id])))
+
+    def _end(self, claim: _Claim, job: _Job, settlement: Settlement) -> None:
+        outcome, error = settlement.outcome, settlement.error
+        if claim.cancel is not None:
+            started = outcome is not Outcome.RETURNED
+            self._finish(claim, job, JobState.CANCELLED, claim.cancel, Outcome.CANCELLED if started else "", settlement)
+        elif outcome in _ENDS:
+            self._finish(claim, job, _ENDS[outcome], error, outcome, settlement)
+        elif outcome is Outcome.RETURNED:
+            self._return(claim, job)
+        elif outcome is Outcome.PARKED:
+            attempts = self._attempt(claim, job, outcome, micros(settlement.ran), error, settlement.trace)
+            self._renew(claim, job, parked=error, attempts=attempts)
+        else:
+            self._put_off(claim, job, settlement)
+
+    def _put_off(self, claim: _Claim, job: _Job, settlement: Settlement) -> None:
+        """The job is due again after a while."""
+        rows = self._rows
+        failed = settlement.outcome is Outcome.RETRY
+        attempts = self._attempt(
+            claim, job, settlement.outcome, micros(settlement.ran), settlement.error, settlement.trace
+        )
+        skips = failed and job.failing == Failing.SKIP and job.lane is not None
+        due_at = rows.now + max(0, micros(settlement.delay))
+        self._renew(
+            claim,
+            job,
+            attempt=job.attempt + failed,
+            error=settlement.error if failed else None,
+            attempts=attempts,
+            due_at=due_at,
+            position=None if skips else job.position,
+        )
+        if due_at > rows.now:
+            self._later.append(job)
+        else:
+            if skips:
+                self._new_places.append(job.id)
+            self._back(job)
+
+    def _return(self, claim: _Claim, job: _Job) -> None:
+        """As if the job had never been claimed."""
+        self._renew(claim, job)
+        self._back(job)
+        if claim.uses:
+            self._unstarted.append(claim)
+
+    def _back(self, job: _Job) -> None:
+        """The job may be claimed again, at once or when its lane gets to it."""
+        if job.lane is None:
+            self._ready.append(job)
+
+    def _finish(
+        self,
+        claim: _Claim,
+        job: _Job,
+        state: JobState,
+        error: str,
+        outcome: str,
+        settlement: Settlement | None = None,
+    ) -> None:
+        rows = self._rows
+        ran = rows.now - claim.claimed_at if settlement is None else micros(settlement.ran)
+        trace = "" if settlement is None else settlement.trace
+        attempts = self._attempt(claim, job, outcome, ran, error, trace) if outcome else None
+        crashed = outcome == _CRASHED
+        self._finished.append(
+            Ended(
+                claim.id, state, error, ran, attempts, attempts_more=bool(outcome) and not crashed, crashes_more=crashed
+            )
+        )
+        if state in (JobState.FAILED, JobState.QUARANTINED) and job.failing == Failing.PARK and job.lane is not None:
+            rows.run(sql.park_lane, lane=job.lane, reason=error)
+
+    def _attempt(self, claim: _Claim, job: _Job, outcome: str, ran: int, error: str, trace: str) -> str:
+        times = (self._rows.now - ran, self._rows.now)
+        return add_attempt(job.attempts, (job.attempt + 1, outcome, *times, *self._who, claim.fence, error, trace))
+
+    def _renew(self, claim: _Claim, job: _Job, **changes: Any) -> None:
+        values = {
+            "id": job.id,
+            "attempt": job.attempt,
+            "crashes": job.crashes,
+            "fence": claim.fence,
+            "due_at": None,
+            "position": job.position,
+            "parked": None,
+            "error": None,
+            "attempts": None,
+        }
+        self._rows.run(sql.renew, **(values | changes))

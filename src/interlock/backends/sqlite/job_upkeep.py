@@ -1,0 +1,46 @@
+"""What is kept and for how long: ids, who works, who waits for an end, and what is old enough to go."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from interlock.backends.pacing import micros
+from interlock.backends.sqlite.job_rows import JobRows, sql
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["attend", "await_end", "prune"]
+
+
+def attend(rows: JobRows, session: str, queues: Sequence[str], names: Sequence[str], runners: int) -> None:
+    """Keep what a worker works on."""
+    rows.run(
+        sql.attend, session=session, queues=json.dumps(list(queues)), names=json.dumps(list(names)), runners=runners
+    )
+
+
+def await_end(rows: JobRows, session: str, ids: Sequence[int]) -> list[int]:
+    """Note that a session is to be told of ends; which ones are no longer to come."""
+    rows.run(sql.forget_awaited, session=session)
+    unfinished = {id for (id,) in rows.all(sql.unfinished, ids=json.dumps(list(ids)))}  # noqa: A001
+    rows.each(sql.note_awaited, [(rows.namespace, session, id) for id in unfinished])  # noqa: A001
+    return [id for id in ids if id not in unfinished]  # noqa: A001
+
+
+def prune(rows: JobRows, keep_history: float, most: int) -> int:
+    """Remove a bounded amount of what is old: history kind by kind, so that other namespaces' is never looked at."""
+    before = rows.now - micros(keep_history)
+    removed = 0
+    for kind, _, _ in rows.all(sql.namespace_kinds):
+        old = [id for (id,) in rows.all(sql.old_history, kind=kind, before=before, limit=most - removed)]  # noqa: A001
+        if old:
+            rows.run(sql.forget_history, ids=json.dumps(old))
+            rows.run(sql.forget_results, ids=json.dumps(old))
+            removed += len(old)
+    results = [id for (id,) in rows.all(sql.old_results, limit=most - removed)]  # noqa: A001
+    if results:
+        rows.run(sql.forget_results, ids=json.dumps(results))
+    rows.run(sql.forget_workers, before=before)
+    return removed + len(results)

@@ -1,0 +1,48 @@
+"""A job's limits as they are kept with it: compact JSON, in whole microseconds."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from interlock.backends.pacing import Figure, micros, seconds
+from interlock.backends.sqlite.job_rows import Care
+from interlock.ports.limits import Use
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Limit", "as_port", "care_for", "read_uses", "write_uses"]
+
+
+class Limit(NamedTuple):
+    """One limit that a job is under."""
+
+    key: str
+    figure: Figure
+
+
+def write_uses(uses: Sequence[Use]) -> str | None:
+    """Limits as text; None for none."""
+    if not uses:
+        return None
+    return json.dumps([(use.key, use.most, micros(use.per)) for use in uses], separators=(",", ":"))
+
+
+@lru_cache(maxsize=4096)
+def read_uses(text: str) -> tuple[Limit, ...]:
+    """And back. Most jobs of a kind share their limits, so that few texts are ever read."""
+    return tuple(Limit(key, Figure(most, per)) for key, most, per in json.loads(text))
+
+
+def as_port(text: str | None) -> tuple[Use, ...]:
+    """Limits as the port has them."""
+    return tuple(Use(key, most, seconds(per)) for key, (most, per) in read_uses(text)) if text else ()
+
+
+def care_for(uses: Sequence[Use]) -> int:
+    """How a claim has to handle a job with these limits."""
+    if not uses:
+        return Care.PLAIN
+    return Care.PACED if any(use.per > 0 for use in uses) else Care.SLOTS

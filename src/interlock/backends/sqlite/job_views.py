@@ -1,0 +1,199 @@
+"""Jobs as people see them, from one snapshot: one with all that is known of it, many in short, and why one waits."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from interlock.backends.pacing import seconds
+from interlock.backends.sqlite.job_attempts import read_attempts
+from interlock.backends.sqlite.job_limits import room_at
+from interlock.backends.sqlite.job_rows import JobRows, sql
+from interlock.backends.sqlite.job_uses import as_port, read_uses
+from interlock.ports.job_views import Attempt, JobFilter, JobView, Outlook, WorkerView
+from interlock.ports.jobs import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["MOST_COUNTED", "find", "held", "look", "maybe_seconds", "outlook"]
+
+MOST_COUNTED = 10_000
+_MOST_HOLDERS = 20
+_LISTS = {
+    JobState.READY: sql.look_ready,
+    JobState.BEHIND: sql.look_behind,
+    JobState.LATER: sql.look_later,
+    JobState.WAITING: sql.look_waiting,
+    JobState.HELD: sql.look_held,
+    JobState.PARKED: sql.look_parked,
+    JobState.RUNNING: sql.look_running,
+}
+
+
+def find(rows: JobRows, id: int) -> JobView | None:  # noqa: A002
+    """One job, unfinished or kept."""
+    return next(iter(_views(rows, [id])), None)
+
+
+def look(rows: JobRows, wanted: JobFilter, limit: int) -> list[JobView]:
+    """Jobs, newest first, in short."""
+    kinds = [
+        kind
+        for kind, queue, name in rows.all(sql.namespace_kinds)
+        if wanted.queue in ("", queue) and wanted.name in ("", name)
+    ]
+    ids = sorted(_ids(rows, wanted, json.dumps(kinds), limit), reverse=True)[:limit]
+    views = {view.id: view for view in _views(rows, ids)}
+    return [views[id]._replace(arguments="", result=None, attempts=()) for id in ids if id in views]  # noqa: A001
+
+
+def outlook(rows: JobRows, id: int) -> Outlook | None:  # noqa: A002
+    """What decides when a job will run."""
+    job = find(rows, id)
+    if job is None:
+        return None
+    found = rows.one(sql.keys_of_job, id=id)
+    if found is None:
+        return Outlook(job, 0, None, None, "", "", None, "", (), None, *_workers(rows, job))
+    lane, position, sort, _ = found
+    ahead, waits_for, holders, opens = 0, "", (), None
+    if job.state is JobState.READY:
+        (ahead,) = rows.one(sql.ready_before, queue=job.queue, sort=sort, id=id, limit=MOST_COUNTED)
+    elif job.state is JobState.BEHIND and position is not None:
+        (ahead,) = rows.one(sql.placed_before, lane=lane, position=position, limit=MOST_COUNTED)
+    elif job.state is JobState.WAITING:
+        waits_for, ticket = rows.one(sql.place_in_line, id=id)
+        (ahead,) = rows.one(sql.in_line_before, key=waits_for, ticket=ticket, limit=MOST_COUNTED)
+        holders = tuple(holder for (holder,) in rows.all(sql.holders, key=waits_for, limit=_MOST_HOLDERS))
+        opens = _opens(rows, id, waits_for)
+    head = None if lane is None else next(iter(rows.one(sql.head, lane=lane) or ()), None)
+    head_view = find(rows, head) if head is not None and head != id else None
+    at_head = (None, None) if head_view is None else (head_view.id, head_view.state)
+    return Outlook(job, ahead, *at_head, *held(rows, lane), waits_for, holders, opens, *_workers(rows, job))
+
+
+def held(rows: JobRows, lane: str | None) -> tuple[str, str, float | None]:
+    """Who holds a lane, why, and since when."""
+    found = None if lane is None else rows.one(sql.hold_of_lane, lane=lane)
+    if found is None:
+        return "", "", None
+    by, reason, since, parked_reason, parked_since = found
+    if since is not None:
+        return by, reason, seconds(since)
+    return "interlock", parked_reason, seconds(parked_since)
+
+
+def maybe_seconds(at: int | None) -> float | None:
+    """A time that may not be known."""
+    return None if at is None else seconds(at)
+
+
+def _ids(rows: JobRows, wanted: JobFilter, kinds: str, limit: int) -> set[int]:
+    """The newest that a filter lets through, and perhaps some more."""
+    states = wanted.states or tuple(JobState)
+    values: dict[str, Any] = {"kinds": kinds, "limit": limit, "states": json.dumps(wanted.states)}
+    lists: list[tuple[str, dict[str, Any]]]
+    if wanted.lane:
+        lane = {"lane": rows.lane(wanted.lane)}
+        lists = [(sql.look_lane, lane), (sql.look_ended_lane, lane)]
+    elif not wanted.states:
+        lists = [(sql.look_any, {}), (sql.look_ended, {})]
+    else:
+        lists = [(_LISTS[state], {}) for state in states if not state.final]
+        lists += [(sql.look_not_done, {"state": state}) for state in states if state.final and state != JobState.DONE]
+        lists += [(sql.look_done, {})] if JobState.DONE in states else []
+    return {id for statement, more in lists for (id,) in rows.all(statement, **values, **more)}  # noqa: A001
+
+
+def _views(rows: JobRows, ids: Sequence[int]) -> Iterable[JobView]:
+    wanted = json.dumps(ids)
+    for row in rows.all(sql.view, ids=wanted):
+        yield _unfinished(rows, row)
+    for row in rows.all(sql.view_history, ids=wanted):
+        yield _finished(rows, row)
+
+
+def _unfinished(rows: JobRows, row: Sequence[Any]) -> JobView:
+    id, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, claimed_at, *rest = row  # noqa: A001
+    *who, fence, error, uses, arguments, options, attempts_text = rest
+    attempts = read_attempts(attempts_text)
+    return JobView(
+        id=id,
+        name=name,
+        queue=queue,
+        lane=rows.lane_name(lane),
+        priority=priority,
+        state=JobState(state),
+        attempt=attempt,
+        crashes=crashes,
+        enqueued_at=seconds(enqueued_at),
+        due_at=seconds(due_at),
+        claimed_at=maybe_seconds(claimed_at),
+        finished_at=None,
+        worker=_worker(who, attempts),
+        fence=fence,
+        error=error,
+        superseded_by=None,
+        uses=as_port(uses),
+        arguments=arguments,
+        options=options,
+        result=None,
+        result_kept_until=None,
+        attempts=attempts,
+        seen_at=seconds(rows.now),
+    )
+
+
+def _finished(rows: JobRows, row: Sequence[Any]) -> JobView:
+    id, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, claimed_at, *rest = row  # noqa: A001
+    finished_at, ran, *who, fence, error, superseded_by, uses, arguments, options, attempts, result, kept_until = rest
+    done = state == JobState.DONE
+    more: list[Attempt] = []
+    if done:
+        worker = WorkerView(*who) if who[0] is not None else WorkerView("", "", 0, "")
+        times = (seconds(finished_at - ran), seconds(finished_at))
+        more = [Attempt(attempt, state, *times, worker, fence, "", "")]
+    told = read_attempts(attempts, *more)
+    return JobView(
+        id=id,
+        name=name,
+        queue=queue,
+        lane=rows.lane_name(lane),
+        priority=priority,
+        state=JobState(state),
+        attempt=attempt,
+        crashes=crashes,
+        enqueued_at=seconds(enqueued_at),
+        due_at=seconds(due_at),
+        claimed_at=maybe_seconds(claimed_at),
+        finished_at=seconds(finished_at),
+        worker=_worker(who, told),
+        fence=fence,
+        error=error or "",
+        superseded_by=superseded_by,
+        uses=as_port(uses),
+        arguments=arguments,
+        options=options,
+        result=result,
+        result_kept_until=maybe_seconds(kept_until),
+        attempts=told,
+        seen_at=seconds(rows.now),
+    )
+
+
+def _worker(who: Sequence[Any], attempts: Sequence[Attempt]) -> WorkerView | None:
+    if who[0] is not None:
+        return WorkerView(*who)
+    return attempts[-1].worker if attempts else None
+
+
+def _opens(rows: JobRows, id: int, key: str) -> float | None:  # noqa: A002
+    (uses,) = rows.one(sql.uses_of_job, id=id)
+    return maybe_seconds(room_at(rows, key, read_uses(uses)))
+
+
+def _workers(rows: JobRows, job: JobView) -> tuple[int, int]:
+    """How many live workers could run a job, and how many work on its queue."""
+    of_queue = [names for queues, names, _ in rows.all(sql.live_workers) if job.queue in json.loads(queues)]
+    return sum(1 for names in of_queue if job.name in json.loads(names)), len(of_queue)

@@ -1,0 +1,220 @@
+-- Times and spans of jobs are whole microseconds. A lane is written namespace/lane, so that one column is its key.
+
+create table interlock_job_number (
+    what text primary key,
+    last integer not null
+) without rowid;
+
+insert into interlock_job_number (what, last) values ('id', 0), ('place', 0);
+
+-- The jobs of one name in one queue, as a number: it leads the keys of the hot tables and keeps their rows small.
+create table interlock_job_kind (
+    id        integer primary key,
+    namespace text not null,
+    queue     text not null,
+    name      text not null,
+    unique (namespace, queue, name)
+);
+
+-- Whoever works or worked, while history may speak of it.
+create table interlock_job_worker (
+    id        integer primary key,
+    namespace text not null,
+    session   text not null,
+    host      text not null,
+    pid       integer not null,
+    program   text not null,
+    queues    text not null default '[]',
+    names     text not null default '[]',
+    runners   integer not null default 0,
+    ended_at  integer,
+    unique (namespace, session)
+);
+
+-- Every unfinished job. position is its place in its lane, null while it has none. limits: 0 for none, 1 for slots only,
+-- 2 with a pace. care is how a claim has to handle it: its limits, or 3 for a suspect. sort is due_at less 600 s for each
+-- point of priority. Only what stands in no other table is said here: parked.
+create table interlock_job (
+    id          integer primary key,
+    kind        integer not null,
+    lane        text,
+    position    integer,
+    priority    integer not null,
+    enqueued_at integer not null,
+    due_at      integer not null,
+    attempt     integer not null default 0,
+    crashes     integer not null default 0,
+    fence       integer not null default 0,
+    failing     text not null,
+    "coalesce"  integer not null,
+    keep_result integer not null,
+    limits      integer not null,
+    uses        text,
+    parked      text,
+    error       text,
+    attempts    text,
+    options     text not null,
+    arguments   text not null,
+    care        integer generated always as (case when crashes > 0 then 3 else limits end) virtual,
+    sort        integer generated always as (due_at - priority * 600000000) virtual
+);
+
+create index interlock_job_by_lane on interlock_job (lane, position, kind) where lane is not null;
+create index interlock_job_by_parked on interlock_job (id) where parked is not null;
+
+-- What may be claimed now. A lane is offered once.
+create table interlock_job_ready (
+    kind     integer not null,
+    care     integer not null,
+    sort     integer not null,
+    id       integer not null,
+    priority integer not null,
+    lane     text,
+    primary key (kind, care, sort, id)
+) without rowid;
+
+create unique index interlock_job_ready_by_lane on interlock_job_ready (lane) where lane is not null;
+
+-- What a worker has. cancel says why its end is asked for; told whether its session was sent a message about it.
+create table interlock_job_claimed (
+    id         integer primary key,
+    worker     integer not null,
+    fence      integer not null,
+    claimed_at integer not null,
+    lane       text,
+    uses       text,
+    cancel     text,
+    told       integer not null default 0
+);
+
+create index interlock_job_claimed_by_worker on interlock_job_claimed (worker);
+create index interlock_job_claimed_by_lane on interlock_job_claimed (lane) where lane is not null;
+
+-- What waits for its time, which is its due_at. placed: it has a position in a lane all the same.
+create table interlock_job_later (
+    kind   integer not null,
+    at     integer not null,
+    id     integer not null,
+    placed integer not null,
+    primary key (kind, at, id)
+) without rowid;
+
+-- The lines of limits. One that is woken is ready as well, and keeps its place.
+create table interlock_job_wait (
+    namespace text not null,
+    key       text not null,
+    kind      integer not null,
+    ticket    integer not null,
+    id        integer not null,
+    woken     integer not null default 0,
+    laned     integer not null,
+    primary key (namespace, key, kind, ticket)
+) without rowid;
+
+create unique index interlock_job_wait_by_id on interlock_job_wait (id);
+
+-- The limits that claimed jobs are under. per is 0 for slots.
+create table interlock_job_use (
+    namespace text not null,
+    key       text not null,
+    id        integer not null,
+    most      integer not null,
+    per       integer not null,
+    primary key (namespace, key, id)
+) without rowid;
+
+-- When the pace of a key with a line lets the next one start.
+create table interlock_job_wake (
+    namespace text not null,
+    key       text not null,
+    at        integer not null,
+    primary key (namespace, key)
+) without rowid;
+
+create index interlock_job_wake_by_time on interlock_job_wake (namespace, at);
+
+-- Lanes that a person holds or a failure has parked.
+create table interlock_job_hold (
+    lane          text primary key,
+    held_by       text,
+    held_reason   text,
+    held_since    integer,
+    parked_reason text,
+    parked_since  integer
+) without rowid;
+
+-- Who is to be told of the end of a job.
+create table interlock_job_awaited (
+    namespace text not null,
+    session   text not null,
+    id        integer not null,
+    primary key (namespace, session, id)
+) without rowid;
+
+-- Finished jobs. The last attempt of one that is done is told by its row alone.
+create table interlock_job_history (
+    id            integer primary key,
+    kind          integer not null,
+    state         text not null,
+    lane          text,
+    priority      integer not null,
+    enqueued_at   integer not null,
+    due_at        integer not null,
+    claimed_at    integer,
+    finished_at   integer not null,
+    ran           integer not null,
+    attempt       integer not null,
+    crashes       integer not null,
+    fence         integer not null,
+    worker        integer,
+    failing       text not null,
+    "coalesce"    integer not null,
+    keep_result   integer not null,
+    limits        integer not null,
+    superseded_by integer,
+    uses          text,
+    error         text,
+    attempts      text,
+    options       text not null,
+    arguments     text not null
+);
+
+create index interlock_job_history_by_end on interlock_job_history (kind, finished_at);
+create index interlock_job_history_by_lane on interlock_job_history (lane) where lane is not null;
+create index interlock_job_history_by_state on interlock_job_history (state) where state <> 'done';
+
+create table interlock_job_result (
+    id         integer primary key,
+    result     text not null,
+    kept_until integer not null
+);
+
+create index interlock_job_result_by_end on interlock_job_result (kept_until);
+
+-- Unfinished jobs as people see them.
+create view interlock_job_standing as
+select j.id, k.namespace, k.queue, k.name, j.kind, j.lane, j.position, j.priority, j.care, j.sort,
+       case
+           when c.id is not null then 'running'
+           when j.parked is not null then 'parked'
+           when exists (select 1 from interlock_job_later t where t.kind = j.kind and t.at = j.due_at and t.id = j.id)
+               then 'later'
+           when exists (
+               select 1 from interlock_job_ready r
+               where r.kind = j.kind and r.care = j.care and r.sort = j.sort and r.id = j.id)
+               then 'ready'
+           when exists (select 1 from interlock_job_wait w where w.id = j.id) then 'waiting'
+           when exists (select 1 from interlock_job_hold h where h.lane = j.lane)
+                and j.id = (
+                    select f.id from interlock_job f where f.lane = j.lane and f.position > 0
+                    order by f.position limit 1)
+               then 'held'
+           else 'behind'
+       end as state,
+       j.attempt + (c.id is not null) as attempt, j.crashes, j.enqueued_at, j.due_at, c.claimed_at,
+       w.session, w.host, w.pid, w.program, coalesce(c.fence, j.fence) as fence,
+       coalesce(c.cancel, j.parked, j.error, '') as error, j.uses, j.arguments, j.options, j.attempts
+from interlock_job j
+join interlock_job_kind k on k.id = j.kind
+left join interlock_job_claimed c on c.id = j.id
+left join interlock_job_worker w on w.id = c.worker;

@@ -1,0 +1,1 @@
+update interlock_job_claimed set cancel = :why, told = 1 where id = :id

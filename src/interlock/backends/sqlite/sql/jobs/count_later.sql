@@ -1,0 +1,1 @@
+select kind, count(*), sum(placed) from interlock_job_later group by kind

@@ -1,0 +1,1 @@
+delete from interlock_forced where namespace = ? and session = ? and owner = ?

@@ -1,0 +1,1 @@
+delete from interlock_job_wake where namespace = :namespace and key = :key

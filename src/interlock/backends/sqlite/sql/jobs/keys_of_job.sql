@@ -1,0 +1,1 @@
+select lane, position, sort, id from interlock_job where id = :id

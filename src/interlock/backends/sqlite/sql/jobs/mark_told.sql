@@ -1,0 +1,1 @@
+update interlock_job_claimed set told = 1 where lane = :lane

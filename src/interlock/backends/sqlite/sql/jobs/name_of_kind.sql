@@ -1,0 +1,1 @@
+select name from interlock_job_kind where id = :kind

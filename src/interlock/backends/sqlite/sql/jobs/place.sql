@@ -1,0 +1,1 @@
+update interlock_job set position = ? where id = ?

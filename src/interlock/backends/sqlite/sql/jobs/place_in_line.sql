@@ -1,0 +1,1 @@
+select key, ticket from interlock_job_wait where id = :id

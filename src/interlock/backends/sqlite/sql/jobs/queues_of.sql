@@ -1,0 +1,1 @@
+select distinct queue from interlock_job_kind where id in (select value from json_each(:kinds))

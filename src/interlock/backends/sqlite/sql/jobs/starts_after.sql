@@ -1,0 +1,1 @@
+select count(*) from interlock_limit_start where namespace = :namespace and key = :key and at > :after

@@ -1,0 +1,1 @@
+delete from interlock_job_use where namespace = ? and key = ? and id = ?

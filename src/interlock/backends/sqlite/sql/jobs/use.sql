@@ -1,0 +1,1 @@
+insert into interlock_job_use (namespace, key, id, most, per) values (?, ?, ?, ?, ?)

@@ -1,0 +1,1 @@
+select uses from interlock_job where id = :id

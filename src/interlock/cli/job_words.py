@@ -1,0 +1,154 @@
+"""Jobs, lanes and queues in a few words for tables, and as data for programs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from interlock.cli.output import shown
+from interlock.clock import as_datetime, as_text
+from interlock.jobs.explain import PARKED_BY
+from interlock.ports.jobs import JobState
+
+if TYPE_CHECKING:
+    from interlock.ports.job_views import Attempt, JobView, LaneView, QueueView, WorkerView
+
+__all__ = [
+    "coloured",
+    "job_data",
+    "lane_data",
+    "lane_next",
+    "moment",
+    "on_one_line",
+    "queue_data",
+    "span",
+    "what_next",
+    "where",
+]
+
+_TIMES = ("enqueued_at", "due_at", "claimed_at", "finished_at", "result_kept_until", "seen_at")
+_COLOURS = {
+    JobState.RUNNING: "green",
+    JobState.DONE: "green",
+    JobState.FAILED: "red",
+    JobState.QUARANTINED: "red",
+    JobState.PARKED: "yellow",
+    JobState.HELD: "yellow",
+    JobState.LATER: "cyan",
+    JobState.WAITING: "cyan",
+    JobState.BEHIND: "dim",
+    JobState.SUPERSEDED: "dim",
+}
+_AT_LENGTH = ("arguments", "options", "result", "result_kept_until", "attempts")
+
+
+def what_next(job: JobView) -> str:
+    """What happens next, or why nothing does."""
+    match job.state:
+        case JobState.READY:
+            return "starts when a worker takes it"
+        case JobState.BEHIND:
+            return "waits for those before it in its lane"
+        case JobState.LATER:
+            return f"due in {span(job.due_at - job.seen_at)}{f', after {job.error}' if job.error else ''}"
+        case JobState.WAITING:
+            return "waits for a limit"
+        case JobState.HELD:
+            return "its lane is held or parked"
+        case JobState.RUNNING:
+            return f"in {where(job.worker)}"
+        case JobState.SUPERSEDED:
+            return f"job {job.superseded_by} took its place"
+        case JobState.QUARANTINED:
+            return f"{job.crashes} workers died while they ran it"
+        case JobState.DONE:
+            return ""
+    return job.error
+
+
+def lane_next(lane: LaneView) -> str:
+    """Why the lane does not go on, or who is at it."""
+    if lane.held_since is not None:
+        how = "parked" if lane.held_by == PARKED_BY else f"held by {lane.held_by}"
+        return f"{how}: {lane.held_reason}"
+    match lane.state:
+        case JobState.RUNNING:
+            return f"in {where(lane.worker)}"
+        case JobState.READY:
+            return "starts when a worker takes it"
+        case JobState.LATER:
+            return "its head waits for its time"
+        case JobState.WAITING:
+            return "its head waits for a limit"
+        case JobState.PARKED:
+            return "its head was set aside"
+    return ""
+
+
+def coloured(state: JobState) -> Text:
+    """A state in a table."""
+    return Text(str(state), _COLOURS.get(state, ""))
+
+
+def on_one_line(text: str) -> Text:
+    """The last column of a table: cut where a terminal ends, whole in a pipe."""
+    return Text(shown(text), no_wrap=True, overflow="ellipsis")
+
+
+def where(worker: WorkerView | None) -> str:
+    """A worker, as short as it can be found."""
+    return "a worker" if worker is None else f"{worker.program}@{worker.host}:{worker.pid}"
+
+
+def moment(at: float) -> str:
+    """A time in a table, in UTC."""
+    return f"{as_datetime(at):%m-%d %H:%M:%S}"
+
+
+def span(seconds: float) -> str:
+    """How long, in the unit that people would use."""
+    seconds = max(0.0, seconds)
+    for unit, size, most in (("s", 1, 120), ("min", 60, 7200), ("h", 3600, 172_800)):
+        if seconds < most:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds / 86_400:.1f} days"
+
+
+def job_data(job: JobView, *, brief: bool = False) -> dict[str, Any]:
+    """A job; ``brief`` as in a list, without what lists do not read."""
+    data = job._asdict()
+    for name in _TIMES:
+        data[name] = None if data[name] is None else as_text(data[name])
+    data["state"] = str(job.state)
+    data["worker"] = None if job.worker is None else job.worker._asdict()
+    data["uses"] = [use._asdict() for use in job.uses]
+    data["attempts"] = [_attempt(attempt) for attempt in job.attempts]
+    for name in ("arguments", "options", "result"):
+        data[name] = json.loads(data[name]) if data[name] else None
+    return {name: value for name, value in data.items() if not (brief and name in _AT_LENGTH)}
+
+
+def lane_data(lane: LaneView) -> dict[str, Any]:
+    """A lane."""
+    data = lane._asdict()
+    for name in ("since", "held_since", "seen_at"):
+        data[name] = None if data[name] is None else as_text(data[name])
+    data["state"] = str(lane.state)
+    data["worker"] = None if lane.worker is None else lane.worker._asdict()
+    return data
+
+
+def queue_data(queue: QueueView) -> dict[str, Any]:
+    """A queue."""
+    data = queue._asdict()
+    data["oldest_ready_at"] = None if queue.oldest_ready_at is None else as_text(queue.oldest_ready_at)
+    return data
+
+
+def _attempt(attempt: Attempt) -> dict[str, Any]:
+    data = attempt._asdict()
+    data["started_at"], data["ended_at"] = as_text(attempt.started_at), as_text(attempt.ended_at)
+    data["worker"] = attempt.worker._asdict()
+    return data

@@ -1,0 +1,308 @@
+"""``interlock jobs``: what waits, runs and ended, one job at length, and running or ending one by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from interlock.cli.consent import By, Yes, ask_first, named
+from interlock.cli.output import Json, Limit, console, print_json, say, say_if_cut, shown
+from interlock.cli.place import Namespace, Place, Url, named_place, opened
+from interlock.ports.jobs import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from interlock.ports.job_views import JobFilter, JobView, Outlook, QueueView
+    from interlock.ports.jobs import JobStore
+
+__all__ = ["Id", "app", "look_at", "nothing"]
+
+app = typer.Typer(help="What waits, runs and ended.", no_args_is_help=True)
+_MOST_ID = 2**63 - 1
+Id = Annotated[int, typer.Argument(min=1, max=_MOST_ID, help="The job's number.")]
+_UNDER_WAY = (JobState.READY, JobState.BEHIND, JobState.WAITING, JobState.HELD, JobState.RUNNING)
+Ids = Annotated[list[int], typer.Argument(min=1, max=_MOST_ID, metavar="ID...", help="The numbers of jobs.")]
+
+
+@app.command("list")
+def list_jobs(
+    context: typer.Context,
+    state: Annotated[
+        list[JobState] | None, typer.Option(help="Only jobs in this state; may be given several times.")
+    ] = None,
+    name: Annotated[str, typer.Option(help="Only jobs of this name.")] = "",
+    queue: Annotated[str, typer.Option(help="Only jobs of this queue.")] = "",
+    lane: Annotated[str, typer.Option(help="Only jobs of this lane.")] = "",
+    limit: Limit = 100,
+    json: Json = False,
+    url: Url = None,
+    namespace: Namespace = None,
+) -> None:
+    """Show jobs, those that ended too as long as they are kept, the newest first, as one snapshot."""
+    from interlock.arguments import checked_prefix
+    from interlock.cli.job_words import job_data
+    from interlock.ports.job_views import JobFilter
+
+    wanted = JobFilter(tuple(state or ()), *map(checked_prefix, (name, queue, lane)))
+    views = asyncio.run(_look(named_place(context, url, namespace), wanted, limit))
+    if json:
+        print_json([job_data(view, brief=True) for view in views])
+    elif views:
+        _print(views)
+    else:
+        say("There is no job." if wanted == JobFilter() else "There is no such job.")
+    say_if_cut(len(views), limit)
+
+
+@app.command()
+def show(
+    context: typer.Context,
+    job_id: Id,
+    traces: Annotated[bool, typer.Option("--traces", help="Every attempt's traceback, not just the last.")] = False,
+    json: Json = False,
+    url: Url = None,
+    namespace: Namespace = None,
+) -> None:
+    """Show all about one job: what it is, what happened to it, why it waits or failed, and what to do."""
+    from interlock.cli.job_page import print_page
+    from interlock.cli.job_words import job_data
+    from interlock.jobs.explain import explain_job
+
+    found = look_at(named_place(context, url, namespace), job_id)
+    if found is None and json:
+        print_json(nothing(job_id))
+    elif found is None:
+        say(nothing(job_id)["explain"][0])
+    elif json:
+        why = explain_job(*found)
+        print_json({**job_data(found[0].job), "reason": why.reason, "explain": why.lines})
+    else:
+        print_page(*found, traces=traces)
+
+
+@app.command()
+def retry(
+    context: typer.Context,
+    ids: Ids,
+    by: By = None,
+    yes: Yes = False,
+    json: Json = False,
+    url: Url = None,
+    namespace: Namespace = None,
+) -> None:
+    """Make jobs ready now: those that wait for their time, were set aside, or ended without being done."""
+    place = named_place(context, url, namespace)
+    by = named("A retry", None, by)
+    if not yes:
+        ask_first("A retry", "Run it now?" if len(ids) == 1 else "Run them now?", lambda: _all_of(place, ids))
+
+    async def act(jobs: JobStore, job_id: int) -> JobState | None:
+        return await jobs.retry(job_id, by)
+
+    acts = asyncio.run(_each(place, ids, act))
+    _tell([_retried(*act) for act in acts], {"by": by}, json)
+
+
+@app.command()
+def cancel(
+    context: typer.Context,
+    ids: Ids,
+    reason: Annotated[str, typer.Option(help="Why; it is kept with the job, and its handler's log says so.")],
+    by: By = None,
+    yes: Yes = False,
+    json: Json = False,
+    url: Url = None,
+    namespace: Namespace = None,
+) -> None:
+    """End jobs that have not ended. One that runs is stopped by its worker."""
+    place = named_place(context, url, namespace)
+    by = named("A cancellation", reason, by)
+    if not yes:
+        ask_first("A cancellation", "Cancel it?" if len(ids) == 1 else "Cancel them?", lambda: _all_of(place, ids))
+
+    async def act(jobs: JobStore, job_id: int) -> JobState | None:
+        return await jobs.cancel(job_id, reason, by)
+
+    acts = asyncio.run(_each(place, ids, act))
+    _tell([_cancelled(*act) for act in acts], {"by": by, "reason": reason}, json)
+
+
+@app.command()
+def queues(context: typer.Context, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
+    """Show all queues: how many jobs stand how, and who works on them, as one snapshot."""
+    from interlock.cli.job_words import queue_data
+
+    views = asyncio.run(_queues(named_place(context, url, namespace)))
+    if json:
+        print_json([queue_data(view) for view in views])
+    elif views:
+        _print_queues(views)
+    else:
+        say("There is no queue: nothing waits, and nobody works.")
+
+
+def look_at(place: Place, job_id: int) -> tuple[Outlook, Outlook | None] | None:
+    """What decides about a job, and about the one that its lane is at; None if the job is not known."""
+    return asyncio.run(_look_at(place, job_id))
+
+
+def nothing(job_id: int) -> dict[str, Any]:
+    """What there is to say about a job that is not known."""
+    line = f"There is no job {job_id}: it was never enqueued here, or is no longer kept."
+    return {"id": job_id, "state": None, "explain": [line]}
+
+
+# -- acts --------------------------------------------------------------------------------------------------------------
+
+
+class _Act(NamedTuple):
+    """What came of an act on one job."""
+
+    id: int
+    before: JobState | None
+    state: JobState | None
+    done: bool
+    words: str
+
+
+async def _each(
+    place: Place, ids: Sequence[int], act: Callable[[JobStore, int], Awaitable[JobState | None]]
+) -> list[tuple[int, JobState | None, JobState | None]]:
+    """Act on each job; its state before and after."""
+    from interlock.ports.store import Capability
+
+    acts = []
+    async with opened(place, Capability.JOBS) as store:
+        for job_id in dict.fromkeys(ids):
+            before = await store.jobs.find(job_id)
+            acts.append((job_id, None if before is None else before.state, await act(store.jobs, job_id)))
+    return acts
+
+
+def _retried(job_id: int, before: JobState | None, state: JobState | None) -> _Act:
+    if before is None or state is None:
+        return _Act(job_id, None, None, False, _nowhere(job_id))
+    if state.final or before in _UNDER_WAY:
+        return _Act(job_id, before, state, False, f"Job {job_id} is {state}: there is nothing to retry.")
+    return _Act(job_id, before, state, True, f"Job {job_id}, which was {before}, is {state} now.")
+
+
+def _cancelled(job_id: int, before: JobState | None, state: JobState | None) -> _Act:
+    if before is None or state is None:
+        return _Act(job_id, None, None, False, _nowhere(job_id))
+    if before.final or (state.final and state is not JobState.CANCELLED):
+        return _Act(job_id, before, state, False, f"Job {job_id} is {state} already: there is nothing to cancel.")
+    if state is JobState.CANCELLED:
+        return _Act(job_id, before, state, True, f"Cancelled job {job_id}, which was {before}.")
+    return _Act(job_id, before, state, True, f"Job {job_id} is running; its worker was told to stop it.")
+
+
+def _nowhere(job_id: int) -> str:
+    return f"There is no job {job_id}. See: interlock jobs list."
+
+
+def _tell(acts: Sequence[_Act], also: dict[str, str], json: bool) -> None:
+    """Say what came of it; exit code 1 if one of them could not be done."""
+    if json:
+        print_json([{**act._asdict(), **also} for act in acts])
+    else:
+        for act in acts:
+            typer.echo(shown(act.words), err=not act.done)
+    if not all(act.done for act in acts):
+        raise typer.Exit(1)
+
+
+def _all_of(place: Place, ids: Sequence[int]) -> str | None:
+    """How each job stands, for the question; None if none of them is known."""
+    from interlock.jobs.explain import explain_job
+
+    found = [look_at(place, job_id) for job_id in dict.fromkeys(ids)]
+    lines = [f"{explain_job(outlook).lines[0]}." for outlook, _ in filter(None, found)]
+    return "\n".join(lines) or None
+
+
+# -- looking -----------------------------------------------------------------------------------------------------------
+
+
+async def _look(place: Place, wanted: JobFilter, limit: int) -> Sequence[JobView]:
+    from interlock.ports.store import Capability
+
+    async with opened(place, Capability.JOBS) as store:
+        return await store.jobs.look(wanted, limit=limit)
+
+
+async def _look_at(place: Place, job_id: int) -> tuple[Outlook, Outlook | None] | None:
+    from interlock.ports.store import Capability
+
+    async with opened(place, Capability.JOBS) as store:
+        outlook = await store.jobs.outlook(job_id)
+        if outlook is None:
+            return None
+        return outlook, None if outlook.lane_head is None else await store.jobs.outlook(outlook.lane_head)
+
+
+async def _queues(place: Place) -> Sequence[QueueView]:
+    from interlock.ports.store import Capability
+
+    async with opened(place, Capability.JOBS) as store:
+        return await store.jobs.queues()
+
+
+def _print(views: Sequence[JobView]) -> None:
+    from rich import box
+    from rich.table import Table
+
+    from interlock.cli.job_words import coloured, moment, on_one_line, what_next
+
+    several = len({view.queue for view in views}) > 1
+    laned = any(view.lane for view in views)
+    table = Table(box=box.SIMPLE_HEAD, collapse_padding=True)
+    table.add_column("id", justify="right", no_wrap=True)
+    table.add_column("job", overflow="fold")
+    table.add_column("state", no_wrap=True)
+    if several:
+        table.add_column("queue", overflow="fold")
+    if laned:
+        table.add_column("lane", overflow="fold")
+    table.add_column("attempt", justify="right", no_wrap=True)
+    table.add_column("since (UTC)", no_wrap=True)
+    table.add_column("why, or what happens next", min_width=25)
+    for view in views:
+        table.add_row(
+            str(view.id),
+            shown(view.name),
+            coloured(view.state),
+            *([shown(view.queue)] if several else []),
+            *([shown(view.lane)] if laned else []),
+            str(view.attempt) if view.attempt else "",
+            moment(view.finished_at or view.claimed_at or view.enqueued_at),
+            on_one_line(what_next(view)),
+        )
+    console().print(table)
+
+
+def _print_queues(views: Sequence[QueueView]) -> None:
+    from rich import box
+    from rich.table import Table
+
+    from interlock.cli.job_words import moment
+
+    table = Table(box=box.SIMPLE_HEAD, collapse_padding=True)
+    table.add_column("queue", overflow="fold")
+    columns = ("ready", "running", "behind", "later", "waiting", "parked", "workers", "runners")
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("ready since (UTC)", no_wrap=True)
+    for view in views:
+        table.add_row(
+            shown(view.queue),
+            *(f"{getattr(view, column):,}" for column in columns),
+            "" if view.oldest_ready_at is None else moment(view.oldest_ready_at),
+        )
+    console().print(table)
+    for view in views:
+        if view.ready and not view.workers:
+            say(f"Nobody works on queue {view.queue!r}. Start a worker: interlock run MODULE:APP --queues {view.queue}")

@@ -1,0 +1,37 @@
+"""Jobs: durable units of work, in order within their lanes, under their limits."""
+
+from interlock.jobs.current import CurrentJob, current_job
+from interlock.jobs.explain import Explanation, Reason
+from interlock.jobs.handle import Handle, JobStatus
+from interlock.jobs.job import AsyncJob, Call, Job, PlainJob
+from interlock.jobs.jobs import Jobs
+from interlock.jobs.retry import ErrorClass, Retry
+from interlock.jobs.signals import Discard, RetryLater, Snooze
+from interlock.ports.job_views import Attempt, JobView, LaneView, QueueView, WorkerView
+from interlock.ports.jobs import JobState, Outcome
+
+__all__ = [
+    "AsyncJob",
+    "Attempt",
+    "Call",
+    "CurrentJob",
+    "Discard",
+    "ErrorClass",
+    "Explanation",
+    "Handle",
+    "Job",
+    "JobState",
+    "JobStatus",
+    "JobView",
+    "Jobs",
+    "LaneView",
+    "Outcome",
+    "PlainJob",
+    "QueueView",
+    "Reason",
+    "Retry",
+    "RetryLater",
+    "Snooze",
+    "WorkerView",
+    "current_job",
+]

@@ -1,0 +1,189 @@
+"""A job as the code defines it: its handler, what goes in and comes out, and how it is to be treated."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import typing
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from interlock.errors import InvalidArgumentError, MisuseError
+from interlock.jobs.options import checked_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from interlock.jobs.arguments import Codec
+    from interlock.jobs.options import JobOptions
+    from interlock.jobs.retry import Retry
+
+__all__ = ["Definition", "Terms"]
+
+_NO_ARGUMENTS: dict[str, Any] = {}
+_MOST_TERMS = 1024
+
+
+class Terms(typing.NamedTuple):
+    """How one job is run, where its enqueuer may have said otherwise than its definition."""
+
+    retry: Retry
+    timeout: float | None
+
+
+class Definition:
+    """One job of an app."""
+
+    __slots__ = (
+        "_arguments",
+        "_defaults",
+        "_result",
+        "function",
+        "is_async",
+        "name",
+        "options",
+        "parameters",
+        "read",
+        "retry",
+        "terms",
+        "timeout",
+        "write",
+    )
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        options: JobOptions,
+        *,
+        name: str | None = None,
+        local: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.function = function
+        self.name = checked_name("A job", getattr(function, "__name__", None) if name is None else name)
+        self.is_async = _is_async(function, self.name)
+        """Whether the handler is a coroutine function; else it runs in a thread."""
+        self.options = options
+        self.retry = options.retry
+        self.timeout = options.timeout
+        parameters, hints = _signature(function, self.name, dict(local or {}))
+        self.parameters = tuple(parameters)
+        self._defaults = {
+            name: parameter.default
+            for name, parameter in parameters.items()
+            if parameter.default is not inspect.Parameter.empty
+        }
+        self._arguments = self._arguments_of(hints) if parameters else None
+        self._result = self._result_of(hints)
+        self.read: Callable[[str], dict[str, Any]] = (
+            self._read_nothing if self._arguments is None else self._arguments.decode
+        )
+        """The arguments of a stored job, by name; ``InvalidArgumentError`` if the handler no longer takes them."""
+        self.write: Callable[[Any], str | None] = _write_nothing if self._result is None else self._result.encode_any
+        """The handler's result as JSON; None for None. ``InvalidArgumentError`` if it is not what was declared."""
+        self.terms: Callable[[str], Terms] = lru_cache(_MOST_TERMS)(self._terms_of)
+        """How a job is run that carries these options; empty for none of its own."""
+        options.check_templates(self.name, self.parameters)
+
+    # -- what goes in ------------------------------------------------------------------------------------------------
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Check the arguments of a call: as JSON, and all of them by name with the handler's defaults."""
+        if args:
+            kwargs = self._by_name(args, kwargs)
+        if self._arguments is None:
+            if kwargs:
+                raise InvalidArgumentError(
+                    f"{self.name!r} takes no arguments; given was {', '.join(map(repr, kwargs))}.",
+                    remedy="Pass what was declared.",
+                )
+            return "{}", _NO_ARGUMENTS
+        values = self._arguments.checked(kwargs)
+        text = self._arguments.encode(values)
+        return text, {**self._defaults, **values} if self._defaults else values
+
+    def read_result(self, text: str | None) -> Any:
+        """The result that was kept, of the type that the handler declared."""
+        if text is None:
+            return None
+        return json.loads(text) if self._result is None else self._result.decode(text)
+
+    def _by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        if len(args) > len(self.parameters):
+            raise InvalidArgumentError(
+                f"{self.name!r} takes {len(self.parameters)} arguments; {len(args)} were given.",
+                remedy="Pass what was declared.",
+            )
+        named = dict(zip(self.parameters, args, strict=False))
+        if twice := named.keys() & kwargs.keys():
+            raise InvalidArgumentError(
+                f"{self.name!r} was given {', '.join(sorted(map(repr, twice)))} twice.", remedy="Pass it once."
+            )
+        return {**named, **kwargs}
+
+    def _read_nothing(self, text: str) -> dict[str, Any]:
+        if text == "{}":
+            return _NO_ARGUMENTS
+        raise InvalidArgumentError(
+            f"The arguments of {self.name!r}, as stored, no longer fit: its handler takes none.",
+            remedy="Let the handler accept them again, or cancel the job.",
+        )
+
+    # -- building ----------------------------------------------------------------------------------------------------
+
+    def _arguments_of(self, hints: dict[str, Any]) -> Codec:
+        from interlock.jobs.arguments import Codec
+
+        fields = {name: (hints.get(name, Any), name not in self._defaults) for name in self.parameters}
+        return Codec.of_fields(f"The arguments of {self.name!r}", fields)
+
+    def _result_of(self, hints: dict[str, Any]) -> Codec | None:
+        hint = hints.get("return", Any)
+        if hint is type(None) or hint is typing.NoReturn or hint is typing.Never:
+            return None
+        from interlock.jobs.arguments import Codec
+
+        return Codec(f"The result of {self.name!r}", hint)
+
+    def _terms_of(self, options: str) -> Terms:
+        stored: dict[str, Any] = json.loads(options) if options else {}
+        retry, timeout = self.retry, self.timeout
+        if "retry" in stored:
+            retry = dataclasses.replace(retry, **stored["retry"])
+        if "timeout" in stored:
+            timeout = stored["timeout"]
+        return Terms(retry, timeout)
+
+
+def _write_nothing(_: Any) -> None:
+    """For a handler that declares no result: whatever it returns is not kept."""
+
+
+def _is_async(function: Any, name: str) -> bool:
+    if not (inspect.isfunction(function) or inspect.ismethod(function)):
+        raise MisuseError(
+            f"The handler of {name!r} is a {type(function).__name__}.", remedy="Use a function, `async def` or `def`."
+        )
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise MisuseError(f"The handler of {name!r} is a generator.", remedy="Let it return its result.")
+    return inspect.iscoroutinefunction(function)
+
+
+def _signature(
+    function: Callable[..., Any], name: str, local: dict[str, Any]
+) -> tuple[dict[str, inspect.Parameter], dict[str, Any]]:
+    parameters = dict(inspect.signature(function).parameters)
+    for parameter in parameters.values():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise MisuseError(
+                f"{name!r} takes {parameter}, and arguments are stored by name.",
+                remedy="Give every parameter a name: no *args, no **kwargs, nothing before a slash.",
+            )
+    try:
+        hints = typing.get_type_hints(function, localns=local, include_extras=True)
+    except Exception as error:
+        raise MisuseError(
+            f"An annotation of {name!r} cannot be resolved: {error}.",
+            remedy="Import its types where the module is loaded, not only under TYPE_CHECKING.",
+        ) from error
+    return parameters, hints

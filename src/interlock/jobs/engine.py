@@ -1,0 +1,170 @@
+"""The jobs of one process in one store: what enqueuing, waiting and workers share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from interlock.errors import MisuseError, StoreUnavailableError
+from interlock.jobs.ends import Ends
+from interlock.jobs.ids import Ids
+from interlock.presence import repeat
+from interlock.telemetry.jobs import JobMetrics
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from interlock.jobs.definition import Definition
+    from interlock.ports.jobs import NewJob
+    from interlock.presence import Presence
+    from interlock.sessions import Session
+
+    class AtWork(Protocol):
+        """A worker, as the engine knows it."""
+
+        def session_began(self, session: Session) -> None:
+            """There is a session; the first, or the one that follows a lost one."""
+            ...
+
+        def session_lost(self, session: Session) -> None:
+            """The session is lost, and all that was claimed in it."""
+            ...
+
+        def taken(self, job: int, why: str, /) -> None:
+            """Somebody held the lane of a claimed job, or cancelled it; ``why`` begins with which of them."""
+            ...
+
+        def missed(self) -> None:
+            """Anything may have happened unheard."""
+            ...
+
+        async def close(self) -> None:
+            """Give everything back."""
+            ...
+
+
+__all__ = ["JobEngine"]
+
+T = TypeVar("T")
+
+
+class JobEngine:
+    """A part of the process's presence. Lives from opening to closing."""
+
+    mark = "j"
+
+    def __init__(self, presence: Presence, definitions: dict[str, Definition]) -> None:
+        self.presence = presence
+        self.jobs = presence.store.jobs
+        self.settings = presence.settings
+        self.clock = presence.clock
+        self.monotonic = presence.clock.monotonic
+        self.definitions = definitions
+        """By name; grows while the app defines jobs."""
+        self.metrics = JobMetrics(presence.store.name, presence.settings.metrics_prefix)
+        self.workers: list[AtWork] = []
+        """A worker is here from its opening to its closing."""
+        self.ends = Ends(presence, self.jobs, self.look_out)
+        self.awaited: dict[int, list[int]] = {}
+        """For jobs that run here: whose ends their handlers wait for."""
+        self._ids = Ids(self._new_ids, self.monotonic)
+        self._looking_out = 0
+        self._closed = False
+
+    @property
+    def session(self) -> Session:
+        """The newest session; it may be lost while the next one is still to begin."""
+        return self.presence.session
+
+    async def open(self) -> None:
+        """Begin a session, or share the one that other concepts have; from here on messages arrive."""
+        await self.presence.open(self)
+
+    async def close(self) -> None:
+        """Close the workers. Whoever still waits is told."""
+        self._closed = True
+        try:
+            for worker in list(self.workers):
+                await worker.close()
+        finally:
+            self.ends.call_all()
+            await self.presence.close(self)
+
+    def ensure_open(self) -> None:
+        """Refuse to go on after closing."""
+        if self._closed:
+            raise MisuseError("These jobs were closed.", remedy="Open them again.")
+
+    async def repeat(self, operation: Callable[[], Awaitable[T]]) -> T:
+        """Do something that may be repeated without harm, for as long as a caller would wait for the store."""
+        self.ensure_open()
+        return await repeat(operation, self.settings.store_wait, self.monotonic)
+
+    def look_out(self, by: int) -> None:
+        """One more (1) or one fewer (-1) waits for messages, for stores that must look out while somebody does."""
+        before, self._looking_out = self._looking_out, self._looking_out + by
+        if bool(before) != bool(self._looking_out):
+            self.presence.watch(self, waiting=bool(self._looking_out))
+
+    # -- enqueuing ---------------------------------------------------------------------------------------------------
+
+    async def enqueue(self, make: Sequence[Callable[[int], NewJob]]) -> list[int]:
+        """Have jobs accepted, all or none; their ids in order. Each is made once its id is known."""
+        self.ensure_open()
+        ids = await self._ids.take(len(make))
+        jobs = [new(number) for new, number in zip(make, ids, strict=True)]
+        begun = self.monotonic()
+        try:
+            await self.jobs.enqueue(jobs)
+        except StoreUnavailableError:
+            await self._enqueue_again(jobs, begun)
+        for job in jobs:
+            self.metrics.of(job.name).enqueued += 1
+        return ids
+
+    async def _enqueue_again(self, jobs: Sequence[NewJob], begun: float) -> None:
+        """Repeat a call whose outcome is not known; the store leaves alone what it has accepted before."""
+        try:
+            await repeat(
+                lambda: self.jobs.enqueue(jobs, again=True), self.settings.store_wait, self.monotonic, since=begun
+            )
+        except StoreUnavailableError as error:
+            numbers = f"job {jobs[0].id}" if len(jobs) == 1 else f"jobs {jobs[0].id} to {jobs[-1].id}"
+            raise StoreUnavailableError(
+                f"The store did not say whether it accepted {numbers}: {error.message}",
+                remedy=f"See: interlock jobs show {jobs[0].id}; or enqueue again where twice is harmless.",
+            ) from error
+
+    async def _new_ids(self, count: int) -> range:
+        return await self.repeat(lambda: self.jobs.ids(count))
+
+    # -- a part of the process's presence ----------------------------------------------------------------------------
+
+    def session_began(self, session: Session) -> None:
+        """Messages go to this session from now on."""
+        self.ends.ask_again()
+        for worker in list(self.workers):
+            worker.session_began(session)
+
+    def session_lost(self, session: Session) -> None:
+        """What was claimed in it may be given to others soon."""
+        for worker in list(self.workers):
+            worker.session_lost(session)
+
+    def turn(self, owner: str | None) -> None:
+        """A job that somebody here waits for has ended; None: anything may have happened."""
+        if owner is not None:
+            self.ends.call(_number(owner))
+            return
+        self.ends.ask_again()
+        for worker in list(self.workers):
+            worker.missed()
+
+    def taken(self, owner: str, why: str) -> None:
+        """Somebody held the lane of a job claimed here, or cancelled it."""
+        for worker in list(self.workers):
+            worker.taken(_number(owner), why)
+
+
+def _number(owner: str) -> int:
+    """The job that an owner stands for: ``{session}.j{id}``."""
+    return int(owner.rpartition(".j")[2])

@@ -1,0 +1,366 @@
+"""Says in words, and as data, why a job or a lane waits, where it runs or how it ended, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from interlock.clock import as_text
+from interlock.ports.jobs import MOST_CRASHES, JobState, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock.ports.job_views import JobView, LaneView, Outlook, WorkerView
+
+__all__ = ["PARKED_BY", "Explanation", "Reason", "explain_job", "explain_lane", "who"]
+
+PARKED_BY = "interlock"
+"""Who holds a lane that was parked after a failure."""
+_MOST_COUNTED = 10_000
+_MOST_NAMED = 5
+
+
+class Reason(StrEnum):
+    """Why a job or a lane stands where it does. One word for programs; the lines say it to people."""
+
+    READY = "ready"
+    NO_WORKER = "no-worker"
+    """Ready, but no live worker works on its queue."""
+    UNKNOWN_NAME = "unknown-name"
+    """Ready, and workers are there, but none of them knows a job of its name: an old or a new version runs."""
+    DELAYED = "delayed"
+    TO_BE_RETRIED = "to-be-retried"
+    SNOOZED = "snoozed"
+    BEHIND = "behind"
+    """Not at the head of its lane; what the head waits for is in the data too."""
+    LIMIT = "limit"
+    """All slots of a limit are taken."""
+    PACE = "pace"
+    """Too soon after the last start under a limit."""
+    HELD = "held"
+    """Somebody holds its lane."""
+    LANE_PARKED = "lane-parked"
+    """Its lane was parked after a failure."""
+    PARKED = "parked"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    DISCARDED = "discarded"
+    CANCELLED = "cancelled"
+    SUPERSEDED = "superseded"
+    QUARANTINED = "quarantined"
+    IDLE = "idle"
+    """A lane without jobs that nobody holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What is so, why, and what to do."""
+
+    reason: Reason
+    lines: tuple[str, ...]
+    """For people: how it stands, what that depends on, what to do about it."""
+    remedy: str
+    """What to do; the last of the lines too. Empty where nothing is to be done."""
+    data: dict[str, Any] = field(default_factory=dict[str, Any])
+    """For programs."""
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+
+class _Told(NamedTuple):
+    reason: Reason
+    lines: list[str]
+    remedy: str
+
+
+def explain_job(outlook: Outlook, head: Outlook | None = None) -> Explanation:
+    """Why a job stands where it does; ``head`` is the outlook of the job that its lane is at, if it is another."""
+    job = outlook.job
+    told = _STATES[job.state](outlook)
+    lines = [*told.lines, *_in_general(outlook, told.reason)]
+    remedy = told.remedy
+    before: Explanation | None = None
+    if job.state is JobState.BEHIND and head is not None:
+        before = explain_job(head)
+        lines += before.lines[: len(before.lines) - bool(before.remedy)]
+        remedy = before.remedy
+    data = _job_data(outlook, told.reason)
+    data["head_explained"] = None if before is None else before.data
+    return _explanation(told.reason, lines, remedy, data)
+
+
+def explain_lane(lane: str, view: LaneView | None, head: Outlook | None = None) -> Explanation:
+    """Why a lane stands where it does; ``head`` is the outlook of the job that it is at."""
+    if view is None:
+        return _explanation(
+            Reason.IDLE, [f"lane {lane!r} is empty and nobody holds it"], "", {"lane": lane, "depth": 0}
+        )
+    depth = f"{_count(view.depth)} {'job' if view.depth == 1 else 'jobs'}"
+    lines = [f"lane {lane!r} has {depth}" + (f" and is at job {view.head} ({view.name})" if view.head else "")]
+    before = None if head is None else explain_job(head)
+    if view.held_since is not None:
+        reason, held, remedy = _hold(lane, view.held_by, view.held_reason, view.held_since)
+        lines += held
+        if before is not None and before.reason is Reason.RUNNING:
+            lines += before.lines[:1]
+    elif before is not None:
+        reason, remedy = before.reason, before.remedy
+        lines += before.lines[: len(before.lines) - bool(before.remedy)]
+    else:
+        # Its head was settled between the two looks.
+        reason, remedy = Reason(_WAITING_FOR.get(view.state, str(view.state))), ""
+    data = view._asdict() | {
+        "state": str(view.state),
+        "since": as_text(view.since),
+        "held_since": _time(view.held_since),
+        "seen_at": as_text(view.seen_at),
+        "worker": None if view.worker is None else view.worker._asdict(),
+        "head_explained": None if before is None else before.data,
+    }
+    return _explanation(reason, lines, remedy, data)
+
+
+def who(worker: WorkerView | None) -> str:
+    """A worker, for the middle of a sentence."""
+    return "a worker" if worker is None else f"{worker.program}, process {worker.pid} on {worker.host}"
+
+
+# -- unfinished -------------------------------------------------------------------------------------------------------
+
+
+def _ready(outlook: Outlook) -> _Told:
+    job = outlook.job
+    waited = max(0.0, job.seen_at - job.due_at)
+    lines = [f"{_job(job)} is ready since {as_text(job.due_at)}, for {waited:.1f} s"]
+    run = f"interlock run module:app --queues {job.queue}"
+    if not outlook.workers_of_queue:
+        lines.append(f"no live worker works on its queue {job.queue!r}")
+        return _Told(Reason.NO_WORKER, lines, f"start one: {run}")
+    if not outlook.workers:
+        known = f"{outlook.workers_of_queue} {'works' if outlook.workers_of_queue == 1 else 'work'}"
+        lines.append(f"{known} on its queue {job.queue!r}, but none knows a job called {job.name!r}")
+        return _Told(Reason.UNKNOWN_NAME, lines, "finish the deployment, or start a worker whose app defines it")
+    workers = f"{outlook.workers} {'worker takes' if outlook.workers == 1 else 'workers take'}"
+    first = "it is the next" if outlook.ahead == 0 else f"{_count(outlook.ahead)} before it"
+    lines.append(f"{workers} jobs like it from the queue {job.queue!r}, {first}")
+    return _Told(Reason.READY, lines, f"wait for its turn, or start more workers: {run}")
+
+
+def _later(outlook: Outlook) -> _Told:
+    job = outlook.job
+    due = f"at {as_text(job.due_at)}, in {max(0.0, job.due_at - job.seen_at):.1f} s"
+    now = f"to have it tried at once: interlock jobs retry {job.id}"
+    last = job.attempts[-1] if job.attempts else None
+    if last is not None and last.outcome == Outcome.SNOOZED:
+        why = f": {last.error}" if last.error else ""
+        return _Told(Reason.SNOOZED, [f"{_job(job)} was put off by its handler and comes back {due}{why}"], now)
+    if last is not None or job.attempt:
+        tries = "one attempt" if job.attempt == 1 else f"{job.attempt} attempts"
+        return _Told(
+            Reason.TO_BE_RETRIED, [f"{_job(job)} has failed in {tries} and is tried again {due}", _failure(job)], now
+        )
+    return _Told(Reason.DELAYED, [f"{_job(job)} was enqueued for later and is due {due}"], now)
+
+
+def _behind(outlook: Outlook) -> _Told:
+    job = outlook.job
+    ahead = f"{_count(outlook.ahead)} {'other' if outlook.ahead == 1 else 'others'}"
+    lines = [f"{_job(job)} is behind {ahead} in its lane {job.lane!r}"]
+    if outlook.lane_head is not None:
+        lines.append(f"the lane is at job {outlook.lane_head}, which is {outlook.lane_head_state or 'there'}")
+        return _Told(Reason.BEHIND, lines, f"see what that one waits for: interlock explain job {outlook.lane_head}")
+    return _Told(Reason.BEHIND, lines, f"see what the lane waits for: interlock explain lane {job.lane!r}")
+
+
+def _waiting(outlook: Outlook) -> _Told:
+    job, key = outlook.job, outlook.waits_for
+    line = "it is first in line" if outlook.ahead == 0 else f"{_count(outlook.ahead)} before it in line"
+    lines = [f"{_job(job)} waits for the limit {key!r}; {line}"]
+    if outlook.room_at is not None:
+        lines.append(f"the next may start at {as_text(outlook.room_at)}, in {outlook.room_at - job.seen_at:.1f} s")
+        return _Told(Reason.PACE, lines, "wait, or allow starts closer together")
+    if not outlook.holders:
+        lines.append("room has come free meanwhile; it should start within a moment")
+        return _Told(Reason.LIMIT, lines, "")
+    named = ", ".join(map(str, outlook.holders[:_MOST_NAMED]))
+    more = " and others" if len(outlook.holders) > _MOST_NAMED else ""
+    lines.append(f"its room is taken by {'job' if len(outlook.holders) == 1 else 'jobs'} {named}{more}")
+    see = f"interlock explain job {outlook.holders[0]}"
+    return _Told(Reason.LIMIT, lines, f"wait until one of them has ended ({see}), or raise the limit")
+
+
+def _held(outlook: Outlook) -> _Told:
+    job = outlook.job
+    reason, lines, remedy = _hold(job.lane, outlook.held_by, outlook.held_reason, outlook.held_since or job.due_at)
+    return _Told(reason, [f"{_job(job)} is next in its lane {job.lane!r}", *lines], remedy)
+
+
+def _parked(outlook: Outlook) -> _Told:
+    job = outlook.job
+    lines = [f"{_job(job)} was set aside until somebody acts: {job.error or 'no reason was given'}"]
+    if job.lane:
+        lines.append(f"the lane {job.lane!r} waits with it")
+    mend = f"mend the cause, then: interlock jobs retry {job.id}"
+    return _Told(Reason.PARKED, lines, f"{mend}; or give it up: interlock jobs cancel {job.id} --reason …")
+
+
+def _running(outlook: Outlook) -> _Told:
+    job = outlook.job
+    since = "" if job.claimed_at is None else f" since {as_text(job.claimed_at)}"
+    lasted = "" if job.claimed_at is None else f", for {max(0.0, job.seen_at - job.claimed_at):.1f} s"
+    lines = [f"{_job(job)} runs in {who(job.worker)}{since}{lasted} (attempt {job.attempt}, fence {job.fence})"]
+    return _Told(Reason.RUNNING, lines, f"to stop it: interlock jobs cancel {job.id} --reason …")
+
+
+# -- finished ---------------------------------------------------------------------------------------------------------
+
+
+def _done(outlook: Outlook) -> _Told:
+    job = outlook.job
+    kept = "" if job.result_kept_until is None else f"; its result is kept until {as_text(job.result_kept_until)}"
+    return _Told(Reason.DONE, [f"{_job(job)} was done by {who(job.worker)} at {_ended(job)}{kept}"], "")
+
+
+def _failed(outlook: Outlook) -> _Told:
+    job = outlook.job
+    tries = "its only attempt" if job.attempt <= 1 else f"attempt {job.attempt}"
+    lines = [f"{_job(job)} failed for good at {_ended(job)}, in {tries}", _failure(job)]
+    return _Told(Reason.FAILED, lines, f"mend the cause, then: interlock jobs retry {job.id}")
+
+
+def _discarded(outlook: Outlook) -> _Told:
+    job = outlook.job
+    why = f": {job.error}" if job.error else ""
+    lines = [f"{_job(job)} was discarded by its handler at {_ended(job)}{why}"]
+    return _Told(Reason.DISCARDED, lines, f"if it is to be done after all: interlock jobs retry {job.id}")
+
+
+def _cancelled(outlook: Outlook) -> _Told:
+    job = outlook.job
+    why = f": {job.error}" if job.error else ""
+    lines = [f"{_job(job)} was cancelled at {_ended(job)}{why}"]
+    return _Told(Reason.CANCELLED, lines, f"if it is to be done after all: interlock jobs retry {job.id}")
+
+
+def _superseded(outlook: Outlook) -> _Told:
+    job = outlook.job
+    lines = [f"{_job(job)} was superseded at {_ended(job)}: job {job.superseded_by} of its lane does its work"]
+    return _Told(Reason.SUPERSEDED, lines, f"see the newer one: interlock explain job {job.superseded_by}")
+
+
+def _quarantined(outlook: Outlook) -> _Told:
+    job = outlook.job
+    lines = [f"{_job(job)} was quarantined at {_ended(job)}: {job.crashes} workers died while they ran it"]
+    if job.error:
+        lines.append(_failure(job))
+    return _Told(
+        Reason.QUARANTINED, lines, f"find out what kills them (memory, signals), then: interlock jobs retry {job.id}"
+    )
+
+
+_STATES: dict[JobState, Callable[[Outlook], _Told]] = {
+    JobState.READY: _ready,
+    JobState.LATER: _later,
+    JobState.BEHIND: _behind,
+    JobState.WAITING: _waiting,
+    JobState.HELD: _held,
+    JobState.PARKED: _parked,
+    JobState.RUNNING: _running,
+    JobState.DONE: _done,
+    JobState.FAILED: _failed,
+    JobState.DISCARDED: _discarded,
+    JobState.CANCELLED: _cancelled,
+    JobState.SUPERSEDED: _superseded,
+    JobState.QUARANTINED: _quarantined,
+}
+_WAITING_FOR = {JobState.LATER: "delayed", JobState.WAITING: "limit"}
+
+
+# -- parts of sentences -----------------------------------------------------------------------------------------------
+
+
+def _in_general(outlook: Outlook, reason: Reason) -> list[str]:
+    """What holds besides: earlier crashes, a hold on the lane, nobody there to run it when its time has come."""
+    job = outlook.job
+    if job.state.final:
+        return []
+    lines: list[str] = []
+    if job.crashes:
+        died = "a worker has died" if job.crashes == 1 else f"{job.crashes} workers have died"
+        lines.append(f"{died} while running it: it is run alone, and is quarantined after {MOST_CRASHES}")
+    if outlook.held_since is not None and job.state is not JobState.HELD:
+        held = _hold(job.lane, outlook.held_by, outlook.held_reason, outlook.held_since)[1][0]
+        lines.append(f"{held}; no job of it starts until it is released" if job.lane else held)
+    ready = reason in (Reason.READY, Reason.NO_WORKER, Reason.UNKNOWN_NAME)
+    if not outlook.workers and not ready and job.state is not JobState.RUNNING:
+        lines.append(f"besides, no live worker takes jobs like it from the queue {job.queue!r}")
+    return lines
+
+
+def _hold(lane: str, by: str, why: str, since: float) -> tuple[Reason, list[str], str]:
+    release = f"interlock lanes release {lane!r}"
+    if by == PARKED_BY:
+        lines = [f"lane {lane!r} is parked since {as_text(since)} after a failure: {why}"]
+        return Reason.LANE_PARKED, lines, f"mend the cause, then let it go on: {release}"
+    lines = [f"lane {lane!r} is held by {by} since {as_text(since)}: {why}"]
+    return Reason.HELD, lines, f"ask {by}, or let it go on: {release}"
+
+
+def _job(job: JobView) -> str:
+    return f"job {job.id} ({job.name})"
+
+
+def _failure(job: JobView) -> str:
+    return f"it failed with {job.error}" if job.error else "it did not say why"
+
+
+def _ended(job: JobView) -> str:
+    return as_text(job.finished_at or job.seen_at)
+
+
+def _count(count: int) -> str:
+    return f"{_MOST_COUNTED:,} or more" if count >= _MOST_COUNTED else f"{count:,}"
+
+
+def _time(at: float | None) -> str | None:
+    return None if at is None else as_text(at)
+
+
+def _explanation(reason: Reason, lines: list[str], remedy: str, data: dict[str, Any]) -> Explanation:
+    told = tuple(lines) if not remedy else (*lines, remedy)
+    return Explanation(reason, told, remedy, {**data, "reason": str(reason), "remedy": remedy, "explain": list(told)})
+
+
+def _job_data(outlook: Outlook, reason: Reason) -> dict[str, Any]:
+    job = outlook.job
+    return {
+        "id": job.id,
+        "name": job.name,
+        "state": str(job.state),
+        "reason": str(reason),
+        "queue": job.queue,
+        "lane": job.lane,
+        "attempt": job.attempt,
+        "crashes": job.crashes,
+        "due_at": as_text(job.due_at),
+        "claimed_at": _time(job.claimed_at),
+        "finished_at": _time(job.finished_at),
+        "worker": None if job.worker is None else job.worker._asdict(),
+        "error": job.error,
+        "superseded_by": job.superseded_by,
+        "ahead": outlook.ahead,
+        "lane_head": outlook.lane_head,
+        "held_by": outlook.held_by,
+        "held_reason": outlook.held_reason,
+        "held_since": _time(outlook.held_since),
+        "waits_for": outlook.waits_for,
+        "holders": list(outlook.holders),
+        "room_at": _time(outlook.room_at),
+        "workers": outlook.workers,
+        "workers_of_queue": outlook.workers_of_queue,
+        "seen_at": as_text(job.seen_at),
+    }

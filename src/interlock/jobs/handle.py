@@ -1,0 +1,94 @@
+"""A job that was enqueued, as the one who enqueued it sees it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+
+from interlock.clock import as_datetime
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from interlock.arguments import Wait
+    from interlock.ports.job_views import JobView
+    from interlock.ports.jobs import JobState
+
+    class Knows(Protocol):
+        """What a handle needs of the jobs it came from."""
+
+        async def result_of(self, job: int, wait: Wait) -> Any: ...
+        async def status_of(self, job: int) -> JobStatus: ...
+
+
+__all__ = ["Handle", "JobStatus"]
+
+R_co = TypeVar("R_co", covariant=True)
+_DEFAULT_WAIT = 60.0
+
+
+class JobStatus(NamedTuple):
+    """How a job stands."""
+
+    id: int
+    """That of the newest, if it was superseded."""
+    name: str
+    state: JobState
+    attempt: int
+    """How many attempts have failed, were done or are under way."""
+    crashes: int
+    """How many workers died while they had it."""
+    queue: str
+    lane: str
+    enqueued_at: datetime
+    due_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    error: str
+    """Why it failed last, was parked, cancelled or discarded."""
+
+    @classmethod
+    def of(cls, view: JobView) -> JobStatus:
+        """What is known of a job, without what is large."""
+        return cls(
+            view.id,
+            view.name,
+            view.state,
+            view.attempt,
+            view.crashes,
+            view.queue,
+            view.lane,
+            as_datetime(view.enqueued_at),
+            as_datetime(view.due_at),
+            None if view.claimed_at is None else as_datetime(view.claimed_at),
+            None if view.finished_at is None else as_datetime(view.finished_at),
+            view.error,
+        )
+
+
+class Handle(Generic[R_co]):
+    """One job: ``await handle.result(wait=60)``. It follows the job to the one that superseded it, if one did."""
+
+    __slots__ = ("_jobs", "id")
+
+    def __init__(self, jobs: Knows, job: int) -> None:
+        self._jobs = jobs
+        self.id = job
+        """What it was accepted as. Any process that shares the store can make a handle of it: ``jobs.handle(id)``."""
+
+    async def result(self, *, wait: Wait = _DEFAULT_WAIT) -> R_co:
+        """What the handler returned, once the job is done.
+
+        Raises :class:`JobFailedError` if it failed for good or was quarantined, :class:`JobCancelledError` if it was
+        cancelled or discarded, :class:`JobTimeoutError` if it has not ended within ``wait`` seconds, and
+        :class:`ResultGoneError` if the result is no longer kept. Inside a handler, :class:`DeadlockError` if the job
+        could not run before the handler has ended.
+        """
+        result: R_co = await self._jobs.result_of(self.id, wait)
+        return result
+
+    async def status(self) -> JobStatus:
+        """How it stands now; :class:`NotFoundError` once it is no longer kept."""
+        return await self._jobs.status_of(self.id)
+
+    def __repr__(self) -> str:
+        return f"<Handle of job {self.id}>"

@@ -1,0 +1,304 @@
+"""The public face of jobs: ``app.jobs``, or alone ``Jobs.from_url(url)``."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
+
+from interlock.arguments import checked_key, checked_limit, checked_reason, checked_wait
+from interlock.errors import CapabilityError, InvalidArgumentError, MisuseError, NotFoundError
+from interlock.face import Face
+from interlock.jobs.definition import Definition
+from interlock.jobs.engine import JobEngine
+from interlock.jobs.explain import Explanation, explain_job, explain_lane
+from interlock.jobs.handle import Handle, JobStatus
+from interlock.jobs.job import AsyncJob, Call, Job, PlainJob
+from interlock.jobs.options import JobOptions, checked_name
+from interlock.jobs.results import end_of, newest, result_in
+from interlock.ports.job_views import JobFilter
+from interlock.ports.jobs import JobState
+from interlock.ports.store import Capability
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
+
+    from interlock.arguments import Seconds, Wait
+    from interlock.clock import Clock
+    from interlock.jobs.options import Defining
+    from interlock.jobs.worker import Worker
+    from interlock.ports.job_views import JobView, LaneView, QueueView
+    from interlock.ports.jobs import Outcome
+    from interlock.ports.store import Store
+    from interlock.presence import Presence
+    from interlock.settings import Settings
+    from interlock.telemetry.jobs import JobMetrics
+
+__all__ = ["Defines", "Jobs"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_DEFAULT_WAIT = 60.0
+
+
+class Jobs(Face[JobEngine]):
+    """Durable units of work in one store: in order within their lanes, under their limits, run by workers.
+
+    Jobs are defined before or after opening; whatever talks to the store needs it open.
+    """
+
+    needs = Capability.JOBS
+    _these = "These jobs"
+
+    def __init__(
+        self, store: Store | Presence, settings: Settings | None = None, *, clock: Clock | None = None
+    ) -> None:
+        super().__init__(store, settings, clock=clock)
+        found = self._presence.store
+        if self.needs not in found.capabilities:
+            raise CapabilityError(
+                f"{found.name} offers no jobs.", remedy="Use memory://, sqlite:// or postgresql:// for the app's store."
+            )
+        self._jobs: dict[str, Job[..., Any]] = {}
+        self._definitions: dict[str, Definition] = {}
+
+    def _new_engine(self, presence: Presence) -> JobEngine:
+        return JobEngine(presence, self._definitions)
+
+    @property
+    def metrics(self) -> JobMetrics:
+        """What these jobs have counted and timed; register it with a Prometheus registry."""
+        return self._running.metrics
+
+    # -- defining ----------------------------------------------------------------------------------------------------
+
+    def job(self, **how: Unpack[Defining]) -> Defines:
+        """A decorator that makes a job of a function, ``async def`` or plain ``def`` (which runs in a thread).
+
+        ``name`` is the function's own unless given. ``lane`` is a template over the arguments or a function of them:
+        jobs of one lane run in order, one at a time. ``limits`` hold across all processes. ``priority`` is 0 to 100.
+        ``retry`` says when a failure is tried again and ``timeout`` how many seconds an attempt may take;
+        ``on_failure`` what becomes of the lane: it waits (``block``), goes on (``skip``), or is parked after the last
+        attempt (``park``). With ``coalesce`` the newest job of the lane does the work of those directly before it.
+        The result is kept for ``keep_result`` seconds.
+        """
+        given: dict[str, Any] = dict(how)
+        name = given.pop("name", None)
+        return Defines(self, name, JobOptions.of(given))
+
+    def define(self, definition: Definition) -> Job[..., Any]:
+        """Make a job known."""
+        if definition.name in self._jobs:
+            raise MisuseError(
+                f"There are two jobs called {definition.name!r}.", remedy="Give one of them another name: name=…."
+            )
+        kind = AsyncJob[..., Any] if definition.is_async else PlainJob[..., Any]
+        job = self._jobs[definition.name] = kind(self, definition)
+        self._definitions[definition.name] = definition
+        return job
+
+    def __getitem__(self, name: str) -> Job[..., Any]:
+        """A job that was defined here, by its name."""
+        job = self._jobs.get(name)
+        if job is None:
+            known = ", ".join(sorted(self._jobs)) or "none"
+            raise NotFoundError(f"There is no job called {name!r} here.", remedy=f"Defined are: {known}.")
+        return job
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._jobs
+
+    # -- enqueuing ---------------------------------------------------------------------------------------------------
+
+    async def enqueue(self, call: Call[R], /) -> Handle[R]:
+        """Have one job run: ``await jobs.enqueue(job.call(…))``, which is ``await job.enqueue(…)``."""
+        self._check(call)
+        (number,) = await self._running.enqueue([call.new])
+        return Handle(self, number)
+
+    async def enqueue_many(self, calls: Iterable[Call[R]]) -> list[Handle[R]]:
+        """Have several jobs run, accepted all or none and in this order: ``[job.call(…), other.call(…)]``."""
+        given = list(calls)
+        for call in given:
+            self._check(call)
+        if not given:
+            return []
+        return [Handle(self, number) for number in await self._running.enqueue([call.new for call in given])]
+
+    def _check(self, call: Call[Any]) -> None:
+        if not isinstance(call, Call):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
+            raise InvalidArgumentError(
+                f"A {type(call).__name__} cannot be enqueued.", remedy="Pass what job.call(…) returns."
+            )
+        if call.job.jobs is not self:
+            raise MisuseError(
+                f"The job {call.job.name!r} was defined elsewhere.", remedy="Enqueue it where it was defined."
+            )
+
+    # -- one job -----------------------------------------------------------------------------------------------------
+
+    def handle(self, job: int) -> Handle[Any]:
+        """A handle of a job by its id, from whatever process it was enqueued."""
+        return Handle(self, _number(job))
+
+    async def result_of(self, job: int | Handle[Any], wait: Wait = _DEFAULT_WAIT) -> Any:
+        """What a job gives; see :meth:`Handle.result`."""
+        view = await end_of(self._running, _number(job), checked_wait(wait))
+        return result_in(view, self._definitions.get(view.name))
+
+    async def status_of(self, job: int | Handle[Any]) -> JobStatus:
+        """How a job stands; see :meth:`Handle.status`."""
+        return JobStatus.of(await newest(self._running, _number(job)))
+
+    async def cancel(self, job: int | Handle[Any], *, reason: str, by: str) -> JobState:
+        """End a job that does not run, and have one that does stopped; says how it stands then.
+
+        A job that runs is still ``running`` when this returns. Whatever it does then but end well counts as cancelled.
+        """
+        checked_reason("Cancelling a job", reason, by)
+        return await self._act(job, lambda engine, number: engine.jobs.cancel(number, reason, by))
+
+    async def retry(self, job: int | Handle[Any], *, by: str) -> JobState:
+        """Have a job tried now that waits for its time, is parked, or ended otherwise than well; says how it stands."""
+        checked_reason("Retrying a job", "by hand", by)
+        return await self._act(job, lambda engine, number: engine.jobs.retry(number, by))
+
+    async def _act(
+        self, job: int | Handle[Any], act: Callable[[JobEngine, int], Coroutine[Any, Any, JobState | None]]
+    ) -> JobState:
+        engine, number = self._running, _number(job)
+        state = await engine.repeat(lambda: act(engine, number))
+        if state is None:
+            raise NotFoundError(f"There is no job {number}.", remedy="Look which there are: interlock jobs list.")
+        return state
+
+    async def find(self, job: int | Handle[Any]) -> JobView | None:
+        """One job with its arguments, result and attempts; None if it is not known, or no longer."""
+        return await self._running.jobs.find(_number(job))
+
+    async def look(
+        self, *states: JobState, name: str = "", queue: str = "", lane: str = "", limit: int = 100
+    ) -> Sequence[JobView]:
+        """Jobs as one snapshot, newest first, without arguments, results and attempts."""
+        chosen = JobFilter(
+            tuple(map(_state, states)),
+            name and checked_name("A job", name),
+            queue and checked_name("A queue", queue),
+            lane and checked_key(lane),
+        )
+        return await self._running.jobs.look(chosen, limit=checked_limit(limit))
+
+    async def explain(self, job: int | Handle[Any]) -> Explanation:
+        """Why a job waits, where it runs or how it ended, and what to do about it."""
+        engine, number = self._running, _number(job)
+        outlook = await engine.jobs.outlook(number)
+        if outlook is None:
+            raise NotFoundError(f"There is no job {number}.", remedy="Look which there are: interlock jobs list.")
+        head = None
+        if outlook.job.state is JobState.BEHIND and outlook.lane_head is not None:
+            head = await engine.jobs.outlook(outlook.lane_head)
+        return explain_job(outlook, head)
+
+    # -- lanes and queues --------------------------------------------------------------------------------------------
+
+    async def hold(self, lane: str, *, reason: str, by: str) -> None:
+        """Let no further job of a lane start until it is released. What runs goes on."""
+        checked_reason("Holding a lane", reason, by)
+        engine, key = self._running, checked_key(lane)
+        await engine.repeat(lambda: engine.jobs.hold(key, reason, by))
+
+    async def release(self, lane: str) -> bool:
+        """Let a lane go on that is held or was parked; False if it was neither."""
+        engine, key = self._running, checked_key(lane)
+        return await engine.repeat(lambda: engine.jobs.release(key))
+
+    async def lanes(self, *, limit: int = 100) -> Sequence[LaneView]:
+        """Lanes that are not empty or are held, as one snapshot."""
+        return await self._running.jobs.lanes(limit=checked_limit(limit))
+
+    async def lane(self, lane: str) -> LaneView | None:
+        """One lane; None if it is empty and nobody holds it."""
+        views = await self._running.jobs.lanes(checked_key(lane))
+        return views[0] if views else None
+
+    async def explain_lane(self, lane: str) -> Explanation:
+        """Why a lane waits, or where its head runs, and what to do about it."""
+        view = await self.lane(lane)
+        head = None if view is None or view.head is None else await self._running.jobs.outlook(view.head)
+        return explain_lane(lane, view, head)
+
+    async def queues(self) -> Sequence[QueueView]:
+        """All queues, what is in them and who works on them, as one snapshot."""
+        return await self._running.jobs.queues()
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    def worker(self, *, concurrency: int = 50, queues: Iterable[str] = ("default",)) -> Worker:
+        """A worker in this process: ``async with jobs.worker(): …``, or ``await jobs.worker().run()``."""
+        from interlock.jobs.worker import Worker
+
+        return Worker(self._running, concurrency=concurrency, queues=_queues(queues))
+
+    async def drain(self, *, wait: Seconds = _DEFAULT_WAIT, queues: Iterable[str] | None = None) -> dict[Outcome, int]:
+        """Run whatever can run now, in this process, until nothing is ready; counts by outcome. For tests.
+
+        Works on all queues unless told otherwise. Raises :class:`JobTimeoutError` if that takes longer than ``wait``.
+        """
+        from interlock.jobs.worker import drain
+
+        seconds = checked_wait(wait)
+        engine = self._running
+        if queues is None:
+            defined = (job.chosen.queue for job in self._jobs.values())
+            queues = {*defined, *(view.queue for view in await engine.jobs.queues())}
+        return await drain(engine, queues=tuple(sorted(_queues(queues))), wait=seconds)
+
+
+class Defines:
+    """Makes a job of the function that it decorates."""
+
+    __slots__ = ("_jobs", "_name", "_options")
+
+    def __init__(self, jobs: Jobs, name: str | None, options: JobOptions) -> None:
+        self._jobs = jobs
+        self._name = name
+        self._options = options
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncJob[P, R]: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> PlainJob[P, R]: ...
+
+    def __call__(self, function: Callable[..., Any], /) -> Any:
+        """The job; calling it still calls the function."""
+        frame = inspect.currentframe()
+        # Types defined next to the function, inside another one, are found too.
+        local = frame.f_back.f_locals if frame is not None and frame.f_back is not None else None
+        return self._jobs.define(Definition(function, self._options, name=self._name, local=local))
+
+
+def _number(job: object) -> int:
+    if isinstance(job, Handle):
+        return job.id
+    if not isinstance(job, int) or isinstance(job, bool) or not 0 < job < 2**63:
+        raise InvalidArgumentError(f"{job!r} is no id of a job.", remedy="Pass a handle, or the number of a job.")
+    return job
+
+
+def _state(state: object) -> JobState:
+    try:
+        return JobState(state)  # type: ignore[arg-type]
+    except ValueError:
+        raise InvalidArgumentError(
+            f"{state!r} is no state of a job.", remedy=f"Known are: {', '.join(JobState)}."
+        ) from None
+
+
+def _queues(queues: Any) -> tuple[str, ...]:
+    if isinstance(queues, str) or not hasattr(queues, "__iter__"):
+        raise InvalidArgumentError(f"queues is {queues!r}.", remedy="Pass a list of names.")
+    names = tuple(dict.fromkeys(checked_name("A queue", queue) for queue in queues))
+    if not names:
+        raise InvalidArgumentError("No queue was given.", remedy="Pass at least one.")
+    return names

@@ -1,0 +1,71 @@
+# pyright: basic
+"""What is inside a value, down to its leaves: containers, dataclasses and pydantic models are looked into."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence, Set
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from interlock.errors import InvalidArgumentError
+
+__all__ = ["check_leaves", "check_same"]
+
+
+def check_leaves(value: Any, what: str) -> None:
+    """Refuse datetimes without a zone and numbers that JSON does not have, however deep inside they are."""
+    if isinstance(value, datetime):
+        if value.tzinfo is None or value.utcoffset() is None:
+            raise InvalidArgumentError(f"{what} has a datetime without a time zone.", remedy="Use an aware one.")
+    elif isinstance(value, (float, Decimal)):
+        if not (math.isfinite(value) if isinstance(value, float) else value.is_finite()):
+            raise InvalidArgumentError(f"{what} has the number {value}.", remedy="Use finite numbers.")
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            check_leaves(key, what)
+            check_leaves(item, what)
+    elif isinstance(value, (list, tuple, Set)) or (isinstance(value, Sequence) and not isinstance(value, (str, bytes))):
+        for item in value:
+            check_leaves(item, what)
+    else:
+        for item in _fields(value).values():
+            check_leaves(item, what)
+
+
+def check_same(value: Any, back: Any, what: str) -> None:
+    """Refuse a value whose kind changed on the way there and back, as a datetime declared as ``Any`` would."""
+    if isinstance(value, Mapping) and isinstance(back, Mapping):
+        if not all(key in back for key in value):
+            raise _changed(what, "a dict's key", value, back)
+        for key, item in value.items():
+            check_same(item, back[key], what)
+    elif isinstance(value, (list, tuple)) and isinstance(back, (list, tuple)):
+        for item, again in zip(value, back, strict=True):
+            check_same(item, again, what)
+    elif isinstance(value, Set) and isinstance(back, (Set, list)):
+        return
+    elif not isinstance(value, type(back)):
+        raise _changed(what, f"a {type(value).__name__}", value, back)
+    else:
+        fields = _fields(back)
+        for name, item in _fields(value).items():
+            if name in fields:
+                check_same(item, fields[name], what)
+
+
+def _changed(what: str, part: str, value: object, back: object) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"{what}: {part} would come back as a {type(back).__name__}, because it was not declared.",
+        remedy=f"Declare what it is, or pass a {type(back).__name__}.",
+    )
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
+    if hasattr(type(value), "__pydantic_fields__"):
+        return {**value.__dict__, **(getattr(value, "__pydantic_extra__", None) or {})}
+    return {}

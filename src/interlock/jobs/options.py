@@ -1,0 +1,239 @@
+"""How a job is to be treated: what its definition says, and what an enqueuer may say instead."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from interlock.arguments import checked_key, checked_seconds
+from interlock.errors import InvalidArgumentError, MisuseError
+from interlock.jobs.retry import Retry
+from interlock.limits.kinds import Cooldown, Limit, Rate, Slots, uses_of
+from interlock.ports.jobs import Failing
+from interlock.templates import Template
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from interlock.arguments import Seconds
+    from interlock.ports.limits import Use
+
+__all__ = ["Changes", "Defining", "JobOptions", "Lane", "checked_name"]
+
+Lane = str | Callable[..., str | None]
+"""A template over the arguments, or a function of them; what it gives is the lane, None for none."""
+
+
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,62}")
+
+
+class _Shared(TypedDict, total=False):
+    queue: str
+    lane: Lane | None
+    priority: int
+    limits: Iterable[Limit]
+    retry: Retry
+    timeout: Seconds | None
+    on_failure: Literal["block", "skip", "park"]
+    coalesce: bool
+    keep_result: Seconds
+
+
+class Defining(_Shared, total=False):
+    """What a definition may say."""
+
+    name: str
+
+
+class Changes(_Shared, total=False):
+    """What an enqueuer may say."""
+
+    delay: Seconds
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """Checked options."""
+
+    queue: str = "default"
+    lane: Lane | None = None
+    priority: int = 50
+    limits: tuple[Limit, ...] = ()
+    retry: Retry = Retry.DEFAULT
+    timeout: float | None = None
+    failing: Failing = Failing.BLOCK
+    coalesce: bool = False
+    keep_result: float = 3600.0
+    delay: float = 0.0
+    at: float | None = None
+    stored: str = ""
+    """What the worker has to know of those that differ from the definition, as JSON; empty for nothing."""
+    _uses: tuple[Use, ...] | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Limits without keys of their own are the same for all arguments.
+        fixed = not any(limit.key for limit in self.limits)
+        object.__setattr__(self, "_uses", self._uses_for({}) if fixed else None)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> JobOptions:
+        """The options of a definition."""
+        return cls().having(given)
+
+    def changed(self, name: str, parameters: tuple[str, ...], changes: Mapping[str, Any]) -> JobOptions:
+        """These options with others in their place, for some jobs of one definition."""
+        if "delay" in changes and "at" in changes:
+            raise InvalidArgumentError("delay and at were both given.", remedy="Say when in one way.")
+        options = self.having(changes)
+        options.check_templates(name, parameters)
+        stored: dict[str, Any] = json.loads(self.stored) if self.stored else {}
+        if "retry" in changes:
+            stored["retry"] = options.retry.figures()
+        if "timeout" in changes:
+            stored["timeout"] = options.timeout
+        return replace(options, stored=json.dumps(stored, separators=(",", ":"), sort_keys=True) if stored else "")
+
+    def having(self, given: Mapping[str, Any]) -> JobOptions:
+        """These options with those given in their place, each checked by itself."""
+        checked: dict[str, Any] = {}
+        for key, value in given.items():
+            if key not in _CHECKS:
+                raise MisuseError(f"There is no option {key!r}.", remedy=f"Known are: {', '.join(sorted(_CHECKS))}.")
+            field, check = _CHECKS[key]
+            checked[field] = check(value)
+        if "delay" in given:
+            checked["at"] = None
+        if "at" in given:
+            checked["delay"] = 0.0
+        return replace(self, **checked)
+
+    def check_templates(self, name: str, parameters: tuple[str, ...]) -> None:
+        """Refuse templates over arguments that the handler does not take, and coalescing without a lane."""
+        templates = [("lane", self.lane), *((f"limit {limit.name!r}", limit.key) for limit in self.limits)]
+        for what, text in templates:
+            if not isinstance(text, str):
+                continue
+            for root in Template.of(text).roots:
+                if root not in parameters:
+                    raise InvalidArgumentError(
+                        f"The {what} of {name!r} needs {root!r}, which is no parameter of its handler.",
+                        remedy=f"Its parameters are: {', '.join(parameters) or 'none'}.",
+                    )
+        if self.coalesce and self.lane is None:
+            raise InvalidArgumentError(
+                f"{name!r} coalesces and has no lane.", remedy="Give it one; jobs are coalesced within their lane."
+            )
+
+    def lane_of(self, name: str, values: Mapping[str, Any]) -> str:
+        """The lane for these arguments; empty for none."""
+        lane = self.lane
+        if lane is None:
+            return ""
+        if isinstance(lane, str):
+            return checked_key(Template.of(lane).render(values))
+        found: Any = lane(**values)
+        if found is None:
+            return ""
+        if not isinstance(found, str):
+            raise InvalidArgumentError(
+                f"The lane function of {name!r} gave a {type(found).__name__}.", remedy="Let it return text, or None."
+            )
+        return checked_key(found)
+
+    def uses_of(self, values: Mapping[str, Any]) -> tuple[Use, ...]:
+        """The limits for these arguments."""
+        return self._uses_for(values) if self._uses is None else self._uses
+
+    def _uses_for(self, values: Mapping[str, Any]) -> tuple[Use, ...]:
+        return uses_of(self.limits, values) if self.limits else ()
+
+
+def checked_name(what: str, name: object) -> str:
+    """What a job or a queue may be called."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidArgumentError(
+            f"{what} cannot be called {name!r}.",
+            remedy="Use 1 to 63 letters, digits, dots, dashes and underscores, with a letter or digit first.",
+        )
+    return name
+
+
+def _lane(lane: Any) -> Lane | None:
+    if lane is None or callable(lane):
+        return lane  # type: ignore[no-any-return]
+    if not isinstance(lane, str) or not lane:
+        raise InvalidArgumentError(f"lane is {lane!r}.", remedy="Use a template, a function, or None for no lane.")
+    Template.of(lane)
+    return lane
+
+
+def _priority(priority: Any) -> int:
+    if not isinstance(priority, int) or isinstance(priority, bool) or not 0 <= priority <= 100:
+        raise InvalidArgumentError(f"priority is {priority!r}.", remedy="Use a whole number from 0 to 100.")
+    return priority
+
+
+def _limits(limits: Any) -> tuple[Limit, ...]:
+    if isinstance(limits, (Slots, Rate, Cooldown)) or not isinstance(limits, Iterable):
+        raise InvalidArgumentError(f"limits is {limits!r}.", remedy="Pass a list of limits.")
+    found: list[Any] = [*limits]
+    for limit in found:
+        if not isinstance(limit, (Slots, Rate, Cooldown)):
+            raise InvalidArgumentError(f"{limit!r} is no limit.", remedy="Use Slots(…), Rate(…) or Cooldown(…).")
+    return tuple(found)
+
+
+def _retry(retry: Any) -> Retry:
+    if not isinstance(retry, Retry):
+        raise InvalidArgumentError(
+            f"retry is {retry!r}.", remedy="Use Retry(…), or one of its strategies such as Retry.NEVER."
+        )
+    return retry
+
+
+def _timeout(timeout: Any) -> float | None:
+    if timeout is None:
+        return None
+    seconds = checked_seconds("timeout", timeout)
+    if seconds <= 0:
+        raise InvalidArgumentError(f"timeout is {timeout!r}.", remedy="Use more than 0 seconds, or None for no end.")
+    return seconds
+
+
+def _failing(on_failure: Any) -> Failing:
+    try:
+        return Failing(on_failure)
+    except ValueError:
+        raise InvalidArgumentError(f"on_failure is {on_failure!r}.", remedy="Use 'block', 'skip' or 'park'.") from None
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidArgumentError(f"coalesce is {value!r}.", remedy="Use True or False.")
+    return value
+
+
+def _at(at: Any) -> float:
+    if not isinstance(at, datetime) or at.utcoffset() is None:
+        raise InvalidArgumentError(f"at is {at!r}.", remedy="Use a datetime with a time zone.")
+    return at.timestamp()
+
+
+_CHECKS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "queue": ("queue", lambda queue: checked_name("A queue", queue)),
+    "lane": ("lane", _lane),
+    "priority": ("priority", _priority),
+    "limits": ("limits", _limits),
+    "retry": ("retry", _retry),
+    "timeout": ("timeout", _timeout),
+    "on_failure": ("failing", _failing),
+    "coalesce": ("coalesce", _flag),
+    "keep_result": ("keep_result", lambda keep: checked_seconds("keep_result", keep)),
+    "delay": ("delay", lambda delay: checked_seconds("delay", delay)),
+    "at": ("at", _at),
+}

@@ -1,0 +1,159 @@
+"""Waiting for the end of a job, and what its end means to the one who waited."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from interlock.errors import (
+    DeadlockError,
+    JobCancelledError,
+    JobFailedError,
+    JobTimeoutError,
+    NotFoundError,
+    ResultGoneError,
+    StoreUnavailableError,
+)
+from interlock.jobs.current import CURRENT, workplace
+from interlock.jobs.explain import explain_job
+from interlock.ports.jobs import JobState
+
+if TYPE_CHECKING:
+    from interlock.jobs.definition import Definition
+    from interlock.jobs.engine import JobEngine
+    from interlock.ports.job_views import JobView
+    from interlock.ports.jobs import ClaimedJob
+
+__all__ = ["end_of", "newest", "result_in"]
+
+_REMEDY = "Enqueue it without waiting, or give it another lane and limits than the job that waits for it."
+
+
+async def newest(engine: JobEngine, job: int) -> JobView:
+    """A job, or the one that superseded it; ``NotFoundError`` if it is not known."""
+    seen: set[int] = set()
+    while True:
+        number = job
+        view = await engine.repeat(lambda: engine.jobs.find(number))  # noqa: B023 - awaited at once
+        if view is None:
+            raise NotFoundError(
+                f"There is no job {job}.", remedy="Look which there are: interlock jobs list. Old ones are removed."
+            )
+        seen.add(job)
+        if view.state is not JobState.SUPERSEDED or view.superseded_by is None or view.superseded_by in seen:
+            return view
+        job = view.superseded_by
+
+
+async def end_of(engine: JobEngine, job: int, wait: float | None) -> JobView:
+    """The job when it has ended, or the one that superseded it. Waits for so many seconds; None for ever."""
+    give_up = None if wait is None else engine.monotonic() + wait
+    me = CURRENT.get() if workplace.get() is engine else None
+    while True:
+        try:
+            view = await newest(engine, job)
+        except NotFoundError:
+            raise ResultGoneError(f"Job {job} is not known any more.", job=job) from None
+        if view.state.final:
+            return view
+        job = view.id
+        if me is not None:
+            _refuse_deadlock(me.claimed, view, engine.awaited)
+        left = None if give_up is None else give_up - engine.monotonic()
+        if left is not None and left <= 0:
+            raise await _timed_out(engine, job, wait)
+        await _sleep(engine, job, left, me.claimed.id if me is not None else None)
+        engine.ensure_open()
+
+
+def result_in(view: JobView, definition: Definition | None) -> Any:
+    """What a job that has ended gives: its result, or the error that says why there is none."""
+    if view.state is JobState.DONE:
+        if view.result is None:
+            if view.result_kept_until is not None:
+                raise ResultGoneError(f"The result of {_job(view)} is no longer kept.", job=view.id)
+            return None
+        return json.loads(view.result) if definition is None else definition.read_result(view.result)
+    why = f": {view.error}" if view.error else ""
+    if view.state in (JobState.CANCELLED, JobState.DISCARDED):
+        raise JobCancelledError(
+            f"{_job(view)} was {view.state}{why}.",
+            job=view.id,
+            remedy=f"Enqueue another, or have it tried after all: interlock jobs retry {view.id}.",
+        )
+    if view.state is JobState.QUARANTINED:
+        why = f": {view.crashes} workers died while they ran it"
+    raise JobFailedError(
+        f"{_job(view)} {'was quarantined' if view.state is JobState.QUARANTINED else 'failed'}{why}.",
+        job=view.id,
+        state=str(view.state),
+        error=view.error,
+        trace=view.attempts[-1].trace if view.attempts else "",
+        remedy=f"Mend the cause, then have it tried again: interlock jobs retry {view.id}.",
+    )
+
+
+async def _sleep(engine: JobEngine, job: int, seconds: float | None, waiter: int | None) -> None:
+    """Sleep until the job may have ended, known as one that waits for it if a job does."""
+    if waiter is None:
+        await engine.ends.wait(job, seconds)
+        return
+    awaited = engine.awaited.setdefault(waiter, [])
+    awaited.append(job)
+    try:
+        await engine.ends.wait(job, seconds)
+    finally:
+        awaited.remove(job)
+        if not awaited:
+            engine.awaited.pop(waiter, None)
+
+
+async def _timed_out(engine: JobEngine, job: int, wait: float | None) -> JobTimeoutError:
+    try:
+        outlook = await engine.jobs.outlook(job)
+        why = "it has just ended" if outlook is None else explain_job(outlook).lines[0]
+    except StoreUnavailableError:
+        why = "and the store is away"
+    return JobTimeoutError(
+        f"Job {job} has not ended within {wait or 0:g} s: {why}.",
+        job=job,
+        remedy=f"Wait longer (wait=…, or FOREVER), or see why it takes so long: interlock explain job {job}.",
+    )
+
+
+def _refuse_deadlock(me: ClaimedJob, other: JobView, awaited: dict[int, list[int]]) -> None:
+    """Refuse to wait in a handler for what cannot run before the handler has ended."""
+    waits = f"job {me.id} ({me.name}) waits for job {other.id} ({other.name})"
+    if other.id == me.id:
+        raise DeadlockError(f"{waits}, which is itself.", cycle=[waits], remedy="A job cannot await its own result.")
+    if me.lane and other.lane == me.lane:
+        behind = f"job {other.id} is behind job {me.id} in the lane {me.lane!r}"
+        raise DeadlockError(f"{waits}, and {behind}.", cycle=[waits, behind], remedy=_REMEDY)
+    for use in other.uses:
+        if not use.per and use.key in me.slots:
+            needs = f"job {other.id} needs room in {use.key!r}, of which job {me.id} has a part"
+            raise DeadlockError(f"{waits}, and {needs}.", cycle=[waits, needs], remedy=_REMEDY)
+    chain = _chain(other.id, me.id, awaited)
+    if chain:
+        cycle = [waits, *(f"job {one} waits for job {two}" for one, two in pairwise(chain))]
+        raise DeadlockError(f"{', '.join(cycle)}.", cycle=cycle, remedy="Let one of them end without waiting.")
+
+
+def _chain(start: int, end: int, awaited: dict[int, list[int]]) -> list[int]:
+    """The way from one job to another over those who wait here; empty if there is none."""
+    paths = [[start]]
+    seen = {start}
+    while paths:
+        path = paths.pop()
+        for after in awaited.get(path[-1], ()):
+            if after == end:
+                return [*path, after]
+            if after not in seen:
+                seen.add(after)
+                paths.append([*path, after])
+    return []
+
+
+def _job(view: JobView) -> str:
+    return f"Job {view.id} ({view.name})"

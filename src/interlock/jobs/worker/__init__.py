@@ -1,0 +1,7 @@
+"""Workers: processes, or parts of one, that run jobs."""
+
+from interlock.jobs.worker.drain import drain
+from interlock.jobs.worker.status import RunningJob, WorkerStatus
+from interlock.jobs.worker.worker import Worker
+
+__all__ = ["RunningJob", "Worker", "WorkerStatus", "drain"]

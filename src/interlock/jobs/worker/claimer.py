@@ -1,0 +1,196 @@
+"""Keeps the buffer filled: claims when there is room and there may be something to claim."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import random
+from typing import TYPE_CHECKING
+
+from interlock.errors import StoreUnavailableError
+from interlock.jobs.worker.bell import Bell
+from interlock.jobs.worker.outcomes import one_line
+from interlock.jobs.worker.tenure import Tenure
+from interlock.ports.jobs import Appetite, Batch
+from interlock.telemetry.log import emit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock.jobs.engine import JobEngine
+    from interlock.jobs.worker.completer import Completer
+    from interlock.jobs.worker.crew import Crew
+    from interlock.jobs.worker.desk import Desk
+    from interlock.sessions import Session
+
+__all__ = ["Claimer"]
+
+_log = logging.getLogger("interlock.jobs")
+_MOST_AT_ONCE = 500
+_LEAST_PAUSE, _MOST_PAUSE = 0.02, 1.0
+_MOST_EARLY = 10_000
+
+
+class Claimer:
+    """Claims for one worker. ``lose`` is called with a session that turns out to be over."""
+
+    def __init__(
+        self,
+        engine: JobEngine,
+        queues: tuple[str, ...],
+        crew: Crew,
+        completer: Completer,
+        desk: Desk,
+        lose: Callable[[Session], None],
+    ) -> None:
+        self._engine = engine
+        self._queues = queues
+        self._crew = crew
+        self._completer = completer
+        self._desk = desk
+        self._lose = lose
+        self._bell = Bell()
+        self._news = True
+        self._look_at = math.inf
+        self._stopping = False
+        self._claiming = False
+        self._early: dict[int, str] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.dry: asyncio.Future[None] | None = None
+        """Done when nothing is left that could be claimed, and nothing is under way here. Set by who wants to know."""
+
+    def start(self) -> None:
+        """Begin to claim."""
+        self._task = asyncio.get_running_loop().create_task(self._work(), name="interlock-claimer")
+
+    async def stop(self) -> None:
+        """Claim nothing more. A claim that is under way is waited for, so that what it gives is not lost."""
+        self._stopping = True
+        self._bell.ring()
+        if self._task is not None:
+            if not self._claiming:
+                self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def news(self) -> None:
+        """There may be something to claim."""
+        self._news = True
+        self._bell.ring()
+
+    def room(self) -> None:
+        """There may be room for more."""
+        self._bell.ring()
+
+    def settled(self, ready: bool) -> None:
+        """The store has been told of some ends, and jobs may have become ready by that."""
+        if ready or self.dry is not None:
+            self.news()
+
+    def early(self, job: int, why: str) -> bool:
+        """Something was said about a job that nobody here knows; it may be one that is just being claimed."""
+        if self._early is None or len(self._early) >= _MOST_EARLY:
+            return False
+        self._early[job] = why
+        return True
+
+    # -- the loop ----------------------------------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        pause = _LEAST_PAUSE
+        while not self._stopping:
+            try:
+                await self._round()
+            except StoreUnavailableError as error:
+                self._desk.trouble()
+                emit(_log, logging.DEBUG, "job_claim_failed", error=one_line(error))
+            except Exception as error:  # noqa: BLE001 - whatever failed is tried again
+                emit(_log, logging.ERROR, "job_claim_failed", error=one_line(error))
+            else:
+                pause = _LEAST_PAUSE
+                continue
+            self._news = True  # whatever was to be claimed still is
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - only keeps the workers apart
+            pause = min(pause * 2, _MOST_PAUSE)
+
+    async def _round(self) -> None:
+        """Claim, if there is reason to, else wait for one."""
+        session = await self._live_session()
+        await self._desk.get_ready(session)
+        crew = self._crew
+        crew.fill()
+        if self._news or crew.monotonic() >= self._look_at:
+            most, at_once, low = self._appetite()
+            if most > 0:
+                await self._claim(session, most, at_once, low)
+                return
+        seconds = self._look_at - crew.monotonic() if not self._news else self._engine.settings.recheck_seconds
+        await self._bell.wait(min(max(seconds, 0.0), max(self._desk.look_in, 0.0)))
+
+    def _appetite(self) -> tuple[int, int, int]:
+        """How many to claim, how many of them could start at once, and when to claim again."""
+        crew = self._crew
+        crew.pace.look(crew.monotonic())
+        free, ahead, buffered = crew.free, crew.pace.ahead, crew.buffer.count
+        if self._completer.full:
+            return 0, 0, 0
+        at_once = max(0, free - len(crew.buffer))
+        low = ahead // 2
+        if not at_once and buffered > low:
+            return 0, 0, low
+        return min(_MOST_AT_ONCE, max(at_once, free + ahead - buffered)), at_once, low
+
+    async def _claim(self, session: Session, most: int, at_once: int, low: int) -> None:
+        quiet = self._quiet
+        self._news = False
+        self._claiming, self._early = True, {}
+        try:
+            answer = await self._desk.claim(
+                Appetite(session.id, self._queues, tuple(self._engine.definitions), most, at_once, self._crew.pace.run)
+            )
+        finally:
+            self._claiming = False
+            early, self._early = self._early, None
+        if not isinstance(answer, Batch):
+            self._news = True
+            self._lose(session)
+            return
+        jobs, look_again = answer
+        if session.lost:
+            self._lose(session)  # what was claimed goes back with it
+            return
+        if jobs:
+            self._crew.put(jobs, low)
+            for job, why in (early or {}).items():
+                self._crew.taken(job, why)
+            if self._stopping:
+                self._crew.give_back_waiting()
+        if len(jobs) >= most or look_again <= 0:
+            self._news = True
+        else:
+            recheck = self._engine.settings.recheck_seconds * random.uniform(0.75, 1.0)  # noqa: S311
+            self._look_at = self._crew.monotonic() + min(look_again, recheck)
+            if not jobs and quiet and not self._news and self.dry is not None and not self.dry.done():
+                self.dry.set_result(None)
+
+    @property
+    def _quiet(self) -> bool:
+        """Whether nothing is under way here that could make jobs ready."""
+        return not self._crew.running and not self._crew.buffer.count and not self._completer.unsettled
+
+    async def _live_session(self) -> Session:
+        """The session to claim under; waits for the next one if it is lost, however long that takes."""
+        session = self._engine.session
+        while session.lost:
+            self._lose(session)
+            keeper, wait = self._engine.presence.keeper, self._engine.settings.store_wait
+            try:
+                session = await keeper.next_session(session, wait)
+            except StoreUnavailableError:
+                continue
+        if self._crew.tenure.session is not session:
+            tenure = Tenure(session)
+            self._completer.begin(tenure)
+            self._crew.tenure = tenure
+            self._news = True
+        return session

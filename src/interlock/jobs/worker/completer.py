@@ -1,0 +1,171 @@
+"""Tells the store how jobs ended, many at a time.
+
+What there is goes at once, and then whatever came up while the store was being told. While the store is away it is
+told again and again: an acknowledgement counts for as long as the claim stands, also after the session has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from interlock.errors import StoreUnavailableError
+from interlock.jobs.worker.bell import Bell
+from interlock.jobs.worker.outcomes import failed_for_good, one_line
+from interlock.ports.jobs import Outcome
+from interlock.telemetry.log import emit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from interlock.jobs.engine import JobEngine
+    from interlock.jobs.worker.tenure import Tenure
+    from interlock.ports.jobs import ClaimedJob, Settlement
+    from interlock.sessions import Session
+
+__all__ = ["Completer"]
+
+_log = logging.getLogger("interlock.jobs")
+_MOST_AT_ONCE = 1000
+_MOST_UNSETTLED = 2000
+_LEAST_PAUSE, _MOST_PAUSE = 0.02, 1.0
+_TRIES = 3  # for errors that do not say that the store is away
+
+
+class Completer:
+    """Sends the settlements of one worker. ``settled`` hears after each batch whether jobs became ready by it."""
+
+    def __init__(self, engine: JobEngine, settled: Callable[[bool], None], troubled: Callable[[], None]) -> None:
+        self._jobs = engine.jobs
+        self._metrics = engine.metrics
+        self._settled = settled
+        self._troubled = troubled
+        self._tenures: list[Tenure] = []
+        self._bell = Bell()
+        self._asleep = False
+        self._waiters: list[asyncio.Future[None]] = []
+        self.unsettled = 0
+        """How many settlements the store has not answered yet."""
+        self.full = False
+        """Whether runners are to wait."""
+        self.refused = 0
+
+    def add(self, tenure: Tenure, settlement: Settlement, job: ClaimedJob) -> None:
+        """Have the store told."""
+        tenure.settlements.append(settlement)
+        tenure.jobs.append(job)
+        self.unsettled += 1
+        if self._asleep:
+            self._asleep = False
+            self._bell.ring()
+        elif self.unsettled >= _MOST_UNSETTLED:
+            self.full = True
+
+    def begin(self, tenure: Tenure) -> None:
+        """There will be something to say about what is claimed under another session."""
+        self._tenures = [old for old in self._tenures if old.settlements or not old.lost]
+        self._tenures.append(tenure)
+
+    def pending(self, session: Session) -> Iterator[int]:
+        """The jobs of a session about which the store has not answered."""
+        for tenure in self._tenures:
+            if tenure.session is session:
+                for settlement in tenure.settlements:
+                    yield settlement.id
+
+    async def room(self) -> None:
+        """Wait until there is room for more."""
+        while self.full:
+            await self._answer()
+
+    async def told(self, session: Session | None = None) -> None:
+        """Wait until the store has been told all there is to say, or all about one session."""
+        while any(t.settlements for t in self._tenures if session is None or t.session is session):
+            await self._answer()
+
+    async def work(self) -> None:
+        """Tell the store, for ever."""
+        while True:
+            tenure = self._next()
+            if tenure is None:
+                self._asleep = True
+                await self._bell.wait()
+                continue
+            batch, jobs = tenure.settlements[:_MOST_AT_ONCE], tenure.jobs[:_MOST_AT_ONCE]
+            ready = await self._tell(tenure, batch, jobs)
+            # Known to be ours up to here.
+            del tenure.settlements[: len(batch)], tenure.jobs[: len(batch)]
+            self.unsettled -= len(batch)
+            self.full = self.unsettled >= _MOST_UNSETTLED
+            self._settled(ready)
+            if self._waiters:
+                waiters, self._waiters = self._waiters, []
+                for waiter in waiters:
+                    if not waiter.done():
+                        waiter.set_result(None)
+
+    def _next(self) -> Tenure | None:
+        for tenure in self._tenures:
+            if tenure.settlements:
+                return tenure
+        return None
+
+    async def _answer(self) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        await waiter
+
+    async def _tell(self, tenure: Tenure, batch: Sequence[Settlement], jobs: Sequence[ClaimedJob]) -> bool:
+        """Have the store answer; whether jobs became ready by it."""
+        pause = _LEAST_PAUSE
+        tries = 0
+        while True:
+            try:
+                settled = await self._jobs.settle(tenure.session.id, batch)
+            except StoreUnavailableError:
+                self._troubled()
+            except Exception as error:  # noqa: BLE001 - no error may stop the others from being told
+                tries += 1
+                emit(_log, logging.ERROR, "job_settlement_failed", jobs=len(batch), error=one_line(error))
+                if tries >= _TRIES:
+                    return await self._tell_apart(tenure, batch, jobs, error)
+            else:
+                break
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _MOST_PAUSE)
+        if not all(settled.accepted):
+            self._note_refused(batch, jobs, settled.accepted)
+        return settled.ready
+
+    async def _tell_apart(
+        self, tenure: Tenure, batch: Sequence[Settlement], jobs: Sequence[ClaimedJob], error: Exception
+    ) -> bool:
+        """One of them may be what the store cannot take: find it, so that it does not hold up the others."""
+        if len(batch) > 1:
+            half = len(batch) // 2
+            first = await self._tell(tenure, batch[:half], jobs[:half])
+            return await self._tell(tenure, batch[half:], jobs[half:]) or first
+        (settlement,), (job,) = batch, jobs
+        if settlement.outcome is Outcome.DONE:
+            return await self._tell(tenure, [failed_for_good(job, settlement.ran, error)], jobs)
+        emit(
+            _log, logging.CRITICAL, "job_settlement_dropped", id=job.id, job=job.name, outcome=settlement.outcome.value
+        )
+        return False
+
+    def _note_refused(self, batch: Sequence[Settlement], jobs: Sequence[ClaimedJob], accepted: Sequence[bool]) -> None:
+        """Count and log what came too late. Returning what somebody else returned before is not worth a word."""
+        for settlement, job, good in zip(batch, jobs, accepted, strict=True):
+            if not good and settlement.outcome is not Outcome.RETURNED:
+                self.refused += 1
+                self._metrics.late += 1
+                emit(
+                    _log,
+                    logging.WARNING,
+                    "job_acknowledgement_refused",
+                    id=job.id,
+                    job=job.name,
+                    fence=job.fence,
+                    outcome=settlement.outcome.value,
+                )

@@ -1,0 +1,195 @@
+"""What the workers of one process share in one store: the session that they claim under.
+
+Whatever the store has given to the session and no worker knows of is a leftover, for instance of a claim whose answer
+was lost, and is handed back. So that nothing is taken for a leftover that is just on its way here, nothing is claimed
+meanwhile. What was claimed under a session that is over goes back too, after all that is to be said about it was said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Protocol
+
+from interlock.jobs.worker.pruner import prune_now_and_then
+from interlock.jobs.worker.rescuer import rescue_now_and_then
+from interlock.telemetry.log import emit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from interlock.jobs.engine import JobEngine
+    from interlock.ports.jobs import Appetite, Batch, SessionEnded
+    from interlock.sessions import Session
+
+    class Colleague(Protocol):
+        """One of the workers."""
+
+        @property
+        def queues(self) -> tuple[str, ...]:
+            """What it works on."""
+            ...
+
+        @property
+        def concurrency(self) -> int:
+            """How many jobs it runs at once."""
+            ...
+
+        def known(self, session: Session) -> Iterable[int]:
+            """The jobs of a session that it answers for."""
+            ...
+
+        def running(self, session: Session) -> Iterable[int]:
+            """Those of them whose handlers run."""
+            ...
+
+        async def told(self, session: Session) -> None:
+            """Wait until the store knows how those ended that have."""
+            ...
+
+
+__all__ = ["Desk"]
+
+_log = logging.getLogger("interlock.jobs")
+_SOUND_SECONDS = 3.0
+_LOOKS = 2  # what was cut off may arrive after the store answers others again
+
+
+class Desk:
+    """One for all workers of an engine."""
+
+    def __init__(self, engine: JobEngine) -> None:
+        self._engine = engine
+        self._jobs = engine.jobs
+        self._monotonic = engine.monotonic
+        self._workers: dict[Colleague, None] = {}
+        self._chores: list[asyncio.Task[None]] = []
+        self._troubled_at = self._monotonic()
+        self._owed: dict[str, Session] = {}
+        self._looks = 0
+        self._look_at = 0.0
+        self._attended: tuple[object, ...] = ()
+        self._under_way = 0
+        self._lock = asyncio.Lock()
+        self._open = asyncio.Event()
+        self._open.set()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    # -- who is here -------------------------------------------------------------------------------------------------
+
+    def join(self, worker: Colleague) -> None:
+        """Begin to work. The first one sees to it that the chores are done."""
+        if not self._workers:
+            loop = asyncio.get_running_loop()
+            self._chores = [
+                loop.create_task(rescue_now_and_then(self._engine, self), name="interlock-rescuer"),
+                loop.create_task(prune_now_and_then(self._engine, self), name="interlock-pruner"),
+            ]
+        self._workers[worker] = None
+
+    async def part(self, worker: Colleague) -> None:
+        """Leave the chores to others."""
+        self._workers.pop(worker, None)
+        if not self._workers:
+            for chore in self._chores:
+                chore.cancel()
+            await asyncio.gather(*self._chores, return_exceptions=True)
+
+    # -- trouble -----------------------------------------------------------------------------------------------------
+
+    def trouble(self) -> None:
+        """The store could not be reached."""
+        self._troubled_at = self._monotonic()
+
+    @property
+    def sound(self) -> bool:
+        """Whether all has been well for a while: whoever lost a session by the same outage had time to come back."""
+        return not self._owed and self._monotonic() - self._troubled_at >= _SOUND_SECONDS
+
+    def doubt(self) -> None:
+        """The answer to a claim was lost: look for leftovers, and once more later."""
+        self._looks = _LOOKS
+        self._look_at = 0.0
+
+    def owe(self, session: Session) -> None:
+        """A session is over, and what was claimed in it is to be handed back."""
+        self._owed[session.id] = session
+        self.trouble()
+
+    @property
+    def look_in(self) -> float:
+        """After how many seconds to look for leftovers again."""
+        return self._look_at - self._monotonic() if self._looks else float("inf")
+
+    # -- claiming ----------------------------------------------------------------------------------------------------
+
+    async def claim(self, appetite: Appetite) -> Batch | SessionEnded:
+        """Claim, while nobody looks for leftovers. A worker has to know what it gives before anything else runs."""
+        while not self._open.is_set():
+            await self._open.wait()
+        self._under_way += 1
+        self._idle.clear()
+        try:
+            return await self._jobs.claim(appetite)
+        except BaseException:
+            self.doubt()
+            raise
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._idle.set()
+
+    async def get_ready(self, session: Session) -> None:
+        """Before a claim: see to it that nothing is left of what went wrong, and that people see who works."""
+        if self._owed or (self._looks and self._monotonic() >= self._look_at):
+            async with self._lock:
+                await self._settle_debts()
+                if self._looks and self._monotonic() >= self._look_at:
+                    await self._look_for_leftovers(session)
+                    self._looks -= 1
+                    self._look_at = self._monotonic() + self._engine.settings.store_wait
+        await self._attend(session)
+
+    async def settle_up(self, leaving: Colleague) -> None:
+        """Hand back all that one worker leaves behind, and do not count with it any more."""
+        async with self._lock:
+            await self._settle_debts()
+            session = self._engine.session
+            if not session.lost:
+                await self._look_for_leftovers(session, leaving)
+                self._workers.pop(leaving)
+                await self._attend(session)
+
+    async def _attend(self, session: Session) -> None:
+        queues = dict.fromkeys(queue for worker in self._workers for queue in worker.queues)
+        runners = sum(worker.concurrency for worker in self._workers)
+        attended = (session.id, tuple(queues), tuple(self._engine.definitions), runners)
+        if attended != self._attended:
+            await self._jobs.attend(*attended)
+            self._attended = attended
+
+    async def _settle_debts(self) -> None:
+        for session in list(self._owed.values()):
+            for worker in list(self._workers):
+                await worker.told(session)
+            still = [job for worker in self._workers for job in worker.running(session)]
+            await self._hand_back(session, still)
+            self._owed.pop(session.id, None)
+
+    async def _look_for_leftovers(self, session: Session, leaving: Colleague | None = None) -> None:
+        """Hand back what nobody here knows of, while nothing is on its way here."""
+        self._open.clear()
+        try:
+            await self._idle.wait()
+            known: list[int] = []
+            for worker in self._workers:
+                known += worker.running(session) if worker is leaving else worker.known(session)
+            await self._hand_back(session, known)
+        finally:
+            self._open.set()
+
+    async def _hand_back(self, session: Session, but: list[int]) -> None:
+        count = await self._jobs.hand_back(session.id, but)
+        if count:
+            emit(_log, logging.INFO, "jobs_handed_back", session=session.id, jobs=count)

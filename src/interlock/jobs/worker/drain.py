@@ -1,0 +1,33 @@
+"""Runs everything that can run now, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from interlock.errors import JobTimeoutError
+from interlock.jobs.worker.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock.jobs.engine import JobEngine
+    from interlock.ports.jobs import Outcome
+
+__all__ = ["drain"]
+
+
+async def drain(
+    engine: JobEngine, *, queues: Sequence[str], wait: float | None = 60.0, concurrency: int = 50
+) -> dict[Outcome, int]:
+    """Work on these queues until nothing in them is ready; how many jobs ended how. What is due later is left alone."""
+    worker = Worker(engine, concurrency=concurrency, queues=queues)
+    try:
+        async with asyncio.timeout(wait), worker:
+            await worker.until_dry()
+    except TimeoutError:
+        raise JobTimeoutError(
+            f"There was still something to run after {wait or 0:g} s.",
+            remedy="Wait longer (wait=…), or see what runs: interlock jobs list.",
+        ) from None
+    return worker.counts

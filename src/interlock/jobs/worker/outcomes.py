@@ -1,0 +1,156 @@
+"""What the end of a handler means for its job."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from interlock.jobs.signals import Discard, RetryLater, Signal, Snooze
+from interlock.ports.jobs import Outcome, Settlement
+from interlock.telemetry.log import emit
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from interlock.jobs.definition import Terms
+    from interlock.ports.jobs import ClaimedJob
+
+__all__ = ["GOES_ON", "Why", "failed_for_good", "note", "one_line", "parked", "returned", "stopped", "told"]
+
+_log = logging.getLogger("interlock.jobs")
+_MOST_LINE = 2000
+_MOST_TRACE = 20_000
+_OWN = str(Path(__file__).parent)
+
+GOES_ON = frozenset({Outcome.DONE, Outcome.DISCARDED, Outcome.CANCELLED})
+"""After these the next job of the lane may follow. After any other the lane may have to wait."""
+
+
+class Why(IntEnum):
+    """Why a handler was told to stop, the stronger reason last."""
+
+    NOTHING = 0
+    TIMEOUT = 1
+    CANCELLED = 2
+    """A person cancelled the job."""
+    STOPPED = 3
+    """The worker was stopped."""
+    LOST = 4
+    """The session was lost: others may run the job soon."""
+
+
+def note(job: ClaimedJob, settlement: Settlement) -> None:
+    """Log an end that somebody may want to hear of."""
+    if settlement.outcome is Outcome.FAILED:
+        emit(_log, logging.ERROR, "job_failed", id=job.id, job=job.name, attempt=job.attempt, error=settlement.error)
+    elif settlement.outcome is Outcome.RETRY:
+        emit(
+            _log,
+            logging.WARNING,
+            "job_to_be_retried",
+            id=job.id,
+            job=job.name,
+            attempt=job.attempt,
+            delay=round(settlement.delay, 3),
+            error=settlement.error,
+        )
+    elif settlement.outcome is Outcome.PARKED:
+        emit(_log, logging.ERROR, "job_parked", id=job.id, job=job.name, error=settlement.error)
+
+
+def returned(job: ClaimedJob) -> Settlement:
+    """It never started."""
+    return Settlement(job.id, job.fence, Outcome.RETURNED)
+
+
+def parked(job: ClaimedJob, error: BaseException) -> Settlement:
+    """It cannot start as it is."""
+    return Settlement(job.id, job.fence, Outcome.PARKED, error=one_line(error))
+
+
+def failed_for_good(job: ClaimedJob, ran: float, error: BaseException) -> Settlement:
+    """What its handler gave is no good, and would not be next time."""
+    return Settlement(job.id, job.fence, Outcome.FAILED, ran, error=one_line(error))
+
+
+def stopped(job: ClaimedJob, ran: float, why: str) -> Settlement:
+    """It is to start again, and has not failed."""
+    return Settlement(job.id, job.fence, Outcome.SNOOZED, ran, error=_bounded(why))
+
+
+def told(job: ClaimedJob, ran: float, error: BaseException, terms: Terms, why: Why, why_text: str) -> Settlement:
+    """What an exception of the handler means, which may have been told to stop before."""
+    if why is Why.CANCELLED:
+        return Settlement(job.id, job.fence, Outcome.CANCELLED, ran, error=_bounded(why_text))
+    if why is Why.STOPPED:
+        return stopped(job, ran, why_text)
+    signal = _signal_in(error)
+    if isinstance(signal, Discard):
+        return Settlement(job.id, job.fence, Outcome.DISCARDED, ran, error=_bounded(signal.reason))
+    if isinstance(signal, Snooze):
+        return Settlement(job.id, job.fence, Outcome.SNOOZED, ran, signal.seconds, error=_bounded(signal.reason))
+    if isinstance(signal, RetryLater):
+        outcome = Outcome.RETRY if job.attempt < terms.retry.attempts else Outcome.FAILED
+        delay = signal.seconds if outcome is Outcome.RETRY else 0.0
+        return Settlement(job.id, job.fence, outcome, ran, delay, error=_bounded(signal.reason) or "RetryLater")
+    trace = _trace(error)
+    if isinstance(error, asyncio.CancelledError):
+        if why is Why.TIMEOUT:
+            error = TimeoutError(why_text)
+        else:
+            error = asyncio.CancelledError("The handler was cancelled, and not by its worker.")
+    again_in = _again_in(job, error, terms)
+    if again_in is None:
+        return Settlement(job.id, job.fence, Outcome.FAILED, ran, error=one_line(error), trace=trace)
+    return Settlement(job.id, job.fence, Outcome.RETRY, ran, again_in, error=one_line(error), trace=trace)
+
+
+def one_line(error: BaseException) -> str:
+    """What kind of error, and what it says."""
+    kind = type(error).__qualname__
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - an error that cannot even say what it is
+        text = "(it cannot be shown)"
+    return _bounded(f"{kind}: {text}" if text else kind)
+
+
+def _again_in(job: ClaimedJob, error: BaseException, terms: Terms) -> float | None:
+    try:
+        return terms.retry.again_in(error, job.attempt)
+    except Exception as mistake:  # noqa: BLE001 - a predicate of the app's own may be wrong
+        emit(_log, logging.ERROR, "job_classification_failed", id=job.id, job=job.name, error=one_line(mistake))
+        return None if job.attempt >= terms.retry.attempts else terms.retry.delay_after(job.attempt)
+
+
+def _signal_in(error: BaseException) -> Signal | None:
+    """The signal that a handler raised, perhaps out of a task group."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error if isinstance(error, Signal) else None
+
+
+def _trace(error: BaseException) -> str:
+    """Where it happened, without the steps on the way to the handler."""
+    try:
+        lines = traceback.format_exception(type(error), error, _from_handler(error.__traceback__))
+    except Exception as mistake:  # noqa: BLE001 - an error that cannot be shown
+        return one_line(mistake)
+    text = "".join(lines)
+    return text if len(text) <= _MOST_TRACE else f"{text[: _MOST_TRACE // 2]}\n…\n{text[-_MOST_TRACE // 2 :]}"
+
+
+def _from_handler(trace: TracebackType | None) -> TracebackType | None:
+    first = trace
+    while first is not None and first.tb_frame.f_code.co_filename.startswith(_OWN):
+        first = first.tb_next
+    return first or trace
+
+
+def _bounded(text: str) -> str:
+    line = " ".join(text.split("\n")).strip()
+    return line if len(line) <= _MOST_LINE else f"{line[:_MOST_LINE]}…"

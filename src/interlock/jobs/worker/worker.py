@@ -1,0 +1,285 @@
+"""A worker: claims jobs, runs them, and tells the store how they ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from typing import TYPE_CHECKING, Self
+
+from interlock.errors import MisuseError, StoreUnavailableError
+from interlock.jobs.options import checked_name
+from interlock.jobs.worker.bell import Bell
+from interlock.jobs.worker.buffer import Buffer
+from interlock.jobs.worker.claimer import Claimer
+from interlock.jobs.worker.completer import Completer
+from interlock.jobs.worker.crew import Crew
+from interlock.jobs.worker.desk import Desk
+from interlock.jobs.worker.outcomes import one_line
+from interlock.jobs.worker.pace import Pace
+from interlock.jobs.worker.status import RunningJob, WorkerStatus
+from interlock.jobs.worker.tenure import Tenure
+from interlock.jobs.worker.watch import Watch
+from interlock.telemetry.log import emit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from types import TracebackType
+
+    from interlock.jobs.engine import JobEngine
+    from interlock.ports.jobs import Outcome
+    from interlock.sessions import Session
+
+__all__ = ["Worker"]
+
+_log = logging.getLogger("interlock.jobs")
+_MOST_CONCURRENCY = 10_000
+
+
+class Worker:
+    """Runs the jobs that an app defines: ``async with app.worker(concurrency=50): …``, or ``await worker.run()``.
+
+    Leaving the block finishes: what was claimed and has not started goes back at once, what runs is waited for. If the
+    block ends with an error, what runs is stopped and goes back too.
+    """
+
+    def __init__(self, engine: JobEngine, *, concurrency: int = 50, queues: Sequence[str] = ("default",)) -> None:
+        if type(concurrency) is not int or not 1 <= concurrency <= _MOST_CONCURRENCY:
+            raise MisuseError(
+                f"concurrency is {concurrency!r}.", remedy=f"Use a whole number from 1 to {_MOST_CONCURRENCY:,}."
+            )
+        if isinstance(queues, str) or not queues:
+            raise MisuseError(f"queues is {queues!r}.", remedy='Pass a list of names, such as ("default",).')
+        self.concurrency = concurrency
+        self.queues = tuple(dict.fromkeys(checked_name("A queue", queue) for queue in queues))
+        self._engine = engine
+        self._state = "new"
+        self._closing: asyncio.Task[None] | None = None
+        self._crew: Crew
+        self._claimer: Claimer
+        self._completer: Completer
+        self._desk: Desk
+
+    # -- opening and closing -----------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await (self.finish() if kind is None else self.stop())
+
+    def open(self) -> None:
+        """Begin to work."""
+        if self._state != "new":
+            raise MisuseError(f"This worker is {self._state} already.", remedy="Make another one.")
+        if not self._engine.definitions:
+            raise MisuseError("There are no jobs that a worker could run.", remedy="Define one: @app.job().")
+        self._engine.ensure_open()
+        engine = self._engine
+        loop = asyncio.get_running_loop()
+        colleagues = [other for other in engine.workers if isinstance(other, Worker)]
+        self._desk = colleagues[0]._desk if colleagues else Desk(engine)  # noqa: SLF001 - of the same kind
+        self._completer = Completer(engine, self._settled, self._desk.trouble)
+        pace, buffer = Pace(self.concurrency), Buffer(self._room)
+        self._crew = Crew(engine, self.concurrency, buffer, pace, self._completer, self._lose, self._quiet)
+        self._crew.tenure = Tenure(engine.session)
+        self._completer.begin(self._crew.tenure)
+        self._claimer = Claimer(engine, self.queues, self._crew, self._completer, self._desk, self._lose)
+        self._watch = Watch(engine, self._crew, self._lose)
+        self._quieter = Bell()
+        self._ended: asyncio.Future[None] = loop.create_future()
+        self._state = "working"
+        engine.workers.append(self)
+        engine.metrics.gauges.append(self._levels)
+        engine.look_out(1)
+        self._desk.join(self)
+        self._deaf = engine.jobs.on_news(self.queues, self._claimer.news)
+        self._crew.fill()
+        self._completing = loop.create_task(self._completer.work(), name="interlock-completer")
+        self._claimer.start()
+        self._watch.start()
+
+    async def run(self) -> None:
+        """Work until :meth:`finish` or :meth:`stop` is called, or this is cancelled, which stops it."""
+        self.open()
+        try:
+            await asyncio.shield(self._ended)
+        finally:
+            await self.stop()
+
+    def wind_down(self) -> None:
+        """Begin to finish, and do not wait for it."""
+        if self._state == "working":
+            self._state = "finishing"
+            self._closing = asyncio.get_running_loop().create_task(self._close(), name="interlock-worker-closing")
+
+    def halt(self) -> None:
+        """Begin to stop, and do not wait for it."""
+        self.wind_down()
+        if self._state == "finishing":
+            self._state = "stopping"
+            self._crew.stop()
+            self._quieter.ring()
+
+    async def finish(self) -> None:
+        """Claim nothing more, return what has not started, wait for what runs, and say how it ended."""
+        self.wind_down()
+        await self._closed()
+
+    async def stop(self) -> None:
+        """Like :meth:`finish`, but what runs is cancelled, and will start again without this counting as an attempt."""
+        self.halt()
+        await self._closed()
+
+    async def close(self) -> None:
+        """Stop."""
+        await self.stop()
+
+    async def _closed(self) -> None:
+        if self._closing is not None:
+            await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        try:
+            self._crew.give_back_waiting()
+            await self._claimer.stop()
+            await self._runners_done()
+            async with asyncio.timeout(self._engine.settings.store_wait):
+                await self._completer.told()
+                await self._desk.settle_up(self)
+        except (StoreUnavailableError, TimeoutError) as error:
+            # What is left goes back when the session has ended.
+            unsettled = self._completer.unsettled
+            emit(_log, logging.WARNING, "job_hand_back_failed", unsettled=unsettled, error=one_line(error))
+        finally:
+            await self._tear_down()
+
+    async def _runners_done(self) -> None:
+        """Wait for what runs; once it was told to stop, only for as long as any handler may take to do so."""
+        loop = asyncio.get_running_loop()
+        give_up = math.inf
+        while running := self._crew.running:
+            if self._state == "stopping" and give_up == math.inf:
+                give_up = loop.time() + self._engine.settings.session_margin
+            if loop.time() >= give_up:
+                for runner in running:
+                    if runner.job is not None:
+                        emit(_log, logging.ERROR, "job_did_not_stop", id=runner.job.id, job=runner.job.name)
+                self._crew.leave_threads()
+                return
+            await self._quieter.wait(give_up - loop.time())
+
+    async def _tear_down(self) -> None:
+        engine = self._engine
+        self._watch.stop()
+        self._deaf()
+        self._completing.cancel()
+        await asyncio.wait([self._completing])
+        await self._crew.dismiss()
+        await self._desk.part(self)
+        engine.look_out(-1)
+        engine.metrics.gauges.remove(self._levels)
+        engine.workers.remove(self)
+        self._state = "closed"
+        self._ended.set_result(None)
+
+    # -- what happens ------------------------------------------------------------------------------------------------
+
+    def session_began(self, session: Session) -> None:
+        """There is a session to claim under."""
+        self._claimer.news()
+
+    def session_lost(self, session: Session) -> None:
+        """What was claimed under it may be given to others soon."""
+        self._lose(session)
+
+    def taken(self, job: int, why: str, /) -> None:
+        """Somebody held the lane of a claimed job, or cancelled it."""
+        if not self._crew.taken(job, why):
+            self._claimer.early(job, why)
+
+    def missed(self) -> None:
+        """Anything may have happened unheard. What has not started of a lane goes back: it may have been held."""
+        self._crew.give_back_lanes()
+        self._claimer.news()
+
+    def _lose(self, session: Session) -> None:
+        """Let go of all that was claimed under a session."""
+        tenure = self._crew.tenure
+        if tenure.session is session and not tenure.lost:
+            tenure.lost = session.lost = True
+            self._desk.owe(session)
+            self._crew.drop(session)
+            self._claimer.room()
+
+    def _settled(self, ready: bool) -> None:
+        self._claimer.settled(ready)
+
+    def _room(self) -> None:
+        self._claimer.room()
+
+    def _quiet(self) -> None:
+        self._claimer.room()
+        self._quieter.ring()
+
+    # -- for the desk ------------------------------------------------------------------------------------------------
+
+    def known(self, session: Session) -> Iterable[int]:
+        """The jobs of a session that this worker answers for."""
+        return [*self._crew.known(session), *self._completer.pending(session)]
+
+    def running(self, session: Session) -> Iterable[int]:
+        """Those of them whose handlers run."""
+        return [r.job.id for r in self._crew.running if r.job is not None and r.tenure.session is session]
+
+    async def told(self, session: Session) -> None:
+        """Wait until the store knows how those ended that have."""
+        await self._completer.told(session)
+
+    # -- for people --------------------------------------------------------------------------------------------------
+
+    async def until_dry(self) -> None:
+        """Wait until nothing is left that could be claimed, and nothing runs here."""
+        self._claimer.dry = asyncio.get_running_loop().create_future()
+        self._claimer.news()
+        try:
+            await self._claimer.dry
+        finally:
+            self._claimer.dry = None
+
+    @property
+    def counts(self) -> dict[Outcome, int]:
+        """How many jobs ended how since the worker was opened."""
+        return dict(self._crew.counts)
+
+    def status(self) -> WorkerStatus:
+        """What it does right now."""
+        if self._state == "new":
+            return WorkerStatus("new", "", self.queues, self.concurrency, (), 0, 0, {})
+        now, session = self._engine.monotonic(), self._crew.tenure.session
+        running = [
+            RunningJob(
+                job.id, job.name, job.lane, job.attempt, now - runner.started, runner.why_text if runner.why else ""
+            )
+            for runner in self._crew.running
+            if (job := runner.job) is not None
+        ]
+        counts = {outcome.value: count for outcome, count in self._crew.counts.items()}
+        if self._completer.refused:
+            counts["refused"] = self._completer.refused
+        return WorkerStatus(
+            self._state,
+            "" if session.lost else session.id,
+            self.queues,
+            self.concurrency,
+            tuple(sorted(running, key=lambda job: -job.seconds)),
+            self._levels()[1],
+            self._completer.unsettled,
+            counts,
+        )
+
+    def _levels(self) -> tuple[int, int]:
+        return len(self._crew.running), self._crew.waiting

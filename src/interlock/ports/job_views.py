@@ -1,0 +1,136 @@
+"""Jobs, lanes and queues as people see them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from interlock.ports.jobs import JobState
+    from interlock.ports.limits import Use
+
+__all__ = ["Attempt", "JobFilter", "JobView", "LaneView", "Outlook", "QueueView", "WorkerView"]
+
+
+class WorkerView(NamedTuple):
+    """Who works, or worked."""
+
+    session: str
+    host: str
+    pid: int
+    program: str
+
+
+class Attempt(NamedTuple):
+    """One claim of a job that came to an end other than being returned."""
+
+    number: int
+    outcome: str
+    """An ``Outcome``, or ``crashed``."""
+    started_at: float
+    ended_at: float
+    worker: WorkerView
+    fence: int
+    error: str
+    trace: str
+
+
+class JobView(NamedTuple):
+    """One job."""
+
+    id: int
+    name: str
+    queue: str
+    lane: str
+    priority: int
+    state: JobState
+    attempt: int
+    """How many attempts have failed, were done or are under way."""
+    crashes: int
+    enqueued_at: float
+    due_at: float
+    claimed_at: float | None
+    finished_at: float | None
+    worker: WorkerView | None
+    """Who runs it, or ran it last."""
+    fence: int
+    error: str
+    """Why it failed last, was parked, cancelled or discarded."""
+    superseded_by: int | None
+    uses: tuple[Use, ...]
+    arguments: str
+    options: str
+    result: str | None
+    """None also once it is no longer kept; see ``result_kept_until``."""
+    result_kept_until: float | None
+    attempts: tuple[Attempt, ...]
+    seen_at: float
+
+
+class JobFilter(NamedTuple):
+    """Which jobs to list. Empty means any."""
+
+    states: tuple[JobState, ...] = ()
+    name: str = ""
+    queue: str = ""
+    lane: str = ""
+
+
+class Outlook(NamedTuple):
+    """What decides when a job will run."""
+
+    job: JobView
+    ahead: int
+    """Ready: how many ready jobs of its queue come first. Behind: how many of its lane. Waiting: how many in the line.
+    Counted up to 10,000."""
+    lane_head: int | None
+    """The job that its lane is at, if it is another."""
+    lane_head_state: JobState | None
+    held_by: str
+    held_reason: str
+    held_since: float | None
+    """A hold on its lane, or the failure that parked it (then ``held_by`` is ``interlock``)."""
+    waits_for: str
+    """The key of the limit that has no room."""
+    holders: tuple[int, ...]
+    """Up to 20 jobs that hold slots of that key."""
+    room_at: float | None
+    """When a pace lets the next one start, if that is what it waits for."""
+    workers: int
+    """How many live workers know its name and work on its queue."""
+    workers_of_queue: int
+
+
+class LaneView(NamedTuple):
+    """One lane."""
+
+    lane: str
+    state: JobState
+    """That of its head; HELD also if there is no job."""
+    head: int | None
+    name: str
+    depth: int
+    """How many jobs, counted up to 10,000."""
+    since: float
+    """When its head was due, or since when it is held."""
+    worker: WorkerView | None
+    held_by: str
+    held_reason: str
+    held_since: float | None
+    seen_at: float
+
+
+class QueueView(NamedTuple):
+    """One queue."""
+
+    queue: str
+    ready: int
+    """Jobs that could be claimed now."""
+    behind: int
+    later: int
+    waiting: int
+    running: int
+    parked: int
+    """Parked or held."""
+    oldest_ready_at: float | None
+    workers: int
+    runners: int

@@ -1,0 +1,365 @@
+"""Jobs: durable units of work, in order within their lanes, under their limits. The contract that every store keeps.
+
+**Standing.** An unfinished job stands in exactly one place, and every step from one to another is atomic:
+
+- ready: may be claimed now. Of a lane only the head can be.
+- claimed: given to a session, which runs it or is about to. It holds its slots.
+- later: waits for its time; delayed, to be retried, or snoozed.
+- waiting: one of its limits has no room.
+- behind: not the head of its lane; nothing else is known of it.
+- held: head of a lane that a person holds or that was parked after a failure.
+- parked: set aside by itself until a person acts. It still has its position in its lane.
+
+A finished job is history: it has left the hot tables, counts for nothing, and is kept for a while to be looked at.
+
+**Lanes.** Jobs of one lane are claimed in the order of their positions and never two at once, except as a run: consecutive
+jobs given together to one session, which runs them one after the other. A job takes its position when it is accepted,
+or, if it was delayed, when it is due. Positions grow: of two enqueues the one that returned before the other began has
+the smaller one. Retrying, snoozing, rescue, handing back and waiting for a limit keep the position, so the job stays
+head and the lane waits with it; only ``Failing.SKIP`` gives it up on retry, for a new one when the job is due. A lane
+competes with others by the sort key of its head.
+
+**Order.** Ready jobs are claimed by sort key: the time when the job became ready less ``PRIORITY_WEIGHT`` seconds for each
+point of priority. Retrying and the like give a new time; handing back, rescue and waiting for a limit keep the old one.
+
+**Limits.** A claim takes all limits of a job or none, in the step that claims it; its settlement frees the slots. A pace
+counts starts, which are claims; it goes on counting whatever becomes of the job, unless the job is handed back
+unstarted. A job that finds no room waits in the line of the first limit (in the order of keys) that has none, and leaves
+the ready jobs; lines are served first come, first served, and newcomers stand behind. When room appears whoever is first
+in line among the jobs of each queue becomes ready again, keeping its ticket in line. So a key without room costs others
+nothing. Where figures for one key differ, a claim has to satisfy its own and those of the jobs claimed, so the smaller
+one holds.
+
+**Fences.** Every claim has a fence larger than any that the job had before. Settling needs it: a settlement whose fence
+is not that of the present claim is refused and changes nothing. The claim itself ends only by settlement, or by rescue
+after its session has ended; so while a session lives its jobs are nobody else's.
+
+**Crashes.** Rescue counts a crash for every job that the dead session may have been running: all of those claimed, but of
+a run only the first. A job with crashes is a suspect: it is claimed alone, never in advance, and at most one of them
+for each claim; so a job that kills its worker is found out. At ``MOST_CRASHES`` it is quarantined, which is the end of it.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from interlock.ports.leases import SessionEnded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from interlock.ports.job_views import JobFilter, JobView, LaneView, Outlook, QueueView
+    from interlock.ports.limits import Use
+
+__all__ = [
+    "MOST_ARGUMENT_BYTES",
+    "MOST_ATTEMPTS_KEPT",
+    "MOST_CRASHES",
+    "PRIORITY_WEIGHT",
+    "Appetite",
+    "Batch",
+    "ClaimedJob",
+    "Failing",
+    "JobState",
+    "JobStore",
+    "NewJob",
+    "Outcome",
+    "Rescued",
+    "SessionEnded",
+    "Settled",
+    "Settlement",
+]
+
+PRIORITY_WEIGHT = 600.0
+"""Seconds of waiting that a point of priority is worth."""
+MOST_CRASHES = 3
+"""After so many deaths of workers a job is quarantined."""
+MOST_ARGUMENT_BYTES = 1024 * 1024
+"""Size of a job's arguments, and of its result, as JSON."""
+MOST_ATTEMPTS_KEPT = 50
+"""How many attempts of a job are kept; the first one and the last ones."""
+
+
+class JobState(StrEnum):
+    """How a job stands, as people see it."""
+
+    READY = "ready"
+    BEHIND = "behind"
+    """Waits for the jobs before it in its lane."""
+    LATER = "later"
+    """Waits for its time."""
+    WAITING = "waiting"
+    """Waits for a limit."""
+    HELD = "held"
+    """Head of a lane that is held or parked."""
+    PARKED = "parked"
+    RUNNING = "running"
+    """Claimed: at work, or about to be."""
+    DONE = "done"
+    FAILED = "failed"
+    """For good: a dead letter, which can be retried by hand."""
+    DISCARDED = "discarded"
+    """Its handler said that there is nothing to do."""
+    CANCELLED = "cancelled"
+    SUPERSEDED = "superseded"
+    """A newer job of its lane took its place; see ``superseded_by``."""
+    QUARANTINED = "quarantined"
+    """It killed too many workers; can be retried by hand."""
+
+    @property
+    def final(self) -> bool:
+        """Whether nothing will happen to the job any more by itself."""
+        return self in _FINAL
+
+
+_FINAL = frozenset(
+    {
+        JobState.DONE,
+        JobState.FAILED,
+        JobState.DISCARDED,
+        JobState.CANCELLED,
+        JobState.SUPERSEDED,
+        JobState.QUARANTINED,
+    }
+)
+
+
+class Failing(StrEnum):
+    """What a failure of a job means for its lane."""
+
+    BLOCK = "block"
+    """The lane waits while the job is to be retried, and goes on when it has failed for good."""
+    SKIP = "skip"
+    """The lane goes on at once; the job comes back at the end of the line when it is due."""
+    PARK = "park"
+    """The lane waits while the job is to be retried, and is parked when it has failed for good."""
+
+
+class NewJob(NamedTuple):
+    """A job to accept."""
+
+    id: int
+    """One of those that ``ids`` gave, used once."""
+    name: str
+    queue: str
+    lane: str
+    """Empty for none."""
+    priority: int
+    """0 to 100."""
+    delay: float
+    """Seconds from now until it is due; 0 for at once. Counted by the store's clock."""
+    at: float | None
+    """When it is due, instead of ``delay``."""
+    uses: tuple[Use, ...]
+    """Its limits, in the order of their keys, each key once."""
+    failing: Failing
+    coalesce: bool
+    """Whether, when it is claimed as head of its lane, the job directly behind it of the same name that also coalesces
+    takes its place, and so on to the last of them."""
+    keep_result: float
+    """How many seconds a result is kept."""
+    arguments: str
+    options: str
+    """For the worker alone; the store does not look inside."""
+
+
+class Appetite(NamedTuple):
+    """What a worker would take."""
+
+    session: str
+    queues: tuple[str, ...]
+    """Each gets its share of the claim as far as it has work; where one has less, others get more."""
+    names: tuple[str, ...]
+    """The jobs that the worker knows; others are left alone."""
+    most: int
+    """How many jobs in all."""
+    at_once: int
+    """How many could start right now. Jobs with a pace and suspects are given only among so many, and slots that are
+    getting scarce too: of a key with ``room`` left, at most the larger of ``at_once`` and half of ``room``."""
+    run: int
+    """How many consecutive jobs of one lane to take at most. A run ends before a job with limits, a suspect, one of
+    another queue, one that is not ready to be claimed by itself, or one whose name is not known. A job with limits is
+    claimed alone."""
+
+
+class ClaimedJob(NamedTuple):
+    """A job that was given to a session."""
+
+    id: int
+    name: str
+    queue: str
+    lane: str
+    fence: int
+    attempt: int
+    """1 for the first. Snoozing, handing back and crashes do not count, failures do."""
+    crashes: int
+    priority: int
+    enqueued_at: float
+    due_at: float
+    """Since when it was ready, or behind others of its lane."""
+    arguments: str
+    options: str
+    slots: tuple[str, ...]
+    """Keys of the slots that it holds."""
+
+
+class Batch(NamedTuple):
+    """What a claim gave."""
+
+    jobs: Sequence[ClaimedJob]
+    """In the order to start them. Those of one lane stand next to each other and are a run."""
+    look_again: float
+    """After how many seconds there may be something to claim with nobody telling; inf if only news can change it.
+    0 if the claim was cut short, for instance because many lanes had to be made ready first."""
+
+
+class Outcome(StrEnum):
+    """How a claim ends."""
+
+    DONE = "done"
+    FAILED = "failed"
+    """For good."""
+    RETRY = "retry"
+    """It failed and is due again after ``delay``. Counts as an attempt."""
+    SNOOZED = "snoozed"
+    """It is due again after ``delay``. Does not count as an attempt."""
+    DISCARDED = "discarded"
+    CANCELLED = "cancelled"
+    PARKED = "parked"
+    """It cannot run as it is; a person has to act. ``error`` says why. Not an attempt."""
+    RETURNED = "returned"
+    """It never started: as if it had not been claimed."""
+
+
+class Settlement(NamedTuple):
+    """The end of one claim."""
+
+    id: int
+    fence: int
+    outcome: Outcome
+    ran: float = 0.0
+    """Seconds since its handler started."""
+    delay: float = 0.0
+    result: str | None = None
+    error: str = ""
+    """In one line: what kind, and what it says."""
+    trace: str = ""
+
+
+class Settled(NamedTuple):
+    """What settling found, in the order asked for."""
+
+    accepted: Sequence[bool]
+    """False: the claim had ended before, and nothing was changed. Settling once more what was accepted is accepted."""
+    ready: bool
+    """Whether jobs became ready by it."""
+
+
+class Rescued(NamedTuple):
+    """A job taken from a session that has ended."""
+
+    id: int
+    name: str
+    session: str
+    crashes: int
+    quarantined: bool
+
+
+class JobStore(Protocol):
+    """Jobs in one store and namespace."""
+
+    async def ids(self, count: int) -> range:
+        """So many ids that nobody else gets; one round trip for many jobs to come."""
+        ...
+
+    async def enqueue(self, jobs: Sequence[NewJob], *, again: bool = False) -> None:
+        """Accept jobs, all or none. Durable when it returns. Whoever works on their queues is told.
+
+        Takes no lock that another enqueue could wait for. With ``again`` those that an earlier call may have stored
+        already are left as they are, whatever became of them, so that a call whose answer was lost can be repeated.
+        Jobs of one call take their positions in its order.
+        """
+        ...
+
+    async def claim(self, appetite: Appetite) -> Batch | SessionEnded:
+        """Give jobs to a session. Repeating after a lost answer gives others: what was claimed is given back with
+        ``hand_back``, or rescued when the session ends."""
+        ...
+
+    async def settle(self, session: str, settlements: Sequence[Settlement]) -> Settled:
+        """End claims, each on its own, all in one step. Works also if the session has ended meanwhile, as long as the
+        claims stand."""
+        ...
+
+    async def hand_back(self, session: str, but: Sequence[int] = ()) -> int:
+        """Return every job that a session has claimed, except these, as never started; says how many.
+
+        For a worker that stops, that lost the answer to a claim, or whose session ended although it lives: no crash
+        is counted.
+        """
+        ...
+
+    async def rescue(self, *, most: int = 1000) -> Sequence[Rescued]:
+        """Take the jobs of sessions that have ended, count a crash where one may have been, and make them ready."""
+        ...
+
+    async def attend(self, session: str, queues: Sequence[str], names: Sequence[str], runners: int) -> None:
+        """Say what a worker works on, for those who ask why a job waits. Vanishes with the session."""
+        ...
+
+    def on_news(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:
+        """Call back on the caller's loop when there may be something to claim in one of these queues; returns what
+        ends that. Only a hint, like all messages; needs ``messages.listen``."""
+        ...
+
+    async def await_end(self, session: str, ids: Sequence[int]) -> Sequence[int]:
+        """Which of these jobs have ended (or are not known). The session is told of the end of each of the others as the
+        turn of the owner ``{session}.j{id}``, once."""
+        ...
+
+    # -- people ----------------------------------------------------------------------------------------------------
+
+    async def hold(self, lane: str, reason: str, by: str) -> None:
+        """Let no further job of the lane start until it is released. What runs goes on; the sessions that have claimed
+        more of the lane hear ``taken`` for the owner ``{session}.j{id}`` of each, and return what has not started."""
+        ...
+
+    async def release(self, lane: str) -> bool:
+        """End the hold, and let a parked lane go on; False if it was neither."""
+        ...
+
+    async def cancel(self, id: int, reason: str, by: str) -> JobState | None:  # noqa: A002
+        """End a job that does not run; ask for the end of one that does (its session hears ``taken`` for the owner
+        ``{session}.j{id}``; whatever it settles then but ``DONE`` counts as cancelled). The state after; None if unknown."""
+        ...
+
+    async def retry(self, id: int, by: str) -> JobState | None:  # noqa: A002
+        """Make a job ready now: one that waits for its time, that is parked, or that has failed, was cancelled,
+        discarded or quarantined (with its attempts and crashes at 0 and a new position). Any other is left as it is.
+        The state after; None if unknown."""
+        ...
+
+    async def find(self, id: int) -> JobView | None:  # noqa: A002
+        """One job with all that is known of it, unfinished or kept."""
+        ...
+
+    async def look(self, filter: JobFilter, *, limit: int = 100) -> Sequence[JobView]:  # noqa: A002
+        """Jobs as one snapshot, newest first, without arguments, results and attempts."""
+        ...
+
+    async def outlook(self, id: int) -> Outlook | None:  # noqa: A002
+        """What decides when a job will run, as one snapshot."""
+        ...
+
+    async def lanes(self, lane: str | None = None, *, limit: int = 100) -> Sequence[LaneView]:
+        """Lanes that are not empty or are held (or just the one), as one snapshot."""
+        ...
+
+    async def queues(self) -> Sequence[QueueView]:
+        """All queues with what is in them and who works on them, as one snapshot."""
+        ...
+
+    async def prune(self, keep_history: float, *, most: int = 10_000) -> int:
+        """Remove history older than so many seconds and results past their time, a bounded amount; says how many."""
+        ...

@@ -1,0 +1,90 @@
+"""What jobs count and time. By name at most, which is bounded by what the app defines; never by key or lane."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from interlock.telemetry.metrics import Durations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from interlock.ports.jobs import Outcome
+
+__all__ = ["JobMetrics", "JobTally"]
+
+
+class JobTally:
+    """What one job of the app counts and times."""
+
+    __slots__ = ("durations", "enqueued", "outcomes")
+
+    def __init__(self) -> None:
+        self.enqueued = 0
+        self.outcomes: dict[Outcome, int] = {}
+        """Claims ended by this process, by how; those that never started are not among them."""
+        self.durations = Durations()
+        """From the start of the handler to its end."""
+
+
+class JobMetrics(Collector):
+    """Counts and times of the jobs in one store, as this process sees them."""
+
+    def __init__(self, store: str, prefix: str = "interlock") -> None:
+        self.store = store
+        self.prefix = prefix
+        self.tallies: dict[str, JobTally] = {}
+        self.waits = Durations()
+        """From due to start."""
+        self.late = 0
+        """Settlements that the store refused: the claim had ended."""
+        self.rescued = 0
+        self.quarantined = 0
+        self.gauges: list[Callable[[], tuple[int, int]]] = []
+        """How many jobs each worker runs now, and how many it has claimed in advance."""
+
+    def of(self, name: str) -> JobTally:
+        """What one job counts."""
+        tally = self.tallies.get(name)
+        if tally is None:
+            tally = self.tallies[name] = JobTally()
+        return tally
+
+    def collect(self) -> Iterable[Metric]:
+        """The families as they stand now."""
+        name = f"{self.prefix}_{{}}".format
+        enqueued = CounterMetricFamily(name("jobs_enqueued"), "Jobs accepted by the store.", labels=["store", "job"])
+        finished = CounterMetricFamily(
+            name("jobs_finished"), "Claims of jobs, by how they ended.", labels=["store", "job", "outcome"]
+        )
+        durations = HistogramMetricFamily(
+            name("jobs_duration_seconds"), "Time from the start of a handler to its end.", labels=["store", "job"]
+        )
+        for job, tally in list(self.tallies.items()):
+            enqueued.add_metric([self.store, job], tally.enqueued)
+            for outcome, count in list(tally.outcomes.items()):
+                finished.add_metric([self.store, job, str(outcome)], count)
+            durations.add_metric([self.store, job], tally.durations.buckets(), tally.durations.total)
+        yield from (enqueued, finished, durations)
+        waits = HistogramMetricFamily(name("jobs_waiting_seconds"), "Time from due to start.", labels=["store"])
+        waits.add_metric([self.store], self.waits.buckets(), self.waits.total)
+        yield waits
+        for family, text, count in (
+            ("job_late_acknowledgements", "Settlements refused because the claim had ended.", self.late),
+            ("jobs_rescued", "Jobs taken from sessions that had ended.", self.rescued),
+            ("jobs_quarantined", "Jobs ended because they killed too many workers.", self.quarantined),
+        ):
+            counter = CounterMetricFamily(name(family), text, labels=["store"])
+            counter.add_metric([self.store], count)
+            yield counter
+        levels = [gauge() for gauge in self.gauges]
+        for family, text, level in (
+            ("jobs_running", "Jobs whose handlers run now.", sum(running for running, _ in levels)),
+            ("job_buffer", "Jobs claimed and not yet started.", sum(buffered for _, buffered in levels)),
+        ):
+            gauge = GaugeMetricFamily(name(family), text, labels=["store"])
+            gauge.add_metric([self.store], level)
+            yield gauge

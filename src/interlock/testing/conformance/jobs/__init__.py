@@ -1,0 +1,1 @@
+"""What a store of jobs, and those who enqueue and run them, promise."""

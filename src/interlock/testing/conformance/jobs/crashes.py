@@ -1,0 +1,223 @@
+"""Sessions that end with jobs in their hands: rescue, suspects, quarantine."""
+
+from __future__ import annotations
+
+import asyncio
+
+from interlock.ports.jobs import MOST_CRASHES, Failing, JobState, Outcome, Rescued
+from interlock.testing.conformance.jobs.bench import SESSION, JobSuite, near, slots
+
+__all__ = ["CrashConformance"]
+
+
+class CrashConformance(JobSuite):
+    """Jobs of the dead come back, and those that kill are found out."""
+
+    async def test_the_jobs_of_a_live_session_are_never_rescued(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add(), await b.add(lane="l")]
+            await b.claim("a")
+            for _ in range(3):
+                await b.let_pass(SESSION * 10)
+                assert list(await b.jobs.rescue()) == []
+
+            assert await b.states(*ids) == [JobState.RUNNING] * 2
+            assert await b.claim("b") == []
+
+    async def test_the_jobs_of_a_session_that_ended_come_back(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add(), await b.add(lane="l")]
+            jobs = await b.claim("a")
+            other = await b.add()
+            mine = await b.one("b")
+            assert mine.id == other
+            await b.let_pass(SESSION, "b", "c")
+            assert await b.claim("b") == []
+            rescued = await b.jobs.rescue()
+
+            assert sorted(rescued) == [Rescued(job_id, "n", "a", 1, False) for job_id in ids]
+            assert list(await b.jobs.rescue()) == []
+            assert await b.states(*ids, other) == [JobState.READY, JobState.READY, JobState.RUNNING]
+            again = [await b.one("b"), await b.one("c")]
+            assert [(job.id, job.crashes, job.attempt) for job in again] == [(job_id, 1, 1) for job_id in ids]
+            assert [job.due_at for job in again] == [near(job.due_at) for job in jobs]
+
+    async def test_a_rescued_job_keeps_its_time_and_so_comes_first(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            first = await b.add()
+            await b.one("a")
+            second = await b.add()
+            await b.crash("a")
+
+            assert await b.ids("b") == [first, second]
+
+    async def test_of_a_run_only_the_first_counts_a_crash(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add(lane="l") for _ in range(4)]
+            alone = await b.add()
+            run = await b.claim("a", run=4)
+            await b.done(run[0])
+            rescued = {job.id: job.crashes for job in await b.crash("a")}
+
+            assert rescued == {ids[1]: 1, ids[2]: 0, ids[3]: 0, alone: 1}
+            assert [(await b.view(job_id)).crashes for job_id in (*ids[1:], alone)] == [1, 0, 0, 1]
+
+    async def test_a_suspect_is_claimed_alone_in_its_lane(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add(lane="l") for _ in range(3)]
+            await b.one("a")
+            await b.crash("a")
+            (job,) = await b.claim("b", run=10)
+            assert (job.id, job.crashes) == (ids[0], 1)
+            assert await b.claim("c", run=10) == []
+            await b.done(job)
+
+            assert await b.ids("c", run=10) == ids[1:]
+
+    async def test_a_claim_gives_at_most_one_suspect(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            suspects = [await b.add() for _ in range(3)]
+            await b.claim("a")
+            await b.crash("a")
+            plain = [await b.add() for _ in range(3)]
+            jobs = await b.claim("b")
+
+            assert [job.id for job in jobs] == [suspects[0], *plain]
+            assert await b.ids("b") == [suspects[1]]
+            assert await b.ids("c") == [suspects[2]]
+
+    async def test_a_suspect_is_never_claimed_in_advance(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            suspect = await b.add(priority=100)
+            await b.one("a")
+            await b.crash("a")
+            plain = [await b.add() for _ in range(2)]
+
+            assert await b.ids("b", at_once=0) == plain
+            assert await b.state(suspect) is JobState.READY
+            assert await b.ids("c", at_once=1) == [suspect]
+
+    async def test_a_suspect_waits_while_earlier_ones_take_all_who_can_start(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            suspect = await b.add(priority=10)
+            await b.one("a")
+            await b.crash("a")
+            plain = [await b.add() for _ in range(3)]
+
+            assert await b.ids("b", at_once=2) == plain
+            assert await b.ids("c", at_once=2) == [suspect]
+
+    async def test_a_job_that_killed_too_many_workers_is_quarantined(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            killer, behind = await b.add(lane="l", uses=(slots(1),)), await b.add(lane="l")
+            for crash in range(1, MOST_CRASHES + 1):
+                await b.begin(f"v{crash}")
+                job = await b.one(f"v{crash}")
+                assert (job.id, job.crashes, job.attempt) == (killer, crash - 1, 1)
+                (rescued,) = await b.crash(f"v{crash}")
+                assert rescued == Rescued(killer, "n", f"v{crash}", crash, crash == MOST_CRASHES)
+
+            view = await b.view(killer)
+            assert (view.state, view.crashes) == (JobState.QUARANTINED, MOST_CRASHES)
+            assert view.finished_at == near(b.now)
+            assert [attempt.outcome for attempt in view.attempts] == ["crashed"] * MOST_CRASHES
+            job = await b.one()
+            assert job.id == behind, "the lane did not go on"
+            await b.done(job)
+            other = await b.add(uses=(slots(1),))
+            assert await b.ids() == [other], "its slot was not freed"
+
+    async def test_a_failure_does_not_clear_a_job_of_suspicion(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            job_id = await b.add(lane="l")
+            await b.one("a")
+            await b.crash("a")
+            for outcome in (Outcome.RETRY, Outcome.SNOOZED, Outcome.RETURNED):
+                job = await b.one("b")
+                assert (job.id, job.crashes) == (job_id, 1)
+                await b.end(job, outcome)
+            await b.one("b")
+            (rescued,) = await b.crash("b")
+
+            assert rescued.crashes == 2
+
+    async def test_a_job_that_others_superseded_is_not_their_crash(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            await b.add(lane="l", coalesce=True)
+            newest = await b.add(lane="l", coalesce=True)
+            await b.one("a")
+            (rescued,) = await b.crash("a")
+
+            assert (rescued.id, rescued.crashes) == (newest, 1)
+            assert await b.ids("b") == [newest]
+
+    async def test_rescue_is_bounded_and_goes_on_where_it_stopped(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add(lane=lane) for lane in ("", "x", "y", "", "z", "", "")]
+            await b.claim("a")
+            await b.store.sessions.end("a")
+            found = []
+            while rescued := await b.jobs.rescue(most=3):
+                assert len(rescued) <= 3
+                found += [job.id for job in rescued]
+
+            assert sorted(found) == ids
+            assert set(await b.states(*ids)) == {JobState.READY}
+
+    async def test_a_run_that_is_rescued_in_parts_counts_one_crash(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add(lane="l") for _ in range(5)]
+            await b.claim("a", run=5)
+            await b.store.sessions.end("a")
+            while await b.jobs.rescue(most=2):
+                pass
+
+            assert [(await b.view(job_id)).crashes for job_id in ids] == [1, 0, 0, 0, 0]
+            (job,) = await b.claim("b", run=10)
+            assert job.id == ids[0]
+            await b.done(job)
+            assert await b.ids("b", run=10) == ids[1:]
+
+    async def test_several_who_rescue_at_once_count_one_crash(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = await b.add_many(30)
+            await b.claim("a")
+            await b.store.sessions.end("a")
+            found = [job for jobs in await asyncio.gather(*(b.jobs.rescue() for _ in range(5))) for job in jobs]
+
+            assert sorted(job.id for job in found) == ids
+            assert {job.crashes for job in found} == {1}
+
+    async def test_a_job_whose_end_was_asked_for_is_cancelled_when_its_worker_died(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            job_id, behind = await b.add(lane="l"), await b.add(lane="l")
+            await b.one("a")
+            assert await b.jobs.cancel(job_id, "not wanted", "ann") is JobState.RUNNING
+            await b.crash("a")
+
+            assert await b.state(job_id) is JobState.CANCELLED
+            assert await b.ids("b") == [behind]
+
+    async def test_a_quarantined_job_parks_the_lane_if_failing_does(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            killer, behind = await b.add(lane="l", failing=Failing.PARK), await b.add(lane="l")
+            await b.crashed(killer, MOST_CRASHES)
+            assert await b.claim() == []
+            assert await b.states(killer, behind) == [JobState.QUARANTINED, JobState.HELD]
+            await b.jobs.release("l")
+
+            assert await b.ids() == [behind]
+
+    async def test_a_crash_is_kept_with_who_and_when(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            job_id = await b.add()
+            claimed_at = b.now
+            job = await b.one("a")
+            await b.let_pass(SESSION + 5, "b")
+            await b.jobs.rescue()
+            (attempt,) = (await b.view(job_id)).attempts
+
+            assert (attempt.outcome, attempt.fence) == ("crashed", job.fence)
+            assert (attempt.worker.session, attempt.worker.host, attempt.worker.pid) == ("a", "host-a", 7)
+            assert attempt.started_at == near(claimed_at)
+            assert claimed_at < attempt.ended_at <= b.now + 1e-5

@@ -1,0 +1,269 @@
+"""Lanes that a person holds, and lanes parked after a failure."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.ports.jobs import Failing, JobState, Outcome
+from interlock.testing.clock import until
+from interlock.testing.conformance.jobs.bench import JobSuite, near, slots
+
+__all__ = ["HoldConformance"]
+
+
+class HoldConformance(JobSuite):
+    """No further job of a held or parked lane starts until it is released."""
+
+    async def test_a_lane_that_is_held_before_its_first_job_comes(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            await b.jobs.hold("l", "deploying", "ann")
+            ids = [await b.add(lane="l") for _ in range(2)]
+            other = await b.add(lane="m")
+
+            assert await b.ids(run=5) == [other]
+            assert await b.states(*ids) == [JobState.HELD, JobState.BEHIND]
+            assert await b.jobs.release("l")
+            assert await b.ids(run=5) == ids
+
+    async def test_a_lane_that_is_held_while_its_head_is_ready(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add(lane="l") for _ in range(2)]
+            await b.one("a")
+            await b.jobs.hand_back("a")
+            await b.jobs.hold("l", "deploying", "ann")
+            assert await b.claim(run=5) == []
+            assert await b.states(*ids) == [JobState.HELD, JobState.BEHIND]
+            assert await b.jobs.release("l")
+
+            assert await b.ids(run=5) == ids
+
+    async def test_what_runs_goes_on_and_nothing_follows(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add(lane="l") for _ in range(2)]
+            job = await b.one()
+            await b.jobs.hold("l", "deploying", "ann")
+            assert await b.state(ids[0]) is JobState.RUNNING
+            await b.done(job)
+            assert await b.claim() == []
+            assert await b.states(*ids) == [JobState.DONE, JobState.HELD]
+            assert await b.jobs.release("l")
+
+            assert await b.ids() == [ids[1]]
+
+    async def test_a_release_while_a_job_runs_lets_the_next_follow_only_after_it(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add(lane="l") for _ in range(2)]
+            job = await b.one()
+            await b.jobs.hold("l", "deploying", "ann")
+            assert await b.jobs.release("l")
+            assert await b.claim("b") == []
+            await b.done(job)
+
+            assert await b.ids("b") == [ids[1]]
+
+    async def test_sessions_that_have_claimed_more_of_the_lane_are_told_and_return_it(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add(lane="l") for _ in range(4)]
+            other = await b.add(lane="m")
+            run = await b.claim("a", run=3)
+            taken: dict[str, str] = {}
+            await b.store.messages.listen("a", lambda _: None, taken.__setitem__)
+            b.store.messages.watch(waiting=True)
+            await b.jobs.hold("l", "deploying", "ann")
+            await until(lambda: {f"a.j{ids[1]}", f"a.j{ids[2]}"} <= set(taken), what="the session is told of each")
+            assert f"a.j{other}" not in taken
+            assert all(why.startswith("held") for why in taken.values()), taken
+            await b.done(next(job for job in run if job.id == ids[0]))
+            for job in run:
+                if job.id in ids[1:]:
+                    await b.end(job, Outcome.RETURNED)
+
+            assert await b.claim("b", run=10) == []
+            assert await b.states(*ids[1:]) == [JobState.HELD, JobState.BEHIND, JobState.BEHIND]
+            await b.jobs.release("l")
+            assert await b.ids("b", run=10) == ids[1:]
+
+    async def test_a_head_that_waits_for_its_time_is_held_when_it_is_due(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add(lane="l") for _ in range(2)]
+            await b.end(await b.one(), Outcome.RETRY, delay=10.0)
+            await b.jobs.hold("l", "deploying", "ann")
+            await b.let_pass(20)
+            assert await b.claim() == []
+            assert await b.states(*ids) == [JobState.HELD, JobState.BEHIND]
+            await b.jobs.release("l")
+
+            assert await b.ids(run=10) == ids
+
+    async def test_a_delayed_job_that_is_due_in_a_held_lane_is_held(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            job_id = await b.add(lane="l", delay=10.0)
+            await b.jobs.hold("l", "deploying", "ann")
+            await b.let_pass(10)
+            assert await b.claim() == []
+            assert await b.state(job_id) is JobState.HELD
+            assert await b.jobs.release("l")
+
+            assert await b.ids() == [job_id]
+
+    async def test_a_release_lets_a_head_wait_for_what_it_waits_for(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            await b.add(uses=(slots(1),))
+            busy = await b.one()
+            limited = await b.add(lane="l", uses=(slots(1),))
+            later = await b.add(lane="m")
+            await b.end(await b.one(), Outcome.RETRY, delay=60.0)
+            assert await b.claim() == []
+            for lane in "lm":
+                await b.jobs.hold(lane, "deploying", "ann")
+                assert await b.jobs.release(lane)
+
+            assert await b.claim() == []
+            assert await b.states(limited, later) == [JobState.WAITING, JobState.LATER]
+            await b.done(busy)
+            assert await b.ids() == [limited]
+
+    async def test_handing_back_and_rescue_do_not_end_a_hold(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            first, second = await b.add(lane="l"), await b.add(lane="m")
+            await b.one("a")
+            await b.one("b")
+            for lane in "lm":
+                await b.jobs.hold(lane, "deploying", "ann")
+            await b.jobs.hand_back("a")
+            await b.crash("b")
+
+            assert await b.claim("c") == []
+            assert await b.states(first, second) == [JobState.HELD] * 2
+            for lane in "lm":
+                assert await b.jobs.release(lane)
+            assert await b.ids("c") == [first, second]
+
+    async def test_a_hold_is_told_with_who_and_why_and_since_when(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            job_id = await b.add(lane="l")
+            since = b.now
+            await b.jobs.hold("l", "größere Arbeiten", "ann")
+            b.clock.advance(5)
+            outlook, lane = await b.outlook(job_id), await b.lane()
+
+            assert (outlook.held_by, outlook.held_reason) == ("ann", "größere Arbeiten")
+            assert (lane.held_by, lane.held_reason) == ("ann", "größere Arbeiten")
+            assert lane.state is JobState.HELD
+            assert outlook.held_since == lane.held_since == near(since)
+
+    async def test_an_empty_lane_that_is_held_is_told_until_it_is_released(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            since = b.now
+            await b.jobs.hold("l", "deploying", "ann")
+            lane = await b.lane()
+            assert (lane.state, lane.head, lane.depth) == (JobState.HELD, None, 0)
+            assert lane.since == near(since)
+            assert [view.lane for view in await b.jobs.lanes()] == ["l"]
+            assert await b.jobs.release("l")
+
+            assert await b.jobs.lanes() == []
+            assert not await b.jobs.release("l")
+            job_id = await b.add(lane="l")
+            assert await b.ids() == [job_id]
+
+    async def test_holding_once_more_is_still_one_hold(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            job_id = await b.add(lane="l")
+            await b.jobs.hold("l", "deploying", "ann")
+            await b.jobs.hold("l", "still deploying", "bob")
+            assert await b.claim() == []
+            assert await b.jobs.release("l")
+
+            assert await b.ids() == [job_id]
+            assert not await b.jobs.release("l")
+
+    async def test_releasing_what_is_not_held_changes_nothing(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add(lane="l") for _ in range(2)]
+            job = await b.one()
+            assert not await b.jobs.release("l")
+            assert not await b.jobs.release("never")
+            assert await b.claim("b") == []
+            await b.done(job)
+
+            assert await b.ids() == [ids[1]]
+
+    async def test_a_failure_for_good_parks_the_lane_until_it_is_released(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add(lane="l", failing=Failing.PARK) for _ in range(3)]
+            since = b.now
+            await b.end(await b.one(), Outcome.FAILED, error="ValueError: broken")
+            assert await b.claim(run=5) == []
+            assert await b.states(*ids) == [JobState.FAILED, JobState.HELD, JobState.BEHIND]
+            outlook, lane = await b.outlook(ids[1]), await b.lane()
+            assert (outlook.held_by, lane.held_by) == ("interlock", "interlock")
+            assert "ValueError: broken" in outlook.held_reason
+            assert outlook.held_since == lane.held_since == near(since)
+            assert (lane.state, lane.head, lane.depth) == (JobState.HELD, ids[1], 2)
+            assert await b.jobs.release("l")
+
+            assert await b.ids(run=5) == ids[1:]
+
+    async def test_a_parked_lane_stays_parked_for_jobs_that_come_later(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            await b.add(lane="l", failing=Failing.PARK)
+            await b.end(await b.one(), Outcome.FAILED, error="no")
+            assert (await b.lane()).state is JobState.HELD
+            later = await b.add(lane="l")
+            assert await b.claim() == []
+            assert await b.state(later) is JobState.HELD
+            assert await b.jobs.release("l")
+
+            assert await b.ids() == [later]
+
+    @pytest.mark.parametrize("outcome", [Outcome.DONE, Outcome.DISCARDED, Outcome.CANCELLED])
+    async def test_only_a_failure_parks_the_lane(self, store_url: str, outcome: Outcome) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add(lane="l", failing=Failing.PARK) for _ in range(2)]
+            await b.end(await b.one(), outcome)
+
+            assert await b.ids() == [ids[1]]
+
+    async def test_the_rest_of_a_run_waits_when_the_lane_is_parked(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add(lane="l", failing=Failing.PARK) for _ in range(4)]
+            run = await b.claim("a", run=3)
+            await b.end(run[0], Outcome.FAILED, error="no")
+            assert await b.jobs.hand_back("a") == 2
+            assert await b.claim("b", run=5) == []
+            assert await b.states(*ids) == [JobState.FAILED, JobState.HELD, JobState.BEHIND, JobState.BEHIND]
+            await b.jobs.release("l")
+
+            assert await b.ids("b", run=5) == ids[1:]
+
+    async def test_a_lane_both_parked_and_held_goes_on_when_it_is_released(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add(lane="l", failing=Failing.PARK) for _ in range(2)]
+            job = await b.one()
+            await b.jobs.hold("l", "deploying", "ann")
+            await b.end(job, Outcome.FAILED, error="no")
+            assert await b.claim() == []
+            assert await b.jobs.release("l")
+
+            assert await b.ids() == [ids[1]]
+            assert not await b.jobs.release("l")
+
+    async def test_a_parked_job_keeps_its_position_until_a_person_acts(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add(lane="l") for _ in range(2)]
+            alone = await b.add()
+            for job in await b.claim():
+                await b.end(job, Outcome.PARKED, error="arguments: unknown field")
+            assert await b.claim() == []
+            assert await b.states(*ids, alone) == [JobState.PARKED, JobState.BEHIND, JobState.PARKED]
+            view = await b.view(ids[0])
+            assert (view.error, view.attempt) == ("arguments: unknown field", 0)
+            await b.let_pass(100_000)
+            assert await b.claim() == []
+            assert await b.jobs.retry(ids[0], "ann") is JobState.READY
+            assert await b.jobs.retry(alone, "ann") is JobState.READY
+            jobs = await b.claim(run=5)
+
+            assert {job.id for job in jobs} == {*ids, alone}
+            assert {job.attempt for job in jobs} == {1}

@@ -1,0 +1,332 @@
+"""What the jobs port allows, as plain lists: told of every step that a store took, it says whether that was right.
+
+Where the port leaves a choice (ties, which job of a limit's line has been woken already), the store's is taken over
+after it was checked; everything else must be exactly as it is here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from interlock.ports.jobs import MOST_CRASHES, PRIORITY_WEIGHT, Failing, JobState, NewJob, Outcome, Settlement
+from interlock.testing.conformance.jobs.model_checks import check_order, check_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from interlock.ports.job_views import JobView
+    from interlock.ports.jobs import Appetite, Batch, ClaimedJob, Rescued
+    from interlock.ports.limits import Use
+
+__all__ = ["Model", "ModelJob"]
+
+_ROUNDING = 5e-6
+"""Stores count in microseconds."""
+_AGAIN = (JobState.FAILED, JobState.CANCELLED, JobState.DISCARDED, JobState.QUARANTINED)
+_LIMITED = {JobState.READY, JobState.WAITING}
+
+
+@dataclass(eq=False)
+class ModelJob:
+    """One job."""
+
+    new: NewJob
+    due: float
+    position: float | None = None
+    session: str = ""
+    run: int = 0
+    started_at: float = 0.0
+    fence: int = 0
+    failures: int = 0
+    crashes: int = 0
+    later: bool = False
+    parked: bool = False
+    cancelling: bool = False
+    ended: JobState | None = None
+    superseded_by: int | None = None
+
+    @property
+    def id(self) -> int:
+        """The job's id."""
+        return self.new.id
+
+    @property
+    def lane(self) -> str:
+        """Empty for none."""
+        return self.new.lane
+
+    @property
+    def sort(self) -> float:
+        """By which it competes."""
+        return self.due - PRIORITY_WEIGHT * self.new.priority
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing but its lane and limits can keep it from being claimed."""
+        return not (self.ended or self.session or self.later or self.parked)
+
+
+@dataclass
+class Model:
+    """All jobs of a store, and what may become of them."""
+
+    jobs: dict[int, ModelJob] = field(default_factory=dict)
+    stopped: dict[str, set[str]] = field(default_factory=dict)
+    """Lanes that are held or parked."""
+    starts: dict[str, list[tuple[float, int, int]]] = field(default_factory=dict)
+    """Per key of a pace: when, which job, with which fence."""
+    _positions: int = 0
+    _runs: int = 0
+
+    # -- looking -----------------------------------------------------------------------------------------------------
+
+    def unfinished(self) -> list[ModelJob]:
+        """In no order."""
+        return [job for job in self.jobs.values() if not job.ended]
+
+    def lane(self, lane: str) -> list[ModelJob]:
+        """Those that have a position, in order."""
+        found = [job for job in self.unfinished() if job.lane == lane and job.position is not None]
+        return sorted(found, key=lambda job: job.position or 0)
+
+    def busy(self, lane: str) -> bool:
+        """Whether one of the lane is claimed."""
+        return any(job.session for job in self.lane(lane))
+
+    def claimed(self, session: str) -> list[ModelJob]:
+        """Those of a session, in the order of their positions."""
+        found = [job for job in self.unfinished() if job.session == session]
+        return sorted(found, key=lambda job: job.position or 0)
+
+    def offered(self) -> list[ModelJob]:
+        """Those that could be claimed but for their limits."""
+        return [
+            job
+            for job in self.unfinished()
+            if job.idle
+            and (
+                not job.lane
+                or (self.lane(job.lane)[0] is job and not self.busy(job.lane) and not self.stopped.get(job.lane))
+            )
+        ]
+
+    def states(self, job: ModelJob) -> set[JobState]:
+        """How the job may stand."""
+        if job.ended:
+            return {job.ended}
+        if job.session:
+            return {JobState.RUNNING}
+        if job.later:
+            return {JobState.LATER}
+        if job.parked:
+            return {JobState.PARKED}
+        if job.lane and (self.lane(job.lane)[0] is not job or self.busy(job.lane)):
+            return {JobState.BEHIND}
+        if job.lane and self.stopped.get(job.lane):
+            return {JobState.HELD, JobState.WAITING} if job.new.uses else {JobState.HELD}
+        return _LIMITED if job.new.uses else {JobState.READY}
+
+    def room(self, use: Use, now: float) -> float:
+        """How many more claims a limit allows now."""
+        if use.per:
+            counting = [at for at, *_ in self.starts.get(use.key, ()) if at > now - use.per + _ROUNDING]
+            return use.most - len(counting)
+        return use.most - sum(job.session != "" and use in job.new.uses for job in self.unfinished())
+
+    def next_change(self, queues: Sequence[str], now: float) -> float:
+        """After how many seconds at most one has to look again, if all that could be claimed has been."""
+        soonest = math.inf
+        for job in self.unfinished():
+            if job.new.queue in queues and job.later and not self.stopped.get(job.lane):
+                soonest = min(soonest, job.due - now)
+        for job in self.offered():
+            if job.new.queue in queues and any(use.per for use in job.new.uses):
+                soonest = min(soonest, max(self._room_in(use, now) for use in job.new.uses))
+        return soonest
+
+    def _room_in(self, use: Use, now: float) -> float:
+        if self.room(use, now) > 0:
+            return 0.0
+        if not use.per:
+            return math.inf
+        return sorted(at for at, *_ in self.starts[use.key])[-use.most] + use.per - now
+
+    # -- steps -------------------------------------------------------------------------------------------------------
+
+    def enqueue(self, jobs: Iterable[NewJob], now: float) -> None:
+        """They were accepted, if they were not known."""
+        for new in jobs:
+            if new.id not in self.jobs:
+                job = self.jobs[new.id] = ModelJob(new, now + new.delay)
+                job.later = new.delay > 0
+                if not job.later:
+                    self._take_position(job)
+
+    def promote(self, queues: Sequence[str], now: float) -> None:
+        """Whatever is due takes its position."""
+        due = [job for job in self.unfinished() if job.later and job.new.queue in queues and job.due <= now]
+        for job in sorted(due, key=lambda job: job.due):
+            job.later = False
+            if job.position is None:
+                self._take_position(job)
+
+    def claim(self, wish: Appetite, batch: Batch, now: float) -> None:
+        """The store gave these."""
+        self.promote(wish.queues, now)
+        offered = {job.id: job for job in self.offered() if self._wanted(job, wish)}
+        assert len(batch.jobs) <= wish.most
+        check_order(offered, batch.jobs, wish)
+        suspects = 0
+        rest = list(batch.jobs)
+        while rest:
+            head = self.jobs[rest[0].id]
+            length = 1
+            while head.lane and length < len(rest) and rest[length].lane == head.lane:
+                length += 1
+            run, rest = rest[:length], rest[length:]
+            place = len(batch.jobs) - len(rest) - length
+            suspects += head.crashes > 0
+            assert suspects <= 1, "two suspects in one claim"
+            if head.crashes or any(use.per for use in head.new.uses):
+                assert place < wish.at_once, f"job {head.id} was claimed in advance"
+            self._give(wish, run, offered, now)
+        if len(batch.jobs) < wish.most and batch.look_again > 0:
+            left = [job for job in self.offered() if self._wanted(job, wish) and not job.new.uses and not job.crashes]
+            assert not left, f"ready, but not given: {[job.id for job in left]}"
+
+    def check_all_given(self, queues: Sequence[str], look_again: float, now: float) -> None:
+        """Nothing that could be claimed was left, by somebody who knows all names and can start any number."""
+        for job in self.offered():
+            if job.new.queue in queues:
+                full = [use.key for use in job.new.uses if self.room(use, now) <= 0]
+                assert full, f"job {job.id} could be claimed, but is not given"
+        assert look_again <= self.next_change(queues, now) + 0.001, "one would look again too late"
+
+    def settle(self, settlements: Sequence[Settlement], now: float) -> list[bool]:
+        """Whether each has to be accepted."""
+        accepted = []
+        for end in settlements:
+            job = self.jobs[end.id]
+            accepted.append(job.session != "" and job.fence == end.fence)
+            if accepted[-1]:
+                self._settle(job, end, now)
+        return accepted
+
+    def hand_back(self, session: str, but: Sequence[int]) -> int:
+        """How many."""
+        gone = [job for job in self.claimed(session) if job.id not in but]
+        for job in gone:
+            self._give_back(job)
+        return len(gone)
+
+    def rescue(self, dead: str, rescued: Sequence[Rescued]) -> None:
+        """The store took these from a session that has ended."""
+        mine = self.claimed(dead)
+        firsts = {job.run: job for job in reversed(mine)}
+        assert sorted(job.id for job in rescued) == sorted(job.id for job in mine)
+        for job in mine:
+            job.session = ""
+            job.crashes += firsts[job.run] is job
+            if job.cancelling:
+                self._end(job, JobState.CANCELLED)
+            elif job.crashes >= MOST_CRASHES:
+                self._end(job, JobState.QUARANTINED)
+        for told in rescued:
+            job = self.jobs[told.id]
+            expected = (job.crashes, job.ended is JobState.QUARANTINED)
+            assert (told.crashes, told.quarantined) == expected, told
+
+    def cancel(self, job: ModelJob) -> None:
+        """A person wants its end."""
+        if job.session:
+            job.cancelling = True
+        elif not job.ended:
+            self._end(job, JobState.CANCELLED)
+
+    def retry(self, job: ModelJob, now: float) -> None:
+        """A person wants it to run now."""
+        if job.ended in _AGAIN:
+            job.ended, job.failures, job.crashes, job.cancelling, job.due = None, 0, 0, False, now
+            self._take_position(job)
+        elif job.later or job.parked:
+            job.later, job.parked, job.due = False, False, now
+            if job.position is None:
+                self._take_position(job)
+
+    def check(self, views: Sequence[JobView]) -> None:
+        """A look at all jobs shows what is true."""
+        assert {view.id for view in views} == set(self.jobs), "jobs were lost or made up"
+        for view in views:
+            job = self.jobs[view.id]
+            assert view.state in self.states(job), f"job {job.id} is {view.state}, but should be {self.states(job)}"
+            assert view.crashes == job.crashes
+            assert view.superseded_by == job.superseded_by
+            assert view.fence == job.fence
+            if view.state in (JobState.DONE, JobState.FAILED) or not view.state.final:
+                under_way = view.state in (JobState.RUNNING, JobState.DONE)
+                assert view.attempt == job.failures + under_way, f"job {job.id} ({view.state})"
+            if not view.state.final:
+                assert abs(view.due_at - job.due) < _ROUNDING, f"job {job.id} ({view.state}) is due at {view.due_at}"
+
+    # -- parts of steps ----------------------------------------------------------------------------------------------
+
+    def _take_position(self, job: ModelJob) -> None:
+        self._positions += 1
+        job.position = self._positions
+
+    def _wanted(self, job: ModelJob, wish: Appetite) -> bool:
+        return job.new.queue in wish.queues and job.new.name in wish.names
+
+    def _give(self, wish: Appetite, run: Sequence[ClaimedJob], offered: dict[int, ModelJob], now: float) -> None:
+        """One job, or a run of one lane."""
+        given = [self.jobs[job.id] for job in run]
+        lane = self.lane(given[0].lane) if given[0].lane else given[:1]
+        assert lane[0].id in offered, f"job {lane[0].id} was given, but may not be"
+        for old, newer in check_run(lane, given, wish):
+            old.superseded_by = newer.id
+            self._end(old, JobState.SUPERSEDED)
+        self._runs += 1
+        for told, job in zip(run, given, strict=True):
+            assert told.fence > job.fence, f"the fence of job {job.id} did not grow"
+            assert (told.attempt, told.crashes) == (job.failures + 1, job.crashes)
+            for use in job.new.uses:
+                assert self.room(use, now) > 0, f"limit {use.key} was exceeded by job {job.id}"
+            job.session, job.fence, job.run, job.started_at = wish.session, told.fence, self._runs, now
+            job.cancelling = False
+            for use in job.new.uses:
+                if use.per:
+                    self.starts.setdefault(use.key, []).append((now, job.id, told.fence))
+
+    def _give_back(self, job: ModelJob) -> None:
+        for key, starts in self.starts.items():
+            self.starts[key] = [start for start in starts if start[1:] != (job.id, job.fence)]
+        job.session = ""
+        if job.cancelling:
+            self._end(job, JobState.CANCELLED)
+
+    def _settle(self, job: ModelJob, end: Settlement, now: float) -> None:
+        outcome = end.outcome
+        if outcome is Outcome.RETURNED:
+            self._give_back(job)
+            return
+        job.session = ""
+        if job.cancelling and outcome is not Outcome.DONE:
+            self._end(job, JobState.CANCELLED)
+        elif outcome in (Outcome.RETRY, Outcome.SNOOZED):
+            job.later, job.due = True, now + end.delay
+            if outcome is Outcome.RETRY:
+                job.failures += 1
+                if job.new.failing is Failing.SKIP:
+                    job.position = None
+        elif outcome is Outcome.PARKED:
+            job.parked = True
+        else:
+            job.failures += outcome is Outcome.FAILED
+            self._end(job, JobState(outcome.value))
+
+    def _end(self, job: ModelJob, state: JobState) -> None:
+        job.ended, job.session, job.later, job.parked = state, "", False, False
+        if state in (JobState.FAILED, JobState.QUARANTINED) and job.lane and job.new.failing is Failing.PARK:
+            self.stopped.setdefault(job.lane, set()).add("parked")

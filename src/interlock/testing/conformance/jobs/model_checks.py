@@ -1,0 +1,64 @@
+"""Whether what a claim gave was in order: the right jobs of a lane, and the right lanes before others."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from interlock.ports.jobs import Appetite, ClaimedJob
+    from interlock.testing.conformance.jobs.model import ModelJob
+
+__all__ = ["check_order", "check_run"]
+
+
+def check_run(lane: Sequence[ModelJob], given: Sequence[ModelJob], wish: Appetite) -> list[tuple[ModelJob, ModelJob]]:
+    """Jobs of a lane that were given together are its next ones; returns those that were superseded, by which."""
+    superseded: list[tuple[ModelJob, ModelJob]] = []
+    waiting = list(lane)
+    for place, job in enumerate(given):
+        chain = _chain(waiting)
+        # Only a head has to give way; whether one further on does is left to the store.
+        assert job is chain[-1] or (place > 0 and job is chain[0]), f"job {job.id} was given instead of {chain[-1].id}"
+        superseded += [(old, job) for old in chain[: chain.index(job)]]
+        if place > 0:
+            assert job.idle, f"job {job.id} was given in a run, but not ready"
+            assert not job.new.uses, f"job {job.id} with limits was given in a run"
+            assert not job.crashes, f"suspect {job.id} was given in a run"
+            assert job.new.queue == given[0].new.queue
+            assert job.new.name in wish.names
+        waiting = waiting[waiting.index(job) + 1 :]
+    assert len(given) <= wish.run
+    alone = bool(given[0].new.uses or given[0].crashes)
+    assert len(given) == 1 or not alone, f"job {given[0].id} was not given alone"
+    return superseded
+
+
+def _chain(lane: Sequence[ModelJob]) -> list[ModelJob]:
+    """A job and those directly behind it that take its place."""
+    chain = [lane[0]]
+    if lane[0].lane and lane[0].new.coalesce:
+        for job in lane[1:]:
+            if not (job.idle and job.new.coalesce and job.new.name == lane[0].new.name):
+                break
+            chain.append(job)
+    return chain
+
+
+def check_order(offered: Mapping[int, ModelJob], given: Sequence[ClaimedJob], wish: Appetite) -> None:
+    """Of jobs without limits that killed nobody, those come first in each queue whose sort key is the smallest."""
+    heads = {job.lane: job for job in offered.values() if job.lane}
+    for queue in wish.queues:
+        units = []
+        for told in given:
+            unit = heads.get(told.lane) if told.lane else offered.get(told.id)
+            if unit and unit not in units and told.queue == queue and not unit.new.uses and not unit.crashes:
+                units.append(unit)
+        for before, after in pairwise(units):
+            assert before.sort <= after.sort, f"{before.id} and {after.id} were given in the wrong order"
+        if units:
+            for job in offered.values():
+                if job.new.queue == queue and not job.new.uses and not job.crashes and job not in units:
+                    assert units[-1].sort <= job.sort, f"job {units[-1].id} was given before {job.id}"

@@ -1,0 +1,256 @@
+"""The ends of claims: fences, settlements, jobs handed back."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.ports.jobs import JobState, Outcome, Settlement
+from interlock.testing.conformance.jobs.bench import SESSION, JobSuite, near, slots
+
+__all__ = ["SettlingConformance"]
+
+
+class SettlingConformance(JobSuite):
+    """A claim ends once, by whoever has its fence."""
+
+    async def test_fences_of_a_job_grow_with_every_claim(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            job_id = await b.add(lane="l")
+            fences = []
+            for outcome in (Outcome.RETRY, Outcome.SNOOZED, Outcome.RETURNED, Outcome.FAILED):
+                job = await b.one()
+                fences.append(job.fence)
+                await b.end(job, outcome)
+            assert await b.jobs.retry(job_id, "ann") is JobState.READY
+            fences.append((await b.one("b")).fence)
+            await b.jobs.hand_back("b")
+            fences.append((await b.one("b")).fence)
+            await b.crash("b")
+            fences.append((await b.one("c")).fence)
+
+            assert fences == sorted(set(fences))
+
+    async def test_a_settlement_with_another_fence_is_refused_and_changes_nothing(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            job_id = await b.add(uses=(slots(1),), lane="l")
+            old = await b.one("a")
+            await b.end(old, Outcome.RETURNED)
+            job = await b.one("b")
+            for outcome in (Outcome.DONE, Outcome.FAILED, Outcome.RETRY, Outcome.SNOOZED, Outcome.PARKED):
+                assert not await b.settle(old, outcome, result='"late"', error="late")
+            settled = await b.jobs.settle("b", [Settlement(job_id, job.fence + 1, Outcome.DONE)])
+            assert list(settled.accepted) == [False]
+
+            view = await b.view(job_id)
+            assert (view.state, view.fence, view.error, view.attempts) == (JobState.RUNNING, job.fence, "", ())
+            await b.done(job)
+
+    async def test_a_settlement_after_rescue_is_refused_and_changes_nothing(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            first, second = await b.add(), await b.add(lane="l")
+            jobs = await b.claim("a")
+            await b.crash("a")
+            again = await b.one("b")
+            for job in jobs:
+                assert not await b.settle(job, Outcome.DONE, result="1")
+                assert not await b.settle(job, Outcome.RETRY)
+
+            assert again.id == first
+            assert await b.states(first, second) == [JobState.RUNNING, JobState.READY]
+            assert (await b.view(second)).crashes == 1
+            await b.end(again, Outcome.DONE, result="2")
+            assert not await b.settle(jobs[0], Outcome.DONE, result="1")
+            assert (await b.view(first)).result == "2"
+
+    async def test_a_settlement_is_accepted_after_the_session_ended_as_long_as_the_claim_stands(
+        self, store_url: str
+    ) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add(), await b.add()]
+            first, second = await b.claim("a")
+            await b.store.sessions.end("a")
+            await b.done(first)
+            assert [rescued.id for rescued in await b.jobs.rescue()] == [second.id]
+
+            assert await b.states(*ids) == [JobState.DONE, JobState.READY]
+
+    async def test_a_settlement_is_accepted_after_the_session_ran_out_as_long_as_the_claim_stands(
+        self, store_url: str
+    ) -> None:
+        async with self.job_bench(store_url) as b:
+            job_id = await b.add(lane="l")
+            job = await b.one("a")
+            await b.let_pass(SESSION + 60, "b", "c")
+            await b.end(job, Outcome.DONE, result="7")
+            assert list(await b.jobs.rescue()) == []
+
+            assert (await b.view(job_id)).result == "7"
+
+    @pytest.mark.parametrize("outcome", list(Outcome))
+    async def test_settling_once_more_what_was_accepted_is_accepted_and_changes_nothing(
+        self, store_url: str, outcome: Outcome
+    ) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add(lane="l", uses=(slots(1),)), await b.add()]
+            jobs = await b.claim()
+            ends = [Settlement(job.id, job.fence, outcome, 0.5, 5.0, None, "why", "trace") for job in jobs]
+            assert list((await b.settled(*ends)).accepted) == [True, True]
+            before = [await b.view(job_id) for job_id in ids]
+            b.clock.advance(0.5)
+            assert list((await b.settled(*ends)).accepted) == [True, True]
+
+            after = [(await b.view(job_id))._replace(seen_at=0) for job_id in ids]
+            assert after == [view._replace(seen_at=0) for view in before]
+
+    async def test_a_done_job_stays_done(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            job_id = await b.add()
+            job = await b.one()
+            await b.end(job, Outcome.DONE, result='"x"')
+            b.clock.advance(1)
+            assert await b.settle(job, Outcome.DONE, result='"y"')
+            await b.jobs.hand_back("a")
+            await b.crash("a")
+
+            view = await b.view(job_id)
+            assert (view.state, view.result, view.crashes) == (JobState.DONE, '"x"', 0)
+
+    async def test_each_of_many_settlements_stands_on_its_own(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add(lane=lane) for lane in ("", "x", "y", "", "z", "")]
+            jobs = await b.claim("a")
+            stale = jobs[2]
+            await b.end(stale, Outcome.RETURNED)
+            again = await b.one("b")
+            assert again.id == stale.id
+            outcomes = (
+                Outcome.DONE, Outcome.RETRY, Outcome.DONE, Outcome.FAILED, Outcome.RETURNED, Outcome.DISCARDED
+            )  # fmt: skip
+            settled = await b.settled(
+                *(
+                    Settlement(job.id, job.fence, outcome, delay=9.0)
+                    for job, outcome in zip(jobs, outcomes, strict=True)
+                )
+            )
+
+            assert list(settled.accepted) == [True, True, False, True, True, True]
+            assert settled.ready
+            assert await b.states(*ids) == [
+                JobState.DONE, JobState.LATER, JobState.RUNNING, JobState.FAILED, JobState.READY, JobState.DISCARDED
+            ]  # fmt: skip
+
+    async def test_settling_what_nobody_knows_is_refused(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            never, unclaimed = (await b.jobs.ids(1))[0], await b.add()
+            ends = [Settlement(never, 1, Outcome.DONE), Settlement(unclaimed, 1, Outcome.DONE)]
+
+            assert list((await b.jobs.settle("a", ends)).accepted) == [False, False]
+            assert await b.state(unclaimed) is JobState.READY
+
+    async def test_it_is_told_whether_jobs_became_ready(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            await b.add()
+            assert not (await b.done(await b.one())).ready
+            await b.add_many(2, lane="l")
+            assert (await b.done(await b.one())).ready
+            assert not (await b.done(await b.one())).ready
+            await b.add_many(2, uses=(slots(1),))
+            (job,) = await b.claim()
+            assert (await b.done(job)).ready
+            (job,) = await b.claim()
+            assert not (await b.done(job)).ready
+            await b.add()
+            job = await b.one()
+            assert (await b.settled(Settlement(job.id, job.fence, Outcome.RETURNED))).ready
+
+    async def test_attempts_are_counted_by_failures_alone(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            job_id = await b.add()
+            seen = []
+            outcomes = (Outcome.SNOOZED, Outcome.RETRY, Outcome.RETURNED, Outcome.RETRY, Outcome.SNOOZED, Outcome.DONE)
+            for outcome in outcomes:
+                job = await b.one()
+                assert (await b.view(job_id)).attempt == job.attempt
+                seen.append(job.attempt)
+                await b.end(job, outcome)
+
+            assert seen == [1, 1, 2, 2, 3, 3]
+            assert (await b.view(job_id)).attempt == 3
+
+    async def test_a_session_hands_back_all_that_it_has_but_what_it_keeps(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add(lane=lane) for lane in ("", "x", "", "y", "")]
+            others = await b.add()
+            mine = await b.claim("a", 5)
+            theirs = await b.one("b")
+            assert theirs.id == others
+            kept = [mine[1], mine[4]]
+            assert await b.jobs.hand_back("a", [job.id for job in kept]) == 3
+
+            assert await b.states(*ids) == [
+                JobState.READY, JobState.RUNNING, JobState.READY, JobState.READY, JobState.RUNNING
+            ]  # fmt: skip
+            assert await b.state(others) is JobState.RUNNING
+            assert not await b.settle(mine[0]), "a job that was handed back is still its session's"
+            await b.done(*kept)
+            again = await b.claim("c")
+            assert [(job.id, job.attempt, job.crashes) for job in again] == [(ids[n], 1, 0) for n in (0, 2, 3)]
+            assert [job.due_at for job in again] == [near(mine[n].due_at) for n in (0, 2, 3)]
+            assert await b.jobs.hand_back("a") == 0
+
+    async def test_a_run_that_is_handed_back_stands_in_its_lane_as_before(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add(lane="l") for _ in range(5)]
+            run = await b.claim("a", run=3)
+            await b.done(run[0])
+            assert await b.jobs.hand_back("a") == 2
+            assert await b.states(*ids[1:]) == [JobState.READY, *[JobState.BEHIND] * 3]
+
+            assert await b.ids("b", run=10) == ids[1:]
+
+    async def test_what_is_handed_back_by_a_session_that_ended_is_no_crash(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            job_id = await b.add(uses=(slots(1),))
+            await b.one("a")
+            await b.store.sessions.end("a")
+            assert await b.jobs.hand_back("a") == 1
+            assert list(await b.jobs.rescue()) == []
+
+            job = await b.one("b")
+            assert (job.id, job.crashes, job.attempt) == (job_id, 0, 1)
+
+    async def test_the_rest_of_a_run_is_returned_with_what_ended_it(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add(lane="l") for _ in range(5)]
+            run = await b.claim("a", run=4)
+            outcomes = (Outcome.DONE, Outcome.RETRY, Outcome.RETURNED, Outcome.RETURNED)
+            ends = [Settlement(job.id, job.fence, outcome) for job, outcome in zip(run, outcomes, strict=True)]
+            assert all((await b.settled(*ends)).accepted)
+            assert await b.states(*ids[1:]) == [JobState.READY, *[JobState.BEHIND] * 3]
+
+            assert await b.ids("b", run=10) == ids[1:]
+
+    async def test_a_run_is_nobody_elses_until_all_of_it_has_ended(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add(lane="l") for _ in range(4)]
+            run = await b.claim("a", run=3)
+            assert [job.id for job in run] == ids[:3]
+            for job in reversed(run):
+                assert await b.claim("b", run=10) == []
+                await b.done(job)
+
+            assert await b.ids("b", run=10) == ids[3:]
+
+    async def test_a_run_whose_jobs_are_returned_before_their_head_ends_keeps_its_order(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add(lane="l") for _ in range(3)]
+            head, *rest = await b.claim("a", run=3)
+            for job in rest:
+                await b.end(job, Outcome.RETURNED)
+            assert await b.claim("b", run=10) == [], "the lane went on while its head runs"
+            assert await b.states(*ids) == [JobState.RUNNING, JobState.BEHIND, JobState.BEHIND]
+            await b.end(head, Outcome.RETRY, delay=5.0)
+            assert await b.claim("b", run=10) == []
+            await b.let_pass(5)
+
+            assert await b.ids("b", run=10) == ids

@@ -1,0 +1,39 @@
+"""The jobs port, step by step on a clock that the test moves, and with many at it at once."""
+
+from interlock.testing.conformance.jobs.accepting import AcceptingConformance
+from interlock.testing.conformance.jobs.crashes import CrashConformance
+from interlock.testing.conformance.jobs.history import HistoryConformance
+from interlock.testing.conformance.jobs.holds import HoldConformance
+from interlock.testing.conformance.jobs.lanes import LaneConformance
+from interlock.testing.conformance.jobs.limits import JobSlotConformance
+from interlock.testing.conformance.jobs.news import NewsConformance
+from interlock.testing.conformance.jobs.order import OrderConformance
+from interlock.testing.conformance.jobs.paces import JobPaceConformance
+from interlock.testing.conformance.jobs.people import PeopleConformance
+from interlock.testing.conformance.jobs.races import JobRaceConformance
+from interlock.testing.conformance.jobs.runs import RunConformance
+from interlock.testing.conformance.jobs.settling import SettlingConformance
+from interlock.testing.conformance.jobs.views import JobViewConformance
+from interlock.testing.conformance.jobs.walks import WalkConformance
+
+__all__ = ["JobStoreConformance"]
+
+
+class JobStoreConformance(
+    AcceptingConformance,
+    OrderConformance,
+    LaneConformance,
+    RunConformance,
+    HoldConformance,
+    SettlingConformance,
+    JobSlotConformance,
+    JobPaceConformance,
+    CrashConformance,
+    PeopleConformance,
+    JobViewConformance,
+    HistoryConformance,
+    NewsConformance,
+    JobRaceConformance,
+    WalkConformance,
+):
+    """What the jobs port promises."""

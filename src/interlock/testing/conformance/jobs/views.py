@@ -1,0 +1,219 @@
+"""What people are told about jobs, lanes and queues."""
+
+from __future__ import annotations
+
+from interlock.ports.job_views import JobFilter, WorkerView
+from interlock.ports.jobs import JobState, Outcome
+from interlock.testing.conformance.jobs.bench import SESSION, JobSuite, near, pace, slots
+
+__all__ = ["JobViewConformance"]
+
+
+class JobViewConformance(JobSuite):
+    """Every view tells the truth, in every state."""
+
+    async def test_a_running_job_is_told_with_who_runs_it(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            job_id = await b.add()
+            b.clock.advance(2)
+            job = await b.one("b")
+            claimed_at = b.now
+            b.clock.advance(3)
+            view = await b.view(job_id)
+
+            assert (view.state, view.attempt, view.fence) == (JobState.RUNNING, 1, job.fence)
+            assert view.claimed_at == near(claimed_at)
+            assert view.worker == WorkerView("b", "host-b", 7, "test")
+            assert view.seen_at == near(b.now)
+
+    async def test_who_ran_a_job_last_is_told_also_long_after_its_session_ended(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            job_id = await b.add()
+            await b.done(await b.one("a"))
+            await b.store.sessions.end("a")
+            await b.let_pass(100_000, "b")
+            while await b.store.sessions.sweep():
+                pass
+
+            assert (await b.view(job_id)).worker == WorkerView("a", "host-a", 7, "test")
+
+    async def test_jobs_are_listed_newest_first_as_asked_for(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            done = await b.add(name="x", arguments='{"a":1}')
+            job = await b.one(names=("x",))
+            await b.end(job, Outcome.DONE, result="1")
+            ready = await b.add(queue="other")
+            later = await b.add(lane="l", delay=50.0)
+            first, second = await b.add(lane="l"), await b.add(lane="l")
+            everything = await b.jobs.look(JobFilter())
+
+            assert [view.id for view in everything] == [second, first, later, ready, done]
+            assert {(view.arguments, view.result, view.attempts) for view in everything} == {("", None, ())}
+
+            async def found(**wanted: object) -> list[int]:
+                return [view.id for view in await b.jobs.look(JobFilter(**wanted))]  # type: ignore[arg-type]
+
+            assert await found(states=(JobState.DONE,)) == [done]
+            assert await found(states=(JobState.READY, JobState.LATER)) == [first, later, ready]
+            assert await found(states=(JobState.BEHIND,)) == [second]
+            assert await found(name="x") == [done]
+            assert await found(queue="other") == [ready]
+            assert await found(lane="l") == [second, first, later]
+            assert await found(lane="l", states=(JobState.LATER,)) == [later]
+            assert await found(name="never") == []
+            assert [view.id for view in await b.jobs.look(JobFilter(), limit=2)] == [second, first]
+
+    async def test_a_look_and_a_find_agree_in_every_state(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            for outcome in Outcome:
+                await b.add()
+                await b.end(await b.one(), outcome, delay=60.0, error="why")
+            await b.jobs.hold("held", "deploying", "ann")
+            for lane in ("", "x", "x", "held", "held"):
+                await b.add(lane=lane)
+            for _ in range(2):
+                await b.add(uses=(slots(1),), priority=100)
+            await b.claim(most=1)
+            await b.claim(most=2)
+
+            looked = await b.jobs.look(JobFilter())
+            assert len(looked) == 15
+            for view in looked:
+                found = await b.view(view.id)
+                assert found._replace(arguments="", options="", result=None, attempts=()) == view._replace(options="")
+            states = {view.state for view in looked}
+            assert states == set(JobState) - {JobState.SUPERSEDED, JobState.QUARANTINED}
+            for state in states:
+                assert {view.id for view in await b.jobs.look(JobFilter(states=(state,)))} == {
+                    view.id for view in looked if view.state is state
+                }
+
+    async def test_it_is_told_how_many_ready_jobs_come_first(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            await b.add(queue="other")
+            ids = [await b.add(), await b.add(lane="l"), await b.add(lane="l"), await b.add(), await b.add()]
+            await b.add(delay=10.0)
+            await b.add(priority=90)
+
+            assert [(await b.outlook(ids[n])).ahead for n in (0, 1, 3, 4)] == [1, 2, 3, 4]
+            outlook = await b.outlook(ids[0])
+            assert (outlook.job.id, outlook.job.state) == (ids[0], JobState.READY)
+            assert (outlook.lane_head, outlook.lane_head_state, outlook.waits_for) == (None, None, "")
+            assert (outlook.held_by, outlook.held_since, outlook.holders, outlook.room_at) == ("", None, (), None)
+
+    async def test_it_is_told_who_is_before_a_job_in_its_lane(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add(lane="l") for _ in range(4)]
+            outlook = await b.outlook(ids[3])
+            assert (outlook.job.state, outlook.ahead) == (JobState.BEHIND, 3)
+            assert (outlook.lane_head, outlook.lane_head_state) == (ids[0], JobState.READY)
+            job = await b.one()
+            outlook = await b.outlook(ids[3])
+            assert (outlook.ahead, outlook.lane_head, outlook.lane_head_state) == (3, ids[0], JobState.RUNNING)
+            await b.end(job, Outcome.RETRY, delay=60.0)
+            outlook = await b.outlook(ids[2])
+            assert (outlook.ahead, outlook.lane_head, outlook.lane_head_state) == (2, ids[0], JobState.LATER)
+            await b.jobs.cancel(ids[0], "no", "ann")
+            outlook = await b.outlook(ids[3])
+
+            assert (outlook.ahead, outlook.lane_head, outlook.lane_head_state) == (2, ids[1], JobState.READY)
+
+    async def test_it_is_told_what_limit_a_job_waits_for_and_who_holds_it(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            holders = [await b.add(uses=(slots(2, "s"),)) for _ in range(2)]
+            await b.claim()
+            waiting = [await b.add(uses=(slots(9, "a"), slots(2, "s"))) for _ in range(3)]
+            assert await b.claim() == []
+            outlook = await b.outlook(waiting[2])
+
+            assert (outlook.job.state, outlook.waits_for, outlook.ahead) == (JobState.WAITING, "s", 2)
+            assert sorted(outlook.holders) == holders
+            assert outlook.room_at is None
+            assert (await b.outlook(waiting[0])).ahead == 0
+
+    async def test_it_is_told_when_a_pace_lets_the_next_one_start(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            for _ in range(2):
+                await b.add(uses=(pace(1, 30.0),))
+            await b.one()
+            began = b.now
+            waiting = await b.add(uses=(pace(1, 30.0),))
+            assert await b.claim() == []
+            b.clock.advance(3)
+            outlook = await b.outlook(waiting)
+
+            assert (outlook.waits_for, outlook.room_at, outlook.ahead) == ("k", near(began + 30, 0.001), 1)
+
+    async def test_it_is_told_who_works_on_a_queue_and_knows_the_name(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            job_id, strange = await b.add(), await b.add(name="new")
+            outlook = await b.outlook(job_id)
+            assert (outlook.workers, outlook.workers_of_queue) == (0, 0)
+            await b.jobs.attend("a", ["q", "mail"], ["n"], 5)
+            await b.jobs.attend("b", ["q"], ["n", "m"], 7)
+            await b.jobs.attend("c", ["mail"], ["n", "new"], 9)
+            outlook, other = await b.outlook(job_id), await b.outlook(strange)
+            assert (outlook.workers, outlook.workers_of_queue) == (2, 2)
+            assert (other.workers, other.workers_of_queue) == (0, 2)
+            assert ((await b.queue()).workers, (await b.queue()).runners) == (2, 12)
+            assert ((await b.queue("mail")).workers, (await b.queue("mail")).runners) == (2, 14)
+            await b.store.sessions.end("a")
+            assert (await b.outlook(job_id)).workers == 1
+            await b.jobs.attend("b", ["q"], ["m"], 3)
+            assert ((await b.outlook(job_id)).workers, (await b.queue()).runners) == (0, 3)
+            await b.let_pass(SESSION, "c")
+            outlook = await b.outlook(job_id)
+            assert (outlook.workers, outlook.workers_of_queue) == (0, 0)
+
+            assert (await b.queue()).runners == 0
+
+    async def test_lanes_are_told_with_their_heads(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            assert await b.jobs.lanes("l") == []
+            ids = [await b.add(lane="l", name=name) for name in ("n", "m", "n")]
+            due = b.now - 0.002
+            lane = await b.lane()
+            assert (lane.state, lane.head, lane.name, lane.depth) == (JobState.READY, ids[0], "n", 3)
+            assert (lane.worker, lane.held_by, lane.held_reason, lane.held_since) == (None, "", "", None)
+            assert lane.since == near(due)
+            job = await b.one("b")
+            lane = await b.lane()
+            assert (lane.state, lane.head, lane.depth) == (JobState.RUNNING, ids[0], 3)
+            assert lane.worker == WorkerView("b", "host-b", 7, "test")
+            await b.done(job)
+            lane = await b.lane()
+            assert (lane.state, lane.head, lane.name, lane.depth) == (JobState.READY, ids[1], "m", 2)
+            await b.end(await b.one(names=("m",)), Outcome.RETRY, delay=10.0)
+            assert (await b.lane()).state is JobState.LATER
+            other = await b.add(lane="k")
+            assert {view.lane: view.head for view in await b.jobs.lanes()} == {"k": other, "l": ids[1]}
+            assert len(await b.jobs.lanes(limit=1)) == 1
+            assert (await b.lane()).seen_at == near(b.now)
+
+    async def test_queues_are_told_with_what_is_in_them(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            assert await b.jobs.queues() == []
+            oldest = b.now + 0.001
+            await b.add()
+            for lane in "xxxyy":
+                await b.add(lane=lane)
+            queue = await b.queue()
+            assert (queue.ready, queue.behind, queue.later, queue.waiting) == (3, 3, 0, 0)
+            assert queue.oldest_ready_at == near(oldest)
+            jobs = await b.claim(run=2)
+            assert (await b.queue()).running == 5
+            await b.end(jobs[0], Outcome.PARKED, error="why")
+            await b.add(delay=5.0)
+            await b.jobs.hold("held", "deploying", "ann")
+            await b.add(lane="held")
+            for _ in range(3):
+                await b.add(uses=(slots(1),))
+            await b.claim()
+            await b.add(queue="other")
+            queues = {queue.queue: queue for queue in await b.jobs.queues()}
+
+            queue = queues["q"]
+            assert (queue.ready, queue.behind, queue.later, queue.waiting) == (0, 1, 1, 2)
+            assert (queue.running, queue.parked, queue.oldest_ready_at) == (5, 2, None)
+            assert queues["other"].ready == 1
+            assert set(queues) == {"q", "other"}

@@ -1,0 +1,274 @@
+"""Random walks: long sequences of all that can be done to jobs, compared with the model after every step."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interlock.ports.job_views import JobFilter
+from interlock.ports.jobs import Appetite, Batch, Failing, JobState, Outcome, Settlement
+from interlock.testing.conformance.jobs.bench import JobBench, JobSuite, new_job, pace, slots
+from interlock.testing.conformance.jobs.model import Model
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock.ports.jobs import NewJob
+    from interlock.testing.conformance.jobs.model import ModelJob
+
+__all__ = ["WalkConformance"]
+
+_QUEUE = {"n": "q", "m": "q", "o": "r"}
+"""Names, and the queue of each."""
+_LIMITS = (slots(1, "a"), slots(3, "b"), pace(2, 7.0, "c"), pace(4, 20.0, "d"))
+_LANES = ("x", "y", "z")
+_ENDS = (
+    *[Outcome.DONE] * 6, *[Outcome.RETRY] * 3, *[Outcome.FAILED] * 3, Outcome.SNOOZED, Outcome.DISCARDED,
+    Outcome.CANCELLED, Outcome.PARKED, *[Outcome.RETURNED] * 3,
+)  # fmt: skip
+_STAYS = (Outcome.RETRY, Outcome.SNOOZED, Outcome.PARKED, Outcome.RETURNED)
+_MOST_UNFINISHED = 60
+
+
+class _Walk:
+    """One walk over one store."""
+
+    def __init__(self, bench: JobBench, seed: int) -> None:
+        self.bench = bench
+        self.jobs = bench.jobs
+        self.chance = random.Random(seed)
+        self.model = Model()
+        self.sessions = ["a", "b", "c"]
+        self.begun = 0
+        self.story: list[str] = []
+
+    async def take(self, steps: int) -> None:
+        """So many steps, each followed by a look at everything."""
+        ways = {
+            self.enqueue: 10, self.claim: 12, self.settle: 14, self.pass_time: 4, self.hand_back: 1, self.die: 3,
+            self.cancel: 2, self.retry: 2, self.hold: 1, self.release: 2, self.settle_late: 1,
+        }  # fmt: skip
+        await self.bench.keep(*self.sessions, seconds=1e6)
+        for _ in range(steps):
+            self.bench.clock.advance(0.001)
+            now = self.bench.now
+            if any(job.later and job.due <= now for job in self.model.unfinished()):
+                await self.claim()
+            else:
+                (way,) = self.chance.choices(list(ways), list(ways.values()))
+                await way()
+            self.model.check(await self.jobs.look(JobFilter(), limit=10_000))
+
+    def tell(self, *what: object) -> None:
+        """Note a step, for whoever reads the failure."""
+        self.story.append(f"{self.bench.clock.monotonic():.3f} {' '.join(map(str, what))}")
+
+    async def enqueue(self) -> None:
+        if len(self.model.unfinished()) > _MOST_UNFINISHED:
+            await self.claim_all()
+            return
+        lane = self.chance.choice((*_LANES, ""))
+        jobs = [
+            self._any_job(job_id, lane if self.chance.random() < 0.8 else "")
+            for job_id in await self.jobs.ids(self.chance.randint(1, 6))
+        ]
+        self.tell("enqueue", *jobs)
+        await self.jobs.enqueue(jobs)
+        self.model.enqueue(jobs, self.bench.now)
+        if self.chance.random() < 0.1:
+            known = self.chance.sample(sorted(self.model.jobs), min(3, len(self.model.jobs)))
+            again = [self.model.jobs[job_id].new for job_id in known]
+            self.tell("again", *known)
+            await self.jobs.enqueue(again, again=True)
+            self.model.enqueue(again, self.bench.now)
+
+    def _any_job(self, job_id: int, lane: str) -> NewJob:
+        chance = self.chance
+        name = chance.choice("nnnmmo")
+        coalesce = lane == "x" and name != "o" and chance.random() < 0.8
+        uses = (
+            ()
+            if coalesce or chance.random() < (0.8 if lane else 0.3)
+            else tuple(chance.sample(_LIMITS, chance.choice((1, 1, 2))))
+        )
+        return new_job(
+            job_id,
+            name=name,
+            queue=_QUEUE[name],
+            lane=lane,
+            priority=chance.choice((50, 50, 50, 10, 90)),
+            delay=chance.uniform(0.5, 30.0) if chance.random() < 0.15 else 0.0,
+            uses=uses,
+            failing=chance.choice((Failing.BLOCK, Failing.BLOCK, Failing.SKIP, Failing.PARK)),
+            coalesce=coalesce,
+        )
+
+    async def claim(self) -> None:
+        """Some appetite; what is due is promoted by it in any case."""
+        chance = self.chance
+        if chance.random() < 0.4:
+            await self.claim_all()
+            return
+        most = chance.choice((1, 2, 5, 10))
+        at_once = chance.choice((0, 1, most))
+        await self._claim(
+            Appetite(self._session(), ("q", "r"), ("n", "m", "o"), most, at_once, chance.choice((1, 3, 8)))
+        )
+        if chance.random() < 0.2:
+            names = chance.choice((("n",), ("m", "o")))
+            await self._claim(Appetite(self._session(), ("q",), names, most, most, 2))
+
+    async def claim_all(self) -> None:
+        """Until nothing is left that could be claimed."""
+        empty = 0
+        while empty < 2:
+            batch = await self._claim(Appetite(self._session(), ("q", "r"), ("n", "m", "o"), 100, 100, 3))
+            empty = 0 if batch.jobs or not batch.look_again else empty + 1
+        self.model.check_all_given(("q", "r"), batch.look_again, self.bench.now)
+
+    async def _claim(self, wish: Appetite) -> Batch:
+        batch = await self.jobs.claim(wish)
+        assert isinstance(batch, Batch)
+        self.tell(wish, "->", [(job.id, job.lane) for job in batch.jobs], batch.look_again)
+        self.model.claim(wish, batch, self.bench.now)
+        return batch
+
+    async def settle(self) -> None:
+        """Some of what a session has, in the order in which it would run."""
+        session = self._session()
+        runs: dict[int, list[ModelJob]] = {}
+        for job in self.model.claimed(session):
+            runs.setdefault(job.run, []).append(job)
+        ends: list[Settlement] = []
+        for run in runs.values():
+            if self.chance.random() < 0.6:
+                ends += self._ends_of(run)
+        await self._settle(session, ends)
+
+    def _ends_of(self, run: Sequence[ModelJob]) -> list[Settlement]:
+        ends: list[Settlement] = []
+        stays = False
+        for job in run[: self.chance.randint(1, len(run))]:
+            outcome = self.chance.choice(_ENDS)
+            delay = self.chance.uniform(0.5, 25.0) if outcome in (Outcome.RETRY, Outcome.SNOOZED) else 0.0
+            ends.append(Settlement(job.id, job.fence, outcome, 0.0, delay, None, "why"))
+            stays = outcome in _STAYS and bool(job.lane)
+            if stays:
+                break
+        # The rest of a run is returned with what blocks the lane, as workers do.
+        rest = run[len(ends) :] if stays else ()
+        return ends + [Settlement(job.id, job.fence, Outcome.RETURNED) for job in rest]
+
+    async def _settle(self, session: str, ends: Sequence[Settlement]) -> None:
+        self.tell("settle", session, [(end.id, str(end.outcome), round(end.delay, 3)) for end in ends])
+        settled = await self.jobs.settle(session, ends)
+        assert list(settled.accepted) == self.model.settle(ends, self.bench.now)
+        if ends and self.chance.random() < 0.2:
+            again = [end for end in ends if end.outcome is not Outcome.RETURNED]
+            assert all((await self.jobs.settle(session, again)).accepted), "a repeated settlement was refused"
+
+    async def settle_late(self) -> None:
+        """With fences that are not of today."""
+        known = [job for job in self.model.jobs.values() if job.fence and not job.ended]
+        if known:
+            job = self.chance.choice(known)
+            end = Settlement(job.id, job.fence - 1, Outcome.DONE)
+            self.tell("settle late", end)
+            assert list((await self.jobs.settle("a", [end])).accepted) == [False]
+
+    async def pass_time(self) -> None:
+        seconds = self.chance.choice((0.1, 1.0, 5.0, 20.0))
+        self.tell("pass", seconds)
+        self.bench.clock.advance(seconds)
+
+    async def hand_back(self) -> None:
+        session = self._session()
+        kept: dict[int, int] = {}
+        for job in self.model.claimed(session):
+            kept.setdefault(job.run, job.id)
+        but = [job_id for job_id in kept.values() if self.chance.random() < 0.3]
+        self.tell("hand back", session, but)
+        assert await self.jobs.hand_back(session, but) == self.model.hand_back(session, but)
+
+    async def die(self) -> None:
+        """A session ends with all that it has, and another one comes."""
+        dead = self._session()
+        self.begun += 1
+        new = f"{dead[0]}{self.begun}"
+        self.sessions[self.sessions.index(dead)] = new
+        self.tell("die", dead)
+        await self.bench.begin(new, seconds=1e6)
+        await self.bench.store.sessions.end(dead)
+        rescued = list(await self.jobs.rescue())
+        self.model.rescue(dead, rescued)
+
+    async def cancel(self) -> None:
+        if job := self._any():
+            self.tell("cancel", job.id)
+            state = await self.jobs.cancel(job.id, "not wanted", "ann")
+            self.model.cancel(job)
+            assert state in self.model.states(job)
+
+    async def retry(self) -> None:
+        if job := self._any(ended=self.chance.random() < 0.5):
+            self.tell("retry", job.id)
+            state = await self.jobs.retry(job.id, "ann")
+            self.model.retry(job, self.bench.now)
+            assert state in self.model.states(job), f"{state} is not among {self.model.states(job)}"
+
+    async def hold(self) -> None:
+        lane = self.chance.choice(_LANES)
+        self.tell("hold", lane)
+        await self.jobs.hold(lane, "deploying", "ann")
+        self.model.stopped.setdefault(lane, set()).add("held")
+
+    async def release(self) -> None:
+        lane = self.chance.choice(_LANES)
+        self.tell("release", lane)
+        assert await self.jobs.release(lane) is bool(self.model.stopped.pop(lane, None))
+
+    async def finish(self) -> None:
+        """Let everything that is left come to its end: nothing is stuck, nothing is lost."""
+        for lane in _LANES:
+            await self.jobs.release(lane)
+            self.model.stopped.pop(lane, None)
+        for job in self.model.unfinished():
+            if job.parked:
+                await self.jobs.retry(job.id, "ann")
+                self.model.retry(job, self.bench.now)
+        for _ in range(200):
+            if not self.model.unfinished():
+                break
+            await self.claim_all()
+            for session in self.sessions:
+                mine = self.model.claimed(session)
+                await self._settle(session, [Settlement(job.id, job.fence, Outcome.DONE) for job in mine])
+            self.bench.clock.advance(5)
+        self.model.check(await self.jobs.look(JobFilter(), limit=10_000))
+        assert not self.model.unfinished(), "jobs are stuck"
+        assert await self.jobs.lanes() == []
+
+    def _session(self) -> str:
+        return self.chance.choice(self.sessions)
+
+    def _any(self, *, ended: bool = False) -> ModelJob | None:
+        jobs = [job for job in self.model.jobs.values() if bool(job.ended) is ended]
+        return self.chance.choice(jobs) if jobs else None
+
+
+class WalkConformance(JobSuite):
+    """Whatever is done in whatever order, the store does what the model allows."""
+
+    @pytest.mark.parametrize("seed", range(5))
+    async def test_a_random_walk_keeps_to_the_model(self, store_url: str, seed: int) -> None:
+        async with self.job_bench(store_url) as b:
+            walk = _Walk(b, seed)
+            try:
+                await walk.take(200)
+                await walk.finish()
+            except AssertionError as error:
+                steps = "\n".join(walk.story[-40:])
+                raise AssertionError(f"seed {seed}: {error}\nThe last steps were:\n{steps}") from error
+            assert JobState.DONE in {job.ended for job in walk.model.jobs.values()}

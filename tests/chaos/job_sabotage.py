@@ -1,0 +1,180 @@
+"""Ways to break what jobs promise, to prove that the checker notices: they stand between library and store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from interlock.ports.jobs import Batch, Failing, Outcome, Settled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from interlock.ports.jobs import Appetite, ClaimedJob, NewJob, SessionEnded, Settlement
+    from interlock.ports.limits import Use
+
+__all__ = ["HOW", "sabotage"]
+
+HOW = {
+    "loses what it accepts": "lost",
+    "acknowledges and forgets": "never finished",
+    "forgets what is done": "run after its end",
+    "failed is done": "ended otherwise than its handler said",
+    "stores twice": "enqueued twice",
+    "gives one job to two": "run by two at once",
+    "falling fences": "fences going back",
+    "anybody acknowledges": "double acknowledgements",
+    "refuses the holder": "acknowledgements refused to the holder",
+    "last in, first out": "order inversions",
+    "gives up its place": "order inversions",
+    "no lanes": "overlaps in a lane",
+    "one too many": "too many at once",
+    "no pace": "too many in a span",
+    "cries crash": "crashes without a cause",
+}
+"""By the way to break a promise: the violation that has to be found."""
+
+_HIGH = 10**15
+
+
+def sabotage(store: Any, how: str) -> None:
+    """Break a store's jobs as named; "" breaks nothing. A store that several share is broken once."""
+    if how and not hasattr(store.jobs, "sabotaged"):
+        store.jobs.sabotaged = how
+        Saboteur(store.jobs).begin(how)
+
+
+class Saboteur:
+    """Breaks one store."""
+
+    def __init__(self, jobs: Any) -> None:
+        self._jobs = jobs
+        self._ids = jobs.ids
+        self._enqueue = jobs.enqueue
+        self._claim = jobs.claim
+        self._settle = jobs.settle
+        self._look = jobs.look
+        self._count = 0
+        self._forgotten: set[int] = set()
+        self._invented: set[tuple[int, int]] = set()
+
+    def begin(self, how: str) -> None:
+        """Break the promise from now on."""
+        for wrong, method in (
+            (self._wrong_jobs, "enqueue"),
+            (self._wrong_batch, "claim"),
+            (self._wrong_settling, "settle"),
+            (self._wrong_views, "look"),
+        ):
+            if method in _STEPS[how]:
+                setattr(self._jobs, method, wrong(how))
+
+    def _now_and_then(self, every: int) -> bool:
+        self._count += 1
+        return self._count % every == 0
+
+    def _wrong_jobs(self, how: str) -> Any:
+        async def enqueue(jobs: Sequence[NewJob], *, again: bool = False) -> None:
+            jobs = list(jobs)
+            if how == "loses what it accepts" and self._now_and_then(10):
+                jobs.pop()
+            elif how == "stores twice" and self._now_and_then(10):
+                (new,) = await self._ids(1)
+                jobs.append(jobs[0]._replace(id=new))
+            elif how == "last in, first out":
+                jobs.reverse()
+            elif how == "gives up its place":
+                jobs = [job._replace(failing=Failing.SKIP) for job in jobs]
+            elif how == "no lanes":
+                jobs = [job._replace(lane="") for job in jobs]
+            elif how == "one too many":
+                jobs = [job._replace(uses=tuple(_one_more(use) for use in job.uses)) for job in jobs]
+            elif how == "no pace":
+                jobs = [job._replace(uses=tuple(use for use in job.uses if not use.per)) for job in jobs]
+            await self._enqueue(jobs, again=again)
+
+        return enqueue
+
+    def _wrong_batch(self, how: str) -> Any:
+        async def claim(appetite: Appetite) -> Batch | SessionEnded:
+            batch = await self._claim(appetite)
+            jobs: list[ClaimedJob] = list(batch.jobs) if isinstance(batch, Batch) else []
+            if not jobs:
+                return batch  # type: ignore[no-any-return]
+            if how == "falling fences":
+                jobs = [job._replace(fence=_HIGH - job.fence) for job in jobs]
+            elif how == "gives one job to two" and self._now_and_then(3):
+                jobs.append(jobs[0]._replace(lane=""))
+            elif how == "anybody acknowledges" and self._now_and_then(3):
+                self._invented.add((jobs[0].id, jobs[0].fence + 1))
+                jobs.append(jobs[0]._replace(fence=jobs[0].fence + 1, lane=""))
+            return batch._replace(jobs=jobs)  # type: ignore[no-any-return]
+
+        return claim
+
+    def _wrong_settling(self, how: str) -> Any:
+        async def settle(session: str, settlements: Sequence[Settlement]) -> Settled:
+            if how == "falling fences":
+                return await self._settle(session, [one._replace(fence=_HIGH - one.fence) for one in settlements])  # type: ignore[no-any-return]
+            done = {one.id for one in settlements if one.outcome is Outcome.DONE}
+            if how == "forgets what is done":
+                forget = {id_ for id_ in done - self._forgotten if self._now_and_then(10)}
+                self._forgotten |= forget
+                settlements = [_again(one) if one.id in forget else one for one in settlements]
+            elif how == "failed is done":
+                settlements = [_done(one) if one.outcome is Outcome.RETRY else one for one in settlements]
+            elif how == "acknowledges and forgets":
+                ignored = {id_ for id_ in done if self._now_and_then(50)}
+                return await self._partly(session, settlements, lambda one: one.id in ignored)
+            elif how == "anybody acknowledges":
+                return await self._partly(session, settlements, lambda one: (one.id, one.fence) in self._invented)
+            settled = await self._settle(session, settlements)
+            if how == "refuses the holder" and self._now_and_then(3):
+                return settled._replace(accepted=[False] * len(settlements))  # type: ignore[no-any-return]
+            return settled  # type: ignore[no-any-return]
+
+        return settle
+
+    async def _partly(
+        self, session: str, settlements: Sequence[Settlement], without: Callable[[Settlement], bool]
+    ) -> Settled:
+        """Settle some, and say yes to all."""
+        settled = await self._settle(session, [one for one in settlements if not without(one)])
+        return Settled([True] * len(settlements), settled.ready)
+
+    def _wrong_views(self, how: str) -> Any:
+        async def look(*args: Any, **more: Any) -> Any:
+            views = await self._look(*args, **more)
+            return [view._replace(crashes=2) for view in views] if how == "cries crash" else views
+
+        return look
+
+
+_STEPS = {
+    "loses what it accepts": {"enqueue"},
+    "acknowledges and forgets": {"settle"},
+    "forgets what is done": {"settle"},
+    "failed is done": {"settle"},
+    "stores twice": {"enqueue"},
+    "gives one job to two": {"claim"},
+    "falling fences": {"claim", "settle"},
+    "anybody acknowledges": {"claim", "settle"},
+    "refuses the holder": {"settle"},
+    "last in, first out": {"enqueue"},
+    "gives up its place": {"enqueue"},
+    "no lanes": {"enqueue"},
+    "one too many": {"enqueue"},
+    "no pace": {"enqueue"},
+    "cries crash": {"look"},
+}
+
+
+def _one_more(use: Use) -> Use:
+    return use if use.per else use._replace(most=use.most + 1)
+
+
+def _again(one: Settlement) -> Settlement:
+    return one._replace(outcome=Outcome.SNOOZED, delay=0.0)
+
+
+def _done(one: Settlement) -> Settlement:
+    return one._replace(outcome=Outcome.DONE, error="", trace="")

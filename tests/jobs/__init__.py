@@ -1,0 +1,1 @@
+"""Jobs: what they promise beyond what every store does."""

@@ -1,0 +1,296 @@
+"""Every reason why a job or a lane can wait, or has ended: in words, as data, and with what to do about it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from interlock.jobs.explain import Reason, explain_job, explain_lane
+from interlock.ports.job_views import Attempt, JobView, LaneView, Outlook, WorkerView
+from interlock.ports.jobs import JobState
+
+NOW = 1_800_000_000.0
+WORKER = WorkerView("s1", "host1", 42, "bot.py")
+JOB = JobView(
+    id=7,
+    name="report",
+    queue="slow",
+    lane="",
+    priority=50,
+    state=JobState.READY,
+    attempt=0,
+    crashes=0,
+    enqueued_at=NOW - 100,
+    due_at=NOW - 90,
+    claimed_at=None,
+    finished_at=None,
+    worker=None,
+    fence=0,
+    error="",
+    superseded_by=None,
+    uses=(),
+    arguments="{}",
+    options="",
+    result=None,
+    result_kept_until=None,
+    attempts=(),
+    seen_at=NOW,
+)
+OUTLOOK = Outlook(
+    job=JOB,
+    ahead=0,
+    lane_head=None,
+    lane_head_state=None,
+    held_by="",
+    held_reason="",
+    held_since=None,
+    waits_for="",
+    holders=(),
+    room_at=None,
+    workers=2,
+    workers_of_queue=3,
+)
+LANE = LaneView("x#1", JobState.READY, 7, "report", 3, NOW - 90, None, "", "", None, NOW)
+
+
+def outlook(state: JobState, job: dict[str, Any] | None = None, **rest: Any) -> Outlook:
+    return OUTLOOK._replace(job=JOB._replace(state=state, **(job or {})), **rest)
+
+
+def attempt(outcome: str, error: str = "") -> Attempt:
+    return Attempt(1, outcome, NOW - 50, NOW - 40, WORKER, 3, error, "")
+
+
+WAITING = [
+    (
+        outlook(JobState.READY),
+        Reason.READY,
+        ["ready since", "90.0 s", "2 workers take", "it is the next", "--queues slow"],
+    ),
+    (outlook(JobState.READY, ahead=1200), Reason.READY, ["1,200 before it"]),
+    (outlook(JobState.READY, ahead=10_000), Reason.READY, ["10,000 or more before it"]),
+    (
+        outlook(JobState.READY, workers=0, workers_of_queue=0),
+        Reason.NO_WORKER,
+        ["no live worker works on its queue 'slow'", "start one: interlock run"],
+    ),
+    (
+        outlook(JobState.READY, workers=0),
+        Reason.UNKNOWN_NAME,
+        ["3 work on its queue", "none knows a job called 'report'", "deployment"],
+    ),
+    (
+        outlook(JobState.READY, {"crashes": 2}),
+        Reason.READY,
+        ["2 workers have died while running it", "quarantined after 3"],
+    ),
+    (
+        outlook(JobState.LATER, {"due_at": NOW + 30}),
+        Reason.DELAYED,
+        ["enqueued for later", "in 30.0 s", "jobs retry 7"],
+    ),
+    (
+        outlook(
+            JobState.LATER, {"due_at": NOW + 30, "attempt": 2, "error": "OSError: x", "attempts": (attempt("retry"),)}
+        ),
+        Reason.TO_BE_RETRIED,
+        ["failed in 2 attempts", "in 30.0 s", "it failed with OSError: x", "jobs retry 7"],
+    ),
+    (
+        outlook(JobState.LATER, {"due_at": NOW + 30, "attempts": (attempt("snoozed", "not yet"),)}),
+        Reason.SNOOZED,
+        ["put off by its handler", "in 30.0 s", "not yet"],
+    ),
+    (
+        outlook(JobState.WAITING, {}, waits_for="slots:c", holders=(1, 2), ahead=4),
+        Reason.LIMIT,
+        ["waits for the limit 'slots:c'", "4 before it in line", "taken by jobs 1, 2", "explain job 1"],
+    ),
+    (
+        outlook(JobState.WAITING, {}, waits_for="slots:c", holders=tuple(range(1, 9))),
+        Reason.LIMIT,
+        ["first in line", "jobs 1, 2, 3, 4, 5 and others"],
+    ),
+    (outlook(JobState.WAITING, {}, waits_for="slots:c"), Reason.LIMIT, ["room has come free"]),
+    (
+        outlook(JobState.WAITING, {}, waits_for="cooldown:a", room_at=NOW + 12),
+        Reason.PACE,
+        ["'cooldown:a'", "the next may start at", "in 12.0 s"],
+    ),
+    (
+        outlook(JobState.HELD, {"lane": "x#1"}, held_by="ann", held_reason="audit", held_since=NOW - 60),
+        Reason.HELD,
+        ["lane 'x#1' is held by ann since", "audit", "ask ann", "lanes release 'x#1'"],
+    ),
+    (
+        outlook(JobState.HELD, {"lane": "x#1"}, held_by="interlock", held_reason="job 5 failed", held_since=NOW - 60),
+        Reason.LANE_PARKED,
+        ["lane 'x#1' is parked since", "after a failure: job 5 failed", "mend the cause", "lanes release 'x#1'"],
+    ),
+    (
+        outlook(JobState.PARKED, {"lane": "x#1", "error": "arguments no longer fit"}),
+        Reason.PARKED,
+        [
+            "set aside until somebody acts: arguments no longer fit",
+            "lane 'x#1' waits with it",
+            "jobs retry 7",
+            "cancel 7",
+        ],
+    ),
+    (
+        outlook(JobState.RUNNING, {"worker": WORKER, "claimed_at": NOW - 5, "attempt": 2, "fence": 9}),
+        Reason.RUNNING,
+        ["runs in bot.py, process 42 on host1 since", "for 5.0 s", "attempt 2, fence 9", "jobs cancel 7"],
+    ),
+    (
+        outlook(JobState.RUNNING, {"worker": WORKER, "claimed_at": NOW - 5, "crashes": 1}),
+        Reason.RUNNING,
+        ["a worker has died while running it: it is run alone"],
+    ),
+    (
+        outlook(JobState.LATER, {"due_at": NOW + 1}, workers=0),
+        Reason.DELAYED,
+        ["besides, no live worker takes jobs like it"],
+    ),
+    (
+        outlook(
+            JobState.RUNNING, {"lane": "x#1", "claimed_at": NOW}, held_by="ann", held_reason="audit", held_since=NOW - 6
+        ),
+        Reason.RUNNING,
+        ["lane 'x#1' is held by ann", "no job of it starts until it is released"],
+    ),
+]
+ENDED = [
+    (
+        outlook(JobState.DONE, {"worker": WORKER, "finished_at": NOW - 1, "result_kept_until": NOW + 60}),
+        Reason.DONE,
+        ["was done by bot.py, process 42 on host1", "result is kept until"],
+    ),
+    (
+        outlook(JobState.FAILED, {"finished_at": NOW - 1, "attempt": 3, "error": "OSError: x"}),
+        Reason.FAILED,
+        ["failed for good", "attempt 3", "it failed with OSError: x", "jobs retry 7"],
+    ),
+    (
+        outlook(JobState.DISCARDED, {"finished_at": NOW - 1, "error": "closed"}),
+        Reason.DISCARDED,
+        ["discarded by its handler", "closed", "jobs retry 7"],
+    ),
+    (
+        outlook(JobState.CANCELLED, {"finished_at": NOW - 1, "error": "cancelled by ann: wrong"}),
+        Reason.CANCELLED,
+        ["was cancelled", "cancelled by ann: wrong", "jobs retry 7"],
+    ),
+    (
+        outlook(JobState.SUPERSEDED, {"finished_at": NOW - 1, "superseded_by": 9}),
+        Reason.SUPERSEDED,
+        ["superseded", "job 9 of its lane does its work", "explain job 9"],
+    ),
+    (
+        outlook(JobState.QUARANTINED, {"finished_at": NOW - 1, "crashes": 3, "error": "killed"}),
+        Reason.QUARANTINED,
+        ["quarantined", "3 workers died while they ran it", "killed", "jobs retry 7"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("seen", "reason", "words"), [*WAITING, *ENDED], ids=lambda value: str(value)[:20])
+def test_each_reason_in_words_and_as_data(seen: Outlook, reason: Reason, words: list[str]) -> None:
+    told = explain_job(seen)
+
+    assert told.reason is reason
+    for part in words:
+        assert part in str(told)
+    assert "job 7 (report)" in told.lines[0]
+    assert told.data["reason"] == reason.value
+    assert told.data["explain"] == list(told.lines)
+    assert told.remedy in ("", told.lines[-1])
+    assert json.loads(json.dumps(told.data)) == told.data
+
+
+def test_every_state_has_its_words() -> None:
+    told = {seen.job.state for seen, _, _ in [*WAITING, *ENDED]}
+
+    assert told == set(JobState) - {JobState.BEHIND}
+    reasons = {reason for _, reason, _ in [*WAITING, *ENDED]}
+    assert reasons == set(Reason) - {Reason.BEHIND, Reason.IDLE}
+
+
+@pytest.mark.parametrize(("seen", "reason", "words"), WAITING, ids=lambda value: str(value)[:20])
+def test_a_job_behind_its_head_says_what_that_one_waits_for(seen: Outlook, reason: Reason, words: list[str]) -> None:
+    behind = outlook(JobState.BEHIND, {"id": 8, "lane": "x#1"}, ahead=2, lane_head=7, lane_head_state=seen.job.state)
+
+    told = explain_job(behind, seen)
+
+    assert told.reason is Reason.BEHIND
+    assert "job 8 (report) is behind 2 others in its lane 'x#1'" in told.lines[0]
+    assert f"the lane is at job 7, which is {seen.job.state}" in str(told)
+    for part in words:
+        assert part in str(told)
+    assert told.data["head_explained"]["reason"] == reason.value
+    assert told.remedy == explain_job(seen).remedy
+
+
+def test_a_job_behind_a_head_that_is_gone_meanwhile() -> None:
+    told = explain_job(outlook(JobState.BEHIND, {"lane": "x#1"}, ahead=1))
+
+    assert "behind 1 other in its lane" in str(told)
+    assert "explain lane 'x#1'" in told.remedy
+
+
+@pytest.mark.parametrize(
+    ("seen", "reason", "words"),
+    [case for case in WAITING if case[0].held_since is None],
+    ids=lambda value: str(value)[:20],
+)
+def test_a_lane_says_what_its_head_waits_for(seen: Outlook, reason: Reason, words: list[str]) -> None:
+    told = explain_lane("x#1", LANE._replace(state=seen.job.state), seen)
+
+    assert told.reason is reason
+    assert told.lines[0] == "lane 'x#1' has 3 jobs and is at job 7 (report)"
+    for part in words:
+        assert part in str(told)
+    assert json.loads(json.dumps(told.data)) == told.data
+    assert (told.data["head"], told.data["head_explained"]["reason"]) == (7, reason.value)
+
+
+def test_a_held_lane() -> None:
+    held = {"held_by": "ann", "held_reason": "audit", "held_since": NOW - 60}
+
+    empty = explain_lane("x#1", LANE._replace(state=JobState.HELD, head=None, depth=0, **held))
+    at_work = explain_lane(
+        "x#1",
+        LANE._replace(state=JobState.RUNNING, depth=1, **held),
+        outlook(JobState.RUNNING, {"lane": "x#1", "worker": WORKER, "claimed_at": NOW - 5}, **held),
+    )
+
+    assert empty.reason is at_work.reason is Reason.HELD
+    assert empty.lines[0] == "lane 'x#1' has 0 jobs"
+    assert "held by ann since 2027-01-15T07:59:00.000+00:00: audit" in str(empty)
+    assert "runs in bot.py" in str(at_work)
+    assert empty.remedy == at_work.remedy == "ask ann, or let it go on: interlock lanes release 'x#1'"
+
+
+def test_a_parked_lane() -> None:
+    parked = {"held_by": "interlock", "held_reason": "job 5 (report) failed: OSError: x", "held_since": NOW - 60}
+
+    told = explain_lane("x#1", LANE._replace(state=JobState.HELD, **parked), outlook(JobState.HELD, **parked))
+
+    assert told.reason is Reason.LANE_PARKED
+    assert "parked since 2027-01-15T07:59:00.000+00:00 after a failure: job 5 (report) failed" in str(told)
+    assert "mend the cause" in told.remedy
+
+
+def test_an_idle_lane() -> None:
+    told = explain_lane("x#1", None)
+
+    assert (told.reason, told.remedy) == (Reason.IDLE, "")
+    assert told.lines == ("lane 'x#1' is empty and nobody holds it",)
+
+
+def test_a_lane_whose_head_has_ended_meanwhile() -> None:
+    for state in JobState:
+        if not state.final and state is not JobState.BEHIND:
+            assert explain_lane("x#1", LANE._replace(state=state), None).lines

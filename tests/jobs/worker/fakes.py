@@ -1,0 +1,271 @@
+"""A store for jobs that tests hold in their hands: what it does can be delayed, refused, or answered to nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import defaultdict
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from interlock.backends.memory.messages import MemoryMessages
+from interlock.backends.memory.sessions import MemorySessions
+from interlock.clock import SystemClock
+from interlock.errors import StoreUnavailableError
+from interlock.jobs.definition import Definition
+from interlock.jobs.engine import JobEngine
+from interlock.jobs.options import JobOptions
+from interlock.jobs.worker import Worker
+from interlock.ports.jobs import Batch, ClaimedJob, Outcome, Rescued, SessionEnded, Settled, Settlement
+from interlock.presence import Presence
+from interlock.settings import Settings
+from interlock.testing.clock import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from interlock.clock import Clock
+    from interlock.ports.jobs import Appetite
+    from interlock.sessions import Session
+
+SETTINGS = Settings(stuck_work="report", store_wait=1.0, recheck_seconds=30.0)
+
+
+class FakeJobs:
+    """As much of the port as a worker uses. Every operation is noted in ``calls`` when it takes effect.
+
+    ``gates[name]`` holds an operation up before it takes effect, ``answers[name]`` after that. ``away`` refuses all;
+    ``lose[name]`` counts down the answers to be lost; ``mishaps[name]`` holds errors to raise instead of acting.
+    """
+
+    def __init__(self, sessions: MemorySessions) -> None:
+        self._sessions = sessions
+        self._position = 0
+        self._fence = 0
+        self._listeners: list[Callable[[], None]] = []
+        self.ready: dict[int, ClaimedJob] = {}
+        self.claimed: dict[int, tuple[str, ClaimedJob]] = {}
+        self.ended: dict[int, Settlement] = {}
+        self.cancelling: dict[int, str] = {}
+        self.settled: list[Settlement] = []
+        self.refused: list[Settlement] = []
+        self.calls: list[tuple[Any, ...]] = []
+        self.appetites: list[Appetite] = []
+        self.gates: dict[str, asyncio.Event] = {}
+        self.answers: dict[str, asyncio.Event] = {}
+        self.lose: defaultdict[str, int] = defaultdict(int)
+        self.mishaps: defaultdict[str, list[Exception]] = defaultdict(list)
+        self.under_way: defaultdict[str, int] = defaultdict(int)
+        self.away = False
+        self.look_again = math.inf
+        self.ready_after_settling = False
+        self.most = 10_000
+        self.any_name = False
+        self.honest_runs = True
+        self.pruned: list[float] = []
+        self.rescued: list[Sequence[Rescued]] = []
+
+    # -- for tests -----------------------------------------------------------------------------------------------------
+
+    def add(self, name: str = "work", lane: str = "", arguments: str = "{}", **changes: Any) -> int:
+        self._position += 1
+        now = time.time()
+        job = ClaimedJob(self._position, name, "default", lane, 0, 1, 0, 50, now, now, arguments, "", ())
+        self.ready[job.id] = job._replace(**changes)
+        return job.id
+
+    def add_many(self, count: int, name: str = "work", lane: str = "", **changes: Any) -> list[int]:
+        return [self.add(name, lane, **changes) for _ in range(count)]
+
+    def tell(self) -> None:
+        for call in list(self._listeners):
+            call()
+
+    def gate(self, name: str) -> asyncio.Event:
+        event = self.gates[name] = asyncio.Event()
+        return event
+
+    def answer(self, name: str) -> asyncio.Event:
+        event = self.answers[name] = asyncio.Event()
+        return event
+
+    def outcomes(self, *ids: int) -> list[str]:
+        """How these ended, or what was last said of them."""
+        last = {settlement.id: settlement.outcome.value for settlement in self.settled}
+        return [last.get(job, "nothing") for job in ids]
+
+    def called(self, name: str) -> list[tuple[Any, ...]]:
+        return [call for call in self.calls if call[0] == name]
+
+    # -- the port ------------------------------------------------------------------------------------------------------
+
+    async def _enter(self, name: str) -> None:
+        self.under_way[name] += 1
+        if name in self.gates:
+            await self.gates[name].wait()
+        else:
+            await asyncio.sleep(0)
+        if self.mishaps[name]:
+            raise self.mishaps[name].pop(0)
+        if self.away:
+            raise StoreUnavailableError
+
+    async def _leave(self, name: str) -> None:
+        if name in self.answers:
+            await self.answers[name].wait()
+        if self.lose[name]:
+            self.lose[name] -= 1
+            raise StoreUnavailableError
+        if self.away:
+            raise StoreUnavailableError
+
+    async def claim(self, appetite: Appetite) -> Batch | SessionEnded:
+        try:
+            await self._enter("claim")
+            self.appetites.append(appetite)
+            if self._sessions.alive_until.get(appetite.session, 0.0) == 0.0:
+                return SessionEnded()
+            jobs = self._give(appetite)
+            self.calls.append(("claim", appetite.session, [job.id for job in jobs]))
+            await self._leave("claim")
+            return Batch(jobs, self.look_again)
+        finally:
+            self.under_way["claim"] -= 1
+
+    def _give(self, appetite: Appetite) -> list[ClaimedJob]:
+        self._fence += 1
+        busy = {job.lane for _, job in self.claimed.values() if job.lane}
+        runs: dict[Any, list[ClaimedJob]] = {}
+        for job in sorted(self.ready.values(), key=lambda job: job.id):
+            if (self.any_name or job.name in appetite.names) and job.lane not in busy:
+                run = runs.setdefault(job.lane or job.id, [])
+                if len(run) < appetite.run or not self.honest_runs:
+                    run.append(job)
+        given: list[ClaimedJob] = []
+        for run in runs.values():
+            given += run[: min(appetite.most, self.most) - len(given)]
+        for index, job in enumerate(given):
+            given[index] = job = job._replace(fence=self._fence)
+            del self.ready[job.id]
+            self.claimed[job.id] = (appetite.session, job)
+        return given
+
+    async def settle(self, session: str, settlements: Sequence[Settlement]) -> Settled:
+        try:
+            await self._enter("settle")
+            accepted = [self._settle(session, settlement) for settlement in settlements]
+            self.calls.append(("settle", session, [settlement.id for settlement in settlements]))
+            await self._leave("settle")
+            return Settled(accepted, self.ready_after_settling)
+        finally:
+            self.under_way["settle"] -= 1
+
+    def _settle(self, session: str, settlement: Settlement) -> bool:
+        owner, job = self.claimed.get(settlement.id, ("", None))
+        if job is None or owner != session or job.fence != settlement.fence:
+            if settlement in self.settled:
+                return True
+            self.refused.append(settlement)
+            return False
+        del self.claimed[settlement.id]
+        self.settled.append(settlement)
+        if settlement.outcome is Outcome.RETURNED or (settlement.outcome is Outcome.SNOOZED and not settlement.delay):
+            self.ready[job.id] = job
+        elif settlement.outcome not in (Outcome.RETRY, Outcome.SNOOZED):
+            self.ended[job.id] = settlement
+        return True
+
+    async def hand_back(self, session: str, but: Sequence[int] = ()) -> int:
+        try:
+            await self._enter("hand_back")
+            back = [job for owner, job in self.claimed.values() if owner == session and job.id not in but]
+            for job in back:
+                del self.claimed[job.id]
+                self.ready[job.id] = job
+            self.calls.append(("hand_back", session, sorted(but), [job.id for job in back]))
+            await self._leave("hand_back")
+            return len(back)
+        finally:
+            self.under_way["hand_back"] -= 1
+
+    async def rescue(self, *, most: int = 1000) -> Sequence[Rescued]:
+        await self._enter("rescue")
+        self.calls.append(("rescue",))
+        return self.rescued.pop(0) if self.rescued else []
+
+    async def prune(self, keep_history: float, *, most: int = 10_000) -> int:
+        await self._enter("prune")
+        self.pruned.append(keep_history)
+        return 0
+
+    async def attend(self, session: str, queues: Sequence[str], names: Sequence[str], runners: int) -> None:
+        await self._enter("attend")
+        self.calls.append(("attend", session, tuple(queues), tuple(names), runners))
+
+    def on_news(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:
+        self._listeners.append(call)
+        return lambda: self._listeners.remove(call)
+
+
+class FakeStore:
+    """A store with nothing but sessions, messages and jobs."""
+
+    name = "fake"
+    migrations = None
+    capabilities = frozenset[Any]()
+
+    def __init__(self, clock: Clock) -> None:
+        self.sessions = MemorySessions(clock)
+        self.messages = MemoryMessages()
+        self.jobs = FakeJobs(self.sessions)
+
+    def lifeline(self) -> None: ...
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class Floor:
+    """Where workers work: an engine on such a store."""
+
+    def __init__(self, engine: JobEngine, store: FakeStore) -> None:
+        self.engine = engine
+        self.store = store
+        self.jobs = store.jobs
+
+    @property
+    def session(self) -> Session:
+        return self.engine.session
+
+    def job(self, function: Callable[..., Any], name: str = "work", **options: Any) -> None:
+        """Define a job."""
+        self.engine.definitions[name] = Definition(function, JobOptions.of(options), name=name)
+
+    def worker(self, concurrency: int = 5, **options: Any) -> Worker:
+        return Worker(self.engine, concurrency=concurrency, **options)
+
+    def lose_session(self) -> Session:
+        """The heartbeat says that the session is lost."""
+        session = self.session
+        session.lost = True
+        self.engine.session_lost(session)
+        return session
+
+    async def until_ended(self, *ids: int) -> None:
+        await until(lambda: all(job in self.jobs.ended for job in ids), what=f"{ids} have ended: {self.jobs.ended}")
+
+    async def until_said(self, *ids: int) -> None:
+        await until(lambda: "nothing" not in self.jobs.outcomes(*ids), what=f"something was said of {ids}")
+
+
+@asynccontextmanager
+async def floor(clock: Clock | None = None, settings: Settings = SETTINGS) -> AsyncIterator[Floor]:
+    store = FakeStore(clock or SystemClock())
+    engine = JobEngine(Presence(store, settings, clock), {})  # type: ignore[arg-type]
+    await engine.open()
+    try:
+        yield Floor(engine, store)
+    finally:
+        await engine.close()
