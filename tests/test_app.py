@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock import App, Claims, Cooldown, LeaseLostError, Limits, Locks, MisuseError, Settings, Slots
+from interlock import (
+    App,
+    CapabilityError,
+    Claims,
+    Cooldown,
+    LeaseLostError,
+    Limits,
+    Locks,
+    MisuseError,
+    Settings,
+    Slots,
+)
 from interlock.backends.memory import MemoryStore
+from interlock.jobs import Outcome
 from interlock.presence import Presence
 from interlock.testing.clock import until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+durable = pytest.mark.parametrize("every_store_url", ["memory", "sqlite", "postgres"], indirect=True)
 SHORT = Settings(session_seconds=1.0, stuck_work="report")
 
 
@@ -119,6 +134,64 @@ async def test_a_reservation_is_started_once() -> None:
         with pytest.raises(MisuseError, match="being started"):
             await waiting.start(wait=30)
         first.cancel()
+
+
+async def test_an_app_without_jobs_works_where_there_are_none(interlock_redis_url: str) -> None:
+    async with App(interlock_redis_url) as app, app.locks.acquire("key"), app.limits.acquire(Slots("one", 1)):
+        with pytest.raises(CapabilityError, match=r"redis offers no jobs.+postgresql"):
+            await app.drain()
+        with pytest.raises(CapabilityError):
+            app.worker()
+        assert not any("jobs" in family.name for family in app.metrics.collect())
+
+
+@durable
+async def test_jobs_are_a_part_like_the_others(store_url: str) -> None:
+    app = App(store_url)
+
+    @app.job()
+    async def report(account: str) -> str:
+        async with app.locks.acquire(account) as lease, app.limits.acquire(Slots("one", 1)):
+            assert lease.session is app.jobs._running.session
+        return account
+
+    async with app:
+        handle = await report.enqueue("a1")
+        assert await app.drain() == {Outcome.DONE: 1}
+        assert await handle.result(wait=5) == "a1"
+        counted = {
+            (sample.name, sample.labels.get("outcome", "")): sample.value
+            for family in app.metrics.collect()
+            for sample in family.samples
+            if sample.labels.get("job") == "report"
+        }
+    assert counted["interlock_jobs_enqueued_total", ""] == 1
+    assert counted["interlock_jobs_finished_total", "done"] == 1
+    assert counted["interlock_jobs_duration_seconds_count", ""] == 1
+
+
+@durable
+def test_an_app_with_jobs_can_be_opened_again_on_another_event_loop(store_url: str) -> None:
+    app = App(store_url)
+
+    @app.job()
+    async def report(number: int) -> int:
+        return number
+
+    async def use(number: int) -> None:
+        async with app:
+            handle = await report.enqueue(number)
+            async with app.worker():
+                assert await handle.result(wait=20) == number
+
+    for number in range(2):
+        asyncio.run(use(number))
+
+
+def test_apps_without_jobs_do_not_pay_for_them() -> None:
+    """Importing pydantic takes longer than all of Interlock."""
+    code = "import sys, interlock; interlock.App('memory://'); sys.exit('pydantic' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 async def _lose_session(app: App, *, relied_on: int | None = None) -> None:

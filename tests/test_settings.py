@@ -19,6 +19,7 @@ from interlock import App, InvalidArgumentError, Locks, Settings
         {"session_seconds": float("nan")},
         {"recheck_seconds": 0},
         {"store_wait": float("inf")},
+        {"keep_history_seconds": 0},
         {"stuck_work": "ignore"},
         {"metrics_prefix": "1st"},
     ],

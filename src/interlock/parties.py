@@ -35,7 +35,7 @@ class Party:
 
 _acting: ContextVar[Party | None] = ContextVar("interlock_party", default=None)
 _anybody_acts = False
-_others: list[Callable[[], Party | None]] = []
+_others: list[Callable[[asyncio.Task[Any] | None], Party | None]] = []
 
 
 @contextmanager
@@ -56,8 +56,8 @@ def nobody_acts() -> None:
     _acting.set(None)
 
 
-def also_ask(who: Callable[[], Party | None]) -> None:
-    """Ask this too who acts here, where nobody said so by :func:`acting_as`."""
+def also_ask(who: Callable[[asyncio.Task[Any] | None], Party | None]) -> None:
+    """Ask this too who acts in a task, where nobody said so by :func:`acting_as`."""
     _others.append(who)
 
 
@@ -74,7 +74,7 @@ class Parties:
         if _anybody_acts and (acting := _acting.get()) is not None:
             return acting
         for who in _others:
-            if (party := who()) is not None:
+            if (party := who(task)) is not None:
                 return party
         known = self._by_task.get(id(task))
         if known is not None:

@@ -63,7 +63,7 @@ class Template:
 
     def render(self, values: Mapping[str, Any]) -> str:
         """The text for these values."""
-        return "".join(part if isinstance(part, str) else self._field(part, values) for part in self._parts)
+        return "".join([part if type(part) is str else self._field(part, values) for part in self._parts])  # type: ignore[arg-type]
 
     def _field(self, path: tuple[str, ...], values: Mapping[str, Any]) -> str:
         found: Any = values
@@ -75,6 +75,8 @@ class Template:
                     f"The template {self.text!r} needs {'.'.join(path[: depth + 1])!r}, which is not there.",
                     remedy="Pass it, or mend the template.",
                 ) from None
+        if type(found) is str:
+            return found if found.isalnum() else found.translate(self._escapes)
         if isinstance(found, int) and not -_MOST_NUMBER < found < _MOST_NUMBER:
             raise InvalidArgumentError(
                 f"The number at {'.'.join(path)!r} is too long for a key.", remedy="Use fewer than 100 digits."
@@ -88,7 +90,7 @@ class Template:
                 f"The template {self.text!r} finds a {type(found).__name__} at {'.'.join(path)!r}.",
                 remedy="Keys are made of text, whole numbers, UUIDs and dates.",
             )
-        return text.translate(self._escapes)
+        return text if text.isalnum() else text.translate(self._escapes)
 
 
 def _escaped(char: str) -> str:

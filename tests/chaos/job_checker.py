@@ -103,22 +103,26 @@ def judge_jobs(history: JobHistory) -> JobVerdict:
     _check_ends(history, by_id, verdict)
     _check_order(history, by_id, excuses, verdict)
     _check_crashes(history, verdict)
-    _check_limits(history, runs, verdict)
+    _check_limits(history, runs, excuses, verdict)
     _count(history, by_id, verdict)
     return verdict
 
 
 class _Excuses:
-    """Knows which runs went on, or began, although their session had ended, because of a pause."""
+    """Knows which runs went on, or began, although their session had ended, because of a pause.
+
+    A run whose end the store took is none of them: it held the job.
+    """
 
     def __init__(self, history: JobHistory) -> None:
         self._pauses = Pauses(history.faults, history.session_seconds)
+        self._held = {(one.id, one.fence) for one in history.settlings if one.accepted and one.outcome != "returned"}
         self._known: dict[int, float | None] = {}
 
     def since(self, run: Run) -> float | None:
         """When the pause began that excuses it."""
         if id(run) not in self._known:
-            pause = self._pauses.excuse(run)
+            pause = None if (run.id, run.fence) in self._held else self._pauses.excuse(run)
             self._known[id(run)] = None if pause is None else pause.begin
         return self._known[id(run)]
 
@@ -264,7 +268,8 @@ def _check_ends(history: JobHistory, by_id: dict[int, list[Run]], verdict: JobVe
             successor = tickets.get(final.superseded_by)
             if successor is None and final.superseded_by in history.final:
                 continue  # its enqueuer did not hear, and it did not run either
-            if successor is None or successor.lane != ticket.lane or successor.accepted < ticket.ask:
+            overtaken = successor is not None and (successor.delay or successor.accepted >= ticket.ask)
+            if successor is None or successor.lane != ticket.lane or not overtaken:
                 verdict.lost.append(f"{ticket.name} (job {ticket.id}) was superseded by {successor}")
         elif final.state != "cancelled":
             _check_last_run(ticket, final, by_id.get(ticket.id or 0, ()), history, verdict)
@@ -299,7 +304,7 @@ def _check_crashes(history: JobHistory, verdict: JobVerdict) -> None:
 # -- limits ------------------------------------------------------------------------------------------------------------
 
 
-def _check_limits(history: JobHistory, runs: Sequence[Run], verdict: JobVerdict) -> None:
+def _check_limits(history: JobHistory, runs: Sequence[Run], excuses: _Excuses, verdict: JobVerdict) -> None:
     slots: list[Start] = []
     paces: dict[Use, list[tuple[float, float, Run]]] = {}
     claims = {(given.id, given.fence): given for given in history.given}
@@ -309,7 +314,8 @@ def _check_limits(history: JobHistory, runs: Sequence[Run], verdict: JobVerdict)
             if use.per and (claim := claims.get((run.id, run.fence))) is not None:
                 paces.setdefault(use, []).append((claim.answered, claim.asked, run))
             elif not use.per:
-                one = Start(f"job {run.id}", run.who, (use,), run.ask, 0.0, run.ttl, run.start)
+                ask = NEVER if excuses.since(run) is None else run.ask
+                one = Start(f"job {run.id}", run.who, (use,), ask, 0.0, run.ttl, run.start)
                 one.exit, one.died = run.end, run.died
                 slots.append(one)
     judged = judge_limits(LimitHistory(slots, history.faults, session_seconds=history.session_seconds))

@@ -138,7 +138,7 @@ class Enqueuer(Actor):
         elif dice.random() < 0.05 or kind == "crew":
             work = 0.02 * dice.random()
         ticket = f"{self.who}:{next(self._numbers)}"
-        delay = round(dice.uniform(0.1, 2.0), 3) if dice.random() < 0.02 else 0.0
+        delay = round(dice.uniform(0.05, plan.longest_delay), 3) if dice.random() < 0.02 else 0.0
         more: dict[str, Any] = {"delay": delay} if delay else {}
         job = self._jobs[kind].options(lane=lane or None, priority=dice.choice((20, 50, 50, 80)), **more)
         account = f"a{dice.randrange(plan.accounts)}"

@@ -46,6 +46,7 @@ STOPPED = "server stopped at once"
 _MOST_SECONDS = 1800.0
 _UNFINISHED = tuple(state for state in JobState if not state.final)
 _ALL = 10_000_000
+_LONGEST_HOLD = 2.0
 
 
 async def run_jobs(
@@ -85,12 +86,13 @@ async def run_jobs(
     return Outcome("jobs", store.name, seed, seconds, verdict.counts, verdict.violations, fired)
 
 
-async def run_jobs_here(folder: Path, *, patience: float = 1.5, **changes: object) -> Outcome:
+async def run_jobs_here(folder: Path, *, patience: float = 20.0, **changes: object) -> Outcome:
     """A small run without faults in one process, in memory, for what needs no more."""
     begun = time.monotonic()
     about = {"url": f"memory://jobs-{time.monotonic_ns()}", "folder": str(folder), "seconds": 30.0}
-    small = {"lanes": 5, "jobs": 300, "enqueuers": 1, "crew": 1, "rate": 2, "paced": 0.03, "slow": 0.0, "batch": 20}
-    plan = JobPlan(**{**about, **small, **changes})  # type: ignore[arg-type]
+    small = {"lanes": 5, "jobs": 200, "enqueuers": 1, "crew": 1, "batch": 20, "slow": 0.0, "longest_delay": 0.2}
+    paces = {"rate": 2, "per": 0.1, "cooldown": 0.05, "paced": 0.05}
+    plan = JobPlan(**{**about, **small, **paces, **changes})  # type: ignore[arg-type]
     actors = [Laborer(plan, "w0.1", 1), Enqueuer(plan, "e0.1", 2)]
     with Ear():
         async with _Overseer(plan).at_work() as overseer, asyncio.TaskGroup() as group:
@@ -151,9 +153,7 @@ class _Overseer:
             for view in quarantined:
                 self.quarantined[view.id] = _final(view)
                 await self._store.retry(view.id, "an operator")
-            for lane in await self._store.lanes(limit=10_000):
-                if lane.held_by == "nemesis":  # whoever held it was killed
-                    await self._store.release(lane.lane)
+            await self._release()
             await asyncio.sleep(0.1)
         for view in await self._store.look(JobFilter(states=_UNFINISHED), limit=20):
             self.unfinished.append(f"{view._replace(arguments='')}: {await self._store.outlook(view.id)}")
@@ -166,9 +166,16 @@ class _Overseer:
         while True:
             try:
                 self.idle = not await self._store.look(JobFilter(states=_UNFINISHED), limit=1)
+                await self._release()
             except StoreUnavailableError:
                 self.idle = False
-            await asyncio.sleep(0.25)
+            await asyncio.sleep(0.5)
+
+    async def _release(self) -> None:
+        """End holds whose holder was killed before it could."""
+        for lane in await self._store.lanes(limit=10_000):
+            if lane.held_by == "nemesis" and lane.seen_at - (lane.held_since or 0.0) > _LONGEST_HOLD:
+                await self._store.release(lane.lane)
 
 
 def _final(view: JobView) -> Final:

@@ -49,9 +49,10 @@ class JobPlan(BasePlan):
     """The most jobs of one call."""
     pause: float = 0.0
     """How long an enqueuer rests between two calls, at the most."""
+    longest_delay: float = 2.0
     paced: float = 0.01
     """The share of the jobs with a pace."""
-    slow: float = 0.003
+    slow: float = 0.02
     """How often work takes long."""
     long_work: tuple[float, float] = (0.3, 1.5)
 
@@ -119,13 +120,15 @@ class Laborer(Actor):
         _overhear(store.jobs, self)
 
     async def run(self) -> None:
-        """Work until stopped, or until the plan's time is over."""
-        async with self.app.worker(concurrency=self.plan.concurrency):
+        """Work until stopped, or until the plan's time is over. Then finish what runs, or stop it, as it comes."""
+        async with self.app.worker(concurrency=self.plan.concurrency) as worker:
             try:
                 async with asyncio.timeout(self.plan.seconds):
                     await self.stopping.wait()
             except TimeoutError:
                 pass
+            if self.dice.random() < 0.5:
+                await worker.stop()
 
     # -- handlers ----------------------------------------------------------------------------------------------------
 

@@ -54,7 +54,10 @@ class FileFaults:
 
     def _hold(self, seconds: float) -> int:
         with contextlib.closing(sqlite3.connect(self._path, isolation_level=None, timeout=10)) as connection:
-            connection.execute("begin immediate")
+            try:
+                connection.execute("begin immediate")
+            except sqlite3.OperationalError:
+                return 0  # busy, and SQLite keeps no queue
             time.sleep(seconds * self._scale)
             connection.execute("rollback")
         return 1

@@ -126,6 +126,13 @@ def test_a_job_to_be_retried_keeps_its_place() -> None:
     assert story(kind="skip").verdict().clean
 
 
+def test_a_job_that_is_run_again_after_one_behind_it_began_is_reported() -> None:
+    """Its worker may have died before it acknowledged it: then the one behind it should not have begun."""
+    story = Story().job(1).job(2).run(1, 1.0, 1.1, accepted=None).run(2, 1.2, None, died=1.5)
+    story.run(1, 5.0, 5.1, fence=31, who="b").run(2, 6.0, 6.1, fence=32, who="b")
+    assert story.found() == {"order inversions"}
+
+
 def test_a_delayed_job_takes_its_place_when_it_is_due() -> None:
     due_first = Story().job(1, ask=0.0, delay=5.0).job(2, ask=1.0).run(2, 6.0, 6.1).run(1, 7.0, 7.1)
     assert due_first.verdict().clean
@@ -145,7 +152,7 @@ def test_a_late_start_after_a_pause_is_no_inversion() -> None:
 
 def test_a_job_acknowledged_twice_is_reported_pause_or_not() -> None:
     story = Story().job(1).run(1, 0.5, 5.5, accepted=True).run(1, 4.2, 4.3, fence=11, who="b")
-    assert story.found(LONG) == {"double acknowledgements", "late acknowledgements accepted"}
+    assert story.found(LONG) == {"double acknowledgements", "late acknowledgements accepted", "run by two at once"}
 
 
 def test_an_acknowledgement_repeated_under_one_fence_counts_once() -> None:
@@ -155,7 +162,7 @@ def test_an_acknowledgement_repeated_under_one_fence_counts_once() -> None:
 def test_a_late_acknowledgement_that_was_accepted_is_reported() -> None:
     story = Story().job(1, fate="fails 1").run(1, 0.5, 5.5, how="retry", accepted=True)
     story.run(1, 4.2, 6.0, fence=11, who="b", attempt=2)
-    assert story.found(LONG) == {"late acknowledgements accepted"}
+    assert story.found(LONG) == {"late acknowledgements accepted", "run by two at once"}
 
 
 def test_refusing_whoever_holds_the_job_is_reported() -> None:

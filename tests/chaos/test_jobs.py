@@ -24,6 +24,9 @@ JOBS_AT_A_TIME = 100_000
 ROUNDS = max(1, int(os.environ.get("INTERLOCK_CHAOS_JOBS", "1000000")) // (len(KINDS) * JOBS_AT_A_TIME))
 
 
+STUCK = "never finished"
+
+
 def faults_of(kind: str) -> set[str]:
     return FAULTS[kind] | {"enqueuers: kill -9"} | ({STOPPED} if kind == "postgres" else set())
 
@@ -43,7 +46,7 @@ async def test_nothing_is_lost_and_order_is_kept_under_faults(
         workers=4,
         enqueuers=2,
         session_seconds=2.0,
-        slow=0.01,
+        slow=0.04,
         pause=0.2,
         batch=30,
     )
@@ -69,14 +72,15 @@ async def test_two_hundred_lanes_of_five_hundred_jobs(
 
 
 async def test_a_run_without_faults_is_clean(tmp_path: Path) -> None:
-    outcome = await run_jobs_here(tmp_path, patience=20.0)
+    outcome = await run_jobs_here(tmp_path)
     assert outcome.clean, outcome.table()
-    assert outcome.counts["jobs accepted"] == 300
+    assert outcome.counts["jobs accepted"] == 200
     assert outcome.counts["most at once under slots:crew"] == 1
     assert outcome.counts["starts under rates"] > 2
 
 
 @pytest.mark.parametrize(("broken", "noticed"), HOW.items())
 async def test_a_broken_store_is_noticed(tmp_path: Path, broken: str, noticed: str) -> None:
-    outcome = await run_jobs_here(tmp_path, sabotage=broken)
+    outcome = await run_jobs_here(tmp_path, sabotage=broken, patience=0.5 if noticed == STUCK else 20.0)
     assert noticed in outcome.noticed, outcome.table()
+    assert (STUCK in outcome.noticed) is (noticed == STUCK), outcome.table()

@@ -88,3 +88,13 @@ def ready_url(request: pytest.FixtureRequest, tmp_path: Path, cli: Callable[...,
         url = request.getfixturevalue("interlock_postgres_url")
     assert cli("migrate", "up", "--url", url).exit_code == 0
     return url
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def jobs_url(request: pytest.FixtureRequest, tmp_path: Path, cli: Callable[..., Any]) -> str:
+    """The URL of a store that has jobs, with a complete schema."""
+    url = f"sqlite:///{tmp_path / 'test.db'}"
+    if request.param == "postgres":
+        url = request.getfixturevalue("interlock_postgres_url")
+    assert cli("migrate", "up", "--url", url).exit_code == 0
+    return url

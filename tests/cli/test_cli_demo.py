@@ -45,7 +45,8 @@ def test_demo_keeps_every_promise_and_leaves_nothing_behind(
     assert counts["deliveries handled"] > 3
     assert counts["duplicates turned away"] > counts["deliveries handled"]
     assert counts["containers run"] > 3
-    assert [counts[name] for name in MUST_BE_ZERO] == [0] * 9
+    assert counts["comments done"] > 10
+    assert [counts[name] for name in MUST_BE_ZERO] == [0] * 13
     assert list(tmp_path.iterdir()) == []
 
 
@@ -63,6 +64,7 @@ def test_demo_runs_on_a_store_of_ones_own(
     assert counts["locks granted"] > 0
     assert counts["deliveries handled"] > 0
     assert counts["containers run"] > 0
+    assert (counts.get("comments done", 0) > 0) == (store != "redis")
 
 
 def test_demo_interrupted_ends_with_its_audit(run_demo: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:
@@ -77,6 +79,7 @@ def test_demo_interrupted_ends_with_its_audit(run_demo: Callable[..., subprocess
     assert "ending early" in output
     assert _counts(output)["locks taken over"] >= 1
     assert _counts(output)["deliveries lost"] == 0
+    assert _counts(output)["comments lost"] == 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -311,6 +314,10 @@ MUST_BE_ZERO = (
     "two at work on a delivery",
     "too many containers",
     "starts inside a cooldown",
+    "comments lost",
+    "comments out of order",
+    "two comments of a lane at once",
+    "comments acknowledged twice",
 )
 
 

@@ -9,6 +9,7 @@ from interlock.testing.conformance import (
     ClaimStoreConformance,
     CursorsConformance,
     CursorStoreConformance,
+    JobsConformance,
     JobStoreConformance,
     LimitsConformance,
     LimitStoreConformance,
@@ -65,6 +66,11 @@ class TestLimits(_OnEveryStore, LimitsConformance):
 
 @pytest.mark.parametrize("every_store_url", STORES_OF_JOBS, indirect=True)
 class TestJobStore(_OnEveryStore, JobStoreConformance):
+    pass
+
+
+@pytest.mark.parametrize("every_store_url", STORES_OF_JOBS, indirect=True)
+class TestJobs(_OnEveryStore, JobsConformance):
     pass
 
 

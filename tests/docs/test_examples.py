@@ -13,6 +13,7 @@ import pytest
 
 from interlock.cli import app
 from interlock.telemetry.claims import ClaimMetrics
+from interlock.telemetry.jobs import JobMetrics
 from interlock.telemetry.limits import LimitMetrics
 from interlock.telemetry.metrics import LockMetrics, Together
 
@@ -41,7 +42,7 @@ def test_every_test_on_the_page_about_testing_passes(
     for test in tests.values():
         asyncio.run(test(**{name: fixtures[name] for name in inspect.signature(test).parameters}))
 
-    assert len(tests) == 5
+    assert len(tests) == 6
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.stem)
@@ -63,7 +64,8 @@ def test_every_log_event_is_on_a_page() -> None:
 
 def test_every_metric_is_on_a_page() -> None:
     names = set()
-    for family in Together(LockMetrics("memory"), ClaimMetrics("memory"), LimitMetrics("memory")).collect():
+    kinds = (LockMetrics, ClaimMetrics, LimitMetrics, JobMetrics)
+    for family in Together(*(kind("memory") for kind in kinds)).collect():
         names.add(f"{family.name}_total" if family.type == "counter" else family.name)
 
     assert not [name for name in names if f"| `{name}` |" not in ALL_DOCS]
@@ -78,7 +80,7 @@ def test_every_command_is_on_its_page() -> None:
             assert command.callback is not None
             commands.append(f"interlock {group.name} {command.name or command.callback.__name__}")
 
-    assert len(commands) >= 18
+    assert len(commands) >= 29
     assert not [command for command in commands if command not in page]
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from interlock import App, Cooldown, Retry, Slots, Snooze
 from interlock.jobs.explain import Reason, explain_job, explain_lane
 from interlock.ports.job_views import Attempt, JobView, LaneView, Outlook, WorkerView
 from interlock.ports.jobs import JobState
+from interlock.testing.clock import until
+
+if TYPE_CHECKING:
+    from interlock import Handle
 
 NOW = 1_800_000_000.0
 WORKER = WorkerView("s1", "host1", 42, "bot.py")
@@ -145,6 +151,11 @@ WAITING = [
         ["runs in bot.py, process 42 on host1 since", "for 5.0 s", "attempt 2, fence 9", "jobs cancel 7"],
     ),
     (
+        outlook(JobState.RUNNING, {"worker": WORKER, "claimed_at": NOW - 5, "attempt": 1}, workers=0),
+        Reason.WORKER_GONE,
+        ["given to bot.py, process 42 on host1 since", "gone or silent", "which takes it over: interlock run"],
+    ),
+    (
         outlook(JobState.RUNNING, {"worker": WORKER, "claimed_at": NOW - 5, "crashes": 1}),
         Reason.RUNNING,
         ["a worker has died while running it: it is run alone"],
@@ -191,7 +202,7 @@ ENDED = [
     (
         outlook(JobState.QUARANTINED, {"finished_at": NOW - 1, "crashes": 3, "error": "killed"}),
         Reason.QUARANTINED,
-        ["quarantined", "3 workers died while they ran it", "killed", "jobs retry 7"],
+        ["quarantined", "3 workers died while they ran it", "jobs retry 7"],
     ),
 ]
 
@@ -294,3 +305,98 @@ def test_a_lane_whose_head_has_ended_meanwhile() -> None:
     for state in JobState:
         if not state.final and state is not JobState.BEHIND:
             assert explain_lane("x#1", LANE._replace(state=state), None).lines
+
+
+# -- of real jobs ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("every_store_url", ["memory", "sqlite", "postgres"], indirect=True)
+async def test_reasons_of_real_jobs(store_url: str) -> None:
+    async with App(store_url) as app:
+
+        @app.job(retry=Retry(delay=3600, most=3600))
+        async def fails() -> None:
+            raise OSError("disk full")
+
+        @app.job()
+        async def snoozes() -> None:
+            raise Snooze(3600, "not yet")
+
+        @app.job(lane="parks", on_failure="park", retry=Retry.NEVER)
+        async def parks() -> None:
+            raise OSError("disk full")
+
+        @app.job(limits=[Slots("one", 1)])
+        async def waits() -> None:
+            await go_on.wait()
+
+        @app.job(limits=[Cooldown("gap", 3600)])
+        async def paced() -> None: ...
+
+        @app.job(lane="busy")
+        async def busy() -> None: ...
+
+        go_on = asyncio.Event()
+        retried, snoozed = await fails.enqueue(), await snoozes.enqueue()
+        failed, parked = await parks.enqueue(), await parks.enqueue()
+        delayed = await busy.options(delay=3600, lane=None).enqueue()
+        first, second = await paced.enqueue(), await paced.enqueue()
+        unseen = await busy.options(queue="nobody", lane=None).enqueue()
+        await app.jobs.hold("busy", reason="audit", by="ann")
+        held, behind = await busy.enqueue(), await busy.enqueue()
+
+        async def reason(handle: Handle[None]) -> str:
+            return str((await app.jobs.explain(handle)).reason)
+
+        async with app.worker():
+            holder = await waits.enqueue()
+            await until_reason(app, holder, Reason.RUNNING)
+            waiting = await waits.enqueue()
+            await until_reason(app, waiting, Reason.LIMIT)
+            await until_reason(app, second, Reason.PACE)
+            await until_reason(app, parked, Reason.LANE_PARKED)
+            await until_reason(app, snoozed, Reason.SNOOZED)
+            await until_reason(app, retried, Reason.TO_BE_RETRIED)
+            assert f"job {holder.id}" in str(await app.jobs.explain(waiting))
+            assert [await reason(handle) for handle in (first, failed)] == ["done", "failed"]
+            assert [await reason(handle) for handle in (held, behind)] == ["held", "behind"]
+            assert await reason(delayed) == "delayed"
+            assert (await app.jobs.explain_lane("parks")).reason is Reason.LANE_PARKED
+            go_on.set()
+            await waiting.result(wait=20)
+        assert await reason(unseen) == "no-worker"
+        assert "disk full" in str(await app.jobs.explain(retried))
+        assert "not yet" in str(await app.jobs.explain(snoozed))
+        assert "held by ann" in str(await app.jobs.explain(behind))
+        assert "disk full" in str(await app.jobs.explain_lane("parks"))
+
+
+@pytest.mark.parametrize("every_store_url", ["memory", "sqlite", "postgres"], indirect=True)
+async def test_a_job_that_no_worker_knows(store_url: str) -> None:
+    async with App(store_url) as app:
+
+        @app.job()
+        async def known() -> None: ...
+
+        @app.job()
+        async def unknown() -> None: ...
+
+        handle = await unknown.enqueue()
+        assert (await app.jobs.explain(handle)).reason is Reason.NO_WORKER
+        del app.jobs._definitions["unknown"]
+        async with app.worker():
+            await until_reason(app, handle, Reason.UNKNOWN_NAME)
+
+
+async def until_reason(app: App, handle: Handle[None], reason: Reason) -> None:
+    seen: list[str] = []
+
+    async def so() -> bool:
+        told = await app.jobs.explain(handle)
+        seen[:] = told.lines
+        return told.reason is reason
+
+    try:
+        await until(so, within=20)
+    except AssertionError:
+        raise AssertionError(f"not {reason}: {seen}") from None

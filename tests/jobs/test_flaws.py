@@ -311,9 +311,9 @@ class StrictQueue:
 async def rounds_until_low_is_served(
     add: Callable[[str, int], Awaitable[None]], take: Callable[[], Awaitable[str]], tick: Callable[[], Awaitable[None]]
 ) -> int | None:
-    """One job of low priority, and in every round two of high priority for one that is done; None: not in a hundred."""
+    """One job of low priority, and in every round two of high priority for one that is done; None: not in 200."""
     await add("low", 20)
-    for number in range(100):
+    for number in range(200):
         await add("high", 80)
         await add("high", 80)
         if await take() == "low":
@@ -344,8 +344,9 @@ async def test_f_e8_waiting_work_ages_until_it_is_served(store_url: str) -> None
             await b.let_pass(600.0, "a")
 
         rounds = await rounds_until_low_is_served(add, take, ten_minutes)
-        assert rounds is not None, "60 points of priority are worth 60 times ten minutes"
-        assert 60 <= rounds <= 61, "and nothing overtakes before"
+        # 60 points of priority are worth 60 times ten minutes, in which 120 others came of which each goes first.
+        assert rounds is not None
+        assert 119 <= rounds <= 122
 
 
 async def test_f_e8_aging_changes_nothing_within_ten_minutes(store_url: str) -> None:

@@ -92,7 +92,7 @@ def test_what_cannot_work_is_refused_when_it_is_changed(wrong: dict[str, Any]) -
 
 
 def test_an_option_that_nobody_knows() -> None:
-    with pytest.raises(MisuseError, match="no option 'priorty'.+priority"):
+    with pytest.raises(MisuseError, match=r"no option 'priorty'.+priority"):
         defined(priorty=5)
 
 
@@ -127,6 +127,8 @@ def test_the_worker_reads_what_travelled_and_keeps_its_own_classes_of_errors() -
     assert definition.terms("") == (definition.retry, 60)
     assert definition.terms('{"timeout":null}').timeout is None
     assert definition.terms(stored) is definition.terms(stored), "read once"
+    newer = definition.terms('{"retry":{"attempts":9,"patience":5},"mood":"good"}')
+    assert (newer.retry.attempts, newer.retry.delay) == (9, 2.0), "what only newer code knows is left alone"
 
 
 def test_lanes_and_limits_come_from_the_arguments() -> None:

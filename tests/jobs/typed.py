@@ -1,5 +1,5 @@
 # pyright: reportUnnecessaryTypeIgnoreComment=true
-"""What a type checker sees of jobs. Checked by `make lint`: every comment below that ignores an error must be needed."""
+"""What a type checker sees of jobs. Checked by `make lint`: each comment below that ignores an error is needed."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def _moments(job: JobView) -> Iterator[tuple[float, str, float | None, WorkerVie
     """When what happened, how long that took, and in which worker."""
     yield job.enqueued_at, "enqueued", None, None
     for attempt in job.attempts:
-        error = f": {attempt.error}" if attempt.error else ""
+        error = f": {attempt.error}" if attempt.error and attempt.outcome != "crashed" else ""
         what = f"attempt {attempt.number} {_ENDS.get(attempt.outcome, attempt.outcome)}{error}"
         yield attempt.started_at, what, attempt.ended_at - attempt.started_at, attempt.worker
     if job.state is JobState.RUNNING and job.claimed_at is not None:
@@ -125,7 +125,7 @@ _ENDS = {
     "discarded": "discarded",
     "cancelled": "cancelled",
     "parked": "set aside",
-    "crashed": "ended with its worker's death",
+    "crashed": "ended when its worker died",
 }
 
 

@@ -79,7 +79,7 @@ def lane_next(lane: LaneView) -> str:
         case JobState.READY:
             return "starts when a worker takes it"
         case JobState.LATER:
-            return "its head waits for its time"
+            return f"its head is due in {span(lane.since - lane.seen_at)}"
         case JobState.WAITING:
             return "its head waits for a limit"
         case JobState.PARKED:
@@ -110,6 +110,8 @@ def moment(at: float) -> str:
 def span(seconds: float) -> str:
     """How long, in the unit that people would use."""
     seconds = max(0.0, seconds)
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
     for unit, size, most in (("s", 1, 120), ("min", 60, 7200), ("h", 3600, 172_800)):
         if seconds < most:
             return f"{seconds / size:.1f} {unit}"

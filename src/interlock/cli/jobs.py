@@ -22,16 +22,32 @@ __all__ = ["Id", "app", "look_at", "nothing"]
 
 app = typer.Typer(help="What waits, runs and ended.", no_args_is_help=True)
 _MOST_ID = 2**63 - 1
-Id = Annotated[int, typer.Argument(min=1, max=_MOST_ID, help="The job's number.")]
+_MOST_TOLD = 10
 _UNDER_WAY = (JobState.READY, JobState.BEHIND, JobState.WAITING, JobState.HELD, JobState.RUNNING)
-Ids = Annotated[list[int], typer.Argument(min=1, max=_MOST_ID, metavar="ID...", help="The numbers of jobs.")]
+_STANDS = {
+    JobState.BEHIND: "waits behind others in its lane",
+    JobState.WAITING: "waits for a limit",
+    JobState.HELD: "waits in a lane that is held or parked",
+}
+
+
+def _number(text: str) -> int:
+    """A job's number. Larger ones than a store can have are no numbers of jobs."""
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= _MOST_ID:
+        raise typer.BadParameter(f"{text!r} is no number of a job.")
+    return int(text)
+
+
+Id = Annotated[int, typer.Argument(metavar="ID", parser=_number, help="The job's number.")]
+Ids = Annotated[list[int], typer.Argument(metavar="ID", parser=_number, help="The numbers of jobs.")]
 
 
 @app.command("list")
 def list_jobs(
     context: typer.Context,
     state: Annotated[
-        list[JobState] | None, typer.Option(help="Only jobs in this state; may be given several times.")
+        list[JobState] | None,
+        typer.Option(metavar="STATE", help=f"Only jobs in this state: {', '.join(JobState)}. May be repeated."),
     ] = None,
     name: Annotated[str, typer.Option(help="Only jobs of this name.")] = "",
     queue: Annotated[str, typer.Option(help="Only jobs of this queue.")] = "",
@@ -187,7 +203,9 @@ def _retried(job_id: int, before: JobState | None, state: JobState | None) -> _A
         return _Act(job_id, None, None, False, _nowhere(job_id))
     if state.final or before in _UNDER_WAY:
         return _Act(job_id, before, state, False, f"Job {job_id} is {state}: there is nothing to retry.")
-    return _Act(job_id, before, state, True, f"Job {job_id}, which was {before}, is {state} now.")
+    return _Act(
+        job_id, before, state, True, f"Job {job_id}, which was {before}, {_STANDS.get(state, f'is {state}')} now."
+    )
 
 
 def _cancelled(job_id: int, before: JobState | None, state: JobState | None) -> _Act:
@@ -219,9 +237,14 @@ def _all_of(place: Place, ids: Sequence[int]) -> str | None:
     """How each job stands, for the question; None if none of them is known."""
     from interlock.jobs.explain import explain_job
 
-    found = [look_at(place, job_id) for job_id in dict.fromkeys(ids)]
-    lines = [f"{explain_job(outlook).lines[0]}." for outlook, _ in filter(None, found)]
-    return "\n".join(lines) or None
+    ids = list(dict.fromkeys(ids))
+    found = asyncio.run(_outlooks(place, ids[:_MOST_TOLD]))
+    lines = [f"{explain_job(outlook).lines[0]}." for outlook in found]
+    if len(ids) > _MOST_TOLD:
+        lines.append(f"And {len(ids) - _MOST_TOLD} more.")
+    for line in lines[:-1]:
+        say(line)
+    return lines[-1] if lines else None
 
 
 # -- looking -----------------------------------------------------------------------------------------------------------
@@ -242,6 +265,14 @@ async def _look_at(place: Place, job_id: int) -> tuple[Outlook, Outlook | None] 
         if outlook is None:
             return None
         return outlook, None if outlook.lane_head is None else await store.jobs.outlook(outlook.lane_head)
+
+
+async def _outlooks(place: Place, ids: Sequence[int]) -> list[Outlook]:
+    from interlock.ports.store import Capability
+
+    async with opened(place, Capability.JOBS) as store:
+        found = [await store.jobs.outlook(job_id) for job_id in ids]
+    return [outlook for outlook in found if outlook is not None]
 
 
 async def _queues(place: Place) -> Sequence[QueueView]:

@@ -181,7 +181,7 @@ def _print(views: Sequence[LaneView]) -> None:
             f"{view.depth:,}",
             "" if view.head is None else str(view.head),
             shown(view.name),
-            moment(view.since),
+            moment(view.since) if view.since <= view.seen_at else "",
             on_one_line(lane_next(view)),
         )
     console().print(table)

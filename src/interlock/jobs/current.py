@@ -12,12 +12,13 @@ from interlock.clock import as_datetime
 from interlock.errors import MisuseError
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import MutableMapping
     from datetime import datetime
 
     from interlock.ports.jobs import ClaimedJob
 
-__all__ = ["CURRENT", "CurrentJob", "JobLog", "current_job", "workplace"]
+__all__ = ["CURRENT", "CurrentJob", "JobLog", "current_job", "runs_jobs", "workplace"]
 
 _log = logging.getLogger("interlock.job")
 _PROCESS = secrets.token_hex(2)  # other stores have jobs of the same number, whose locks may be in the same place
@@ -98,7 +99,7 @@ class CurrentJob:
 
     @property
     def party(self) -> parties.Party:
-        """Who the job is in the graph of waits: all that its handler does is done by one party."""
+        """Who the job is in the graph of waits."""
         try:
             return self._party
         except AttributeError:
@@ -112,6 +113,8 @@ CURRENT: ContextVar[CurrentJob | None] = ContextVar("interlock_job", default=Non
 workplace: ContextVar[object] = ContextVar("interlock_workplace", default=None)
 """The engine whose jobs run here; set once for each runner."""
 
+_runners: set[asyncio.Task[Any] | None] = set()
+
 
 def current_job() -> CurrentJob:
     """The job that runs here. Also known to the tasks and threads that its handler starts with its context."""
@@ -121,7 +124,15 @@ def current_job() -> CurrentJob:
     return job
 
 
-def _party_of_job() -> parties.Party | None:
+def runs_jobs(task: asyncio.Task[Any]) -> None:
+    """Say that handlers run in this task. Tasks that they start are parties of their own, as always."""
+    _runners.add(task)
+    task.add_done_callback(_runners.discard)
+
+
+def _party_of_job(task: asyncio.Task[Any] | None) -> parties.Party | None:
+    if task not in _runners:
+        return None
     job = CURRENT.get()
     return None if job is None else job.party
 

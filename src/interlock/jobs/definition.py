@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import json
 import typing
@@ -149,7 +148,7 @@ class Definition:
         stored: dict[str, Any] = json.loads(options) if options else {}
         retry, timeout = self.retry, self.timeout
         if "retry" in stored:
-            retry = dataclasses.replace(retry, **stored["retry"])
+            retry = retry.with_figures(stored["retry"])
         if "timeout" in stored:
             timeout = stored["timeout"]
         return Terms(retry, timeout)

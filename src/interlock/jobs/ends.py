@@ -22,7 +22,8 @@ __all__ = ["Ends"]
 
 _log = logging.getLogger("interlock.jobs")
 _MOST_AT_ONCE = 1000
-_PAUSE = 0.1
+_LEAST_PAUSE = 0.05
+_MOST_PAUSE = 2.0
 
 
 class Ends:
@@ -87,6 +88,7 @@ class Ends:
 
     async def _ask(self) -> None:
         recheck = self._presence.settings.recheck_seconds
+        pause = _LEAST_PAUSE
         while True:
             if not self._unasked:
                 self._moved.clear()
@@ -98,9 +100,12 @@ class Ends:
             ids = list(self._unasked)[:_MOST_AT_ONCE]
             for job in ids:
                 del self._unasked[job]
-            if not await self._ask_for(ids):
+            if await self._ask_for(ids):
+                pause = _LEAST_PAUSE
+            else:
                 self._unasked.update((job, None) for job in ids if job in self._sleepers)
-                await asyncio.sleep(_PAUSE)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _MOST_PAUSE)
 
     async def _ask_for(self, ids: Sequence[int]) -> bool:
         try:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from interlock.jobs.definition import Definition
+    from interlock.jobs.worker.desk import Desk
     from interlock.ports.jobs import NewJob
     from interlock.presence import Presence
     from interlock.sessions import Session
@@ -63,6 +64,8 @@ class JobEngine:
         self.metrics = JobMetrics(presence.store.name, presence.settings.metrics_prefix)
         self.workers: list[AtWork] = []
         """A worker is here from its opening to its closing."""
+        self.desk: Desk | None = None
+        """What its workers share."""
         self.ends = Ends(presence, self.jobs, self.look_out)
         self.awaited: dict[int, list[int]] = {}
         """For jobs that run here: whose ends their handlers wait for."""

@@ -45,6 +45,8 @@ class Reason(StrEnum):
     """Its lane was parked after a failure."""
     PARKED = "parked"
     RUNNING = "running"
+    WORKER_GONE = "worker-gone"
+    """Claimed, but no worker is left that could run it or take it over."""
     DONE = "done"
     FAILED = "failed"
     DISCARDED = "discarded"
@@ -105,7 +107,7 @@ def explain_lane(lane: str, view: LaneView | None, head: Outlook | None = None) 
     if view.held_since is not None:
         reason, held, remedy = _hold(lane, view.held_by, view.held_reason, view.held_since)
         lines += held
-        if before is not None and before.reason is Reason.RUNNING:
+        if before is not None and before.reason in (Reason.RUNNING, Reason.WORKER_GONE):
             lines += before.lines[:1]
     elif before is not None:
         reason, remedy = before.reason, before.remedy
@@ -212,7 +214,12 @@ def _running(outlook: Outlook) -> _Told:
     job = outlook.job
     since = "" if job.claimed_at is None else f" since {as_text(job.claimed_at)}"
     lasted = "" if job.claimed_at is None else f", for {max(0.0, job.seen_at - job.claimed_at):.1f} s"
-    lines = [f"{_job(job)} runs in {who(job.worker)}{since}{lasted} (attempt {job.attempt}, fence {job.fence})"]
+    attempt = f"(attempt {job.attempt}, fence {job.fence})"
+    if not outlook.workers:
+        lines = [f"{_job(job)} was given to {who(job.worker)}{since} {attempt}, which is gone or silent"]
+        start = f"interlock run module:app --queues {job.queue}"
+        return _Told(Reason.WORKER_GONE, lines, f"start a worker that knows it, which takes it over: {start}")
+    lines = [f"{_job(job)} runs in {who(job.worker)}{since}{lasted} {attempt}"]
     return _Told(Reason.RUNNING, lines, f"to stop it: interlock jobs cancel {job.id} --reason …")
 
 
@@ -255,8 +262,6 @@ def _superseded(outlook: Outlook) -> _Told:
 def _quarantined(outlook: Outlook) -> _Told:
     job = outlook.job
     lines = [f"{_job(job)} was quarantined at {_ended(job)}: {job.crashes} workers died while they ran it"]
-    if job.error:
-        lines.append(_failure(job))
     return _Told(
         Reason.QUARANTINED, lines, f"find out what kills them (memory, signals), then: interlock jobs retry {job.id}"
     )

@@ -10,7 +10,7 @@ from interlock.errors import CapabilityError, InvalidArgumentError, MisuseError,
 from interlock.face import Face
 from interlock.jobs.definition import Definition
 from interlock.jobs.engine import JobEngine
-from interlock.jobs.explain import Explanation, explain_job, explain_lane
+from interlock.jobs.explain import PARKED_BY, Explanation, explain_job, explain_lane
 from interlock.jobs.handle import Handle, JobStatus
 from interlock.jobs.job import AsyncJob, Call, Job, PlainJob
 from interlock.jobs.options import JobOptions, checked_name
@@ -108,6 +108,11 @@ class Jobs(Face[JobEngine]):
     def __contains__(self, name: object) -> bool:
         return name in self._jobs
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The jobs that were defined here."""
+        return tuple(self._jobs)
+
     # -- enqueuing ---------------------------------------------------------------------------------------------------
 
     async def enqueue(self, call: Call[R], /) -> Handle[R]:
@@ -204,6 +209,10 @@ class Jobs(Face[JobEngine]):
     async def hold(self, lane: str, *, reason: str, by: str) -> None:
         """Let no further job of a lane start until it is released. What runs goes on."""
         checked_reason("Holding a lane", reason, by)
+        if by == PARKED_BY:
+            raise InvalidArgumentError(
+                f"A lane held by {by!r} is one that was parked after a failure.", remedy="Give your own name."
+            )
         engine, key = self._running, checked_key(lane)
         await engine.repeat(lambda: engine.jobs.hold(key, reason, by))
 

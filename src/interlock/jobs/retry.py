@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -13,7 +13,7 @@ from interlock.arguments import checked_seconds
 from interlock.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from interlock.arguments import Seconds
 
@@ -127,6 +127,10 @@ class Retry:
     def figures(self) -> dict[str, Any]:
         """What can be stored with a job. Which errors are meant stays in the code."""
         return {name: getattr(self, name) for name in _FIGURES}
+
+    def with_figures(self, stored: Mapping[str, Any]) -> Retry:
+        """This policy with figures that were stored with a job; those that only newer code knows are left out."""
+        return replace(self, **{name: stored[name] for name in _FIGURES if name in stored})
 
 
 def _whole(value: object) -> bool:

@@ -37,6 +37,7 @@ class FakeJobs:
 
     ``gates[name]`` holds an operation up before it takes effect, ``answers[name]`` after that. ``away`` refuses all;
     ``lose[name]`` counts down the answers to be lost; ``mishaps[name]`` holds errors to raise instead of acting.
+    It gives at most ``most`` jobs; if it is ``generous``, up to so many whatever was asked for, and whole lanes.
     """
 
     def __init__(self, sessions: MemorySessions) -> None:
@@ -59,10 +60,10 @@ class FakeJobs:
         self.under_way: defaultdict[str, int] = defaultdict(int)
         self.away = False
         self.look_again = math.inf
-        self.ready_after_settling = False
+        self.silent = False
         self.most = 10_000
         self.any_name = False
-        self.honest_runs = True
+        self.generous = False
         self.pruned: list[float] = []
         self.rescued: list[Sequence[Rescued]] = []
 
@@ -140,11 +141,12 @@ class FakeJobs:
         for job in sorted(self.ready.values(), key=lambda job: job.id):
             if (self.any_name or job.name in appetite.names) and job.lane not in busy:
                 run = runs.setdefault(job.lane or job.id, [])
-                if len(run) < appetite.run or not self.honest_runs:
+                if len(run) < appetite.run or self.generous:
                     run.append(job)
         given: list[ClaimedJob] = []
+        most = self.most if self.generous else min(appetite.most, self.most)
         for run in runs.values():
-            given += run[: min(appetite.most, self.most) - len(given)]
+            given += run[: max(0, most - len(given))]
         for index, job in enumerate(given):
             given[index] = job = job._replace(fence=self._fence)
             del self.ready[job.id]
@@ -157,7 +159,7 @@ class FakeJobs:
             accepted = [self._settle(session, settlement) for settlement in settlements]
             self.calls.append(("settle", session, [settlement.id for settlement in settlements]))
             await self._leave("settle")
-            return Settled(accepted, self.ready_after_settling)
+            return Settled(accepted, bool(self.ready) and not self.silent)
         finally:
             self.under_way["settle"] -= 1
 
@@ -245,6 +247,16 @@ class Floor:
 
     def worker(self, concurrency: int = 5, **options: Any) -> Worker:
         return Worker(self.engine, concurrency=concurrency, **options)
+
+    @asynccontextmanager
+    async def at_work(self, worker: Worker | None = None) -> AsyncIterator[Worker]:
+        """A worker that is stopped in the end, whatever it runs."""
+        worker = worker or self.worker()
+        worker.open()
+        try:
+            yield worker
+        finally:
+            await worker.stop()
 
     def lose_session(self) -> Session:
         """The heartbeat says that the session is lost."""

@@ -80,14 +80,14 @@ async def test_a_handler_that_raises_fails_its_job_and_nothing_else(kind: type[B
 
 
 async def test_an_error_that_cannot_be_shown_is_an_error_like_any_other() -> None:
-    class Unspeakable(Exception):
+    class UnspeakableError(Exception):
         def __str__(self) -> str:
             raise RuntimeError
 
     async with floor() as place:
-        said = await said_of(place, raising(Unspeakable()))
+        said = await said_of(place, raising(UnspeakableError()))
         assert said.outcome is Outcome.RETRY
-        assert "Unspeakable" in said.error
+        assert "UnspeakableError" in said.error
 
 
 async def test_attempts_are_used_up() -> None:
@@ -168,10 +168,10 @@ async def test_arguments_that_do_not_fit_park_the_job(arguments: str) -> None:
         assert not ran
 
 
-async def test_options_that_this_code_does_not_know_park_the_job() -> None:
+async def test_options_that_cannot_be_read_park_the_job() -> None:
     async with floor() as place:
         place.job(raising(ValueError()))
-        job = place.jobs.add(options='{"retry":{"patience":2}}')
+        job = place.jobs.add(options="nonsense")
         async with place.worker():
             await place.until_said(job)
         assert place.jobs.outcomes(job) == ["parked"]

@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 from interlock.backends.memory.claims import MemoryClaims
 from interlock.backends.memory.cursors import MemoryCursors
 from interlock.backends.memory.fences import Fences
+from interlock.backends.memory.jobs import memory_jobs
 from interlock.backends.memory.limits import MemoryLimits
 from interlock.backends.memory.locks import MemoryLocks
 from interlock.backends.memory.messages import MemoryMessages
@@ -44,7 +45,9 @@ class MemoryStore:
     """Everything in dictionaries, on one event loop. Each operation runs to its end without being interrupted."""
 
     name = "memory"
-    capabilities = frozenset({Capability.LOCKS, Capability.CLAIMS, Capability.CURSORS, Capability.LIMITS})
+    capabilities = frozenset(
+        {Capability.LOCKS, Capability.CLAIMS, Capability.CURSORS, Capability.LIMITS, Capability.JOBS}
+    )
     migrations = None
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -57,6 +60,7 @@ class MemoryStore:
         self.cursors = MemoryCursors(clock, fences.next)
         self.limits = MemoryLimits(clock, self.sessions, self.messages)
         self.sessions.on_end += [self.messages.session_ended, self.locks.session_ended, self.limits.session_ended]
+        self.jobs = memory_jobs(clock, self.sessions, self.messages, fences)
         self.sessions.sweepers += [self.claims.sweep, self.limits.sweep]
 
     def lifeline(self) -> None:

@@ -20,6 +20,8 @@ class MemorySessions:
         self._now = clock.now
         self.cards: dict[str, SessionCard] = {}
         self.alive_until: dict[str, float] = {}
+        self.on_change: list[Callable[[str], None]] = []
+        """Called when a session began, was renewed or ended."""
         self.on_end: list[Callable[[str], None]] = []
         self.sweepers: list[Callable[[], int]] = []
 
@@ -28,6 +30,7 @@ class MemorySessions:
         if card.id not in self.cards:
             self.cards[card.id] = card
             self.alive_until[card.id] = self._now() + seconds
+            self._changed(card.id)
 
     async def renew(self, id: str, seconds: float) -> bool:  # noqa: A002
         """Renew a live session."""
@@ -35,12 +38,14 @@ class MemorySessions:
         if self.alive_until.get(id, 0.0) <= now:
             return False
         self.alive_until[id] = now + seconds
+        self._changed(id)
         return True
 
     async def end(self, id: str) -> None:  # noqa: A002
         """End a session and free what it held."""
         if self.cards.pop(id, None):
             del self.alive_until[id]
+            self._changed(id)
             for ended in self.on_end:
                 ended(id)
 
@@ -51,6 +56,10 @@ class MemorySessions:
         for id in gone:  # noqa: A001
             await self.end(id)
         return len(gone) + sum(swept() for swept in self.sweepers)
+
+    def _changed(self, id: str) -> None:  # noqa: A002
+        for changed in self.on_change:
+            changed(id)
 
     async def close(self) -> None:
         """Nothing to let go of."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from interlock.backends.postgres.claims import PostgresClaims
 from interlock.backends.postgres.cursors import PostgresCursors
+from interlock.backends.postgres.jobs import PostgresJobs
 from interlock.backends.postgres.lane import Lane, Lanes, Server
 from interlock.backends.postgres.limits import PostgresLimits
 from interlock.backends.postgres.locks import PostgresLocks
@@ -42,6 +43,7 @@ class PostgresStore:
             Capability.CLAIMS,
             Capability.CURSORS,
             Capability.LIMITS,
+            Capability.JOBS,
             Capability.PROCESSES,
             Capability.DURABLE,
             Capability.TRANSACTIONS,
@@ -64,6 +66,8 @@ class PostgresStore:
         self.cursors = PostgresCursors(self._lanes, settings, clock)
         self.limits = PostgresLimits(self._lanes, settings, clock)
         self.messages.sources.append(lambda session: self.limits.turns(session, ()))
+        self.jobs = PostgresJobs(self._lanes, server, self.messages, settings, clock)
+        self.messages.sources.append(self.jobs.turns)
 
     def lifeline(self) -> PostgresSessions:
         """Sessions through a connection of their own."""
@@ -81,5 +85,6 @@ class PostgresStore:
         await self.locks.close()
         await self.claims.close()
         await self.limits.close()
+        await self.jobs.close()
         await self._lanes.close()
         await self._server.close()

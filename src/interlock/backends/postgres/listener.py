@@ -27,7 +27,7 @@ _PROBE_AGAIN = 30.0
 
 
 class Listener:
-    """Listens on one channel and hands on what it hears."""
+    """Listens on a session's channel and on those that were added, and hands on what it hears."""
 
     def __init__(self, server: Server, speaker: Lane, wait: float, hear: Callable[[str | None], None]) -> None:
         self._server = server
@@ -36,18 +36,36 @@ class Listener:
         self._hear = hear
         self._task: asyncio.Task[None] | None = None
         self._channel = ""
+        self._others: dict[str, Callable[[str | None], None]] = {}
         self._arrived = asyncio.Event()
+        self._stir = asyncio.Event()
         self.works: bool | None = None
         """Whether messages arrive; None until it is known."""
         self.on_verdict: Callable[[], None] = lambda: None
         self.ready = asyncio.Event()
 
     def start(self, channel: str) -> None:
-        """Listen on a channel, and on no other."""
+        """Listen on a channel, and on those that were added."""
         self._channel = channel
         self._stop_task()
-        self._arrived, self.ready = asyncio.Event(), asyncio.Event()  # it may be another event loop than before
+        # It may be another event loop than before.
+        self._arrived, self.ready, self._stir = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._task = asyncio.create_task(self._listen(), name="interlock-listener")
+
+    def add(self, channel: str, hear: Callable[[str | None], None]) -> None:
+        """Listen on a further channel, whenever there is a connection. None: messages may have been missed."""
+        self._others[channel] = hear
+        self._stir.set()
+
+    def remove(self, channel: str) -> None:
+        """Listen on it no more."""
+        self._others.pop(channel, None)
+        self._stir.set()
+
+    def missed(self) -> None:
+        """Tell those who hear the further channels that messages may have been missed."""
+        for hear in list(self._others.values()):
+            hear(None)
 
     async def stop(self) -> None:
         """Stop listening."""
@@ -82,7 +100,14 @@ class Listener:
         with translated():
             connection = await self._server.connect(self._wait)
             lost = asyncio.Event()
-            connection.add_termination_listener(lambda _: lost.set())
+            stir = self._stir
+
+            def end(_: Any) -> None:
+                lost.set()
+                stir.set()
+
+            connection.add_termination_listener(end)
+            others: set[str] = set()
             try:
                 async with asyncio.timeout(self._wait):
                     # In a transaction, so that a pooler lets the statement and its preparation meet one server.
@@ -92,22 +117,40 @@ class Listener:
                 await self._probe()
                 if not self.works and not direct:
                     return False
+                await self._follow(connection, others)
                 # Whatever was said while nobody listened is made good by asking.
                 self._hear(None)
+                self.missed()
                 probe_at = asyncio.get_running_loop().time() + _PROBE_AGAIN
                 while not lost.is_set():
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(_BEAT):
-                            await lost.wait()
-                            break
+                            await stir.wait()
+                    if lost.is_set():
+                        break
+                    stir.clear()
                     async with asyncio.timeout(self._wait):
                         await connection.execute("select 1")
+                    for channel in await self._follow(connection, others):
+                        self._others[channel](None)
                     if not self.works and asyncio.get_running_loop().time() >= probe_at:
                         probe_at += _PROBE_AGAIN
                         await self._probe()
             finally:
                 connection.terminate()
         return True
+
+    async def _follow(self, connection: Any, others: set[str]) -> list[str]:
+        """Listen on the further channels as they are wanted now; says which are new."""
+        added = [channel for channel in self._others if channel not in others]
+        async with asyncio.timeout(self._wait):
+            for channel in added:
+                await connection.add_listener(channel, self._on_other)
+                others.add(channel)
+            for channel in others - set(self._others):
+                await connection.remove_listener(channel, self._on_other)
+                others.discard(channel)
+        return [channel for channel in added if channel in self._others]
 
     async def _probe(self) -> None:
         """Send ourselves a message and see whether it comes.
@@ -133,3 +176,8 @@ class Listener:
             self._arrived.set()
         else:
             self._hear(payload)
+
+    def _on_other(self, _connection: Any, _pid: int, channel: str, payload: str) -> None:
+        hear = self._others.get(channel)
+        if hear is not None:
+            hear(payload)

@@ -59,6 +59,14 @@ class PostgresMessages:
         if session == self._session:
             await self.close()
 
+    def follow(self, channel: str, hear: Callable[[str | None], None]) -> None:
+        """Hand on what is said on a further channel; None: something may have been said unheard."""
+        self._listener.add(channel, hear)
+
+    def unfollow(self, channel: str) -> None:
+        """Hand on nothing of it any more."""
+        self._listener.remove(channel)
+
     def watch(self, *, waiting: bool) -> None:
         """Where no messages arrive, look more often while somebody waits."""
         self._waiting = waiting
@@ -92,6 +100,7 @@ class PostgresMessages:
         look_at = 0.0
         while True:
             await asyncio.sleep(_POLL)
+            self._listener.missed()
             now = asyncio.get_running_loop().time()
             if not self._waiting and now < look_at:
                 continue

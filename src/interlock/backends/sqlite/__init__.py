@@ -6,26 +6,38 @@ what several callers asked for meanwhile; one thread looks out for other process
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from interlock.backends.sqlite.claims import SqliteClaims
+from interlock.backends.sqlite.connection import snapshot
 from interlock.backends.sqlite.cursors import SqliteCursors
+from interlock.backends.sqlite.job_lookout import Lookout
+from interlock.backends.sqlite.job_news import JobNews
+from interlock.backends.sqlite.jobs import SqliteJobs
 from interlock.backends.sqlite.limits import SqliteLimits
 from interlock.backends.sqlite.locks import SqliteLocks
 from interlock.backends.sqlite.messages import SqliteMessages
 from interlock.backends.sqlite.schema import SqliteMigrations
 from interlock.backends.sqlite.sessions import SqliteSessions
 from interlock.backends.sqlite.writer import Writer
+from interlock.backends.statements import Statements
 from interlock.clock import Clock, SystemClock
 from interlock.errors import InvalidArgumentError
 from interlock.ports.store import Capability
 
 if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable
+
     from interlock.settings import Settings
 
 __all__ = ["SqliteStore", "from_url"]
+
+_locks = Statements("interlock.backends.sqlite", "locks")
+T = TypeVar("T")
 
 
 def from_url(url: str, *, settings: Settings, clock: Clock | None = None) -> SqliteStore:
@@ -49,6 +61,7 @@ class SqliteStore:
             Capability.CLAIMS,
             Capability.CURSORS,
             Capability.LIMITS,
+            Capability.JOBS,
             Capability.PROCESSES,
             Capability.DURABLE,
             Capability.TRANSACTIONS,
@@ -70,6 +83,28 @@ class SqliteStore:
         self.cursors = SqliteCursors(self._writer, path, settings, clock)
         self.limits = SqliteLimits(self._writer, path, settings, clock)
         self.messages.sources.append(self.limits.whose_turn)
+        self.jobs = self._jobs()
+
+    def _jobs(self) -> SqliteJobs:
+        messages = self.messages
+        news = JobNews(messages.turn, messages.lost)
+        jobs = SqliteJobs(
+            self._writer.run, self._look_apart, news, self._settings.namespace, self._clock, self._next_fence
+        )
+        jobs.lookout = Lookout(jobs.rows, news, messages.look_out, messages.look_now)
+        messages.lookouts.append(jobs.lookout.look)
+        messages.sources.append(jobs.lookout.whose_turn)
+        return jobs
+
+    async def _look_apart(self, do: Callable[[sqlite3.Connection], T]) -> T:
+        def look() -> T:
+            with snapshot(self._path, self._settings.store_wait / 2) as db:
+                return do(db)
+
+        return await asyncio.to_thread(look)
+
+    def _next_fence(self, db: sqlite3.Connection) -> int:
+        return int(db.execute(_locks.next_fence, {"namespace": self._settings.namespace}).fetchone()[0])
 
     def lifeline(self) -> SqliteSessions:
         """Sessions through a connection of their own."""

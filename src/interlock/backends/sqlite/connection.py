@@ -19,7 +19,7 @@ __all__ = ["begin", "connect", "snapshot", "translated"]
 
 def connect(path: Path, give_up: float) -> sqlite3.Connection:
     """A connection that belongs to the thread that made it; ``give_up`` is a time of ``time.monotonic``."""
-    connection = sqlite3.connect(path, isolation_level=None, timeout=0)
+    connection = sqlite3.connect(path, isolation_level=None, timeout=0, cached_statements=512)
     try:
         _when_free(connection, "pragma journal_mode = wal", give_up)
         connection.execute("pragma synchronous = full")

@@ -8,12 +8,12 @@ from heapq import heapify, heappop, heapreplace, merge
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from interlock.backends.pacing import micros, seconds
+from interlock.backends.pacing import seconds
 from interlock.backends.sqlite.job_finish import Ended, finish
 from interlock.backends.sqlite.job_lanes import Candidate, Turn, turns
-from interlock.backends.sqlite.job_limits import Keys, note_starts, wake, wake_due
+from interlock.backends.sqlite.job_limits import Keys, note_starts, note_uses, wake, wake_due
 from interlock.backends.sqlite.job_rows import Care, JobRows, sql
-from interlock.backends.sqlite.job_uses import read_uses
+from interlock.backends.sqlite.job_uses import slots_of
 from interlock.ports.jobs import Appetite, Batch, ClaimedJob, JobState, SessionEnded
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def claim(rows: JobRows, appetite: Appetite) -> Batch | SessionEnded:
 
 
 def _promote(rows: JobRows, kinds: Sequence[Kind]) -> int:
-    """Let go of jobs whose time has come, a bounded number; those that come into a lane now are placed in that order."""
+    """Let go of jobs whose time has come, a bounded number. Those that come into a lane are placed in that order."""
     found = [rows.all(sql.due, kind=kind.id, limit=_MOST_PROMOTED) for kind in kinds]
     due = list(islice(merge(*found), _MOST_PROMOTED))
     if not due:
@@ -164,53 +164,48 @@ class _Claiming:
             stream.given += len(taken) - before
 
     def _consider(self, head: Candidate) -> None:
-        if head.lane is None:
-            self._decide(Turn(head, [], cut=False), head)
-            return
-        if self._appetite.run <= 1 and not head.coalesce:
-            self._decide(Turn(head, [], cut=False), head)
+        if head.lane is None or (self._appetite.run <= 1 and not head.coalesce):
+            self._decide(head, head)
             return
         lane = turns(self._rows, head, self._kinds[head.kind].name)
         first = next(lane)
-        if self._decide(first, head) and not first.job.uses and not first.job.crashes:
-            self._take_run(first.job, lane)
-
-    def _decide(self, turn: Turn, head: Candidate) -> bool:
-        """Take a job, put it in line, or leave it where it is; whether it was taken."""
-        job = turn.job
-        if turn.cut or job.kind not in self._kinds:
+        job = first.job
+        if first.cut or job.kind not in self._kinds:
             # It is not for us, or not yet: it is offered as the head that it is now.
-            self._give_way(turn, head)
-            self._lanes.append(str(head.lane))
-            self.cut = self.cut or turn.cut
-            return False
+            self._give_way(job, head, first.instead_of)
+            self._lanes.append(head.lane)
+            self.cut = self.cut or first.cut
+        elif self._decide(job, head, first.instead_of) and not job.uses and not job.crashes:
+            self._take_run(job, lane)
+
+    def _decide(self, job: Candidate, head: Candidate, instead_of: Sequence[int] = ()) -> bool:
+        """Take a job, put it in line, or leave it where it is; whether it was taken."""
         if job.uses:
-            limits = read_uses(job.uses)
-            key, only_behind = self._keys.full(limits, head.ticket)
+            shares = self._keys.shares(job.uses)
             at_once = self._appetite.at_once
-            paced = any(limit.figure.per for limit in limits)
+            key, only_behind = self._keys.full(shares, head.ticket)
             if key and not (only_behind and head.ticket is not None):
-                self._give_way(turn, head)
+                self._give_way(job, head, instead_of)
                 self._queued.append((job._replace(ticket=head.ticket), key))
                 return False
-            if key or (paced and len(self._taken) >= at_once) or self._keys.scarce(limits, at_once):
+            in_advance = len(self._taken) >= at_once and any(share.paced for share in shares)
+            if key or in_advance or self._keys.scarce(shares, at_once):
                 self._passed += 1
                 return False
-            self._keys.take(limits, head.ticket)
+            self._keys.take(shares, head.ticket)
         if job.crashes:
             self._closed.add(Care.SUSPECT)
-        self._give_way(turn, head)
+        self._give_way(job, head, instead_of)
         if head.ticket is not None:
             self._served.append(job.id)
         self._taken.append(job)
         return True
 
-    def _give_way(self, turn: Turn, head: Candidate) -> None:
-        """The head is no longer ready, and those whose place is taken have ended."""
+    def _give_way(self, job: Candidate, head: Candidate, instead_of: Sequence[int]) -> None:
+        """The head is no longer ready, and those whose place a job takes have ended."""
         self._heads.append(head.id)
-        self._superseded += [
-            Ended(id, JobState.SUPERSEDED, superseded_by=turn.job.id) for id in turn.instead_of  # noqa: A001
-        ]
+        for id in instead_of:  # noqa: A001
+            self._superseded.append(Ended(id, JobState.SUPERSEDED, superseded_by=job.id))
 
     def _take_run(self, first: Candidate, lane: Iterator[Turn]) -> None:
         queue = self._kinds[first.kind].queue
@@ -220,9 +215,8 @@ class _Claiming:
             kind = self._kinds.get(job.kind)
             if turn.cut or job.uses or job.crashes or job.apart or kind is None or kind.queue != queue:
                 return
-            self._superseded += [
-                Ended(id, JobState.SUPERSEDED, superseded_by=job.id) for id in turn.instead_of  # noqa: A001
-            ]
+            for id in turn.instead_of:  # noqa: A001
+                self._superseded.append(Ended(id, JobState.SUPERSEDED, superseded_by=job.id))
             self._taken.append(job)
 
     # -- keeping it ------------------------------------------------------------------------------------------------
@@ -233,19 +227,18 @@ class _Claiming:
         if not self._heads:
             return []
         rows.run(sql.take_back, ids=json.dumps(self._heads))
+        keys = set(self._keys.touched)
         gone = [ended.id for ended in self._superseded]
-        if self._served or gone or self._queued:
-            leaving = self._served + gone + [job.id for job, _ in self._queued]
-            rows.all(sql.leave_lines, ids=json.dumps(leaving))
+        leaving = self._served + gone + [job.id for job, _ in self._queued]
+        if leaving:
+            keys.update(key for (key,) in rows.all(sql.leave_lines, ids=json.dumps(leaving)))
         self._stand_in_line()
         finish(rows, self._superseded)
         jobs = self._claim(worker) if taken else []
         # Room that the first in line did not take is for those behind them.
-        news_before = set(rows.news)
-        wake(rows, self._keys.touched)
-        rows.advance(self._lanes)
-        if len(taken) < self._appetite.most and (rows.news - news_before) & self._kinds.keys():
+        if keys and wake(rows, keys) & self._kinds.keys() and len(taken) < self._appetite.most:
             self.cut = True
+        rows.advance(self._lanes)
         return jobs
 
     def _stand_in_line(self) -> None:
@@ -265,15 +258,17 @@ class _Claiming:
             (number,) = rows.one(sql.add_worker, session=session, host=host, pid=pid, program=program)
         fence = rows.fence()
         rows.run(sql.claim, ids=json.dumps([job[1] for job in self._taken]), worker=number, fence=fence)
-        limited = [(job.id, job.uses, micros(job.due_at)) for job in self._taken if job[10]]
+        limited = [job for job in self._taken if job[10]]
         if limited:
-            note_starts(rows, limited, session, (host, pid, program))
+            note_uses(rows, [(job.id, job.uses) for job in limited])
+            note_starts(rows, [(job.id, job.uses, job.due_at) for job in limited], session, (host, pid, program))
         named = {kind.id: (kind.name, kind.queue) for kind in kinds.values()}
         lane_name = rows.lane_name
         jobs = []
-        for _, id, kind, lane, _, attempt, crashes, priority, enqueued_at, due_at, uses, _, *rest in self._taken:  # noqa: A001
+        for job in self._taken:
+            _, id, kind, lane, _, attempt, crashes, priority, enqueued_at, due_at, uses, _, arguments, options, *_ = job  # noqa: A001
             name, queue = named[kind]
-            slots = tuple(key for key, figure in read_uses(uses) if not figure.per) if uses else ()
-            what = (id, name, queue, lane_name(lane), fence, attempt + 1, crashes, priority, enqueued_at, due_at)
-            jobs.append(ClaimedJob(*what, rest[0], rest[1], slots))
+            when = (priority, enqueued_at, due_at)
+            what = (arguments, options, slots_of(uses))
+            jobs.append(ClaimedJob._make((id, name, queue, lane_name(lane), fence, attempt + 1, crashes, *when, *what)))
         return jobs

@@ -48,11 +48,14 @@ def enqueue(rows: JobRows, jobs: Sequence[NewJob], *, again: bool) -> None:
             position = next(places)
             lanes[lane] = None
         how = (job.failing.value, job.coalesce, micros(job.keep_result))
-        accepted.append((job.id, kind, lane, position, job.priority, now, due, *how, *limits, job.options, job.arguments))
+        accepted.append(
+            (job.id, kind, lane, position, job.priority, now, due, *how, *limits, job.options, job.arguments)
+        )
     rows.each(sql.accept, accepted)
-    rows.offer(ready, kinds.values())
-    rows.postpone(later, kinds.values())
+    rows.offer(ready)
+    rows.postpone(later)
     rows.advance(lanes)
+    rows.news.update(kinds.values())
 
 
 def _due(job: NewJob, now: int) -> int:

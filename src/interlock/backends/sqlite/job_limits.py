@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from interlock.backends.pacing import micros
 from interlock.backends.sqlite.job_rows import JobRows, owner, sql
-from interlock.backends.sqlite.job_uses import Limit, read_uses
+from interlock.backends.sqlite.job_uses import read_uses, slots_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from interlock.backends.pacing import Figure
+    from interlock.backends.sqlite.job_uses import Limit
 
-__all__ = ["Keys", "free", "note_starts", "room_at", "unstart", "wake", "wake_due"]
+__all__ = ["Keys", "Share", "free", "note_starts", "note_uses", "room_at", "unstart", "wake", "wake_due"]
 
 _PLENTY = 1_000_000_000
 _MOST_WOKEN = 1000
@@ -28,7 +30,7 @@ _MOST_WOKEN = 1000
 class _Key:
     """One key during one transaction."""
 
-    __slots__ = ("_name", "_rooms", "_rows", "_starts", "given", "in_force", "line", "taken")
+    __slots__ = ("_name", "_rows", "_starts", "given", "in_force", "line", "taken")
 
     def __init__(self, rows: JobRows, name: str) -> None:
         self._rows = rows
@@ -36,27 +38,20 @@ class _Key:
         known = rows.all(sql.figures, key=name)
         self.taken = sum(count for _, _, count in known)
         self._starts: dict[int, int] = {}
-        self._rooms: dict[tuple[int, int], int] = {}
         self.in_force = min((self.room_before((most, per)) for most, per, _ in known), default=_PLENTY)
+        """Room by the figures of the jobs claimed, before any was given here."""
         self.given = 0
         self.line: list[int] | None = None
+        """The places of the first in line; None if nobody asked."""
 
     def room_before(self, figure: tuple[int, int]) -> int:
         """How many more could start by one figure alone, before any was given room here."""
-        room = self._rooms.get(figure)
-        if room is None:
-            most, per = figure
-            room = self._rooms[figure] = most - (self.starts(per) if per else self.taken)
-        return room
+        most, per = figure
+        return most - (self.starts(per) if per else self.taken)
 
     def room(self, figure: Figure) -> int:
         """How many more could start by a figure and by those of the jobs claimed."""
         return min(self.in_force, self.room_before(figure)) - self.given
-
-    def give(self, figure: Figure) -> None:
-        """One more starts."""
-        self.in_force = min(self.in_force, self.room_before(figure))
-        self.given += 1
 
     def starts(self, per: int) -> int:
         """How many have started within a span."""
@@ -67,36 +62,56 @@ class _Key:
         return count
 
 
+class Share(NamedTuple):
+    """What a job wants of one key."""
+
+    name: str
+    key: _Key
+    before: int
+    """Room by the job's own figure, before any was given here."""
+    paced: bool
+
+
 class Keys:
-    """The keys that a claim comes across."""
+    """The keys that a claim comes across. Most jobs share their limits, so what these come to is worked out once."""
 
     def __init__(self, rows: JobRows, kinds: Sequence[int]) -> None:
         self._rows = rows
         self._kinds = json.dumps(kinds)
         self._keys: dict[str, _Key] = {}
+        self._shares: dict[str, list[Share]] = {}
 
-    def full(self, limits: Iterable[Limit], ticket: int | None) -> tuple[str, bool]:
-        """The first key that a job has to wait for, empty if none; and whether that is because of those before it only."""
-        for limit in limits:
-            key = self._key(limit.key)
-            room = key.room(limit.figure)
-            if room <= 0 or room <= self._ahead(limit.key, key, room, ticket):
-                return limit.key, room > 0
+    def shares(self, uses: str) -> list[Share]:
+        """What a job with these limits wants."""
+        shares = self._shares.get(uses)
+        if shares is None:
+            shares = self._shares[uses] = [
+                Share(name, key, key.room_before(figure), figure.per > 0)
+                for name, figure in read_uses(uses)
+                for key in [self._key(name)]
+            ]
+        return shares
+
+    def full(self, shares: Iterable[Share], ticket: int | None) -> tuple[str, bool]:
+        """The first key that a job has to wait for, if any; and whether only those before it are in the way."""
+        for name, key, before, _ in shares:
+            room = min(key.in_force, before) - key.given
+            if room <= 0 or room <= self._ahead(name, key, room, ticket):
+                return name, room > 0
         return "", False
 
-    def scarce(self, limits: Iterable[Limit], at_once: int) -> bool:
+    def scarce(self, shares: Iterable[Share], at_once: int) -> bool:
         """Whether a job would take more of some slots than may be taken in advance."""
-        for limit in limits:
-            key = self._key(limit.key)
-            if not limit.figure.per and key.given >= max(at_once, (key.room(limit.figure) + key.given) // 2):
+        for _, key, before, paced in shares:
+            if key.given >= at_once and not paced and key.given >= min(key.in_force, before) // 2:
                 return True
         return False
 
-    def take(self, limits: Iterable[Limit], ticket: int | None) -> None:
+    def take(self, shares: Iterable[Share], ticket: int | None) -> None:
         """Let a job have its limits."""
-        for limit in limits:
-            key = self._key(limit.key)
-            key.give(limit.figure)
+        for _, key, before, _ in shares:
+            key.in_force = min(key.in_force, before)
+            key.given += 1
             if ticket is not None and key.line and ticket in key.line:
                 key.line.remove(ticket)
 
@@ -119,77 +134,108 @@ class Keys:
         return len(key.line) if ticket is None else bisect_left(key.line, ticket)
 
 
-def note_starts(rows: JobRows, started: Iterable[tuple[int, str, int]], session: str, about: Sequence[Any]) -> None:
-    """Keep which limits claimed jobs are under, each an id with its uses and when it was due."""
-    uses: list[tuple[Any, ...]] = []
-    starts: list[dict[str, Any]] = []
+def note_uses(rows: JobRows, claimed: Iterable[tuple[int, str]]) -> None:
+    """Keep which limits claimed jobs hold, each an id with its uses. Jobs with the same limits go together."""
+    for text, ids in _by_uses(claimed).items():
+        wanted = json.dumps(ids)
+        for key, (most, per) in read_uses(text):
+            rows.run(sql.use, key=key, most=most, per=per, ids=wanted)
+
+
+def free(rows: JobRows, ended: Iterable[tuple[int, str]]) -> set[str]:
+    """Forget that jobs hold their limits. The keys."""
+    keys = set()
+    for text, ids in _by_uses(ended).items():
+        wanted = json.dumps(ids)
+        for key, _ in read_uses(text):
+            rows.run(sql.unuse, key=key, ids=wanted)
+            keys.add(key)
+    return keys
+
+
+def note_starts(rows: JobRows, started: Iterable[tuple[int, str, float]], session: str, about: Sequence[Any]) -> None:
+    """Count the starts of jobs for their paces, each an id with its uses and since when it was due."""
     host, pid, program = about
     who = {"session": session, "host": host, "pid": pid, "program": program}
+    starts: list[dict[str, Any]] = []
+    longest: dict[str, int] = {}
     for id, text, due_at in started:  # noqa: A001
+        if len(slots_of(text)) == len(read_uses(text)):
+            continue
+        names = {"owner": owner(session, id), "party": f"job:{id}", "asked_at": micros(due_at)}
         for key, (most, per) in read_uses(text):
-            uses.append((rows.namespace, key, id, most, per))
             if per:
-                one = {"key": key, "most": most, "per": per, "asked_at": due_at, "party": f"job:{id}"}
-                starts.append(who | one | {"owner": owner(session, id), "counts_until": rows.now + per})
-    rows.each(sql.use, uses)
+                starts.append({"key": key, "most": most, "per": per, "counts_until": rows.now + per} | names | who)
+                longest[key] = max(longest.get(key, 0), per)
     if starts:
-        longest: dict[str, int] = {}
-        for start in starts:
-            longest[start["key"]] = max(longest.get(start["key"], 0), start["per"])
         rows.each_named(sql.forget_starts, [{"key": key, "before": rows.now - per} for key, per in longest.items()])
         tickets = rows.numbers("place", len(starts))
         # Below zero, so that they never meet those of reservations, which count in the same table.
         rows.each_named(sql.start, [start | {"ticket": -n} for start, n in zip(starts, tickets, strict=True)])
 
 
-def free(rows: JobRows, ended: Sequence[tuple[int, str | None]]) -> set[str]:
-    """Forget that jobs, each an id with its uses, hold their limits. The keys."""
-    uses = [(rows.namespace, limit.key, id) for id, text in ended for limit in read_uses(text or "[]")]  # noqa: A001
-    rows.each(sql.unuse, uses)
-    return {key for _, key, _ in uses}
-
-
-def unstart(rows: JobRows, unstarted: Iterable[tuple[int, str | None, int]], session: str) -> None:
+def unstart(rows: JobRows, unstarted: Iterable[tuple[int, str, int]], session: str) -> None:
     """Let starts of jobs that never ran count for nothing, each an id with its uses and when it was claimed."""
     starts = [
         {"key": key, "at": at, "owner": owner(session, id)}
         for id, text, at in unstarted  # noqa: A001
-        for key, figure in read_uses(text or "[]")
+        for key, figure in read_uses(text)
         if figure.per
     ]
     if starts:
         rows.each_named(sql.unstart, starts)
 
 
-def wake(rows: JobRows, keys: Iterable[str]) -> None:
-    """Make the first in the lines of keys ready, as far as there is room, and note when a pace will make some."""
+def wake(rows: JobRows, keys: Iterable[str]) -> set[int]:
+    """Make the first in the lines of keys ready, as far as there is room, and note when a pace will make some.
+
+    The kinds of those who became ready.
+    """
     kinds_of: dict[str, list[int]] = {}
     for name, kind in rows.all(sql.lines, keys=json.dumps(sorted(keys))):
         kinds_of.setdefault(name, []).append(kind)
+    woken: set[int] = set()
     for name, kinds in kinds_of.items():
         key = _Key(rows, name)
+        ids: list[int] = []
         opens: list[int] = []
-        woken: list[int] = []
         for kind in kinds:
-            ahead = 0
-            for _, id, is_woken, uses in rows.stream(sql.line, rows.namespace, name, kind):  # noqa: A001
-                (figure,) = (limit.figure for limit in read_uses(uses) if limit.key == name)
-                if key.room(figure) <= ahead or ahead == _MOST_WOKEN:
-                    at = None if ahead else _opens_at(rows, key, name, figure)
-                    opens += [] if at is None else [at]
-                    break
-                ahead += 1
-                if not is_woken:
-                    woken.append(id)
-                    rows.news.add(kind)
-        if woken:
-            rows.run(sql.wake, ids=json.dumps(woken))
-            rows.offer(woken, ())
+            first = _asleep(rows, key, name, kind)
+            ids += first.ids
+            opens += [] if first.opens_at is None else [first.opens_at]
+            woken |= {kind} if first.ids else set()
+        if ids:
+            rows.run(sql.wake, ids=json.dumps(ids))
+            rows.offer(ids, kinds)
         if opens:
             rows.run(sql.wake_at, key=name, at=min(opens))
             rows.news.update(kinds)
         else:
             rows.run(sql.forget_wake, key=name)
+    return woken
+
+
+class _First(NamedTuple):
+    """The first in a line, of one kind."""
+
+    ids: list[int]
+    """Those for whom there is room, and who do not know."""
+    opens_at: int | None
+    """If there is room for none: when a pace makes some."""
+
+
+def _asleep(rows: JobRows, key: _Key, name: str, kind: int) -> _First:
+    ids: list[int] = []
+    line = rows.stream(sql.line, rows.namespace, name, kind)
+    for ahead, (_, id, is_woken, uses) in enumerate(line):  # noqa: A001
+        (figure,) = (limit.figure for limit in read_uses(uses) if limit.key == name)
+        if key.room(figure) <= ahead:
+            return _First(ids, None if ahead else _opens_at(rows, key, name, figure))
+        if ahead == _MOST_WOKEN:
+            break
+        if not is_woken:
+            ids.append(id)
+    return _First(ids, None)
 
 
 def wake_due(rows: JobRows) -> bool:
@@ -205,6 +251,13 @@ def room_at(rows: JobRows, name: str, limits: Iterable[Limit]) -> int | None:
     """When the pace of a key lets the next job start, if that is what one with these limits waits for."""
     figures = [limit.figure for limit in limits if limit.key == name]
     return _opens_at(rows, _Key(rows, name), name, figures[0]) if figures else None
+
+
+def _by_uses(jobs: Iterable[tuple[int, str]]) -> dict[str, list[int]]:
+    together: dict[str, list[int]] = {}
+    for id, text in jobs:  # noqa: A001
+        together.setdefault(text, []).append(id)
+    return together
 
 
 def _opens_at(rows: JobRows, key: _Key, name: str, figure: Figure) -> int | None:

@@ -107,14 +107,14 @@ class JobRows:
 
     # -- standing --------------------------------------------------------------------------------------------------
 
-    def offer(self, ids: Sequence[int], kinds: Iterable[int]) -> None:
+    def offer(self, ids: Sequence[int], kinds: Iterable[int] = ()) -> None:
         """Make jobs ready, of which it is known that nothing holds them up."""
         if ids:
             self.run(sql.offer, ids=json.dumps(ids))
             self.news.update(kinds)
             self.offered = True
 
-    def postpone(self, ids: Sequence[int], kinds: Iterable[int]) -> None:
+    def postpone(self, ids: Sequence[int], kinds: Iterable[int] = ()) -> None:
         """Let jobs wait for the time that they are due."""
         if ids:
             self.run(sql.postpone, ids=json.dumps(ids))

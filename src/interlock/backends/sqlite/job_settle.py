@@ -132,7 +132,9 @@ class _Ending:
     def __init__(self, rows: JobRows, who: Who) -> None:
         self._rows = rows
         self._who = who
+        self._ids: list[int] = []
         self._claims: list[_Claim] = []
+        """Those that hold more than their jobs: a lane, limits, a message."""
         self._done: dict[int, int] = {}
         self._results: list[dict[str, Any]] = []
         self._others: list[tuple[_Claim, Settlement]] = []
@@ -145,24 +147,30 @@ class _Ending:
 
     def add(self, row: Sequence[Any], settlement: Settlement) -> None:
         """A claim ends as its worker says, or as cancelled if that was asked for and it is not done."""
+        id, _, _, lane, uses, _, told = row  # noqa: A001
+        self._ids.append(id)
+        done = settlement.outcome is Outcome.DONE
+        if done:
+            self._done[id] = int(settlement.ran * 1_000_000)
+            if settlement.result is not None:
+                self._results.append({"id": id, "result": settlement.result})
+            if not (lane or uses or told):
+                return
         claim = _Claim._make(row)
         self._claims.append(claim)
-        if settlement.outcome is Outcome.DONE:
-            self._done[claim.id] = micros(settlement.ran)
-            if settlement.result is not None:
-                self._results.append({"id": claim.id, "result": settlement.result})
-        else:
+        if not done:
             self._others.append((claim, settlement))
 
     def take(self, claim: _Claim, *, crashed: bool) -> Rescued:
         """A claim ends with its session."""
         rows, id = self._rows, claim.id  # noqa: A001
+        self._ids.append(id)
         self._claims.append(claim)
         job = self._job(id)
         (name,) = rows.one(sql.name_of_kind, kind=job.kind)
         if claim.cancel is not None:
             self._finish(claim, job, JobState.CANCELLED, claim.cancel, _CRASHED if crashed else "")
-            return Rescued(id, name, self._who.session, job.crashes, quarantined=False)
+            return Rescued(id, name, self._who.session, job.crashes + crashed, quarantined=False)
         if not crashed:
             self._return(claim, job)
             return Rescued(id, name, self._who.session, job.crashes, quarantined=False)
@@ -179,7 +187,7 @@ class _Ending:
     def keep(self) -> None:
         """Write it all down."""
         rows = self._rows
-        if not self._claims:
+        if not self._ids:
             return
         if self._others:
             wanted = json.dumps([claim.id for claim, _ in self._others])
@@ -189,14 +197,17 @@ class _Ending:
         if self._results:
             rows.each_named(sql.keep_result, self._results)
         finish_done(rows, self._done)
+        if self._results:
+            rows.each_named(sql.note_result, self._results)
         finish(rows, self._finished)
-        rows.run(sql.unclaim, ids=json.dumps([claim.id for claim in self._claims]))
+        rows.run(sql.unclaim, ids=json.dumps(self._ids))
         rows.place(self._new_places)
         rows.offer([job.id for job in self._ready], {job.kind for job in self._ready})
         rows.postpone([job.id for job in self._later], {job.kind for job in self._later})
         keys = free(rows, [(claim.id, claim.uses) for claim in self._claims if claim.uses])
         if keys:
-            unstart(rows, [(claim.id, claim.uses, claim.claimed_at) for claim in self._unstarted], self._who.session)
+            unstarted = [(claim.id, claim.uses, claim.claimed_at) for claim in self._unstarted if claim.uses]
+            unstart(rows, unstarted, self._who.session)
             wake(rows, keys)
         rows.advance(dict.fromkeys(claim.lane for claim in self._claims if claim.lane))
         told = [(rows.namespace, self._who.session, owner(self._who.session, c.id)) for c in self._claims if c.told]

@@ -13,7 +13,7 @@ from interlock.ports.limits import Use
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Limit", "as_port", "care_for", "read_uses", "write_uses"]
+__all__ = ["Limit", "as_port", "care_for", "read_uses", "slots_of", "write_uses"]
 
 
 class Limit(NamedTuple):
@@ -34,6 +34,12 @@ def write_uses(uses: Sequence[Use]) -> str | None:
 def read_uses(text: str) -> tuple[Limit, ...]:
     """And back. Most jobs of a kind share their limits, so that few texts are ever read."""
     return tuple(Limit(key, Figure(most, per)) for key, most, per in json.loads(text))
+
+
+@lru_cache(maxsize=4096)
+def slots_of(text: str | None) -> tuple[str, ...]:
+    """The keys of slots among limits."""
+    return tuple(key for key, figure in read_uses(text) if not figure.per) if text else ()
 
 
 def as_port(text: str | None) -> tuple[Use, ...]:

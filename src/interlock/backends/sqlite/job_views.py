@@ -53,24 +53,37 @@ def outlook(rows: JobRows, id: int) -> Outlook | None:  # noqa: A002
     job = find(rows, id)
     if job is None:
         return None
+    workers, workers_of_queue = _workers(rows, job)
+    told = Outlook(job, 0, None, None, "", "", None, "", (), None, workers, workers_of_queue)
     found = rows.one(sql.keys_of_job, id=id)
     if found is None:
-        return Outlook(job, 0, None, None, "", "", None, "", (), None, *_workers(rows, job))
-    lane, position, sort, _ = found
-    ahead, waits_for, holders, opens = 0, "", (), None
+        return told
+    lane, position, sort, uses = found
+    by, reason, since = held(rows, lane)
+    told = told._replace(held_by=by, held_reason=reason, held_since=since)
+    if lane is not None:
+        told = _behind(rows, told, lane)
     if job.state is JobState.READY:
         (ahead,) = rows.one(sql.ready_before, queue=job.queue, sort=sort, id=id, limit=MOST_COUNTED)
-    elif job.state is JobState.BEHIND and position is not None:
+        return told._replace(ahead=ahead)
+    if job.state is JobState.BEHIND and position is not None:
         (ahead,) = rows.one(sql.placed_before, lane=lane, position=position, limit=MOST_COUNTED)
-    elif job.state is JobState.WAITING:
-        waits_for, ticket = rows.one(sql.place_in_line, id=id)
-        (ahead,) = rows.one(sql.in_line_before, key=waits_for, ticket=ticket, limit=MOST_COUNTED)
-        holders = tuple(holder for (holder,) in rows.all(sql.holders, key=waits_for, limit=_MOST_HOLDERS))
-        opens = _opens(rows, id, waits_for)
-    head = None if lane is None else next(iter(rows.one(sql.head, lane=lane) or ()), None)
-    head_view = find(rows, head) if head is not None and head != id else None
-    at_head = (None, None) if head_view is None else (head_view.id, head_view.state)
-    return Outlook(job, ahead, *at_head, *held(rows, lane), waits_for, holders, opens, *_workers(rows, job))
+        return told._replace(ahead=ahead)
+    return _in_line(rows, told, uses) if job.state is JobState.WAITING else told
+
+
+def _behind(rows: JobRows, told: Outlook, lane: str) -> Outlook:
+    (head,) = rows.one(sql.head, lane=lane) or (None,)
+    view = None if head is None or head == told.job.id else find(rows, head)
+    return told if view is None else told._replace(lane_head=view.id, lane_head_state=view.state)
+
+
+def _in_line(rows: JobRows, told: Outlook, uses: str) -> Outlook:
+    key, ticket = rows.one(sql.place_in_line, id=told.job.id)
+    (ahead,) = rows.one(sql.in_line_before, key=key, ticket=ticket, limit=MOST_COUNTED)
+    holders = tuple(holder for (holder,) in rows.all(sql.holders, key=key, limit=_MOST_HOLDERS))
+    opens = maybe_seconds(room_at(rows, key, read_uses(uses)))
+    return told._replace(ahead=ahead, waits_for=key, holders=holders, room_at=opens)
 
 
 def held(rows: JobRows, lane: str | None) -> tuple[str, str, float | None]:
@@ -186,11 +199,6 @@ def _worker(who: Sequence[Any], attempts: Sequence[Attempt]) -> WorkerView | Non
     if who[0] is not None:
         return WorkerView(*who)
     return attempts[-1].worker if attempts else None
-
-
-def _opens(rows: JobRows, id: int, key: str) -> float | None:  # noqa: A002
-    (uses,) = rows.one(sql.uses_of_job, id=id)
-    return maybe_seconds(room_at(rows, key, read_uses(uses)))
 
 
 def _workers(rows: JobRows, job: JobView) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.sqlite.watcher import Watcher
@@ -27,6 +28,9 @@ class SqliteMessages:
         self._listener: tuple[str, asyncio.AbstractEventLoop, Any, Any] | None = None
         self.sources: list[Callable[[sqlite3.Connection, str], Iterable[str]]] = []
         """Each says, on the watcher's thread, which owners of a session should ask again."""
+        self.lookouts: list[Callable[[sqlite3.Connection], None]] = []
+        """Each looks for itself, on the watcher's thread."""
+        self._waiting = self._looking_out = False
 
     async def listen(
         self, session: str, on_turn: Callable[[str | None], None], on_lost: Callable[[str, str], None]
@@ -42,13 +46,40 @@ class SqliteMessages:
 
     def watch(self, *, waiting: bool) -> None:
         """Look out eagerly while somebody waits."""
-        self._watcher.eager(waiting)
+        self._waiting = waiting
+        self._watcher.eager(self._waiting or self._looking_out)
+
+    def look_out(self, eagerly: bool) -> None:
+        """The same for those of the store itself who look out."""
+        if eagerly != self._looking_out:
+            self._looking_out = eagerly
+            self._watcher.eager(self._waiting or self._looking_out)
+
+    def look_now(self) -> None:
+        """Look once, as if somebody had committed."""
+        self._watcher.look_now()
+
+    def turn(self, session: str, owner: str) -> None:
+        """Tell the session that listens here that it may be the owner's turn."""
+        listener = self._listener
+        if listener is not None and listener[0] == session:
+            _, loop, on_turn, _ = listener
+            _call(loop, on_turn, owner)
+
+    def lost(self, session: str, owner: str, why: str) -> None:
+        """Tell the session that listens here that something happened to what the owner has."""
+        listener = self._listener
+        if listener is not None and listener[0] == session:
+            _, loop, _, on_lost = listener
+            _call(loop, on_lost, owner, why)
 
     async def close(self) -> None:
         """Stop the watcher's thread."""
         await asyncio.to_thread(self._watcher.stop)
 
     def _look_out(self, db: sqlite3.Connection) -> None:
+        for look in self.lookouts:
+            look(db)
         listener = self._listener
         if listener is None:
             return
@@ -62,3 +93,8 @@ class SqliteMessages:
                 loop.call_soon_threadsafe(on_lost, owner, why)
         except RuntimeError:  # the loop is closed: nobody is left to tell
             self._listener = None
+
+
+def _call(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *args: str) -> None:
+    with suppress(RuntimeError):  # the loop is closed: nobody is left to tell
+        loop.call_soon_threadsafe(call, *args)

@@ -65,7 +65,8 @@ class SqliteSessions:
 
     def _end(self, db: sqlite3.Connection, values: dict[str, Any]) -> None:
         LimitRows(db, self._namespace, values["now"]).end_session(values["id"])
-        for statement in (_sql.delete_waiters, _sql.free_locks, _sql.delete_forced, _sql.delete):
+        others = (_sql.delete_awaited_jobs, _sql.end_job_worker)
+        for statement in (_sql.delete_waiters, _sql.free_locks, _sql.delete_forced, *others, _sql.delete):
             db.execute(statement, values)
 
     def _sweep(self, db: sqlite3.Connection) -> int:

@@ -33,6 +33,7 @@ class Watcher:
         self._look = look
         self._eager = threading.Event()
         self._stop = threading.Event()
+        self._look_anyway = False
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -49,6 +50,10 @@ class Watcher:
         else:
             self._eager.clear()
 
+    def look_now(self) -> None:
+        """Look at the next opportunity, whether or not anything was committed."""
+        self._look_anyway = True
+
     def stop(self) -> None:
         """Stop looking."""
         thread, self._thread = self._thread, None
@@ -64,8 +69,9 @@ class Watcher:
             try:
                 connection = connection or connect(self._path, time.monotonic() + _IDLE)
                 (version,) = connection.execute("pragma data_version").fetchone()
-                if version != seen:
+                if version != seen or self._look_anyway:
                     seen = version
+                    self._look_anyway = False
                     self._look(connection)
             except Exception as error:  # noqa: BLE001 - only hints are lost; the safety re-check goes on
                 emit(_log, logging.WARNING, "sqlite_watch_failed", error=str(error))

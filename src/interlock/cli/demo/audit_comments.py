@@ -42,7 +42,7 @@ def audit_comments(records: Sequence[Record], orders: Iterable[Record]) -> Comme
     acknowledged = Counter(_jobs(records, "comment acknowledged"))
     quarantined = set(_jobs(records, "comment quarantined"))
     by_lane: dict[str, list[Span]] = defaultdict(list)
-    for span in spans(records, "comment began", "comment ended", "comment failed", apart_by="lane"):
+    for span in spans(records, "comment began", "comment ended", "comment failed", "comment stopped", apart_by="lane"):
         by_lane[span.first["lane"]].append(span)
     done = acknowledged.keys() | _proven(by_lane.values())
     return CommentFindings(

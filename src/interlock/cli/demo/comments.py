@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from interlock.cli.demo.records import Notebook
 from interlock.errors import StoreUnavailableError
-from interlock.jobs import Jobs, Retry, current_job
+from interlock.jobs import Jobs, Outcome, Retry, current_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,8 +29,9 @@ __all__ = ["CONCURRENCY", "ISSUES", "ORDERS", "Author", "define", "witnessed"]
 ORDERS = "orders.jsonl"
 ISSUES = ("api#1", "api#2", "web#3", "web#4", "docs#5", "docs#6")
 CONCURRENCY = 6
-_EVERY = 0.5  # seconds, shared by the workers
-_LEAST_EVERY = 0.06
+_EVERY = 1.0  # seconds, shared by the workers
+_LEAST_EVERY = 0.1
+_MOST_AT_ONCE = 5
 _FAILS = 0.15
 _PATIENT = Retry(attempts=1000, delay=0.2, most=1.0)
 
@@ -45,12 +46,13 @@ def define(jobs: Jobs, log: Notebook) -> AsyncJob[[str, str, int], None]:
         told: dict[str, Any] = {"job": job.id, "lane": issue, "number": number}
         log.write("comment began", **told, attempt=job.attempt, fence=job.fence)
         try:
-            await asyncio.sleep(chance.uniform(0.05, 0.4))
-            if chance.random() < _FAILS:
-                raise ConnectionError("the forge is away")
-        except BaseException as error:
-            log.write("comment failed", **told, why=repr(error))
+            await asyncio.sleep(chance.uniform(0.05, 0.25))
+        except asyncio.CancelledError:
+            log.write("comment stopped", **told)
             raise
+        if chance.random() < _FAILS:
+            log.write("comment failed", **told)
+            raise ConnectionError("the forge is away")
         log.write("comment ended", **told)
 
     return comment
@@ -66,7 +68,9 @@ class Author:
         self._run = secrets.token_hex(2)  # in a store of somebody's own, lanes of the last demo may still be there
         self._every = max(_EVERY / workers, _LEAST_EVERY)
         self._next = 0.0
-        self._written = dict.fromkeys(ISSUES, 0)
+        self._random = random.Random()  # noqa: S311 - nothing here is a secret
+        self._written = 0
+        """The number of the last comment; they grow over all issues, and so within each."""
         self._undone: set[int] = set()
         self.count = 0
         """How many were enqueued."""
@@ -85,19 +89,21 @@ class Author:
         await self._jobs.open()
 
     async def write(self, now: float, *, new: bool) -> None:
-        """Enqueue one more, if it is time and wanted."""
+        """Enqueue a few more on one issue, if it is time and wanted."""
         if not new or now < self._next:
             return
         self._next = now + self._every
-        issue = secrets.choice(ISSUES)
-        number = self._written[issue] = self._written[issue] + 1
+        issue, first = self._random.choice(ISSUES), self._written
+        numbers = range(first + 1, first + 1 + self._random.randint(1, _MOST_AT_ONCE))
+        self._written = numbers[-1]
         try:
-            handle = await self._job.enqueue(self._run, issue, number)
+            handles = await self._jobs.enqueue_many(self._job.call(self._run, issue, number) for number in numbers)
         except StoreUnavailableError:
-            return  # whether it was accepted nobody knows; it is in no account
-        self._orders.write("enqueued", job=handle.id, lane=issue, number=number)
-        self._undone.add(handle.id)
-        self.count += 1
+            return  # whether they were accepted nobody knows; they are in no account
+        for handle, number in zip(handles, numbers, strict=True):
+            self._orders.write("enqueued", job=handle.id, lane=issue, number=number)
+            self._undone.add(handle.id)
+        self.count += len(handles)
 
     def hear(self, records: Iterable[Record]) -> None:
         """Learn which are done."""
@@ -136,7 +142,8 @@ class _WitnessedJobs:
     async def settle(self, session: str, settlements: Sequence[Settlement]) -> Settled:
         settled = await self._jobs.settle(session, settlements)
         for settlement, accepted in zip(settlements, settled.accepted, strict=True):
-            if settlement.outcome == "done":
-                what = "comment acknowledged" if accepted else "comment refused"
-                self._log.write(what, job=settlement.id, fence=settlement.fence)
+            if accepted and settlement.outcome is Outcome.DONE:
+                self._log.write("comment acknowledged", job=settlement.id, fence=settlement.fence)
+            elif not accepted and settlement.outcome is not Outcome.RETURNED:
+                self._log.write("comment refused", job=settlement.id, fence=settlement.fence)
         return settled

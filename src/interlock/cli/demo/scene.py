@@ -50,7 +50,7 @@ class CommentScene:
     done: int
     failures: int
     lanes: tuple[tuple[str, str, int], ...]
-    """Each lane that is not empty: its issue, how its head stands, and how many jobs it has."""
+    """Each lane that is not empty: its issue, how its head stands, and how many jobs it has, the head included."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ __all__ = ["LiveScreen", "PlainScreen", "Screen", "print_audit", "screen_for_thi
 _STYLES = {"kill": "bold red", "good": "bold green", "note": "yellow"}
 _MARKS = {"kill": "✗", "good": "✓", "note": "•"}
 _MOST_LINES = 12
-_OTHER_LINES = 24
+_OTHER_LINES = 26
 _PLAIN_EVERY = 2.0
 
 
@@ -179,10 +179,13 @@ def _others(scene: Scene) -> list[Text]:
     ]
     if scene.comments is not None:
         comments = scene.comments
-        enqueued = f"{comments.enqueued} enqueued, {comments.done} done, {comments.failures} failed and tried again; "
-        busy = ", ".join(f"{issue} {state} {depth}" for issue, state, depth in comments.lanes)
-        lines.append(_line("jobs", enqueued, f"{len(comments.lanes)} lanes at work"))
-        lines.append(_line("lanes", "", busy or "all are empty"))
+        left = sum(depth for _, _, depth in comments.lanes)
+        done = f"{comments.enqueued} enqueued, {comments.done} done, {comments.failures} failures tried again, "
+        lanes = ", ".join(
+            f"{issue} {state}{f' +{depth - 1}' if depth > 1 else ''}" for issue, state, depth in comments.lanes
+        )
+        lines.append(_line("jobs", done, f"{left} in lanes"))
+        lines.append(_line("lanes", "", lanes or "all are empty"))
     return lines
 
 
@@ -207,26 +210,7 @@ def print_audit(findings: Findings) -> None:
     table.add_column("what")
     table.add_column("count", justify="right")
     table.add_column("")
-    locks, deliveries, containers, comments = (
-        findings.locks,
-        findings.deliveries,
-        findings.containers,
-        findings.comments,
-    )
-    for what, count, note in (
-        ("workers killed", findings.kills, f"{findings.freezes} frozen" if findings.freezes else ""),
-        ("locks granted", locks.grants, ""),
-        ("locks taken over", len(locks.takeovers), _after(locks.takeovers)),
-        ("stale writes refused", findings.refused, f"{findings.writes} writes accepted"),
-        ("deliveries handled", deliveries.handled, f"of {deliveries.sent} sent"),
-        ("duplicates turned away", deliveries.duplicates, ""),
-        ("deliveries taken over", len(deliveries.takeovers), _after(deliveries.takeovers)),
-        ("containers run", containers.started, f"{containers.at_once} at once at the most"),
-        ("comments done", comments.done, f"of {comments.enqueued} enqueued"),
-        ("comments failed", comments.failures, "and tried again"),
-        ("comments taken over", len(comments.takeovers), _after(comments.takeovers)),
-        ("late comments refused", comments.refused, ""),
-    ):
+    for what, count, note in _happened(findings):
         table.add_row(what, str(count), Text(note, "dim"))
     table.add_section()
     for what, count in findings.forbidden.items():
@@ -237,6 +221,30 @@ def print_audit(findings: Findings) -> None:
         out.print(Text("Every promise was kept.", "bold green"))
     else:
         out.print(Text("A promise was broken.", "bold red"))
+
+
+def _happened(findings: Findings) -> list[tuple[str, int, str]]:
+    """What happened, how often, and a note."""
+    locks, deliveries, containers = findings.locks, findings.deliveries, findings.containers
+    rows = [
+        ("workers killed", findings.kills, f"{findings.freezes} frozen" if findings.freezes else ""),
+        ("locks granted", locks.grants, ""),
+        ("locks taken over", len(locks.takeovers), _after(locks.takeovers)),
+        ("stale writes refused", findings.refused, f"{findings.writes} writes accepted"),
+        ("deliveries handled", deliveries.handled, f"of {deliveries.sent} sent"),
+        ("duplicates turned away", deliveries.duplicates, ""),
+        ("deliveries taken over", len(deliveries.takeovers), _after(deliveries.takeovers)),
+        ("containers run", containers.started, f"{containers.at_once} at once at the most"),
+    ]
+    comments = findings.comments
+    if comments.enqueued:  # on a store without jobs there are none
+        rows += [
+            ("comments done", comments.done, f"of {comments.enqueued} enqueued"),
+            ("comments that failed", comments.failures, "tried again"),
+            ("comments taken over", len(comments.takeovers), _after(comments.takeovers)),
+            ("late comments refused", comments.refused, ""),
+        ]
+    return rows
 
 
 def _after(took: list[float]) -> str:

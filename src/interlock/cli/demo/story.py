@@ -148,7 +148,7 @@ class Story:
                 self._commenting[who][record["lane"]] = record["number"]
                 what = f"comment {record['number']} of {record['lane']}"
                 self._took_over(who, record["lane"], what, at)
-            case "comment ended" | "comment failed":
+            case "comment ended" | "comment failed" | "comment stopped":
                 self._commenting[who].pop(record["lane"], None)
                 self._failures += record["what"] == "comment failed"
             case "comment acknowledged":

@@ -8,7 +8,7 @@ import math
 import random
 from typing import TYPE_CHECKING
 
-from interlock.errors import StoreUnavailableError
+from interlock.errors import MisuseError, StoreUnavailableError
 from interlock.jobs.worker.bell import Bell
 from interlock.jobs.worker.outcomes import one_line
 from interlock.jobs.worker.tenure import Tenure
@@ -72,6 +72,8 @@ class Claimer:
             if not self._claiming:
                 self._task.cancel()
             await asyncio.wait([self._task])
+        if self.dry is not None and not self.dry.done():
+            self.dry.set_exception(MisuseError("The worker was closed.", remedy="Let it run until nothing is left."))
 
     def news(self) -> None:
         """There may be something to claim."""
@@ -117,6 +119,8 @@ class Claimer:
         """Claim, if there is reason to, else wait for one."""
         session = await self._live_session()
         await self._desk.get_ready(session)
+        if session.lost:
+            return
         crew = self._crew
         crew.fill()
         if self._news or crew.monotonic() >= self._look_at:
@@ -145,9 +149,9 @@ class Claimer:
         self._news = False
         self._claiming, self._early = True, {}
         try:
-            answer = await self._desk.claim(
-                Appetite(session.id, self._queues, tuple(self._engine.definitions), most, at_once, self._crew.pace.run)
-            )
+            names = tuple(self._engine.definitions)
+            appetite = Appetite(session.id, self._queues, names, most, at_once, self._crew.pace.run)
+            answer = await self._desk.claim(session, appetite)
         finally:
             self._claiming = False
             early, self._early = self._early, None
@@ -157,7 +161,8 @@ class Claimer:
             return
         jobs, look_again = answer
         if session.lost:
-            self._lose(session)  # what was claimed goes back with it
+            self._lose(session)
+            self._desk.owe(session)  # what was claimed goes back with it
             return
         if jobs:
             self._crew.put(jobs, low)

@@ -17,7 +17,7 @@ from interlock.ports.jobs import Outcome
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from interlock.jobs.engine import JobEngine
     from interlock.jobs.worker.tenure import Tenure
@@ -30,7 +30,8 @@ _log = logging.getLogger("interlock.jobs")
 _MOST_AT_ONCE = 1000
 _MOST_UNSETTLED = 2000
 _LEAST_PAUSE, _MOST_PAUSE = 0.02, 1.0
-_TRIES = 3  # for errors that do not say that the store is away
+_TRIES = 3  # at an error that does not say that the store is away, before it may be one of them that is to blame
+_TRIES_ALONE = 10
 
 
 class Completer:
@@ -50,6 +51,7 @@ class Completer:
         self.full = False
         """Whether runners are to wait."""
         self.refused = 0
+        self._failures = 0
 
     def add(self, tenure: Tenure, settlement: Settlement, job: ClaimedJob) -> None:
         """Have the store told."""
@@ -64,7 +66,8 @@ class Completer:
 
     def begin(self, tenure: Tenure) -> None:
         """There will be something to say about what is claimed under another session."""
-        self._tenures = [old for old in self._tenures if old.settlements or not old.lost]
+        # While something runs under a lost session, a thread for instance, there may still be something to say.
+        self._tenures = [old for old in self._tenures if old.settlements or old.session.at_work or not old.lost]
         self._tenures.append(tenure)
 
     def pending(self, session: Session) -> Iterator[int]:
@@ -86,6 +89,7 @@ class Completer:
 
     async def work(self) -> None:
         """Tell the store, for ever."""
+        pause = _LEAST_PAUSE
         while True:
             tenure = self._next()
             if tenure is None:
@@ -94,6 +98,11 @@ class Completer:
                 continue
             batch, jobs = tenure.settlements[:_MOST_AT_ONCE], tenure.jobs[:_MOST_AT_ONCE]
             ready = await self._tell(tenure, batch, jobs)
+            if ready is None:
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _MOST_PAUSE)
+                continue
+            pause = _LEAST_PAUSE
             # Known to be ours up to here.
             del tenure.settlements[: len(batch)], tenure.jobs[: len(batch)]
             self.unsettled -= len(batch)
@@ -116,43 +125,60 @@ class Completer:
         self._waiters.append(waiter)
         await waiter
 
-    async def _tell(self, tenure: Tenure, batch: Sequence[Settlement], jobs: Sequence[ClaimedJob]) -> bool:
-        """Have the store answer; whether jobs became ready by it."""
-        pause = _LEAST_PAUSE
-        tries = 0
-        while True:
-            try:
-                settled = await self._jobs.settle(tenure.session.id, batch)
-            except StoreUnavailableError:
-                self._troubled()
-            except Exception as error:  # noqa: BLE001 - no error may stop the others from being told
-                tries += 1
-                emit(_log, logging.ERROR, "job_settlement_failed", jobs=len(batch), error=one_line(error))
-                if tries >= _TRIES:
-                    return await self._tell_apart(tenure, batch, jobs, error)
-            else:
-                break
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, _MOST_PAUSE)
+    async def _tell(self, tenure: Tenure, batch: Sequence[Settlement], jobs: Sequence[ClaimedJob]) -> bool | None:
+        """Tell the store how these ended: whether jobs became ready by it, None if it has to be told again."""
+        try:
+            return await self._settle(tenure, batch, jobs)
+        except StoreUnavailableError:
+            self._troubled()
+            return None
+        except Exception as error:  # noqa: BLE001 - no error may keep the others from being told
+            emit(_log, logging.ERROR, "job_settlement_failed", jobs=len(batch), error=one_line(error))
+            self._failures += 1
+            if self._failures < (_TRIES_ALONE if len(batch) == 1 else _TRIES):
+                return None
+        self._failures = 0
+        try:
+            return await self._tell_apart(tenure, batch, jobs)
+        except StoreUnavailableError:
+            self._troubled()
+            return None
+
+    async def _settle(self, tenure: Tenure, batch: Sequence[Settlement], jobs: Sequence[ClaimedJob]) -> bool:
+        settled = await self._jobs.settle(tenure.session.id, batch)
+        self._failures = 0
         if not all(settled.accepted):
             self._note_refused(batch, jobs, settled.accepted)
         return settled.ready
 
-    async def _tell_apart(
-        self, tenure: Tenure, batch: Sequence[Settlement], jobs: Sequence[ClaimedJob], error: Exception
-    ) -> bool:
-        """One of them may be what the store cannot take: find it, so that it does not hold up the others."""
-        if len(batch) > 1:
-            half = len(batch) // 2
-            first = await self._tell(tenure, batch[:half], jobs[:half])
-            return await self._tell(tenure, batch[half:], jobs[half:]) or first
-        (settlement,), (job,) = batch, jobs
-        if settlement.outcome is Outcome.DONE:
-            return await self._tell(tenure, [failed_for_good(job, settlement.ran, error)], jobs)
-        emit(
-            _log, logging.CRITICAL, "job_settlement_dropped", id=job.id, job=job.name, outcome=settlement.outcome.value
-        )
-        return False
+    async def _tell_apart(self, tenure: Tenure, batch: Sequence[Settlement], jobs: Sequence[ClaimedJob]) -> bool | None:
+        """One of them may be what the store cannot take: tell it of each alone. If it takes none, it is not that."""
+        ready: list[bool] = []
+        failed = await self._tell_each(tenure, zip(batch, jobs, strict=True), ready)
+        if not ready and len(batch) > 1:
+            return None
+        # Once more, now that it is known to take others. Then say at least that the job has failed, and why.
+        failed = await self._tell_each(tenure, [(settlement, job) for settlement, job, _ in failed], ready)
+        less = [(failed_for_good(job, settlement.ran, error), job) for settlement, job, error in failed]
+        for _, job, error in await self._tell_each(tenure, less, ready):
+            if not ready:
+                return None
+            emit(_log, logging.CRITICAL, "job_settlement_dropped", id=job.id, job=job.name, error=one_line(error))
+        return any(ready)
+
+    async def _tell_each(
+        self, tenure: Tenure, ends: Iterable[tuple[Settlement, ClaimedJob]], ready: list[bool]
+    ) -> list[tuple[Settlement, ClaimedJob, Exception]]:
+        """Tell the store of one after the other; those that it could not take."""
+        failed: list[tuple[Settlement, ClaimedJob, Exception]] = []
+        for settlement, job in ends:
+            try:
+                ready.append(await self._settle(tenure, [settlement], [job]))
+            except StoreUnavailableError:
+                raise
+            except Exception as error:  # noqa: BLE001
+                failed.append((settlement, job, error))
+        return failed
 
     def _note_refused(self, batch: Sequence[Settlement], jobs: Sequence[ClaimedJob], accepted: Sequence[bool]) -> None:
         """Count and log what came too late. Returning what somebody else returned before is not worth a word."""

@@ -7,7 +7,7 @@ import contextvars
 import logging
 from typing import TYPE_CHECKING
 
-from interlock.jobs.current import CURRENT, workplace
+from interlock.jobs.current import CURRENT, runs_jobs, workplace
 from interlock.jobs.worker.buffer import cut
 from interlock.jobs.worker.outcomes import Why, one_line, returned
 from interlock.jobs.worker.runner import Runner
@@ -86,6 +86,7 @@ class Crew:
             runner = Runner(self, self._hired)
             self._runners[runner] = None
             runner.task = self.loop.create_task(runner.work(), name=f"interlock-runner-{self._hired}")
+            runs_jobs(runner.task)
             runner.task.add_done_callback(lambda task, runner=runner: self._ended(runner, task))  # type: ignore[misc]
 
     async def dismiss(self) -> None:

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from interlock.errors import StoreUnavailableError
+from interlock.jobs.worker.outcomes import one_line
 from interlock.jobs.worker.pruner import prune_now_and_then
 from interlock.jobs.worker.rescuer import rescue_now_and_then
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import AsyncIterator, Iterable
 
     from interlock.jobs.engine import JobEngine
     from interlock.ports.jobs import Appetite, Batch, SessionEnded
@@ -48,11 +51,18 @@ if TYPE_CHECKING:
             ...
 
 
-__all__ = ["Desk"]
+__all__ = ["Desk", "desk_of"]
 
 _log = logging.getLogger("interlock.jobs")
 _SOUND_SECONDS = 3.0
 _LOOKS = 2  # what was cut off may arrive after the store answers others again
+
+
+def desk_of(engine: JobEngine) -> Desk:
+    """The desk of an engine, which outlasts its workers: what one left behind is seen to by the next."""
+    if engine.desk is None:
+        engine.desk = Desk(engine)
+    return engine.desk
 
 
 class Desk:
@@ -105,7 +115,7 @@ class Desk:
     @property
     def sound(self) -> bool:
         """Whether all has been well for a while: whoever lost a session by the same outage had time to come back."""
-        return not self._owed and self._monotonic() - self._troubled_at >= _SOUND_SECONDS
+        return not self._owed and not self._lock.locked() and self._monotonic() - self._troubled_at >= _SOUND_SECONDS
 
     def doubt(self) -> None:
         """The answer to a claim was lost: look for leftovers, and once more later."""
@@ -124,7 +134,7 @@ class Desk:
 
     # -- claiming ----------------------------------------------------------------------------------------------------
 
-    async def claim(self, appetite: Appetite) -> Batch | SessionEnded:
+    async def claim(self, session: Session, appetite: Appetite) -> Batch | SessionEnded:
         """Claim, while nobody looks for leftovers. A worker has to know what it gives before anything else runs."""
         while not self._open.is_set():
             await self._open.wait()
@@ -134,6 +144,8 @@ class Desk:
             return await self._jobs.claim(appetite)
         except BaseException:
             self.doubt()
+            if session.lost:
+                self.owe(session)
             raise
         finally:
             self._under_way -= 1
@@ -166,26 +178,42 @@ class Desk:
         runners = sum(worker.concurrency for worker in self._workers)
         attended = (session.id, tuple(queues), tuple(self._engine.definitions), runners)
         if attended != self._attended:
-            await self._jobs.attend(*attended)
+            try:
+                await self._jobs.attend(*attended)
+            except StoreUnavailableError:
+                raise
+            except Exception as error:  # noqa: BLE001 - it only serves those who look
+                emit(_log, logging.ERROR, "job_chore_failed", chore="attend", error=one_line(error))
             self._attended = attended
 
     async def _settle_debts(self) -> None:
-        for session in list(self._owed.values()):
-            for worker in list(self._workers):
-                await worker.told(session)
-            still = [job for worker in self._workers for job in worker.running(session)]
-            await self._hand_back(session, still)
-            self._owed.pop(session.id, None)
+        """Hand back what was claimed under sessions that are over, after what is to be said about it."""
+        while self._owed:
+            session = self._owed.pop(next(iter(self._owed)))  # it may be owed anew while this goes on
+            try:
+                for worker in list(self._workers):
+                    await worker.told(session)
+                async with self._nothing_claimed():
+                    await self._hand_back(session, [job for each in self._workers for job in each.running(session)])
+            except BaseException:
+                self.owe(session)
+                raise
 
     async def _look_for_leftovers(self, session: Session, leaving: Colleague | None = None) -> None:
-        """Hand back what nobody here knows of, while nothing is on its way here."""
-        self._open.clear()
-        try:
-            await self._idle.wait()
+        """Hand back what nobody here knows of."""
+        async with self._nothing_claimed():
             known: list[int] = []
             for worker in self._workers:
                 known += worker.running(session) if worker is leaving else worker.known(session)
             await self._hand_back(session, known)
+
+    @asynccontextmanager
+    async def _nothing_claimed(self) -> AsyncIterator[None]:
+        """While nothing is on its way here."""
+        self._open.clear()
+        try:
+            await self._idle.wait()
+            yield
         finally:
             self._open.set()
 

@@ -14,7 +14,7 @@ from interlock.jobs.worker.buffer import Buffer
 from interlock.jobs.worker.claimer import Claimer
 from interlock.jobs.worker.completer import Completer
 from interlock.jobs.worker.crew import Crew
-from interlock.jobs.worker.desk import Desk
+from interlock.jobs.worker.desk import desk_of
 from interlock.jobs.worker.outcomes import one_line
 from interlock.jobs.worker.pace import Pace
 from interlock.jobs.worker.status import RunningJob, WorkerStatus
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock.jobs.engine import JobEngine
+    from interlock.jobs.worker.desk import Desk
     from interlock.ports.jobs import Outcome
     from interlock.sessions import Session
 
@@ -52,6 +53,8 @@ class Worker:
             raise MisuseError(f"queues is {queues!r}.", remedy='Pass a list of names, such as ("default",).')
         self.concurrency = concurrency
         self.queues = tuple(dict.fromkeys(checked_name("A queue", queue) for queue in queues))
+        self.left_behind = 0
+        """How many handlers did not stop when the worker was stopped. They may still run."""
         self._engine = engine
         self._state = "new"
         self._closing: asyncio.Task[None] | None = None
@@ -80,8 +83,7 @@ class Worker:
         self._engine.ensure_open()
         engine = self._engine
         loop = asyncio.get_running_loop()
-        colleagues = [other for other in engine.workers if isinstance(other, Worker)]
-        self._desk = colleagues[0]._desk if colleagues else Desk(engine)  # noqa: SLF001 - of the same kind
+        self._desk = desk_of(engine)
         self._completer = Completer(engine, self._settled, self._desk.trouble)
         pace, buffer = Pace(self.concurrency), Buffer(self._room)
         self._crew = Crew(engine, self.concurrency, buffer, pace, self._completer, self._lose, self._quiet)
@@ -151,7 +153,8 @@ class Worker:
                 await self._completer.told()
                 await self._desk.settle_up(self)
         except (StoreUnavailableError, TimeoutError) as error:
-            # What is left goes back when the session has ended.
+            # What is left goes back by whoever works next under this session, or when it has ended.
+            self._desk.doubt()
             unsettled = self._completer.unsettled
             emit(_log, logging.WARNING, "job_hand_back_failed", unsettled=unsettled, error=one_line(error))
         finally:
@@ -165,6 +168,7 @@ class Worker:
             if self._state == "stopping" and give_up == math.inf:
                 give_up = loop.time() + self._engine.settings.session_margin
             if loop.time() >= give_up:
+                self.left_behind = len(running)
                 for runner in running:
                     if runner.job is not None:
                         emit(_log, logging.ERROR, "job_did_not_stop", id=runner.job.id, job=runner.job.name)

@@ -18,6 +18,7 @@ from interlock.testing.conformance.claims.users import ClaimsConformance
 from interlock.testing.conformance.cursors.store import CursorStoreConformance
 from interlock.testing.conformance.cursors.users import CursorsConformance
 from interlock.testing.conformance.jobs.store import JobStoreConformance
+from interlock.testing.conformance.jobs.users import JobsConformance
 from interlock.testing.conformance.limits.store import LimitStoreConformance
 from interlock.testing.conformance.limits.users import LimitsConformance
 from interlock.testing.conformance.locks.processes import ProcessConformance
@@ -30,6 +31,7 @@ __all__ = [
     "CursorStoreConformance",
     "CursorsConformance",
     "JobStoreConformance",
+    "JobsConformance",
     "LimitStoreConformance",
     "LimitsConformance",
     "LockStoreConformance",

@@ -151,7 +151,7 @@ create table interlock_job_awaited (
     primary key (namespace, session, id)
 ) without rowid;
 
--- Finished jobs. The last attempt of one that is done is told by its row alone.
+-- Finished jobs. The last attempt of one that is done is told by its row alone. result_until is null if there was none.
 create table interlock_job_history (
     id            integer primary key,
     kind          integer not null,
@@ -172,6 +172,7 @@ create table interlock_job_history (
     keep_result   integer not null,
     limits        integer not null,
     superseded_by integer,
+    result_until  integer,
     uses          text,
     error         text,
     attempts      text,

@@ -193,9 +193,10 @@ class CrashConformance(JobSuite):
             job_id, behind = await b.add(lane="l"), await b.add(lane="l")
             await b.one("a")
             assert await b.jobs.cancel(job_id, "not wanted", "ann") is JobState.RUNNING
-            await b.crash("a")
+            assert await b.crash("a") == [Rescued(job_id, "n", "a", 1, False)]
 
-            assert await b.state(job_id) is JobState.CANCELLED
+            view = await b.view(job_id)
+            assert (view.state, view.crashes) == (JobState.CANCELLED, 1)
             assert await b.ids("b") == [behind]
 
     async def test_a_quarantined_job_parks_the_lane_if_failing_does(self, store_url: str) -> None:

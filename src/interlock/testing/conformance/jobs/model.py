@@ -46,6 +46,8 @@ class ModelJob:
     cancelling: bool = False
     ended: JobState | None = None
     superseded_by: int | None = None
+    stale: list[int] = field(default_factory=list)
+    """Fences of claims that ended otherwise than by settlement, or as never started."""
 
     @property
     def id(self) -> int:
@@ -226,17 +228,17 @@ class Model:
         mine = self.claimed(dead)
         firsts = {job.run: job for job in reversed(mine)}
         assert sorted(job.id for job in rescued) == sorted(job.id for job in mine)
+        told = {job.id: job for job in rescued}
         for job in mine:
             job.session = ""
+            job.stale.append(job.fence)
             job.crashes += firsts[job.run] is job
+            assert told[job.id].crashes == job.crashes, told[job.id]
             if job.cancelling:
                 self._end(job, JobState.CANCELLED)
             elif job.crashes >= MOST_CRASHES:
                 self._end(job, JobState.QUARANTINED)
-        for told in rescued:
-            job = self.jobs[told.id]
-            expected = (job.crashes, job.ended is JobState.QUARANTINED)
-            assert (told.crashes, told.quarantined) == expected, told
+            assert told[job.id].quarantined is (job.ended is JobState.QUARANTINED)
 
     def cancel(self, job: ModelJob) -> None:
         """A person wants its end."""
@@ -303,6 +305,7 @@ class Model:
         for key, starts in self.starts.items():
             self.starts[key] = [start for start in starts if start[1:] != (job.id, job.fence)]
         job.session = ""
+        job.stale.append(job.fence)
         if job.cancelling:
             self._end(job, JobState.CANCELLED)
 

@@ -225,16 +225,16 @@ class JobRaceConformance(JobSuite):
 
     async def test_nothing_of_a_lane_is_claimed_after_it_was_held(self, store_url: str) -> None:
         async with self._hands(store_url) as hands:
-            held = over = False
+            held, over = 0, False
             late: list[int] = []
 
             async def work(number: int) -> None:
                 hand = hands[number]
                 while not over:
                     await asyncio.sleep(0)
-                    began_held = held
+                    before = held
                     jobs = await hand.claim(f"s{number}", 2)
-                    if began_held:
+                    if before and before == held:
                         late.extend(job.id for job in jobs)
                     if jobs:
                         await hand.done(*jobs)
@@ -242,14 +242,14 @@ class JobRaceConformance(JobSuite):
             async def person() -> None:
                 nonlocal held, over
                 try:
-                    for turn in range(6):
+                    for turn in range(1, 7):
                         await hands[3].add_many(10, lane="l")
                         await hands[3].jobs.hold("l", "deploying", "ann")
-                        held = True
+                        held = turn
                         await asyncio.sleep(0)
                         await hands[3].add_many(2, lane="l")
                         await hands[3].state((await hands[3].add_many(1, lane="l"))[0])
-                        held = False
+                        held = 0
                         assert await hands[3].jobs.release("l"), turn
                 finally:
                     over = True

@@ -1,1 +1,2 @@
-delete from interlock_job_use where namespace = ? and key = ? and id = ?
+delete from interlock_job_use
+where namespace = :namespace and key = :key and id in (select value from json_each(:ids))

@@ -1,0 +1,86 @@
+"""Jobs in a SQLite database without a file, called on the caller's thread: durable parts are kept one way only."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import weakref
+from typing import TYPE_CHECKING, TypeVar
+
+from interlock.backends.sqlite.job_news import JobNews
+from interlock.backends.sqlite.jobs import SqliteJobs
+from interlock.backends.statements import Statements, read_migrations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock.backends.memory.fences import Fences
+    from interlock.backends.memory.messages import MemoryMessages
+    from interlock.backends.memory.sessions import MemorySessions
+    from interlock.clock import Clock
+
+__all__ = ["memory_jobs"]
+
+T = TypeVar("T")
+_NAMESPACE = "default"
+_sql = Statements("interlock.backends.sqlite", "sessions")
+
+
+def memory_jobs(clock: Clock, sessions: MemorySessions, messages: MemoryMessages, fences: Fences) -> SqliteJobs:
+    """The jobs port over a database that is made when it is first needed."""
+    database = _Database(clock, sessions)
+    news = JobNews(messages.turn, messages.lost)
+    sessions.on_end.append(news.forget)
+    return SqliteJobs(database.run, database.run, news, _NAMESPACE, clock, lambda _: fences.next())
+
+
+class _Database:
+    """One connection, used by one caller at a time. The sessions that decide are written into it before each use."""
+
+    def __init__(self, clock: Clock, sessions: MemorySessions) -> None:
+        self._now = clock.now
+        self._sessions = sessions
+        self._connection: sqlite3.Connection | None = None
+        self._lock = threading.Lock()
+        self._changed: dict[str, None] = {}
+
+    async def run(self, do: Callable[[sqlite3.Connection], T]) -> T:
+        """Run ``do`` in a transaction, without giving way to anybody."""
+        with self._lock:
+            db = self._connection or self._open()
+            db.execute("begin")
+            try:
+                self._write_sessions(db)
+                result = do(db)
+            except BaseException:
+                db.execute("rollback")
+                raise
+            db.execute("commit")
+            self._changed.clear()
+            return result
+
+    def _open(self) -> sqlite3.Connection:
+        db = self._connection = sqlite3.connect(
+            ":memory:", isolation_level=None, check_same_thread=False, cached_statements=512
+        )
+        weakref.finalize(self, db.close)
+        for migration in read_migrations("interlock.backends.sqlite"):
+            db.executescript(migration.sql)
+        self._changed.update(dict.fromkeys(self._sessions.cards))
+        self._sessions.on_change.append(self._note)
+        return db
+
+    def _note(self, session: str) -> None:
+        self._changed[session] = None
+
+    def _write_sessions(self, db: sqlite3.Connection) -> None:
+        for id in self._changed:  # noqa: A001
+            values = {"namespace": _NAMESPACE, "id": id, "now": self._now()}
+            card = self._sessions.cards.get(id)
+            if card is None:
+                for statement in (_sql.delete_awaited_jobs, _sql.end_job_worker, _sql.delete_forced, _sql.delete):
+                    db.execute(statement, values)
+            else:
+                about = {"host": card.host, "pid": card.pid, "program": card.program}
+                db.execute(_sql.begin, values | about | {"seconds": 0.0})
+                db.execute(_sql.expires, values | {"expires_at": self._sessions.alive_until[id]})

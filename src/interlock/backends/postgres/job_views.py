@@ -1,0 +1,114 @@
+"""Rows as people see them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from interlock.backends.pacing import seconds
+from interlock.ports.job_views import Attempt, JobView, LaneView, Outlook, QueueView, WorkerView
+from interlock.ports.jobs import JobState, Outcome
+from interlock.ports.limits import Use
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["job_view", "lane_view", "outlook", "queue_view"]
+
+
+def job_view(row: Sequence[Any], *, brief: bool = False) -> JobView:
+    """One job. Briefly: without what only a look at it alone shows."""
+    (
+        now, id_, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, claimed_at, started_at,
+        finished_at, session, host, pid, program, fence, error, superseded_by, use_key, use_most, use_per, uses,
+        arguments, options, result, kept_until, attempts,
+    ) = row  # fmt: skip
+    worker = None if session is None else WorkerView(session, host, pid, program)
+    told = [_attempt(*made) for made in json.loads(attempts)] if attempts else []
+    if state == JobState.DONE and worker is not None and not brief:
+        # Success is kept only as the end that it is.
+        times = (seconds(started_at), seconds(finished_at))
+        told.append(Attempt(attempt, Outcome.DONE, *times, worker, fence, "", ""))
+    limits = [(use_key, use_most, use_per)] if use_key is not None else json.loads(uses or "[]")
+    return JobView(
+        id_,
+        name,
+        queue,
+        lane,
+        priority,
+        JobState(state),
+        attempt,
+        crashes,
+        seconds(enqueued_at),
+        seconds(due_at),
+        _time(claimed_at),
+        _time(finished_at),
+        worker,
+        fence,
+        error,
+        superseded_by,
+        tuple(Use(key, most, seconds(per)) for key, most, per in limits),
+        arguments,
+        options,
+        result,
+        _time(kept_until),
+        tuple(told),
+        seconds(now),
+    )
+
+
+def lane_view(row: Sequence[Any]) -> LaneView:
+    """One lane."""
+    now, lane, state, head, name, depth, since, session, host, pid, program, held_by, held_reason, held_since = row
+    worker = None if session is None else WorkerView(session, host, pid, program)
+    held = (held_by, held_reason, _time(held_since))
+    return LaneView(lane, JobState(state), head, name, depth, seconds(since), worker, *held, seconds(now))
+
+
+def queue_view(row: Sequence[Any]) -> QueueView:
+    """One queue."""
+    queue, ready, behind, later, waiting, running, parked, oldest_ready_at, workers, runners = row
+    counts = (ready, behind, later, waiting, running, parked)
+    return QueueView(queue, *counts, _time(oldest_ready_at), workers, runners)
+
+
+def outlook(row: Sequence[Any]) -> Outlook:
+    """What decides when a job will run."""
+    *job, ahead, head, head_state, held_by, held_reason, held_since, waits_for, holders, room_at, workers, of_queue = (
+        row
+    )
+    return Outlook(
+        job_view(job),
+        ahead,
+        head,
+        None if head_state is None else JobState(head_state),
+        held_by,
+        held_reason,
+        _time(held_since),
+        waits_for,
+        tuple(holders),
+        _time(room_at),
+        workers,
+        of_queue,
+    )
+
+
+def _attempt(
+    number: int,
+    outcome: str,
+    started_at: int,
+    ended_at: int,
+    session: str,
+    host: str,
+    pid: int,
+    program: str,
+    fence: int,
+    error: str,
+    trace: str,
+) -> Attempt:
+    worker = WorkerView(session, host, pid, program)
+    return Attempt(number, outcome, seconds(started_at), seconds(ended_at), worker, fence, error, trace)
+
+
+def _time(at: int | None) -> float | None:
+    return None if at is None else seconds(at)

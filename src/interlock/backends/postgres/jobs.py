@@ -1,0 +1,266 @@
+"""Jobs as rows. Each operation is one call of a function in the database, one round trip."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+
+from interlock.backends.pacing import micros
+from interlock.backends.postgres.combiner import Combiner
+from interlock.backends.postgres.given import given_by
+from interlock.backends.postgres.job_entries import Entry, columns
+from interlock.backends.postgres.job_marks import LOWEST, Marks
+from interlock.backends.postgres.job_news import JobNews
+from interlock.backends.postgres.job_views import job_view, lane_view, outlook, queue_view
+from interlock.backends.postgres.lane import Lane
+from interlock.backends.statements import Statements
+from interlock.errors import MisuseError
+from interlock.ports.jobs import MOST_CRASHES, Batch, ClaimedJob, JobState, Outcome, Rescued, SessionEnded, Settled
+from interlock.ports.leases import Turns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from interlock.backends.postgres.combiner import Operation
+    from interlock.backends.postgres.lane import Lanes, Server
+    from interlock.backends.postgres.messages import PostgresMessages
+    from interlock.clock import Clock
+    from interlock.ports.job_views import JobFilter, JobView, LaneView, Outlook, QueueView
+    from interlock.ports.jobs import Appetite, NewJob, Settlement
+    from interlock.settings import Settings
+
+__all__ = ["PostgresJobs"]
+
+_sql = Statements("interlock.backends.postgres", "jobs")
+_OUTCOMES = {
+    Outcome.DONE: 0,
+    Outcome.FAILED: 1,
+    Outcome.RETRY: 2,
+    Outcome.SNOOZED: 3,
+    Outcome.DISCARDED: 4,
+    Outcome.CANCELLED: 5,
+    Outcome.PARKED: 6,
+    Outcome.RETURNED: 7,
+}
+_DONE = Outcome.DONE
+_MOST_CLAIMERS = 16  # marks are kept for so many kinds of appetite
+
+
+class PostgresJobs:
+    """Keeps the jobs port. Claims and settlements have connections of their own, so that they go side by side."""
+
+    def __init__(
+        self, lanes: Lanes, server: Server, messages: PostgresMessages, settings: Settings, clock: Clock | None
+    ) -> None:
+        wait = settings.store_wait / 2
+        self._namespace = settings.namespace
+        self._given = given_by(clock)
+        self._aside = lanes.aside
+        self._entries, self._claims, self._ends, self._acts = (Lane(server, wait) for _ in range(4))
+        self._combiner = Combiner(partial(self._accept, self._entries), wait)
+        self._marks: dict[tuple[tuple[str, ...], tuple[str, ...]], Marks] = {}
+        self._news = JobNews(messages, self._lower)
+
+    async def ids(self, count: int) -> range:
+        """Ids that nobody else gets."""
+        ((first,),) = await self._entries.fetch(_sql.ids, max(1, count))
+        return range(first, first + count)
+
+    async def enqueue(self, jobs: Sequence[NewJob], *, again: bool = False) -> None:
+        """Accept jobs. Those that are handed in at the same time go together."""
+        if not jobs:
+            return
+        await self._combiner.do("", Entry(jobs, again), alone=again)
+        for queue in {job.queue for job in jobs}:
+            self._lower(self._pool(queue), LOWEST)
+
+    async def claim(self, appetite: Appetite) -> Batch | SessionEnded:
+        """Give jobs to a session."""
+        session, queues, names, most, at_once, run = appetite
+        pools = [self._pool(queue) for queue in dict.fromkeys(queues)]
+        marks = self._marks_of(queues, names)
+        *rows, (_, answer, *_, look_again, _, _, next_marks) = await self._claims.fetch(
+            _sql.claim,
+            self._namespace,
+            session,
+            pools,
+            names,
+            most,
+            at_once,
+            max(1, run),
+            marks.begin(pools),
+            self._given(),
+        )
+        if answer == "ended":
+            return SessionEnded()
+        marks.end(pools, [int(mark) for mark in next_marks])
+        return Batch([_claimed(row) for row in rows], math.inf if look_again is None else look_again)
+
+    async def settle(self, session: str, settlements: Sequence[Settlement]) -> Settled:
+        """End claims, all in one step."""
+        if not settlements:
+            return Settled((), False)
+        ids, fences, outcomes, ran, delays, results, errors, traces = zip(*settlements, strict=True)
+        details: tuple[Any, ...] = (None, None, None)
+        codes = None
+        if any(outcome is not _DONE for outcome in outcomes):
+            codes = [_OUTCOMES[outcome] for outcome in outcomes]
+            details = (delays, [_plain(error) for error in errors], [_plain(trace) for trace in traces])
+        kept = results if any(result is not None for result in results) else None
+        ((refused, ready),) = await self._ends.fetch(
+            _sql.settle,
+            self._namespace,
+            session,
+            ids,
+            fences,
+            codes,
+            ran,
+            details[0],
+            kept,
+            *details[1:],
+            MOST_CRASHES,
+            self._given(),
+        )
+        accepted = [True] * len(ids)
+        for place in refused or ():
+            accepted[place - 1] = False
+        if ready is not None:
+            self._lower_all(ready)
+        return Settled(accepted, ready is not None)
+
+    async def hand_back(self, session: str, but: Sequence[int] = ()) -> int:
+        """Return what a session has claimed."""
+        args = (self._namespace, session, list(but), MOST_CRASHES, self._given())
+        ((returned,),) = await self._ends.fetch(_sql.hand_back, *args)
+        self._lower_all()
+        return int(returned)
+
+    async def rescue(self, *, most: int = 1000) -> Sequence[Rescued]:
+        """Take the jobs of sessions that have ended."""
+        rows = await self._acts.fetch(_sql.rescue, self._namespace, most, MOST_CRASHES, self._given())
+        if rows:
+            self._lower_all()
+        return [Rescued(*row) for row in rows]
+
+    async def attend(self, session: str, queues: Sequence[str], names: Sequence[str], runners: int) -> None:
+        """Say what a worker works on."""
+        await self._acts.fetch(_sql.attend, self._namespace, session, list(queues), list(names), runners)
+
+    def on_news(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:
+        """Call back when there may be something to claim."""
+        return self._news.listen([self._pool(queue) for queue in queues], call)
+
+    async def await_end(self, session: str, ids: Sequence[int]) -> Sequence[int]:
+        """Which jobs have ended; the session is told of the others."""
+        ((ended,),) = await self._acts.fetch(_sql.await_end, self._namespace, session, list(ids))
+        return list(ended)
+
+    async def turns(self, session: str) -> Turns:
+        """The jobs whose end the session was told of and may not have heard."""
+        rows = await self._acts.fetch(_sql.ended, self._namespace, session)
+        return Turns(tuple(f"{session}.j{row[0]}" for row in rows), math.inf)
+
+    async def hold(self, lane: str, reason: str, by: str) -> None:
+        """Let no further job of the lane start."""
+        await self._acts.fetch(_sql.hold, self._namespace, lane, reason, by, self._given())
+        self._lower_all()
+
+    async def release(self, lane: str) -> bool:
+        """Let the lane go on."""
+        ((was_held,),) = await self._acts.fetch(_sql.release, self._namespace, lane, self._given())
+        self._lower_all()
+        return bool(was_held)
+
+    async def cancel(self, id: int, reason: str, by: str) -> JobState | None:  # noqa: A002
+        """End a job, or ask for its end."""
+        ((state,),) = await self._acts.fetch(_sql.cancel, self._namespace, id, reason, by, self._given())
+        self._lower_all()
+        return None if state is None else JobState(state)
+
+    async def retry(self, id: int, by: str) -> JobState | None:  # noqa: A002
+        """Make a job ready now."""
+        ((state,),) = await self._acts.fetch(_sql.retry, self._namespace, id, self._given())
+        self._lower_all()
+        return None if state is None else JobState(state)
+
+    async def find(self, id: int) -> JobView | None:  # noqa: A002
+        """One job."""
+        rows = await self._aside.fetch(_sql.find, self._namespace, id, self._given())
+        return job_view(rows[0]) if rows else None
+
+    async def look(self, filter: JobFilter, *, limit: int = 100) -> Sequence[JobView]:  # noqa: A002
+        """Jobs, newest first."""
+        states = [state.value for state in filter.states]
+        what = (filter.name, filter.queue, filter.lane, limit)
+        rows = await self._aside.fetch(_sql.look, self._namespace, self._given(), states, *what)
+        return [job_view(row, brief=True) for row in rows]
+
+    async def outlook(self, id: int) -> Outlook | None:  # noqa: A002
+        """What decides when a job will run."""
+        rows = await self._aside.fetch(_sql.outlook, self._namespace, id, self._given())
+        return outlook(rows[0]) if rows else None
+
+    async def lanes(self, lane: str | None = None, *, limit: int = 100) -> Sequence[LaneView]:
+        """Lanes that are not empty or are held."""
+        rows = await self._aside.fetch(_sql.lanes, self._namespace, lane, limit, self._given())
+        return [lane_view(row) for row in rows]
+
+    async def queues(self) -> Sequence[QueueView]:
+        """All queues."""
+        return [queue_view(row) for row in await self._aside.fetch(_sql.queues, self._namespace, self._given())]
+
+    async def prune(self, keep_history: float, *, most: int = 10_000) -> int:
+        """Remove what was kept long enough."""
+        args = (self._namespace, micros(keep_history), most, self._given())
+        return int((await self._acts.fetch(_sql.prune, *args))[0][0])
+
+    async def close(self) -> None:
+        """Finish what was handed in, and close the connections."""
+        await self._combiner.close()
+        for lane in (self._entries, self._claims, self._ends, self._acts):
+            await lane.close()
+
+    async def _accept(self, lane: Lane, batch: list[Operation]) -> Sequence[Any]:
+        entries: list[Entry] = [operation.want for operation in batch]
+        sql = _sql.enqueue_again if entries[0].again else _sql.enqueue
+        try:
+            await lane.fetch_here(
+                sql, self._namespace, *columns(job for entry in entries for job in entry.jobs), self._given()
+            )
+        except asyncpg.UniqueViolationError as error:
+            raise MisuseError(
+                f"A job of that id was accepted before: {error}.", remedy="Take a fresh id, or say again=True."
+            ) from error
+        return [None] * len(batch)
+
+    def _pool(self, queue: str) -> str:
+        return f"{self._namespace}/{queue}"
+
+    def _marks_of(self, queues: tuple[str, ...], names: tuple[str, ...]) -> Marks:
+        marks = self._marks.get((queues, names))
+        if marks is None:
+            if len(self._marks) >= _MOST_CLAIMERS:
+                self._marks.clear()
+            marks = self._marks[queues, names] = Marks()
+        return marks
+
+    def _lower(self, pool: str, sort: int) -> None:
+        for marks in self._marks.values():
+            marks.lower(pool, sort)
+
+    def _lower_all(self, sort: int = LOWEST) -> None:
+        for marks in self._marks.values():
+            marks.lower_all(sort)
+
+
+def _claimed(row: Any) -> ClaimedJob:
+    *values, slots = row
+    return ClaimedJob._make((*values, tuple(slots) if slots else ()))
+
+
+def _plain(text: str) -> str:
+    """What the database can keep: no NUL, no half characters."""
+    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode() if text else text

@@ -1,0 +1,342 @@
+-- Make lanes ready that can be; the caller has locked their rows, and whatever it changed before is seen. Lanes of which
+-- nothing is left are forgotten. A job whose signal nobody has handled yet may stand before low, so the first such signal
+-- bounds it. told: pools in which something became ready, with the least sort key.
+create function interlock.job_advance(p_namespace text, p_lanes text[], out pools text[], out sorts bigint[])
+language plpgsql volatile
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    with head as materialized (
+        select l.lane, l.held_since is not null or l.parked_since is not null as held, h.*
+        from unnest(p_lanes) as u (lane)
+        join interlock.job_lane l on l.lane = u.lane and l.running = 0
+        left join lateral (
+            select j.id, j.pool, j.name, j.due_at, j.priority, j.crashes, j.paced, j.apart, j.use_key, j.use_most, j.use_per,
+                   j.use_key is not null or j.uses is not null as limited
+            from interlock.job j
+            where j.lane = l.lane
+              and j.position >= least(
+                  l.low, (select min(s.position) from interlock.job_signal s where s.namespace = p_namespace))
+            order by j.position limit 1
+        ) h on true
+    ),
+    emptied as (
+        delete from interlock.job_lane l
+        where l.lane = any (array(select head.lane from head where head.id is null and not head.held))
+    ),
+    made as (
+        insert into interlock.job_ready as r (pool, sort, id, use_most, class, limited, name, lane, use_key)
+        select h.pool, interlock.job_sort(h.due_at, h.priority), h.id, case when h.use_per = 0 then h.use_most end,
+               interlock.job_class(h.crashes, h.paced), h.limited, h.name, h.lane, case when h.use_per = 0 then h.use_key end
+        from head h where h.id is not null and not h.held and not h.apart
+        on conflict (lane) where lane is not null do update
+        set pool = excluded.pool, sort = excluded.sort, id = excluded.id, use_most = excluded.use_most,
+            class = excluded.class, limited = excluded.limited, name = excluded.name, use_key = excluded.use_key
+        where r.id <> excluded.id
+        returning r.pool, r.sort
+    )
+    select array_agg(m.pool), array_agg(m.sort) into pools, sorts
+    from (select made.pool, min(made.sort) as sort from made group by made.pool) m;
+end
+$$;
+
+-- Lock lanes, and know those that were not known. In order, for everybody.
+create function interlock.job_lane_lock(p_lanes text[]) returns void
+language plpgsql volatile
+as $$
+declare
+    wanted text[] := array(select distinct u.lane collate "C" from unnest(p_lanes) as u (lane) where u.lane is not null order by 1);
+begin
+    loop
+        perform from interlock.job_lane l where l.lane = any (wanted) order by l.lane for update;
+        exit when cardinality(wanted) = (select count(*) from interlock.job_lane l where l.lane = any (wanted));
+        insert into interlock.job_lane (lane, low)
+        select u.lane, 0 from unnest(wanted) as u (lane) order by u.lane on conflict do nothing;
+    end loop;
+end
+$$;
+
+-- Handle signals: know their lanes and make ready those that are idle. One at a time does this in a namespace, and lanes
+-- that somebody is at are left for the next time. unfinished: whether anything was left.
+create function interlock.job_rouse(
+    p_namespace text, p_most integer, out unfinished boolean, out pools text[], out sorts bigint[]
+)
+language plpgsql volatile
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_nestloop = off
+set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    tids tid[];
+    tid_lanes text[];
+    positions bigint[];
+    lanes text[];
+    lows bigint[];
+    known text[];
+    ours text[];
+begin
+    unfinished := true;
+    if not pg_try_advisory_xact_lock(1229870158, hashtext(p_namespace)) then
+        return;
+    end if;
+    select array_agg(s.ctid), array_agg(s.lane), array_agg(s.position) into tids, tid_lanes, positions
+    from (
+        select s.ctid, s.lane, s.position from interlock.job_signal s
+        where s.namespace = p_namespace order by s.position limit p_most
+    ) s;
+    if tids is null then
+        unfinished := false;
+        return;
+    end if;
+    select array_agg(x.lane), array_agg(x.low) into lanes, lows
+    from (select t.lane, min(t.low) as low from unnest(tid_lanes, positions) as t (lane, low) group by t.lane) x;
+    known := array(select l.lane from interlock.job_lane l where l.lane = any (lanes));
+    ours := array(select l.lane from interlock.job_lane l where l.lane = any (lanes) for update skip locked);
+    update interlock.job_lane l set low = x.low
+    from unnest(lanes, lows) as x (lane, low)
+    where l.lane = any (ours) and l.lane = x.lane and l.low > x.low;
+    with new as (
+        insert into interlock.job_lane as l (lane, low)
+        select x.lane, x.low from unnest(lanes, lows) as x (lane, low)
+        left join unnest(known) as k (lane) on k.lane = x.lane
+        where k.lane is null
+        on conflict do nothing
+        returning l.lane
+    )
+    select ours || coalesce(array_agg(new.lane), '{}') into ours from new;
+    delete from interlock.job_signal s
+    where s.ctid = any (array(
+        select t.tid from unnest(tids, tid_lanes) as t (tid, lane) join unnest(ours) as o (lane) on o.lane = t.lane));
+    unfinished := cardinality(tids) = p_most or cardinality(ours) < cardinality(lanes);
+    select a.pools, a.sorts into pools, sorts from interlock.job_advance(p_namespace, ours) a;
+end
+$$;
+
+-- Change how many claimed jobs hold a key with these figures. The caller has locked the key.
+create function interlock.job_count(p_namespace text, p_key text, p_most integer, p_per bigint, p_change integer)
+returns void
+language plpgsql volatile
+as $$
+declare
+    k interlock.job_limit;
+    figure text := p_most || '/' || p_per;
+    known jsonb;
+    number integer;
+begin
+    update interlock.job_limit l
+    set taken = l.taken + p_change, most = p_most, per = p_per
+    where l.namespace = p_namespace and l.key = p_key and l.figures is null
+      and (l.taken = 0 or (l.most, l.per) = (p_most, p_per));
+    if found then
+        return;
+    end if;
+    select * into k from interlock.job_limit l where l.namespace = p_namespace and l.key = p_key;
+    known := coalesce(k.figures, jsonb_build_object(k.most || '/' || k.per, k.taken));
+    number := coalesce((known ->> figure)::integer, 0) + p_change;
+    known := case when number = 0 then known - figure else known || jsonb_build_object(figure, number) end;
+    update interlock.job_limit l
+    set taken = l.taken + p_change,
+        figures = case when (select count(*) from jsonb_object_keys(known)) > 1 then known end,
+        most = (select min(split_part(f, '/', 1)::integer) from jsonb_object_keys(known) f),
+        per = (select min(split_part(f, '/', 2)::bigint) from jsonb_object_keys(known) f)
+    where l.namespace = p_namespace and l.key = p_key;
+end
+$$;
+
+-- How many more jobs that know these figures may be claimed under a key, by its slots and its paces, and when the next may
+-- be if a pace says so. The caller has locked the key; jobs claimed bring their own figures.
+create function interlock.job_room(
+    p_namespace text, p_key text, p_most integer, p_per bigint, p_now bigint, out room integer, out fit_at bigint
+)
+language plpgsql volatile
+as $$
+declare
+    k interlock.job_limit;
+    figure record;
+    starts bigint;
+    at_last bigint;
+begin
+    select * into k from interlock.job_limit l where l.namespace = p_namespace and l.key = p_key;
+    room := 1000000000;
+    for figure in
+        select p_most as most, p_per as per
+        union
+        select k.most, k.per where k.taken > 0 and k.figures is null
+        union
+        select split_part(f, '/', 1)::integer, split_part(f, '/', 2)::bigint from jsonb_object_keys(k.figures) f
+    loop
+        if figure.per = 0 then
+            room := least(room, figure.most - k.taken);
+            continue;
+        end if;
+        select count(*) into starts from (
+            select from interlock.job_start s
+            where s.namespace = p_namespace and s.key = p_key and s.at > p_now - figure.per limit figure.most) s;
+        room := least(room, figure.most - starts);
+        if starts >= figure.most then
+            select s.at into at_last from interlock.job_start s
+            where s.namespace = p_namespace and s.key = p_key order by s.at desc offset figure.most - 1 limit 1;
+            fit_at := greatest(fit_at, at_last + figure.per);
+        end if;
+    end loop;
+end
+$$;
+
+-- Put jobs that were woken where they can be claimed: heads of lanes by a signal, others at once. pools, sorts: where.
+create function interlock.job_make_ready(p_namespace text, p_ids bigint[], out pools text[], out sorts bigint[])
+language plpgsql volatile
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    with lanes as (
+        update interlock.job j set apart = false from unnest(p_ids) as u (id)
+        where j.id = u.id and j.lane is not null returning j.lane, j.position, j.pool
+    ),
+    signals as (
+        insert into interlock.job_signal (namespace, position, lane) select p_namespace, l.position, l.lane from lanes l
+    ),
+    made as (
+        insert into interlock.job_ready as r (pool, sort, id, use_most, class, limited, name, use_key)
+        select j.pool, interlock.job_sort(j.due_at, j.priority), j.id, case when j.use_per = 0 then j.use_most end,
+               interlock.job_class(j.crashes, j.paced), j.use_key is not null or j.uses is not null, j.name,
+               case when j.use_per = 0 then j.use_key end
+        from unnest(p_ids) as u (id) join interlock.job j on j.id = u.id
+        where j.lane is null
+        returning r.pool, r.sort
+    )
+    select array_agg(x.pool), array_agg(x.sort) into pools, sorts
+    from (
+        select m.pool, min(m.sort) as sort
+        from (select made.pool, made.sort from made union all select l.pool, 9223372036854775807 from lanes l) m
+        group by m.pool
+    ) x;
+end
+$$;
+
+-- Wake the first in a key's line as far as there is room, of each queue for itself, and note when a pace lets the next one
+-- start. The caller has locked the key.
+create function interlock.job_wake(
+    p_namespace text, p_key text, p_now bigint, out woken bigint[]
+)
+language plpgsql volatile
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    line_pool text := '';
+    w record;
+    room integer;
+    fit bigint;
+    known record;
+    place integer;
+    wake bigint;
+begin
+    woken := '{}';
+    loop
+        -- The next pool in the line; in PostgreSQL's order of the index.
+        select x.pool into line_pool from interlock.job_wait x
+        where x.key = p_key and x.namespace = p_namespace and x.pool > line_pool order by x.pool limit 1;
+        exit when not found;
+        place := 0;
+        known := null;
+        for w in
+            select x.id, x.most, x.per, x.woken from interlock.job_wait x
+            where x.key = p_key and x.namespace = p_namespace and x.pool = line_pool order by x.ticket limit 1000
+        loop
+            if known is null or (w.most, w.per) <> (known.most, known.per) then
+                select r.room, r.fit_at into room, fit from interlock.job_room(p_namespace, p_key, w.most, w.per, p_now) r;
+                select w.most as most, w.per as per into known;
+            end if;
+            if place >= room then
+                wake := least(wake, fit);
+                exit;
+            end if;
+            place := place + 1;
+            if not w.woken then
+                woken := woken || w.id;
+            end if;
+        end loop;
+    end loop;
+    update interlock.job_limit l set wake_at = wake
+    where l.namespace = p_namespace and l.key = p_key and l.wake_at is distinct from wake;
+    if cardinality(woken) > 0 then
+        -- Those who left the line meanwhile are not woken.
+        with changed as (
+            update interlock.job_wait x set woken = true where x.id = any (woken) returning x.id
+        )
+        select coalesce(array_agg(changed.id), '{}') into woken from changed;
+    end if;
+end
+$$;
+
+-- Count what came free under keys, and wake who can go on there. p_keys null: wherever something came free or a pace has
+-- room again. pools, sorts: where something became ready.
+create function interlock.job_free_up(
+    p_namespace text, p_keys text[], p_now bigint, out locked text[], out pools text[], out sorts bigint[]
+)
+language plpgsql volatile
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    due text[];
+    freed record;
+    one text;
+    woken bigint[] := '{}';
+begin
+    locked := p_keys;
+    if p_keys is null then
+        due := array(
+            select l.key from interlock.job_limit l
+            where l.namespace = p_namespace and l.wake_at <= p_now order by l.wake_at limit 100);
+        locked := array(
+            select distinct x.key collate "C" from (
+                select f.key from interlock.job_freed f where f.namespace = p_namespace order by f.number limit 1000
+            ) x
+            union
+            select unnest(due) order by 1);
+    end if;
+    perform from interlock.job_limit l
+    where l.namespace = p_namespace and l.key = any (locked) order by l.key collate "C" for update;
+    for freed in
+        with gone as (
+            delete from interlock.job_freed f
+            where f.ctid = any (array(
+                select x.ctid from interlock.job_freed x
+                where x.namespace = p_namespace and x.key = any (locked) order by x.number limit 1000))
+            returning f.key, f.most, f.per, f.count
+        )
+        select gone.key, gone.most, gone.per, sum(gone.count)::integer as count from gone
+        where gone.count > 0 group by gone.key, gone.most, gone.per
+    loop
+        perform interlock.job_count(p_namespace, freed.key, freed.most, freed.per, -freed.count);
+    end loop;
+    foreach one in array locked loop
+        if exists (select from interlock.job_wait w where w.key = one and w.namespace = p_namespace) then
+            woken := woken || interlock.job_wake(p_namespace, one, p_now);
+        elsif one = any (due) then
+            update interlock.job_limit l set wake_at = null where l.namespace = p_namespace and l.key = one;
+        end if;
+    end loop;
+    if cardinality(woken) > 0 then
+        select m.pools, m.sorts into pools, sorts from interlock.job_make_ready(p_namespace, woken) m;
+    end if;
+end
+$$;

@@ -1,0 +1,988 @@
+-- End jobs that are not claimed: superseded (4) by another, or cancelled (3). Who waits for their end is told.
+create function interlock.job_end(
+    p_namespace text, p_ids bigint[], p_state smallint, p_superseded_by bigint, p_error text, p_now bigint
+) returns void
+language plpgsql volatile
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    with gone as (
+        delete from interlock.job j using unnest(p_ids) as u (id) where j.id = u.id returning j.*
+    )
+    insert into interlock.job_history (
+        id, enqueued_at, due_at, fence, keep_result, finished_at, superseded_by, use_per, use_most, attempt, priority,
+        crashes, state, settled, failing, coalesces, paced, pool, name, lane, use_key, uses, arguments, options, error,
+        attempts)
+    select g.id, g.enqueued_at, g.due_at, g.fence, g.keep_result, p_now, p_superseded_by, g.use_per, g.use_most, g.attempt,
+           g.priority, g.crashes, p_state, g.settled, g.failing, g.coalesces, g.paced, g.pool, g.name, g.lane, g.use_key,
+           g.uses, g.arguments, g.options, coalesce(p_error, g.error), g.attempts
+    from gone g;
+    perform interlock.job_tell_ends(p_namespace, p_ids);
+end
+$$;
+
+-- Tell who waits for the end of jobs. Comes after the statement that removed them: one who began to wait before that
+-- has locked the job and is seen by now; one who begins later sees that it has gone.
+create function interlock.job_tell_ends(p_namespace text, p_ids bigint[]) returns void
+language plpgsql volatile
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    told record;
+begin
+    if not exists (select from interlock.job_awaited) then
+        return;
+    end if;
+    for told in
+        update interlock.job_awaited a set ended = true from unnest(p_ids) as u (id)
+        where a.id = u.id and a.namespace = p_namespace and not a.ended returning a.session, a.id
+    loop
+        perform pg_notify('interlock_' || told.session, 'turn ' || told.session || '.j' || told.id);
+    end loop;
+end
+$$;
+
+-- Jobs leave the lines of limits; those behind them may go on.
+create function interlock.job_leave_line(p_namespace text, p_ids bigint[]) returns text[]
+language plpgsql volatile
+as $$
+declare
+    keys text[];
+begin
+    with gone as (
+        delete from interlock.job_wait w where w.id = any (p_ids) returning w.key
+    )
+    select array_agg(distinct gone.key) into keys from gone;
+    insert into interlock.job_freed (namespace, key, most, per, count)
+    select p_namespace, u.key, 0, 0, 0 from unnest(keys) as u (key);
+    return keys;
+end
+$$;
+
+-- Make jobs ready that are due. unfinished: whether there are more.
+create function interlock.job_promote(
+    p_namespace text, p_pools text[], p_now bigint, p_most integer, out unfinished boolean
+)
+language plpgsql volatile
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    tids tid[];
+    found_here tid[];
+    pool text;
+    laned bigint[];
+begin
+    foreach pool in array p_pools loop
+        found_here := array(
+            select l.ctid from interlock.job_later l
+            where l.pool = job_promote.pool and l.at <= p_now order by l.at, l.id limit p_most for update skip locked);
+        tids := tids || found_here;
+        unfinished := coalesce(unfinished, false) or cardinality(found_here) = p_most;
+    end loop;
+    with due as (
+        delete from interlock.job_later l where l.ctid = any (tids) returning l.*
+    ),
+    made as (
+        insert into interlock.job_ready (pool, sort, id, use_most, class, limited, name, use_key)
+        select d.pool, interlock.job_sort(d.at, d.priority), d.id, d.use_most, d.class, d.limited, d.name, d.use_key
+        from due d where d.lane is null
+    )
+    select array_agg(d.id order by d.at, d.id) into laned from due d where d.lane is not null;
+    if laned is not null then
+        perform interlock.job_place(p_namespace, laned);
+    end if;
+end
+$$;
+
+-- Jobs of lanes that are to go on: those without a position take one, in the order given; a signal tells of each.
+create function interlock.job_place(p_namespace text, p_ids bigint[]) returns void
+language plpgsql volatile
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    positions bigint[] := array(select nextval('interlock.job_position') from generate_series(1, cardinality(p_ids)));
+begin
+    with placed as (
+        update interlock.job j set position = coalesce(j.position, u.position), apart = false
+        from unnest(p_ids, positions) as u (id, position)
+        where j.id = u.id returning j.lane, j.position
+    )
+    insert into interlock.job_signal (namespace, position, lane)
+    select p_namespace, min(p.position), p.lane from placed p group by p.lane;
+end
+$$;
+
+-- Lock limits' keys that are not locked yet, and know those that were not known: in order, or where some are locked
+-- already only those that nobody else has. Says which of the wanted ones are locked now.
+create function interlock.job_limit_lock(p_namespace text, p_keys text[], p_locked text[]) returns text[]
+language plpgsql volatile
+as $$
+declare
+    missing text[] := array(select distinct u.key collate "C" from unnest(p_keys) as u (key)
+                            where u.key <> all (p_locked) order by 1);
+    got text[];
+begin
+    if missing = '{}' then
+        return p_locked;
+    end if;
+    if p_locked = '{}' then
+        loop
+            perform from interlock.job_limit l
+            where l.namespace = p_namespace and l.key = any (missing) order by l.key for update;
+            exit when cardinality(missing) = (
+                select count(*) from interlock.job_limit l where l.namespace = p_namespace and l.key = any (missing));
+            insert into interlock.job_limit (namespace, key)
+            select p_namespace, u.key from unnest(missing) as u (key) order by u.key on conflict do nothing;
+        end loop;
+        return missing;
+    end if;
+    insert into interlock.job_limit (namespace, key)
+    select p_namespace, u.key from unnest(missing) as u (key)
+    where not exists (select from interlock.job_limit k where k.namespace = p_namespace and k.key = u.key)
+    on conflict do nothing;
+    got := array(
+        select k.key from interlock.job_limit k
+        where k.namespace = p_namespace and k.key = any (missing) for update skip locked);
+    return p_locked || got;
+end
+$$;
+
+-- Judge a job whose limits are several or have a pace: take them all, or have it wait in the line of the first that has no
+-- room, or leave it as it is if slots are getting scarce. verdict as in
+-- job_judge. All of its keys are locked. p_counts:
+-- how many were taken of each key in this claim.
+create function interlock.job_admit(
+    p_namespace text, p_id bigint, p_at_once integer, p_now bigint, inout p_counts jsonb,
+    out verdict smallint
+)
+language plpgsql volatile
+as $$
+declare
+    j record;
+    mine bigint;
+    use record;
+    room integer;
+    ahead integer;
+    done integer;
+    longest bigint;
+begin
+    select x.pool, x.lane, x.use_key, x.use_most, x.use_per, x.uses, x.ticket into j
+    from interlock.job x where x.id = p_id;
+    select w.ticket into mine from interlock.job_wait w where w.id = p_id;
+    verdict := 1;
+    for use in select u.* from interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) u loop
+        select r.room into room from interlock.job_room(p_namespace, use.key, use.most, use.per, p_now) r;
+        select count(*) into ahead from (
+            select from interlock.job_wait w
+            where w.key = use.key and w.namespace = p_namespace and w.pool = j.pool
+              and w.ticket < coalesce(mine, 9223372036854775807) and w.id <> p_id
+            limit greatest(room, 0)) x;
+        if room <= ahead then
+            verdict := 2;
+            mine := coalesce(mine, j.ticket, nextval('interlock.job_ticket'));
+            insert into interlock.job_wait as w (id, ticket, per, most, namespace, key, pool)
+            values (p_id, mine, use.per, use.most, p_namespace, use.key, j.pool)
+            on conflict (id) do update
+            set per = excluded.per, most = excluded.most, key = excluded.key, woken = false;
+            update interlock.job x set apart = true where x.id = p_id and x.lane is not null;
+            return;
+        end if;
+        done := coalesce((p_counts ->> use.key)::integer, 0);
+        if use.per = 0 and done >= greatest(p_at_once, (room + done) / 2) then
+            verdict := 0;
+        end if;
+    end loop;
+    if verdict = 0 then
+        return;
+    end if;
+    for use in select u.* from interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) u loop
+        p_counts := p_counts || jsonb_build_object(use.key, coalesce((p_counts ->> use.key)::integer, 0) + 1);
+        perform interlock.job_count(p_namespace, use.key, use.most, use.per, 1);
+        select greatest(use.per, k.per, (
+                   select max(split_part(f, '/', 2)::bigint) from jsonb_object_keys(k.figures) f))
+        into longest from interlock.job_limit k where k.namespace = p_namespace and k.key = use.key;
+        if longest > 0 then
+            insert into interlock.job_start (namespace, key, at, id, counts_until)
+            values (p_namespace, use.key, p_now, p_id, p_now + longest);
+        end if;
+    end loop;
+    delete from interlock.job_wait w where w.id = p_id;
+end
+$$;
+
+-- A job that coalesces and is head of its lane, which the caller has locked: those directly behind it that do so too take
+-- its place, up to the last of them or to p_most. Says which one that is, and whether there may be more.
+create function interlock.job_coalesce(
+    p_namespace text, p_lane text, p_now bigint, p_most integer, out newest bigint, out more boolean
+)
+language plpgsql volatile
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    same bigint[];
+begin
+    select array_agg(x.id order by x.position), count(*) = p_most into same, more
+    from (
+        select j.id, j.position,
+               bool_and(j.coalesces and not (j.apart or j.crashes > 0 and j.n > 1) and j.name = j.head_name
+                        and j.pool = j.head_pool) over (order by j.position) as fits
+        from (
+            select y.*, row_number() over w as n, first_value(y.name) over w as head_name,
+                   first_value(y.pool) over w as head_pool
+            from (
+                select q.id, q.position, q.coalesces, q.apart, q.crashes, q.name, q.pool
+                from interlock.job_lane l
+                join interlock.job q on q.lane = l.lane and q.position >= least(
+                    l.low, (select min(s.position) from interlock.job_signal s where s.namespace = p_namespace))
+                where l.lane = p_lane
+                order by q.position limit p_most
+            ) y
+            window w as (order by y.position)
+        ) j
+    ) x
+    where x.fits;
+    newest := same[cardinality(same)];
+    if cardinality(same) > 1 then
+        perform interlock.job_leave_line(p_namespace, same[: cardinality(same) - 1]);
+        perform interlock.job_end(
+            p_namespace, same[: cardinality(same) - 1], 4::smallint, newest, null, p_now);
+    end if;
+end
+$$;
+
+-- Slots for jobs that have no other limit, all of them at once, where nobody is in line and there is plenty; counts: how
+-- many of each key. If it is not as simple as that nothing is changed. The caller has locked the keys.
+create function interlock.job_take_slots(
+    p_namespace text, p_keys text[], p_mosts integer[], p_at_once integer, p_now bigint,
+    out taken boolean, out counts jsonb
+)
+language plpgsql volatile
+as $$
+declare
+    wanted record;
+    room integer;
+    names text[] := '{}';
+    mosts integer[] := '{}';
+    numbers integer[] := '{}';
+begin
+    taken := false;
+    for wanted in
+        select u.key, count(*)::integer as count, min(u.most) as most, max(u.most) as highest
+        from unnest(p_keys, p_mosts) as u (key, most) where u.key is not null group by u.key
+    loop
+        if wanted.most <> wanted.highest
+           or exists (select from interlock.job_wait w where w.key = wanted.key and w.namespace = p_namespace) then
+            return;
+        end if;
+        select r.room into room from interlock.job_room(p_namespace, wanted.key, wanted.most, 0, p_now) r;
+        if wanted.count > least(room, greatest(p_at_once, room / 2)) then
+            return;
+        end if;
+        names := names || wanted.key;
+        mosts := mosts || wanted.most;
+        numbers := numbers || wanted.count;
+    end loop;
+    taken := true;
+    counts := '{}';
+    for i in 1 .. cardinality(names) loop
+        perform interlock.job_count(p_namespace, names[i], mosts[i], 0, numbers[i]);
+        counts := counts || jsonb_build_object(names[i], numbers[i]);
+    end loop;
+end
+$$;
+
+-- Judge jobs with limits one after the other, in the order given, which is that in which they would start; p_class 1 and 2
+-- only among the first p_at_once. verdicts: 0 stay, 1 take, 2 wait, 3 careful: to be given only to who can start now. All of their keys are locked.
+-- Those whose only limit is one on slots are judged together: a place in line
+-- before the others, then as many newcomers as there is room for beyond the line.
+create function interlock.job_judge(
+    p_namespace text, p_pool text, p_ids bigint[], p_classes smallint[], p_limited boolean[], p_keys text[],
+    p_mosts integer[], p_able boolean[], p_at_once integer, p_units integer, p_now bigint, inout p_counts jsonb,
+    out verdicts smallint[]
+)
+language plpgsql volatile
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    units integer := p_units;
+    suspects integer := 0;
+    one_by_one boolean;
+    verdict smallint;
+    k record;
+    names text[] := '{}';
+    mosts integer[] := '{}';
+    rooms integer[] := '{}';
+    newcomers integer[] := '{}';
+    allowed integer[] := '{}';
+    taken integer[] := '{}';
+    in_line bigint[] := '{}';
+    front bigint[] := '{}';
+    room integer;
+    line integer;
+    at integer;
+    waits boolean;
+begin
+    verdicts := array_fill(0::smallint, array[cardinality(p_ids)]);
+    select bool_or(u.limited and u.key is null) or count(distinct u.key) <> count(distinct (u.key, u.most))
+    into one_by_one from unnest(p_limited, p_keys, p_mosts) as u (limited, key, most) where u.limited;
+    if not coalesce(one_by_one, false) then
+        for k in
+            select distinct u.key, u.most from unnest(p_keys, p_mosts, p_able) as u (key, most, able)
+            where u.key is not null and u.able
+        loop
+            select r.room into room from interlock.job_room(p_namespace, k.key, k.most, 0, p_now) r;
+            select count(*) into line from (
+                select from interlock.job_wait w
+                where w.key = k.key and w.namespace = p_namespace and w.pool = p_pool limit greatest(room, 0)) x;
+            front := front || array(
+                select w.id from interlock.job_wait w
+                where w.key = k.key and w.namespace = p_namespace and w.pool = p_pool
+                order by w.ticket limit greatest(room, 0));
+            at := coalesce((p_counts ->> k.key)::integer, 0);
+            names := names || k.key;
+            mosts := mosts || k.most;
+            rooms := rooms || room;
+            newcomers := newcomers || (room - line);
+            allowed := allowed || (greatest(p_at_once, (room + at) / 2) - at);
+            taken := taken || 0;
+        end loop;
+        in_line := array(select w.id from interlock.job_wait w where w.id = any (p_ids));
+    end if;
+
+    for i in 1 .. cardinality(p_ids) loop
+        verdict := 1;
+        if not p_able[i] or p_classes[i] > 0 and (units >= p_at_once or p_classes[i] = 2 and suspects > 0) then
+            verdict := 0;
+        elsif p_limited[i] and one_by_one then
+            select a.verdict, a.p_counts into verdict, p_counts
+            from interlock.job_admit(p_namespace, p_ids[i], p_at_once, p_now, p_counts) a;
+        elsif p_limited[i] then
+            at := array_position(names, p_keys[i]);
+            waits := p_ids[i] = any (in_line);
+            if rooms[at] <= 0 or waits and p_ids[i] <> all (front) or not waits and newcomers[at] <= 0 then
+                verdict := 2;
+            elsif taken[at] >= allowed[at] then
+                verdict := case when allowed[at] <= 0 and p_classes[i] = 0 then 3 else 0 end;
+            else
+                rooms[at] := rooms[at] - 1;
+                taken[at] := taken[at] + 1;
+                if not waits then
+                    newcomers[at] := newcomers[at] - 1;
+                end if;
+            end if;
+        end if;
+        verdicts[i] := verdict;
+        if verdict = 1 then
+            units := units + 1;
+            suspects := suspects + (p_classes[i] = 2)::integer;
+        end if;
+    end loop;
+
+    for i in 1 .. cardinality(names) loop
+        continue when taken[i] = 0;
+        perform interlock.job_count(p_namespace, names[i], mosts[i], 0, taken[i]);
+        p_counts := p_counts || jsonb_build_object(names[i], coalesce((p_counts ->> names[i])::integer, 0) + taken[i]);
+    end loop;
+    if not coalesce(one_by_one, false) and cardinality(names) > 0 then
+        delete from interlock.job_wait w
+        where w.id = any (array(
+            select u.id from unnest(p_ids, verdicts) as u (id, verdict)
+            where u.verdict = 1 and u.id = any (in_line)));
+        -- In two steps, so that tickets are drawn in order.
+        insert into interlock.job_wait as w (id, ticket, per, most, namespace, key, pool)
+        select x.id, coalesce(x.ticket, nextval('interlock.job_ticket')), 0, x.most, p_namespace, x.key, p_pool
+        from (
+            select u.id, u.key, u.most, j.ticket
+            from unnest(p_ids, p_keys, p_mosts, verdicts) with ordinality as u (id, key, most, verdict, n)
+            join interlock.job j on j.id = u.id
+            where u.verdict = 2 order by u.n
+        ) x
+        on conflict (id) do update set woken = false;
+        update interlock.job j set apart = true
+        where j.id = any (array(
+            select u.id from unnest(p_ids, verdicts) as u (id, verdict) where u.verdict = 2))
+          and j.lane is not null;
+    end if;
+end
+$$;
+
+-- Read what stands in lanes: of each that nobody else is at, and that is locked by it, the jobs that can be given together.
+-- p_ids: which job is offered of each, p_lanes null for those without one. able: whether the unit can be taken; units,
+-- ids, positions: the jobs of each unit in order; stale: lanes whose head is another one than offered; wanting: units
+-- whose head coalesces.
+create function interlock.job_runs(
+    p_namespace text, p_pool text, p_names text[], p_ids bigint[], p_lanes text[], p_most integer,
+    out able boolean[], out units integer[], out ids bigint[], out positions bigint[], out stale text[],
+    out wanting integer[], out busy boolean
+)
+language plpgsql volatile
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    our_units integer[];
+    our_lanes text[];
+    our_lows bigint[];
+    our_ids bigint[];
+    number integer;
+begin
+    select array_agg(o.unit), array_agg(o.lane), array_agg(o.low), array_agg(o.id), count(*)
+    into our_units, our_lanes, our_lows, our_ids, number
+    from (
+        select u.unit, l.lane, l.low, u.id
+        from unnest(p_lanes, p_ids) with ordinality as u (lane, id, unit)
+        join interlock.job_lane l on l.lane = u.lane
+        where l.running = 0
+        for update of l skip locked
+    ) o;
+    select array_agg(x.unit order by x.unit, x.n), array_agg(x.id order by x.unit, x.n),
+           array_agg(x.position order by x.unit, x.n),
+           array_agg(x.lane) filter (where x.n = 1 and x.id is distinct from x.offered),
+           array_agg(x.unit) filter (where x.n = 1 and x.id = x.offered and x.coalesces)
+    into units, ids, positions, stale, wanting
+    from (
+        select o.unit, o.lane, o.offered, r.id, r.position, coalesce(r.n, 1) as n, r.coalesces
+        from unnest(our_units, our_lanes, our_lows, our_ids) as o (unit, lane, low, offered)
+        left join lateral (
+            select z.id, z.position, z.n, z.coalesces,
+                   bool_and(z.n = 1 or not (z.head_alone or z.alone or z.apart) and z.pool = p_pool
+                            and z.name = any (p_names)) over (order by z.position) as fits
+            from (
+                select q.*, row_number() over w as n, first_value(q.alone) over w as head_alone
+                from (
+                    select j.id, j.position, j.coalesces, j.apart, j.pool, j.name,
+                           j.coalesces or j.crashes > 0 or j.use_key is not null or j.uses is not null as alone
+                    from interlock.job j
+                    where j.lane = o.lane
+                      and j.position >= least(
+                          o.low, (select min(s.position) from interlock.job_signal s where s.namespace = p_namespace))
+                    order by j.position limit p_most
+                ) q
+                window w as (order by q.position)
+            ) z
+        ) r on r.fits
+        union all
+        select u.unit, null, u.id, u.id, null, 1, false
+        from unnest(p_lanes, p_ids) with ordinality as u (lane, id, unit) where u.lane is null
+    ) x;
+    able := array_fill(false, array[cardinality(p_ids)]);
+    for i in 1 .. cardinality(units) loop
+        able[units[i]] := true;
+    end loop;
+    busy := number < (select count(*) from unnest(p_lanes) as u (lane) where u.lane is not null);
+    for i in 1 .. coalesce(cardinality(stale), 0) loop
+        able[array_position(p_lanes, stale[i])] := false;
+    end loop;
+end
+$$;
+
+-- Add to ready rows of a pool those that are given only to who can start now, and one suspect, in order.
+create function interlock.job_pick_careful(
+    p_pool text, p_names text[], p_most integer, p_suspect boolean, inout tids tid[], inout ids bigint[],
+    inout sorts bigint[], inout limited boolean[], inout lanes text[], inout keys text[], inout mosts integer[],
+    out classes smallint[], out suspected boolean
+)
+language plpgsql volatile
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    select array_agg(p.tid order by p.sort, p.id), array_agg(p.id order by p.sort, p.id),
+           array_agg(p.sort order by p.sort, p.id), array_agg(p.limited order by p.sort, p.id),
+           array_agg(p.lane order by p.sort, p.id), array_agg(p.key order by p.sort, p.id),
+           array_agg(p.most order by p.sort, p.id), array_agg(p.class order by p.sort, p.id),
+           coalesce(bool_or(p.class = 2), false)
+    into tids, ids, sorts, limited, lanes, keys, mosts, classes, suspected
+    from (
+        select u.tid, u.id, u.sort, u.limited, u.lane, u.key, u.most, 0::smallint as class
+        from unnest(tids, ids, sorts, limited, lanes, keys, mosts) as u (tid, id, sort, limited, lane, key, most)
+        union all
+        select * from (
+            select r.ctid, r.id, r.sort, r.limited, r.lane, r.use_key, r.use_most, r.class from interlock.job_ready r
+            where r.pool = p_pool and r.class = 1 and r.name = any (p_names)
+            order by r.sort, r.id limit p_most for update skip locked) paced
+        union all
+        select * from (
+            select r.ctid, r.id, r.sort, r.limited, r.lane, r.use_key, r.use_most, r.class from interlock.job_ready r
+            where r.pool = p_pool and r.class = 2 and r.name = any (p_names)
+            order by r.sort, r.id limit p_suspect::integer for update skip locked) suspect
+    ) p;
+end
+$$;
+
+-- Choose from ready rows of one pool that the caller has locked, at most p_quota jobs: those of lanes in runs, those with
+-- limits as far as there is room. What is not taken and does not wait for a limit stays ready. p_locked, p_counts: limits'
+-- keys that are locked, and how much was taken of each in this claim. got_ids, got_sorts: the jobs in the order to start
+-- them, with their unit's sort key. busy: something was left because somebody is at it; cut: because it has changed.
+-- placed: some wait for slots since now; those may have come free meanwhile, unseen by who freed them.
+create function interlock.job_choose(
+    p_namespace text, p_pool text, p_names text[], p_tids tid[], p_ids bigint[], p_sorts bigint[],
+    p_classes smallint[], p_limited boolean[], p_lanes text[], p_keys text[], p_mosts integer[], p_quota integer,
+    p_at_once integer, p_units integer, p_run integer, p_now bigint, inout p_locked text[], inout p_counts jsonb,
+    out got_ids bigint[], out got_sorts bigint[], out units integer, out busy boolean, out cut boolean,
+    out with_limits boolean, out placed boolean, out woken bigint[]
+)
+language plpgsql volatile
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    n integer := cardinality(p_ids);
+    has_lanes boolean := exists (select from unnest(p_lanes) as u (lane) where u.lane is not null);
+    has_limits boolean := true = any (p_limited);
+    careful boolean := exists (select from unnest(p_classes) as u (class) where u.class > 0);
+    step integer;
+    first integer := 1;
+    last integer;
+    total integer := 0;
+    able boolean[];
+    run_units integer[];
+    run_ids bigint[];
+    run_positions bigint[];
+    stale text[];
+    wanting integer[];
+    verdicts smallint[];
+    c record;
+    keys text[];
+    touched text[] := '{}';
+    one text;
+begin
+    units := 0;
+    busy := false;
+    cut := false;
+    placed := false;
+    got_ids := '{}';
+    got_sorts := '{}';
+    woken := '{}';
+    -- Lanes in small steps: how long their runs are shows only when they are read.
+    step := case when has_lanes then greatest(16, 2 * p_quota / p_run) else n end;
+    while first <= n and total < p_quota loop
+        last := least(n, first + step - 1);
+        if has_lanes then
+            select r.able, r.units, r.ids, r.positions, r.stale, r.wanting, r.busy or job_choose.busy
+            into able, run_units, run_ids, run_positions, stale, wanting, busy
+            from interlock.job_runs(
+                p_namespace, p_pool, p_names, p_ids[first : last], p_lanes[first : last], least(p_run, p_quota - total)) r;
+            if stale is not null then
+                delete from interlock.job_ready r where r.lane = any (stale);
+                perform interlock.job_advance(p_namespace, stale);
+                cut := true;
+            end if;
+            if wanting is not null then
+                for c in
+                    select w.unit + first - 1 as unit, w.unit as at, q.newest, q.more from unnest(wanting) as w (unit)
+                    cross join lateral interlock.job_coalesce(p_namespace, p_lanes[w.unit + first - 1], p_now, 1000) q
+                loop
+                    cut := cut or c.more;
+                    able[c.at] := not c.more;
+                    continue when c.newest = p_ids[c.unit];
+                    delete from interlock.job_ready r where r.ctid = p_tids[c.unit];
+                    insert into interlock.job_ready as r (pool, sort, id, use_most, class, limited, name, lane, use_key)
+                    select j.pool, interlock.job_sort(j.due_at, j.priority), j.id,
+                           case when j.use_per = 0 then j.use_most end, interlock.job_class(j.crashes, j.paced),
+                           j.use_key is not null or j.uses is not null, j.name, j.lane,
+                           case when j.use_per = 0 then j.use_key end
+                    from interlock.job j where j.id = c.newest
+                    returning r.ctid, r.id, r.class, r.limited, r.use_key, r.use_most
+                    into p_tids[c.unit], p_ids[c.unit], p_classes[c.unit], p_limited[c.unit], p_keys[c.unit],
+                         p_mosts[c.unit];
+                    has_limits := has_limits or p_limited[c.unit];
+                    careful := careful or p_classes[c.unit] > 0;
+                    run_ids[array_position(run_units, c.at)] := c.newest;
+                end loop;
+            end if;
+        else
+            able := array_fill(true, array[last - first + 1]);
+            run_units := array(select generate_series(1, last - first + 1));
+            run_ids := p_ids[first : last];
+            run_positions := null;
+        end if;
+
+        verdicts := null;
+        if has_limits then
+            keys := array(
+                select distinct x.key from (
+                    select u.key from unnest(p_keys[first : last]) as u (key) where u.key is not null
+                    union all
+                    select q.key
+                    from unnest(p_ids[first : last], p_limited[first : last], p_keys[first : last]) as u (id, limited, key)
+                    join interlock.job j on j.id = u.id
+                    cross join lateral interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) q
+                    where u.limited and u.key is null
+                ) x);
+            p_locked := interlock.job_limit_lock(p_namespace, keys, p_locked);
+            if exists (select from unnest(keys) as u (key) where u.key <> all (p_locked)) then
+                for i in first .. last loop
+                    if p_limited[i] and exists (
+                        select from interlock.job j
+                        cross join lateral interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) q
+                        where j.id = p_ids[i] and q.key <> all (p_locked))
+                    then
+                        able[i - first + 1] := false;
+                        busy := true;
+                    end if;
+                end loop;
+            end if;
+            if not careful and not has_lanes and not busy and last - first < p_quota - total and p_counts = '{}'
+               and not exists (select from unnest(p_limited[first : last], p_keys[first : last]) as u (limited, key)
+                               where u.limited and u.key is null)
+            then
+                select t.taken, t.counts into c
+                from interlock.job_take_slots(p_namespace, p_keys[first : last], p_mosts[first : last], p_at_once, p_now) t;
+                if c.taken then
+                    p_counts := c.counts;
+                    verdicts := array_fill(1::smallint, array[last - first + 1]);
+                end if;
+            end if;
+            if verdicts is null then
+                -- No more units than can be given: what was taken for them could not be given back.
+                last := least(last, first + p_quota - total - 1);
+                touched := touched || keys;
+            end if;
+        end if;
+        if verdicts is null and (has_limits or careful) then
+            select q.verdicts, q.p_counts into verdicts, p_counts
+            from interlock.job_judge(
+                p_namespace, p_pool, p_ids[first : last], p_classes[first : last], p_limited[first : last],
+                p_keys[first : last], p_mosts[first : last], able[: last - first + 1], p_at_once, p_units + units, p_now,
+                p_counts) q;
+        elsif verdicts is null then
+            verdicts := array(
+                select u.able::integer::smallint from unnest(able) with ordinality as u (able, n) order by u.n);
+        end if;
+
+        -- What was taken goes out, runs as far as the claim has room; what waits goes out too.
+        with taken as materialized (
+            select x.*, row_number() over (order by has_limits and x.n > 1, x.place) as rank
+            from (
+                select q.unit, q.id, q.position, q.place, row_number() over (partition by q.unit order by q.place) as n
+                from unnest(run_units, run_ids, run_positions) with ordinality as q (unit, id, position, place)
+                where verdicts[q.unit] = 1
+            ) x
+        ),
+        given as materialized (
+            select * from taken where taken.rank <= p_quota - total
+        ),
+        gone as (
+            delete from interlock.job_ready r where r.ctid = any (array(
+                select p_tids[g.unit + first - 1] from given g where g.n = 1
+                union all
+                select u.tid from unnest(verdicts, p_tids[first : last]) as u (verdict, tid) where u.verdict = 2))
+        ),
+        lanes as (
+            update interlock.job_lane l set running = x.count, low = coalesce(x.low, l.low)
+            from (
+                select j.lane, u.count, u.low
+                from (select g.unit, count(*) as count, min(g.position) as low, min(g.id) as id from given g
+                      where has_lanes group by g.unit) u
+                join interlock.job j on j.id = u.id
+                where j.lane is not null
+            ) x
+            where l.lane = x.lane
+        ),
+        careful_ones as (
+            update interlock.job_ready r set class = 1 where r.ctid = any (array(
+                select u.tid from unnest(verdicts, p_tids[first : last]) as u (verdict, tid) where u.verdict = 3))
+        )
+        select got_ids || coalesce(array_agg(g.id order by g.place), '{}'),
+               got_sorts || coalesce(array_agg(p_sorts[g.unit + first - 1] order by g.place), '{}'),
+               units + count(*) filter (where g.n = 1), total + count(*)
+        into got_ids, got_sorts, units, total
+        from given g;
+        if has_limits and 2 = any (verdicts) then
+            placed := placed or exists (
+                select from unnest(verdicts, p_ids[first : last]) as u (verdict, id)
+                join interlock.job_wait w on w.id = u.id where u.verdict = 2 and w.per = 0);
+        end if;
+        first := last + 1;
+    end loop;
+    with_limits := has_limits;
+    for one in select distinct unnest(touched) loop
+        if exists (select from interlock.job_wait w where w.key = one and w.namespace = p_namespace) then
+            woken := woken || interlock.job_wake(p_namespace, one, p_now);
+        end if;
+    end loop;
+end
+$$;
+
+-- Claim jobs for a session: first what is due, what lanes have and what limits let go on is made ready, then the ready
+-- jobs are taken in order, of each queue its share. p_marks: for each queue, the sort key before which nothing was found
+-- lately; what is there is found when less than asked for is found behind it.
+-- One row a job, in the order to start them, and one more without an id: name is ended if the session is; due_at after
+-- how many seconds to look again; slots the marks for the next time.
+create function interlock.job_claim(
+    p_namespace text, p_session text, p_pools text[], p_names text[], p_most integer, p_at_once integer, p_run integer,
+    p_marks bigint[], p_given double precision
+) returns table (
+    id bigint, name text, queue text, lane text, fence bigint, attempt integer, crashes smallint, priority smallint,
+    enqueued_at double precision, due_at double precision, arguments text, options text, slots text[]
+)
+language plpgsql volatile
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+    lowest constant bigint := -9223372036854775808;
+    chunk constant integer := 250;
+    now_is timestamptz := interlock.now_or(p_given);
+    now_us bigint := interlock.micros(now_is);
+    me record;
+    todo record;
+    done record;
+    pools integer := cardinality(p_pools);
+    marks bigint[] := p_marks;
+    from_sorts bigint[];
+    next_marks bigint[] := array_fill(lowest, array[pools]);
+    left_some boolean[] := array_fill(false, array[pools]);
+    from_ids bigint[] := array_fill(-1::bigint, array[pools]);
+    uppers bigint[] := array_fill(9223372036854775807, array[pools]);
+    over boolean[] := array_fill(false, array[pools]);
+    sharing integer;
+    want integer;
+    found_here integer;
+    suspected boolean := false;
+    special boolean;
+    any_special boolean := false;
+    any_laned boolean := false;
+    any_limited boolean := false;
+    tids tid[];
+    ids bigint[];
+    sorts bigint[];
+    classes smallint[];
+    limited boolean[];
+    lanes text[];
+    keys text[];
+    mosts integer[];
+    all_ids bigint[] := '{}';
+    all_sorts bigint[] := '{}';
+    fences bigint[] := '{}';
+    units integer := 0;
+    busy boolean := false;
+    cut boolean := false;
+    placed boolean := false;
+    locked text[] := '{}';
+    counts jsonb := '{}';
+    look_again double precision;
+begin
+    perform interlock.durably();
+    select c.id, c.seen_at into me
+    from interlock.session s
+    left join interlock.job_crew c on c.namespace = s.namespace and c.session = s.id
+    where s.namespace = p_namespace and s.id = p_session and s.expires_at > now_is;
+    if not found then
+        name := 'ended';
+        return next;
+        return;
+    end if;
+    if me.id is null or me.seen_at < now_us - 3600000000 then
+        insert into interlock.job_crew as c (namespace, session, host, pid, program, seen_at)
+        select s.namespace, s.id, s.host, s.pid, s.program, now_us
+        from interlock.session s where s.namespace = p_namespace and s.id = p_session
+        on conflict (namespace, session) do update set seen_at = excluded.seen_at
+        returning c.id, c.seen_at into me;
+    end if;
+
+    -- What can go on becomes ready.
+    select exists (select from interlock.job_signal s where s.namespace = p_namespace) as signals,
+           exists (select from interlock.job_freed f where f.namespace = p_namespace) as freed,
+           (select min(k.wake_at) from interlock.job_limit k
+            where k.namespace = p_namespace and k.wake_at is not null) as wake_at,
+           (select min(l.at) from unnest(p_pools) as x (pool)
+            cross join lateral (
+                select l.at from interlock.job_later l where l.pool = x.pool order by l.at limit 1) l) as due_at
+    into todo;
+    if todo.due_at <= now_us then
+        cut := interlock.job_promote(p_namespace, p_pools, now_us, 1000);
+        marks := array_fill(lowest, array[pools]);
+        todo.signals := true;
+    end if;
+    if todo.freed or todo.wake_at <= now_us then
+        select f.locked, f.pools, f.sorts into done from interlock.job_free_up(p_namespace, null, now_us) f;
+        locked := done.locked;
+        if done.pools is not null then
+            marks := array_fill(lowest, array[pools]);
+            todo.signals := true;
+            perform interlock.job_tell(u.pool, u.sort) from unnest(done.pools, done.sorts) as u (pool, sort)
+            where u.pool <> all (p_pools);
+        end if;
+    end if;
+    if todo.signals then
+        select r.unfinished, r.pools, r.sorts into done from interlock.job_rouse(p_namespace, 2000) r;
+        busy := done.unfinished;
+        if done.pools is not null then
+            for i in 1 .. pools loop
+                marks[i] := least(marks[i], done.sorts[array_position(done.pools, p_pools[i])]);
+            end loop;
+            perform interlock.job_tell(u.pool, u.sort) from unnest(done.pools, done.sorts) as u (pool, sort)
+            where u.pool <> all (p_pools);
+        end if;
+    end if;
+
+    -- What is ready is taken, in rounds: each queue its share of what is wanted still.
+    from_sorts := marks;
+    for round in 1 .. 8 loop
+        sharing := (select count(*) from unnest(over) as o (is_over) where not o.is_over);
+        exit when sharing = 0 or cardinality(all_ids) >= p_most;
+        for i in 1 .. pools loop
+            continue when over[i];
+            want := (p_most - cardinality(all_ids) + sharing - 1) / sharing;
+            sharing := sharing - 1;
+            continue when want <= 0;
+            select array_agg(p.ctid), array_agg(p.id), array_agg(p.sort), array_agg(p.limited), array_agg(p.lane),
+                   array_agg(p.use_key), array_agg(p.use_most), coalesce(bool_or(p.limited or p.lane is not null), false),
+                   count(*)
+            into tids, ids, sorts, limited, lanes, keys, mosts, special, found_here
+            from (
+                select r.ctid, r.id, r.sort, r.limited, r.lane, r.use_key, r.use_most from interlock.job_ready r
+                where r.pool = p_pools[i] and r.class = 0 and (r.sort, r.id) > (from_sorts[i], from_ids[i])
+                  and r.sort < uppers[i] and r.name = any (p_names)
+                order by r.sort, r.id limit want for update skip locked
+            ) p;
+            if found_here = want then
+                from_sorts[i] := sorts[found_here];
+                from_ids[i] := ids[found_here];
+            elsif marks[i] > lowest then
+                uppers[i] := marks[i];
+                from_sorts[i] := lowest;
+                from_ids[i] := -1;
+                marks[i] := lowest;
+            else
+                over[i] := true;
+            end if;
+            if round = 1 and p_at_once > units and exists (
+                select from interlock.job_ready r where r.pool = p_pools[i] and r.class > 0)
+            then
+                select m.tids, m.ids, m.sorts, m.classes, m.limited, m.lanes, m.keys, m.mosts, suspected or m.suspected
+                into tids, ids, sorts, classes, limited, lanes, keys, mosts, suspected
+                from interlock.job_pick_careful(
+                    p_pools[i], p_names, least(want, p_at_once - units), not suspected, tids, ids, sorts, limited, lanes,
+                    keys, mosts) m;
+                special := true;
+            elsif special then
+                classes := array_fill(0::smallint, array[found_here]);
+            end if;
+            continue when ids is null;
+            if not special then
+                delete from interlock.job_ready r where r.ctid = any (tids);
+                all_ids := all_ids || ids;
+                all_sorts := all_sorts || sorts;
+                units := units + found_here;
+                continue;
+            end if;
+            select c.* into done from interlock.job_choose(
+                p_namespace, p_pools[i], p_names, tids, ids, sorts, classes, limited, lanes, keys, mosts, want,
+                p_at_once, units, p_run, now_us, locked, counts) c;
+            any_special := true;
+            any_laned := any_laned or exists (select from unnest(lanes) as u (lane) where u.lane is not null);
+            any_limited := any_limited or done.with_limits;
+            all_ids := all_ids || done.got_ids;
+            all_sorts := all_sorts || done.got_sorts;
+            units := units + done.units;
+            locked := done.p_locked;
+            counts := done.p_counts;
+            busy := busy or done.busy;
+            cut := cut or done.cut;
+            placed := placed or done.placed;
+            left_some[i] := left_some[i] or done.units < cardinality(ids);
+            if cardinality(done.woken) > 0 then
+                cut := true;
+                perform interlock.job_tell(m.pool, m.sort)
+                from (
+                    select u.pool, u.sort from interlock.job_make_ready(p_namespace, done.woken) m
+                    cross join lateral unnest(m.pools, m.sorts) as u (pool, sort)
+                ) m
+                where m.pool <> all (p_pools);
+            end if;
+        end loop;
+    end loop;
+
+    if cardinality(all_ids) > 0 then
+        if any_special or pools > 1 or uppers[1] < 9223372036854775807 then
+            select array_agg(u.id order by u.sort, u.n) into all_ids
+            from unnest(all_ids, all_sorts) with ordinality as u (id, sort, n);
+        end if;
+        for i in 0 .. (cardinality(all_ids) - 1) / chunk loop
+            fences := fences || nextval('interlock.fence');
+            insert into interlock.job_claimed (fence, claimed_at, crew, laned, limited, namespace, session, ids)
+            values (fences[i + 1], now_us, me.id, any_laned, any_limited, p_namespace, p_session,
+                    all_ids[i * chunk + 1 : (i + 1) * chunk]);
+        end loop;
+        return query
+            select j.id, j.name, substr(j.pool, length(p_namespace) + 2), substr(j.lane, length(p_namespace) + 2),
+                   fences[(u.n - 1) / chunk + 1], j.attempt + 1, j.crashes, j.priority, j.enqueued_at / 1e6::float8,
+                   j.due_at / 1e6::float8, j.arguments, j.options,
+                   case when any_limited then array(
+                       select q.key from interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) q where q.per = 0) end
+            from unnest(all_ids) with ordinality as u (id, n)
+            join interlock.job j on j.id = u.id;
+    end if;
+
+    if cut then
+        look_again := 0;
+    elsif busy then
+        look_again := 0.01;
+    else
+        if any_special or least(todo.due_at, todo.wake_at) <= now_us then
+            todo.wake_at := (select min(k.wake_at) from interlock.job_limit k
+                             where k.namespace = p_namespace and k.wake_at is not null);
+            todo.due_at := (select min(l.at) from unnest(p_pools) as x (pool)
+                            cross join lateral (
+                                select l.at from interlock.job_later l where l.pool = x.pool order by l.at limit 1) l);
+        end if;
+        look_again := (least(todo.due_at, todo.wake_at) - now_us) / 1e6;
+        if placed then
+            look_again := least(look_again, 0.1);
+        end if;
+    end if;
+    for i in 1 .. pools loop
+        if not over[i] and not left_some[i] then
+            next_marks[i] := from_sorts[i];
+        end if;
+    end loop;
+    name := '';
+    due_at := look_again;
+    slots := next_marks::text[];
+    return next;
+end
+$$;

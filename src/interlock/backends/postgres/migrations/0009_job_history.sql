@@ -1,0 +1,116 @@
+-- History is kept by the day, so that old days go as a whole. Days are made ahead; what falls on none goes to
+-- job_history_rest. These functions run with the rights of who set up the schema, which alone may change tables.
+
+create function interlock.job_day(p_at bigint) returns text
+language sql immutable
+as $$ select 'job_history_' || to_char(to_timestamp(p_at / 1000000) at time zone 'UTC', 'YYYYMMDD') $$;
+
+-- Make today's table and the next two. Somebody who has been reading for long, or rows that are there already, put it off.
+create function interlock.job_make_days(p_now bigint) returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set lock_timeout = '100ms'
+as $$
+declare
+    day constant bigint := 86400000000;
+    first bigint;
+    name text;
+begin
+    for ahead in 0 .. 2 loop
+        first := p_now / day * day + ahead * day;
+        name := interlock.job_day(first);
+        continue when to_regclass('interlock.' || name) is not null;
+        begin
+            execute format('create table interlock.%I (like interlock.job_history including all)', name);
+            execute format('alter table interlock.job_history attach partition interlock.%I for values from (%s) to (%s)',
+                           name, first, first + day);
+        exception when lock_not_available or check_violation or duplicate_table or deadlock_detected then
+            null;
+        end;
+    end loop;
+end
+$$;
+
+-- Drop a day's table if it is older than p_before and nobody else's rows can be in it. Says how many rows it had, about.
+create function interlock.job_drop_day(p_namespace text, p_before bigint) returns integer
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+set lock_timeout = '100ms'
+as $$
+declare
+    old record;
+    filled boolean;
+begin
+    for old in
+        select c.relname, c.oid, greatest(c.reltuples, 1)::integer as rows
+        from pg_inherits i
+        join pg_class c on c.oid = i.inhrelid
+        where i.inhparent = 'interlock.job_history'::regclass and c.relname < interlock.job_day(p_before)
+          and c.relname ~ '^job_history_[0-9]{8}$'
+        order by c.relname limit 10
+    loop
+        filled := exists (select from interlock.job_namespace n where n.namespace <> p_namespace);
+        if filled then
+            execute format('select exists (select from interlock.%I)', old.relname) into filled;
+        end if;
+        continue when filled;
+        begin
+            execute format('drop table interlock.%I', old.relname);
+            return old.rows;
+        exception when lock_not_available or undefined_table or deadlock_detected then
+            null;
+        end;
+    end loop;
+    return 0;
+end
+$$;
+
+-- Remove history that ended p_keep or longer ago, at most p_most rows or a whole day, and results past their time. History
+-- that is kept for days goes by whole days where that can be.
+create function interlock.job_prune(
+    p_namespace text, p_keep bigint, p_most integer, p_given double precision
+) returns integer
+language plpgsql volatile
+as $$
+declare
+    day constant bigint := 86400000000;
+    now_us bigint := interlock.micros(interlock.now_or(p_given));
+    before bigint := now_us - p_keep;
+    whole_days boolean;
+    removed integer;
+    pruned integer;
+begin
+    perform interlock.job_make_days(now_us);
+    delete from interlock.job_result r
+    where r.id = any (array(
+        select x.id from interlock.job_result x
+        where x.namespace = p_namespace and x.kept_until <= now_us order by x.kept_until limit p_most));
+    get diagnostics pruned = row_count;
+    if pruned >= p_most then
+        return pruned;
+    end if;
+    removed := interlock.job_drop_day(p_namespace, before);
+    pruned := pruned + removed;
+    if removed > 0 then
+        return pruned;
+    end if;
+    whole_days := p_keep >= day and not exists (
+        select from interlock.job_namespace n where n.namespace <> p_namespace);
+    with old as (
+        select h.id, h.finished_at from interlock.job_history h
+        where h.finished_at <= before and h.pool >= p_namespace || '/' and h.pool < p_namespace || '0'
+          and (not whole_days or h.tableoid = 'interlock.job_history_rest'::regclass)
+        limit p_most - pruned
+    )
+    delete from interlock.job_history h using old where h.id = old.id and h.finished_at = old.finished_at;
+    get diagnostics removed = row_count;
+    pruned := pruned + removed;
+    delete from interlock.job_crew c
+    where c.namespace = p_namespace and c.seen_at < before - 2 * day
+      and not exists (select from interlock.session s where s.namespace = c.namespace and s.id = c.session)
+      and not exists (select from interlock.job_claimed x where x.session = c.session and x.namespace = c.namespace);
+    return pruned;
+end
+$$;
+
+select interlock.job_make_days((extract(epoch from clock_timestamp()) * 1000000)::bigint);

@@ -1,0 +1,1 @@
+select interlock.job_await($1, $2, $3)

@@ -1,0 +1,1 @@
+select interlock.job_ids($1)

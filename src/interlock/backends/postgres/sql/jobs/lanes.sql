@@ -1,0 +1,32 @@
+with clock as materialized (select interlock.micros(interlock.now_or($4)) as now_us),
+known as (
+    select l.lane from interlock.job_lane l
+    where l.lane >= $1 || '/' and l.lane < $1 || '0' and ($2::text is null or l.lane = $1 || '/' || $2)
+    union
+    select s.lane from interlock.job_signal s
+    where s.namespace = $1 and ($2::text is null or s.lane = $1 || '/' || $2)
+)
+select now_us, substr(known.lane, length($1) + 2), coalesce(interlock.job_state(h.job, $1, now_us), 'held') as state, h.id,
+       coalesce(h.name, ''),
+       (select count(*) from (
+           select from interlock.job j where j.lane = known.lane and j.position is not null limit 10000) x) as depth,
+       coalesce(h.due_at, l.held_since, l.parked_since) as since, c.session, c.host, c.pid, c.program,
+       case when l.held_since is not null then l.held_by when l.parked_since is not null then 'interlock' else '' end
+           as held_by,
+       coalesce(case when l.held_since is not null then l.held_reason else l.parked_reason end, '') as held_reason,
+       coalesce(l.held_since, l.parked_since) as held_since
+from clock
+cross join known
+left join interlock.job_lane l on l.lane = known.lane
+left join lateral (
+    select j as job, j.id, j.name, j.due_at from interlock.job j
+    where j.lane = known.lane and j.position is not null order by j.position limit 1
+) h on true
+left join lateral (
+    select w.session, w.host, w.pid, w.program
+    from interlock.job_claimed x join interlock.job_crew w on w.id = x.crew
+    where x.namespace = $1 and h.id = any (x.ids) limit 1
+) c on true
+where h.id is not null or l.held_since is not null or l.parked_since is not null
+order by known.lane
+limit $3

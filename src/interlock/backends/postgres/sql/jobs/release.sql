@@ -1,0 +1,1 @@
+select interlock.job_release($1, $2, $3)

@@ -1,0 +1,135 @@
+"""Sees jobs that other processes made ready, for workers here that found less than they would take."""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import TYPE_CHECKING, NamedTuple
+
+from interlock.backends.pacing import micros
+from interlock.backends.sqlite.job_claim import kinds_of
+from interlock.backends.sqlite.job_rows import Care, JobRows, owner, sql
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable
+
+    from interlock.backends.sqlite.job_news import JobNews
+    from interlock.ports.jobs import Appetite
+
+__all__ = ["Lookout"]
+
+_Wants = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+class _Hunger(NamedTuple):
+    """A worker that waits."""
+
+    appetite: Appetite
+    next_at: float
+    """When it will look for itself, in microseconds."""
+
+
+class Lookout:
+    """Knows what each worker would take. Whoever is told has to claim before it is told again.
+
+    A worker that has not claimed yet is told of anything in its queues, whenever something is committed.
+    """
+
+    def __init__(
+        self,
+        rows: Callable[[sqlite3.Connection], JobRows],
+        news: JobNews,
+        eager: Callable[[bool], None],
+        look_now: Callable[[], None],
+    ) -> None:
+        self._rows = rows
+        self._news = news
+        self._eager = eager
+        self._look_now = look_now
+        self._lock = threading.Lock()
+        self._hungry: dict[_Wants, _Hunger] = {}
+        self._asking: dict[_Wants, bool] = {}
+        """Those who are being served, and whether something was committed meanwhile."""
+        self._claimed: set[frozenset[str]] = set()
+        """Queues from which a worker here has claimed at least once."""
+        self._told: set[int] = set()
+        news.on_idle = self._forget
+
+    def asks(self, appetite: Appetite) -> None:
+        """A worker claims."""
+        with self._lock:
+            self._claimed.add(frozenset(appetite.queues))
+            self._hungry.pop(_wants(appetite), None)
+            self._asking[_wants(appetite)] = False
+
+    def waits(self, appetite: Appetite, look_again: float, now: float) -> None:
+        """It found too little, and will look for itself after so many seconds."""
+        if not self._news.wanted:
+            return
+        next_at = math.inf if math.isinf(look_again) else micros(now + look_again)
+        with self._lock:
+            missed = self._asking.pop(_wants(appetite), False)
+            self._hungry[_wants(appetite)] = _Hunger(appetite, next_at)
+        self._eager(True)
+        if missed:
+            self._look_now()
+
+    def is_served(self, appetite: Appetite) -> None:
+        """It found enough."""
+        with self._lock:
+            self._asking.pop(_wants(appetite), None)
+            nobody = not self._hungry
+        if nobody:
+            self._eager(False)
+
+    def look(self, db: sqlite3.Connection) -> None:
+        """Somebody has committed something. On the watcher's thread."""
+        with self._lock:
+            for wants in self._asking:
+                self._asking[wants] = True
+            waiting = list(self._hungry.items())
+            unknown = self._news.wanted - self._claimed
+        for wants, hunger in waiting:
+            if self._finds(db, hunger):
+                with self._lock:
+                    self._hungry.pop(wants, None)
+                self._news.tell_workers(hunger.appetite.queues)
+
+        for queues in unknown:
+            if any(any(kind.ready) or kind.next_at is not None for kind in kinds_of(self._rows(db), list(queues))):
+                self._news.tell_workers(queues)
+
+    def whose_turn(self, db: sqlite3.Connection, session: str) -> list[str]:
+        """The awaited jobs of a session that have ended and were not told of yet. On the watcher's thread."""
+        ended = {id for (id,) in self._rows(db).all(sql.awaited_ended, session=session)} - self._told  # noqa: A001
+        self._told |= ended
+        return [owner(session, id) for id in sorted(ended)]  # noqa: A001
+
+    def forget_told(self) -> None:
+        """The jobs that were told of are awaited no more."""
+        self._told = set()
+
+    def _finds(self, db: sqlite3.Connection, hunger: _Hunger) -> bool:
+        """Whether there is something for a worker, now or before it would look."""
+        rows, appetite = self._rows(db), hunger.appetite
+        (next_wake,) = rows.one(sql.next_wake) or (math.inf,)
+        if next_wake < hunger.next_at:
+            return True
+        cares = Care.SUSPECT + 1 if appetite.at_once else Care.SLOTS + 1
+        return any(
+            kind.name in appetite.names
+            and (any(kind.ready[:cares]) or (kind.next_at is not None and kind.next_at < hunger.next_at))
+            for kind in kinds_of(rows, appetite.queues)
+        )
+
+    def _forget(self) -> None:
+        with self._lock:
+            self._hungry.clear()
+            self._asking.clear()
+            self._claimed.clear()
+        self._eager(False)
+
+
+def _wants(appetite: Appetite) -> _Wants:
+    return appetite.queues, appetite.names

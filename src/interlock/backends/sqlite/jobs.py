@@ -1,0 +1,158 @@
+"""Jobs as rows of the file. Each operation is one immediate transaction; looking reads a snapshot, apart from those."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from interlock.backends.sqlite import job_claim, job_lists, job_people, job_settle, job_upkeep, job_views
+from interlock.backends.sqlite.job_enqueue import enqueue
+from interlock.backends.sqlite.job_rows import JobRows
+from interlock.ports.jobs import Batch
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Sequence
+
+    from interlock.backends.sqlite.job_lookout import Lookout
+    from interlock.backends.sqlite.job_news import JobNews
+    from interlock.backends.sqlite.job_rows import Tidings
+    from interlock.clock import Clock
+    from interlock.ports.job_views import JobFilter, JobView, LaneView, Outlook, QueueView
+    from interlock.ports.jobs import Appetite, JobState, NewJob, Rescued, SessionEnded, Settled, Settlement
+
+__all__ = ["SqliteJobs"]
+
+T = TypeVar("T")
+
+
+class Run(Protocol):
+    """Does something with a connection, and returns what came of it."""
+
+    async def __call__(self, do: Callable[[sqlite3.Connection], T]) -> T: ...
+
+
+class SqliteJobs:
+    """Keeps the jobs port, given a way to write, a way to read apart, and whom to tell."""
+
+    def __init__(
+        self,
+        run: Run,
+        look: Run,
+        news: JobNews,
+        namespace: str,
+        clock: Clock,
+        draw_fence: Callable[[sqlite3.Connection], int],
+    ) -> None:
+        self._run = run
+        self._look = look
+        self._news = news
+        self._namespace = namespace
+        self._now = clock.now
+        self._draw_fence = draw_fence
+        self.lookout: Lookout | None = None
+        """Where other processes use the same store."""
+        self.on_news = news.on_news
+
+    def rows(self, db: sqlite3.Connection) -> JobRows:
+        """The rows as they are now."""
+        return JobRows(db, self._namespace, self._now(), self._draw_fence)
+
+    async def ids(self, count: int) -> range:
+        """Reserve ids."""
+        return await self._do(lambda rows: rows.numbers("id", count))
+
+    async def enqueue(self, jobs: Sequence[NewJob], *, again: bool = False) -> None:
+        """Accept jobs."""
+        await self._do(lambda rows: enqueue(rows, jobs, again=again))
+
+    async def claim(self, appetite: Appetite) -> Batch | SessionEnded:
+        """Give jobs to a session."""
+        lookout = self.lookout
+        if lookout is None:
+            return await self._do(lambda rows: job_claim.claim(rows, appetite))
+        lookout.asks(appetite)
+        batch = await self._do(lambda rows: job_claim.claim(rows, appetite))
+        if isinstance(batch, Batch) and len(batch.jobs) < appetite.most and batch.look_again > 0:
+            lookout.waits(appetite, batch.look_again, self._now())
+        else:
+            lookout.is_served(appetite)
+        return batch
+
+    async def settle(self, session: str, settlements: Sequence[Settlement]) -> Settled:
+        """End claims."""
+        return await self._do(lambda rows: job_settle.settle(rows, session, settlements))
+
+    async def hand_back(self, session: str, but: Sequence[int] = ()) -> int:
+        """Return what a session has claimed."""
+        return await self._do(lambda rows: job_settle.hand_back(rows, session, but))
+
+    async def rescue(self, *, most: int = 1000) -> Sequence[Rescued]:
+        """Take the jobs of sessions that have ended."""
+        return await self._do(lambda rows: job_settle.rescue(rows, most))
+
+    async def attend(self, session: str, queues: Sequence[str], names: Sequence[str], runners: int) -> None:
+        """Say what a worker works on."""
+        await self._do(lambda rows: job_upkeep.attend(rows, session, queues, names, runners))
+
+    async def await_end(self, session: str, ids: Sequence[int]) -> Sequence[int]:
+        """Which jobs have ended; the session is told of the others."""
+        # Noted first: a job may end as soon as the store knows that it is awaited.
+        self._news.awaits(session, ids)
+        ended = await self._do(lambda rows: job_upkeep.await_end(rows, session, ids))
+        if self.lookout is not None:
+            self.lookout.forget_told()
+        self._news.knows(session, ended)
+        return ended
+
+    # -- people ----------------------------------------------------------------------------------------------------
+
+    async def hold(self, lane: str, reason: str, by: str) -> None:
+        """Hold a lane."""
+        await self._do(lambda rows: job_people.hold(rows, lane, reason, by))
+
+    async def release(self, lane: str) -> bool:
+        """Let a lane go on."""
+        return await self._do(lambda rows: job_people.release(rows, lane))
+
+    async def cancel(self, id: int, reason: str, by: str) -> JobState | None:  # noqa: A002
+        """End a job, or ask for its end."""
+        return await self._do(lambda rows: job_people.cancel(rows, id, reason, by))
+
+    async def retry(self, id: int, by: str) -> JobState | None:  # noqa: A002
+        """Make a job ready now."""
+        return await self._do(lambda rows: job_people.retry(rows, id))
+
+    async def find(self, id: int) -> JobView | None:  # noqa: A002
+        """One job."""
+        return await self._look(lambda db: job_views.find(self.rows(db), id))
+
+    async def look(self, filter: JobFilter, *, limit: int = 100) -> Sequence[JobView]:  # noqa: A002
+        """Jobs, newest first."""
+        return await self._look(lambda db: job_views.look(self.rows(db), filter, limit))
+
+    async def outlook(self, id: int) -> Outlook | None:  # noqa: A002
+        """What decides when a job will run."""
+        return await self._look(lambda db: job_views.outlook(self.rows(db), id))
+
+    async def lanes(self, lane: str | None = None, *, limit: int = 100) -> Sequence[LaneView]:
+        """Lanes that are not empty or are held."""
+        return await self._look(lambda db: job_lists.lanes(self.rows(db), lane, limit))
+
+    async def queues(self) -> Sequence[QueueView]:
+        """All queues."""
+        return await self._look(lambda db: job_lists.queues(self.rows(db)))
+
+    async def prune(self, keep_history: float, *, most: int = 10_000) -> int:
+        """Remove what is old."""
+        return await self._do(lambda rows: job_upkeep.prune(rows, keep_history, most))
+
+    async def _do(self, work: Callable[[JobRows], T]) -> T:
+        """Do something in a transaction, and tell whom it concerns once it is committed."""
+
+        def do(db: sqlite3.Connection) -> tuple[T, Tidings]:
+            rows = self.rows(db)
+            return work(rows), rows.tidings()
+
+        result, tidings = await self._run(do)
+        self._news.tell(tidings)
+        return result

@@ -1,1 +1,0 @@
-select uses from interlock_job where id = :id

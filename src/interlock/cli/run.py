@@ -1,0 +1,246 @@
+"""``interlock run``: workers for an app, in this process or in several.
+
+Exit codes: 0 when it was told to finish and did; 1 when something failed; 2 when the call has to be mended; 70 when a
+handler did not stop though it was told to; 128 and the number of the signal when it was told to stop at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import logging
+import os
+import signal
+import socket
+import sys
+import traceback
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from interlock.cli.output import say, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from interlock.app import App
+    from interlock.jobs.worker import Worker, WorkerStatus
+
+__all__ = ["load", "run", "serve"]
+
+_EXIT_STUCK = 70
+_IMPORTING = str(importlib.__file__)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run(
+    target: Annotated[str, typer.Argument(metavar="MODULE:APP", help="The app to run, such as bot:app.")],
+    concurrency: Annotated[int, typer.Option(min=1, help="How many jobs each process runs at the same time.")] = 50,
+    queues: Annotated[str, typer.Option(help="From which queues, separated by commas.")] = "default",
+    processes: Annotated[int, typer.Option(min=1, max=1000, help="How many processes.")] = 1,
+    supervised: Annotated[int | None, typer.Option(hidden=True)] = None,
+) -> None:
+    """Run an app's jobs until told to finish.
+
+    SIGTERM or Ctrl-C finishes: nothing more is claimed, what has not started goes back, what runs is waited for. A
+    second time stops what runs, a third ends the process as it is. SIGUSR1 prints what it does.
+    """
+    names = tuple(name.strip() for name in queues.split(",") if name.strip())
+    if processes > 1:
+        from interlock.cli.supervise import Supervisor
+
+        options = ["--concurrency", str(concurrency), "--queues", queues]
+        raise typer.Exit(asyncio.run(Supervisor([target, *options], processes).run()))
+    if supervised is not None:
+        sys.argv[0] = "interlock"  # what its session calls it
+    app = load(target)
+    _log_to_stderr()
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        code = runner.run(_serve_until_told(app, concurrency, names, supervised))
+    if code:
+        raise typer.Exit(code)
+
+
+# -- the app -----------------------------------------------------------------------------------------------------------
+
+
+def load(target: str) -> App:
+    """The app that ``module:app`` names. Modules are looked for in the working directory first."""
+    from interlock.app import App
+    from interlock.errors import MisuseError
+
+    name, _, path = target.partition(":")
+    if not name or not path:
+        raise MisuseError(f"{target!r} does not name an app.", remedy="Use MODULE:APP, such as bot:app.")
+    module = _imported(name)
+    found: Any = module
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    if not isinstance(found, App):
+        apps = sorted(f"{name}:{key}" for key, value in vars(module).items() if isinstance(value, App))
+        what = f"There is no {path!r} in {name!r}" if found is None else f"{target!r} is a {type(found).__name__}"
+        remedy = f"Did you mean {' or '.join(apps)}?" if apps else "Make one there: app = App('sqlite:///bot.db')."
+        raise MisuseError(f"{what}.", remedy=remedy)
+    if not app_jobs(found):
+        raise MisuseError(f"{target!r} has no jobs.", remedy="Define one: @app.job(), in a module that it imports.")
+    return found
+
+
+def app_jobs(app: App) -> Sequence[str]:
+    """What an app can run."""
+    return app.jobs.names
+
+
+def _imported(name: str) -> Any:
+    from interlock.errors import MisuseError
+
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+            raise MisuseError(
+                f"There is no module {error.name!r}.", remedy="Start it where the module is, or set PYTHONPATH."
+            ) from None
+        raise _broken(name, error) from None
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a module may fail of anything
+        raise _broken(name, error) from None
+
+
+def _broken(name: str, error: BaseException) -> Exception:
+    """What to say of a module that cannot be imported, after its traceback."""
+    from interlock.errors import MisuseError
+
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(
+        (__file__, _IMPORTING, "<frozen importlib")
+    ):
+        trace = trace.tb_next
+    typer.echo("".join(traceback.format_exception(type(error), error, trace)).rstrip(), err=True)
+    return MisuseError(f"{name!r} cannot be imported: {type(error).__name__}: {error}.", remedy="See above where.")
+
+
+# -- at work -----------------------------------------------------------------------------------------------------------
+
+
+async def serve(app: App, concurrency: int, queues: Sequence[str], opened: Callable[[Worker], None]) -> None:
+    """Open the app and its workers, and work until told to end. ``opened`` is called when work begins."""
+    async with app:
+        worker = app.worker(concurrency=concurrency, queues=queues)
+        opened(worker)
+        await worker.run()
+        if worker.left_behind:
+            # Before the session ends by itself, so that nobody begins anew what still runs here.
+            _exit_hard(f"{worker.left_behind} handlers did not stop", _EXIT_STUCK)
+
+
+async def _serve_until_told(app: App, concurrency: int, queues: Sequence[str], supervised: int | None) -> int:
+    task = asyncio.current_task()
+    assert task is not None
+    orders = _Orders(task)
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, orders.signal, number)
+    loop.add_signal_handler(signal.SIGUSR1, orders.show)
+    with contextlib.ExitStack() as stack:
+        if supervised is not None:
+            link = stack.enter_context(socket.socket(fileno=supervised))
+            link.setblocking(False)
+            loop.add_reader(link, orders.orphaned, link)
+            stack.callback(loop.remove_reader, link)
+
+        def opened(worker: Worker) -> None:
+            orders.worker = worker
+            say(f"Runs up to {concurrency} at once of {', '.join(app_jobs(app))} from {', '.join(queues)}.")
+            if supervised is not None:
+                link.send(b"ready")
+
+        try:
+            await serve(app, concurrency, queues, opened)
+        except asyncio.CancelledError:
+            if orders.worker is not None or not orders.given:
+                raise
+            return orders.code  # told to end before it had begun
+    return orders.code
+
+
+class _Orders:
+    """What signals mean."""
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self._task = task
+        self.worker: Worker | None = None
+        self.given = 0
+        self.code = 0
+
+    def signal(self, number: int) -> None:
+        """The first finishes, the second stops, the third ends the process as it is."""
+        self.given += 1
+        if self.given > 2:
+            _exit_hard("Ends as it is", 128 + number)
+        if self.worker is None:
+            self.code = 128 + number
+            self._task.cancel()
+        elif self.given == 1:
+            running = len(self.worker.status().running)
+            say(f"Finishes what runs ({running}); once more to stop it." if running else "Finishes.")
+            self.worker.wind_down()
+        else:
+            self.code = 128 + number
+            say("Stops what runs; once more to end at once.")
+            self.worker.halt()
+
+    def orphaned(self, link: socket.socket) -> None:
+        """Whoever started this process is gone."""
+        asyncio.get_running_loop().remove_reader(link)
+        if self.worker is None:
+            self._task.cancel()
+        else:
+            self.worker.wind_down()
+
+    def show(self) -> None:
+        """Print what the worker does."""
+        if self.worker is not None:
+            typer.echo("\n".join(_lines(self.worker.status())))
+
+
+def _lines(status: WorkerStatus) -> list[str]:
+    """A worker's status as text."""
+    ended = ", ".join(f"{outcome} {count}" for outcome, count in status.counts.items())
+    parts = (
+        f"worker {os.getpid()} {status.state}",
+        f"session {status.session or 'none, as the store is away'}",
+        f"queues {','.join(status.queues)}",
+        f"running {len(status.running)} of {status.concurrency}",
+        f"buffered {status.buffered}",
+        f"unsettled {status.unsettled}",
+        f"ended: {ended or 'none'}",
+    )
+    lines = [" · ".join(parts)]
+    for job in status.running:
+        lane = f" lane {job.lane}" if job.lane else ""
+        told = f" told to stop: {job.told_to_stop}" if job.told_to_stop else ""
+        lines.append(f"  job {job.id} {job.name}{lane} attempt {job.attempt} for {job.seconds:.1f} s{told}")
+    return [shown(line) for line in lines]
+
+
+def _exit_hard(why: str, code: int) -> None:
+    say(f"{why}.")
+    logging.shutdown()
+    os._exit(code)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+def _log_to_stderr() -> None:
+    """Unless the app has seen to it, have what happens written down."""
+    if not logging.getLogger().handlers:
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")

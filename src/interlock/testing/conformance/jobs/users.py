@@ -1,0 +1,11 @@
+"""What users of ``app.jobs`` and of workers rely on, through the public face and the whole engine, in real time."""
+
+from interlock.testing.conformance.jobs.running import RunningConformance
+from interlock.testing.conformance.jobs.telling import TellingConformance
+from interlock.testing.conformance.jobs.together import TogetherConformance
+
+__all__ = ["JobsConformance"]
+
+
+class JobsConformance(RunningConformance, TogetherConformance, TellingConformance):
+    """What ``app.jobs`` promises."""

@@ -1,0 +1,117 @@
+"""A store with jobs in every state, brought about through the port, in real time and without a worker."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from interlock.backends import from_url
+from interlock.ports.jobs import Appetite, Batch, ClaimedJob, Outcome, Settlement
+from interlock.ports.limits import Use
+from interlock.ports.sessions import SessionCard
+from interlock.settings import Settings
+from interlock.testing.conformance.jobs.bench import new_job
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable
+
+    from interlock.ports.store import Store
+
+__all__ = ["ONE", "PACE", "JobFloor", "data", "floor", "run"]
+
+ONE = Use("slots:containers", 1, 0.0)
+PACE = Use("cooldown:account:a1", 1, 90.0)
+
+QUEUES = ("default", "mail")
+NAMES = ("report", "sync")
+
+
+class JobFloor:
+    """Jobs are named ``report`` and in queue ``default`` unless told otherwise; ``worker`` claims them."""
+
+    def __init__(self, store: Store) -> None:
+        self.jobs = store.jobs
+        self._store = store
+        self._sessions = 0
+
+    async def begin(self, session: str) -> None:
+        """Somebody who could claim."""
+        await self._store.sessions.begin(SessionCard(session, "elsewhere", 7, "bot.py"), 60)
+
+    async def attend(self, *names: str, queue: str = "default") -> None:
+        """The worker says that it works, and on what."""
+        await self.jobs.attend("worker", [queue], list(names), 10)
+
+    async def add(self, **changes: Any) -> int:
+        """Accept one job."""
+        (number,) = await self.jobs.ids(1)
+        await self.jobs.enqueue([new_job(number, **{"name": "report", "queue": "default", **changes})])
+        return number
+
+    async def claim(self, session: str = "worker") -> ClaimedJob:
+        """Claim what is next."""
+        while True:
+            batch = await self.jobs.claim(Appetite(session, QUEUES, NAMES, 1, 1, 1))
+            assert isinstance(batch, Batch)
+            if batch.jobs:
+                return batch.jobs[0]
+            assert batch.look_again <= 0, "there is nothing to claim"
+
+    async def stand(self) -> None:
+        """Let a claimer see that there is nothing it could have, so that jobs stand where they belong."""
+        while True:
+            batch = await self.jobs.claim(Appetite("worker", QUEUES, NAMES, 1, 1, 1))
+            assert isinstance(batch, Batch)
+            assert not batch.jobs
+            if batch.look_again > 0:
+                return
+
+    async def end(self, job: ClaimedJob, outcome: Outcome = Outcome.DONE, **how: Any) -> None:
+        """End a claim of the worker."""
+        settled = await self.jobs.settle("worker", [Settlement(job.id, job.fence, outcome, **how)])
+        assert settled.accepted == [True] or tuple(settled.accepted) == (True,)
+
+    async def ended(self, outcome: Outcome, how: dict[str, Any] | None = None, **changes: Any) -> int:
+        """A job that was claimed and ended so."""
+        number = await self.add(**changes)
+        job = await self.claim()
+        assert job.id == number
+        await self.end(job, outcome, **(how or {}))
+        return number
+
+    async def crash(self, number: int, times: int) -> None:
+        """Let so many workers die with a job that is next."""
+        for _ in range(times):
+            self._sessions += 1
+            session = f"victim-{self._sessions}"
+            await self.begin(session)
+            assert (await self.claim(session)).id == number
+            await self._store.sessions.end(session)
+            await self.jobs.rescue()
+
+
+@contextlib.asynccontextmanager
+async def floor(url: str) -> AsyncGenerator[JobFloor]:
+    """An open store, with a session for the worker."""
+    store = from_url(url, settings=Settings())
+    await store.open()
+    try:
+        made = JobFloor(store)
+        await made.begin("worker")
+        yield made
+    finally:
+        await store.close()
+
+
+async def run(cli: Callable[..., Any], url: str, *args: str, code: int = 0) -> Any:
+    """Run a command while the test's own store stays open."""
+    result = await asyncio.to_thread(cli, *args, "--url", url)
+    assert result.exit_code == code, result.output
+    return result
+
+
+async def data(cli: Callable[..., Any], url: str, *args: str, code: int = 0) -> Any:
+    """What a command prints for programs."""
+    return json.loads((await run(cli, url, *args, "--json", code=code)).stdout)

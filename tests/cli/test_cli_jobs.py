@@ -1,0 +1,319 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from interlock import Jobs
+from interlock.limits import Cooldown, Slots
+from interlock.ports.jobs import Failing, Outcome
+from tests.cli.job_floor import ONE, data, floor, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+# -- list ----------------------------------------------------------------------------------------------------------
+
+
+async def test_list_shows_each_job_and_what_happens_next(cli: Callable[..., Any], jobs_url: str) -> None:
+    async with floor(jobs_url) as jobs:
+        done = await jobs.ended(Outcome.DONE)
+        failed = await jobs.ended(Outcome.FAILED, {"error": "ValueError: [red]no[/red]"})
+        later = await jobs.add(delay=3600)
+        ready = await jobs.add(lane="acme/api#7", name="sync")
+        words = await run(cli, jobs_url, "jobs", "list")
+        listed = await data(cli, jobs_url, "jobs", "list")
+
+    rows = {int(row.split()[0]): row for row in words.stdout.splitlines() if row.split() and row.split()[0].isdigit()}
+    assert list(rows) == [ready, later, failed, done]
+    assert rows[ready].split()[1:4] == ["sync", "ready", "acme/api#7"]
+    assert "starts when a worker takes it" in rows[ready]
+    assert rows[later].split()[1:3] == ["report", "later"]
+    assert "due in 60.0 min" in rows[later] or "due in 59." in rows[later]
+    assert rows[failed].split()[1:4] == ["report", "failed", "1"]
+    assert rows[failed].rstrip().endswith("ValueError: [red]no[/red]")
+    assert [job["id"] for job in listed] == [ready, later, failed, done]
+    assert [job["state"] for job in listed] == ["ready", "later", "failed", "done"]
+    assert "arguments" not in listed[0]
+
+
+async def test_list_by_state_name_queue_lane_and_limit(cli: Callable[..., Any], jobs_url: str) -> None:
+    async with floor(jobs_url) as jobs:
+        done = await jobs.ended(Outcome.DONE)
+        failed = await jobs.ended(Outcome.FAILED)
+        mail = await jobs.add(queue="mail", delay=60)
+        sync = await jobs.add(name="sync", lane="l", delay=60)
+
+        async def ids(*args: str) -> list[int]:
+            return [job["id"] for job in await data(cli, jobs_url, "jobs", "list", *args)]
+
+        assert await ids() == [sync, mail, failed, done]
+        assert await ids("--state", "failed") == [failed]
+        assert await ids("--state", "failed", "--state", "later") == [sync, mail, failed]
+        assert await ids("--name", "report", "--state", "later") == [mail]
+        assert await ids("--queue", "mail") == [mail]
+        assert await ids("--lane", "l") == [sync]
+        assert await ids("--name", "nobody") == []
+        assert await ids("--limit", "2") == [sync, mail]
+        cut = await run(cli, jobs_url, "jobs", "list", "--limit", "2")
+        several = await run(cli, jobs_url, "jobs", "list")
+
+    assert "there may be more" in cut.stderr
+    assert "queue" in several.stdout.splitlines()[1]
+
+
+def test_list_of_nothing_is_empty(cli: Callable[..., Any], jobs_url: str) -> None:
+    words = cli("jobs", "list", "--url", jobs_url)
+    chosen = cli("jobs", "list", "--name", "report", "--url", jobs_url)
+
+    assert (words.exit_code, words.stdout) == (0, "")
+    assert "There is no job." in words.stderr
+    assert "There is no such job." in chosen.stderr
+    assert json.loads(cli("jobs", "list", "--json", "--url", jobs_url).stdout) == []
+
+
+@pytest.mark.parametrize("args", [("list", "--state", "new"), ("show", "x"), ("show", "0"), ("list", "--limit", "0")])
+def test_what_does_not_exist_is_refused(cli: Callable[..., Any], jobs_url: str, args: tuple[str, ...]) -> None:
+    assert cli("jobs", *args, "--url", jobs_url).exit_code == 2
+
+
+@pytest.mark.parametrize("args", [("jobs", "list"), ("jobs", "queues"), ("lanes",), ("explain", "job", "1")])
+def test_a_store_without_jobs_says_so(cli: Callable[..., Any], interlock_redis_url: str, args: tuple[str, ...]) -> None:
+    result = cli(*args, "--url", interlock_redis_url)
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "redis offers no jobs" in result.stderr
+
+
+# -- show ----------------------------------------------------------------------------------------------------------
+
+
+async def test_show_tells_all_about_a_job(cli: Callable[..., Any], jobs_url: str) -> None:
+    async with floor(jobs_url) as jobs:
+        arguments = '{"account":"a1","target":7}'
+        how = {"lane": "acme/api#7", "uses": (ONE,), "arguments": arguments, "priority": 80, "keep_result": 60}
+        number = await jobs.add(**how)
+        trace = 'Traceback …\n  File "bot.py", line 41, in report\nConnectionError: {}\n'
+        for text in ("first", "second"):
+            job = await jobs.claim()
+            error = f"ConnectionError: {text}"
+            await jobs.end(job, Outcome.RETRY, ran=0.25, error=error, trace=trace.format(text), delay=0.001)
+            await jobs.jobs.retry(number, "ann")
+        job = await jobs.claim()
+        await jobs.attend("report")
+        running = await run(cli, jobs_url, "jobs", "show", str(number))
+        await jobs.end(job, Outcome.DONE, ran=1.5, result='"sent"')
+        words = await run(cli, jobs_url, "jobs", "show", str(number))
+        every = await run(cli, jobs_url, "jobs", "show", str(number), "--traces")
+        shown = await data(cli, jobs_url, "jobs", "show", str(number))
+
+    assert running.stdout.startswith(f"job {number} (report) runs in bot.py, process 7 on elsewhere since 20")
+    assert "attempt 3 runs" in running.stdout
+    assert words.stdout.startswith(f"job {number} (report) was done by bot.py, process 7 on elsewhere at 20")
+    lines = [line.strip().partition("  ") for line in words.stdout.splitlines()]
+    facts = {name: rest.strip() for name, _, rest in lines}
+    assert facts["lane"] == "acme/api#7"
+    assert facts["priority"] == "80"
+    assert facts["limit"] == "slots:containers: 1 at once"
+    assert json.loads(facts["arguments"]) == {"account": "a1", "target": 7}
+    assert facts["result"] == '"sent"'
+    what = [line for line in words.stdout.splitlines() if "attempt" in line and "bot.py@elsewhere:7" in line]
+    assert "attempt 1 failed, to be retried: ConnectionError: first" in what[0]
+    assert "250 ms" in what[0]
+    assert "attempt 2 failed, to be retried: ConnectionError: second" in what[1]
+    assert "attempt 3 done" in what[2]
+    assert "1.5 s" in what[2]
+    assert words.stdout.count("Traceback …") == 1
+    assert "  ConnectionError: second" in words.stdout
+    assert "Earlier attempts left another traceback: --traces." in words.stdout
+    assert every.stdout.count("Traceback …") == 2
+    assert (shown["state"], shown["attempt"], shown["result"]) == ("done", 3, "sent")
+    assert [attempt["outcome"] for attempt in shown["attempts"]] == ["retry", "retry", "done"]
+    assert shown["attempts"][0]["trace"].endswith("ConnectionError: first\n")
+    assert shown["attempts"][0]["worker"] == {"session": "worker", "host": "elsewhere", "pid": 7, "program": "bot.py"}
+    assert shown["uses"] == [{"key": "slots:containers", "most": 1, "per": 0.0}]
+    assert shown["explain"][0].startswith(f"job {number} (report) was done by")
+
+
+@pytest.mark.parametrize("args", [("jobs", "show"), ("explain", "job")])
+async def test_a_job_that_is_not_known(cli: Callable[..., Any], jobs_url: str, args: tuple[str, str]) -> None:
+    words = await run(cli, jobs_url, *args, "4711")
+    shown = await data(cli, jobs_url, *args, "4711")
+
+    assert "There is no job 4711" in words.output
+    assert shown["id"] == 4711
+    assert shown["state"] is None
+
+
+# -- retry ---------------------------------------------------------------------------------------------------------
+
+
+async def test_retry_makes_jobs_ready(cli: Callable[..., Any], jobs_url: str) -> None:
+    async with floor(jobs_url) as jobs:
+        failed = await jobs.ended(Outcome.FAILED, {"error": "ValueError: no"})
+        later = await jobs.add(delay=3600)
+        words = await run(cli, jobs_url, "jobs", "retry", str(failed), str(later), "--yes")
+        states = [job["state"] for job in await data(cli, jobs_url, "jobs", "list")]
+
+    assert words.stdout.splitlines() == [
+        f"Job {failed}, which was failed, is ready now.",
+        f"Job {later}, which was later, is ready now.",
+    ]
+    assert states == ["ready", "ready"]
+
+
+async def test_retry_of_what_needs_none_fails(cli: Callable[..., Any], jobs_url: str) -> None:
+    async with floor(jobs_url) as jobs:
+        done, ready = await jobs.ended(Outcome.DONE), await jobs.add()
+        failed = await jobs.ended(Outcome.FAILED, lane="l", name="sync", priority=90)
+        ids = [str(number) for number in (done, ready, failed, 4711)]
+        words = await run(cli, jobs_url, "jobs", "retry", *ids[:2], "4711", "-y", code=1)
+        mixed = await data(cli, jobs_url, "jobs", "retry", *ids, "--by", "ann", "-y", code=1)
+
+    assert words.stdout == ""
+    assert words.stderr.splitlines() == [
+        f"Job {done} is done: there is nothing to retry.",
+        f"Job {ready} is ready: there is nothing to retry.",
+        "There is no job 4711. See: interlock jobs list.",
+    ]
+    assert [(act["id"], act["done"], act["by"]) for act in mixed] == [
+        (done, False, "ann"),
+        (ready, False, "ann"),
+        (failed, True, "ann"),
+        (4711, False, "ann"),
+    ]
+    assert (mixed[2]["before"], mixed[2]["state"]) == ("failed", "ready")
+
+
+# -- cancel --------------------------------------------------------------------------------------------------------
+
+
+async def test_cancel_ends_what_waits_and_stops_what_runs(cli: Callable[..., Any], jobs_url: str) -> None:
+    started = asyncio.Event()
+    async with Jobs.from_url(jobs_url) as jobs, asyncio.timeout(30):
+
+        @jobs.job()
+        async def endless() -> None:
+            started.set()
+            await asyncio.Event().wait()
+
+        waiting = await endless.options(delay=3600).enqueue()
+        running = await endless.enqueue()
+        async with jobs.worker():
+            await started.wait()
+            args = (str(waiting.id), str(running.id), "--reason", "not needed", "--by", "carol", "--yes")
+            words = await run(cli, jobs_url, "jobs", "cancel", *args)
+            while not (await running.status()).state.final:
+                await asyncio.sleep(0.01)
+        again = await run(cli, jobs_url, "jobs", "cancel", *args, code=1)
+        shown = [await data(cli, jobs_url, "jobs", "show", str(handle.id)) for handle in (waiting, running)]
+
+    assert words.stdout.splitlines() == [
+        f"Cancelled job {waiting.id}, which was later.",
+        f"Job {running.id} is running; its worker was told to stop it.",
+    ]
+    assert again.stdout == ""
+    assert f"Job {running.id} is cancelled already: there is nothing to cancel." in again.stderr
+    assert [job["state"] for job in shown] == ["cancelled", "cancelled"]
+    assert all("carol" in job["error"] and "not needed" in job["error"] for job in shown)
+
+
+async def test_cancel_of_nothing_fails(cli: Callable[..., Any], jobs_url: str) -> None:
+    async with floor(jobs_url) as jobs:
+        done = await jobs.ended(Outcome.DONE)
+        args = ("jobs", "cancel", str(done), "4711", "--reason", "x", "--yes")
+        words = await run(cli, jobs_url, *args, code=1)
+        acts = await data(cli, jobs_url, *args, code=1)
+
+    assert f"Job {done} is done already: there is nothing to cancel." in words.stderr
+    assert "There is no job 4711." in words.stderr
+    assert [(act["state"], act["done"], act["reason"]) for act in acts] == [("done", False, "x"), (None, False, "x")]
+
+
+def test_acts_need_a_yes_and_a_cancellation_a_reason(cli: Callable[..., Any], jobs_url: str) -> None:
+    assert cli("jobs", "cancel", "1", "--yes", "--url", jobs_url).exit_code == 2
+    assert cli("jobs", "cancel", "1", "--yes", "--reason", " ", "--url", jobs_url).exit_code == 2
+    assert cli("jobs", "retry", "--yes", "--url", jobs_url).exit_code == 2
+    for args in (("cancel", "1", "--reason", "x"), ("retry", "1")):
+        result = cli("jobs", *args, "--url", jobs_url)
+        assert result.exit_code == 2
+        assert "Add --yes." in result.stderr
+
+
+@pytest.mark.parametrize(("answer", "status"), [("n\n", 1), ("y\n", 0)])
+async def test_cancel_asks_on_a_terminal(
+    on_terminal: Callable[..., tuple[int, str]], tmp_path: Any, answer: str, status: int
+) -> None:
+    url = f"sqlite:///{tmp_path / 'test.db'}"
+    async with floor(url) as jobs, asyncio.timeout(30):
+        first, second = await jobs.add(), await jobs.add()
+        args = ("jobs", "cancel", str(first), str(second), "--reason=x", "--url", url)
+        code, seen = await asyncio.to_thread(on_terminal, answer, *args)
+        view = await jobs.jobs.find(first)
+
+    assert f"job {first} (report) is ready" in seen
+    assert f"job {second} (report) is ready" in seen
+    assert "Cancel them?" in seen
+    assert code == status
+    assert view is not None
+    assert view.state == ("cancelled" if status == 0 else "ready")
+
+
+# -- queues --------------------------------------------------------------------------------------------------------
+
+
+async def test_queues_say_how_many_stand_how_and_who_works(cli: Callable[..., Any], jobs_url: str) -> None:
+    async with floor(jobs_url) as jobs:
+        empty = await run(cli, jobs_url, "jobs", "queues")
+        await jobs.attend("report")
+        await jobs.add()
+        await jobs.claim()
+        for _ in range(2):
+            await jobs.add()
+        await jobs.add(delay=60)
+        await jobs.add(queue="mail", name="sync")
+        words = await run(cli, jobs_url, "jobs", "queues")
+        queues = {queue["queue"]: queue for queue in await data(cli, jobs_url, "jobs", "queues")}
+
+    assert "There is no queue" in empty.stderr
+    (default,) = (row.split() for row in words.stdout.splitlines() if row.split()[:1] == ["default"])
+    assert default[1:9] == ["2", "1", "0", "1", "0", "0", "1", "10"]
+    assert "Nobody works on queue 'mail'." in words.stderr
+    assert (queues["default"]["ready"], queues["default"]["workers"], queues["default"]["runners"]) == (2, 1, 10)
+    assert (queues["mail"]["ready"], queues["mail"]["workers"]) == (1, 0)
+    assert queues["mail"]["oldest_ready_at"].startswith("20")
+
+
+# -- what is in the store cannot play tricks ---------------------------------------------------------------------------
+
+
+async def test_what_a_job_contains_cannot_steer_the_terminal(cli: Callable[..., Any], jobs_url: str) -> None:
+    bad = "a\x1b[31m\nb\x9b\u202e"
+    async with floor(jobs_url) as jobs:
+        how = {"error": bad, "trace": f"Traceback\n{bad}\n"}
+        arguments = json.dumps({"a": bad}, ensure_ascii=False)
+        number = await jobs.ended(Outcome.FAILED, how, lane=bad, arguments=arguments, failing=Failing.PARK)
+        done = await jobs.ended(Outcome.DONE, {"result": json.dumps(bad, ensure_ascii=False)}, name="sync")
+        await jobs.add(lane=bad)
+        await jobs.jobs.hold(bad, bad, bad)
+        shows = [("jobs", "show", str(job)) for job in (number, done)]
+        for args in (("jobs", "list"), *shows, ("lanes",), ("lanes", "show", bad), ("explain", "lane", bad)):
+            for more in ((), ("--json",)):
+                result = await run(cli, jobs_url, *args, *more)
+                assert not [c for c in result.stdout.replace("\n", "") if not c.isprintable()]
+
+
+async def test_limits_of_a_job_are_shown_as_they_were_meant(cli: Callable[..., Any], jobs_url: str) -> None:
+    async with Jobs.from_url(jobs_url) as jobs:
+
+        @jobs.job(limits=[Slots("containers", 5), Cooldown("account", 90, key="{account}")])
+        async def report(account: str) -> None: ...
+
+        handle = await report.enqueue(account="a1")
+        words = await run(cli, jobs_url, "jobs", "show", str(handle.id))
+
+    assert "cooldown:account:a1: 1 every 90 s" in words.stdout
+    assert "slots:containers: 5 at once" in words.stdout

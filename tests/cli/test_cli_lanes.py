@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from interlock.ports.jobs import Failing, Outcome
+from tests.cli.job_floor import data, floor, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LANE = "acme/[red]api[/red]#7"
+
+
+@pytest.mark.parametrize("command", [("lanes",), ("lanes", "list")])
+async def test_list_shows_what_each_lane_is_at(
+    cli: Callable[..., Any], jobs_url: str, command: tuple[str, ...]
+) -> None:
+    async with floor(jobs_url) as jobs:
+        head, *_ = [await jobs.add(lane=LANE) for _ in range(3)]
+        assert (await jobs.claim()).id == head
+        await jobs.ended(Outcome.FAILED, {"error": "ValueError: no"}, lane="parked", failing=Failing.PARK)
+        await jobs.add(lane="parked")
+        await jobs.jobs.hold("held", "look first", "ann")
+        words = await run(cli, jobs_url, *command)
+        lanes = {lane["lane"]: lane for lane in await data(cli, jobs_url, *command)}
+
+    rows = {row.split()[0]: row for row in words.stdout.splitlines() if row.split()}
+    assert rows[LANE].split()[1:5] == ["running", "3", str(head), "report"]
+    assert "in bot.py@elsewhere:7" in rows[LANE]
+    assert rows["held"].split()[1:3] == ["held", "0"]
+    assert rows["held"].rstrip().endswith("held by ann: look first")
+    assert "parked: " in rows["parked"]
+    assert "ValueError: no" in rows["parked"]
+    assert (lanes[LANE]["state"], lanes[LANE]["depth"], lanes[LANE]["head"]) == ("running", 3, head)
+    assert (lanes["held"]["held_by"], lanes["held"]["held_reason"]) == ("ann", "look first")
+    assert lanes["parked"]["held_by"] == "interlock"
+
+
+async def test_list_says_when_there_may_be_more(cli: Callable[..., Any], jobs_url: str) -> None:
+    async with floor(jobs_url) as jobs:
+        for lane in "ab":
+            await jobs.add(lane=lane)
+        result = await run(cli, jobs_url, "lanes", "list", "--json", "--limit", "1")
+
+    assert len(json.loads(result.stdout)) == 1
+    assert "there may be more" in result.stderr
+
+
+def test_list_of_nothing_is_empty(cli: Callable[..., Any], jobs_url: str) -> None:
+    words = cli("lanes", "--url", jobs_url)
+
+    assert (words.exit_code, words.stdout) == (0, "")
+    assert "No lane has jobs or is held." in words.stderr
+    assert json.loads(cli("lanes", "--json", "--url", jobs_url).stdout) == []
+
+
+def test_json_before_the_command_is_not_ignored(cli: Callable[..., Any], jobs_url: str) -> None:
+    result = cli("lanes", "--json", "list", "--url", jobs_url)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "goes after the command" in result.stderr
+
+
+async def test_show_tells_why_the_lane_waits(cli: Callable[..., Any], jobs_url: str) -> None:
+    async with floor(jobs_url) as jobs:
+        how = {"delay": 60, "error": "ConnectionError: away"}
+        head = await jobs.ended(Outcome.RETRY, how, lane=LANE)
+        await jobs.add(lane=LANE)
+        words = await run(cli, jobs_url, "lanes", "show", LANE)
+        shown = await data(cli, jobs_url, "lanes", "show", LANE)
+
+    assert f"{LANE}  later" in words.stdout
+    assert "its head is due in 60.0 s" in words.stdout or "its head is due in 59." in words.stdout
+    assert f"lane {LANE!r} has 2 jobs and is at job {head} (report)" in words.stdout
+    assert "ConnectionError: away" in words.stdout
+    assert f"interlock jobs retry {head}" in words.stdout
+    assert (shown["lane"], shown["state"], shown["head"], shown["depth"]) == (LANE, "later", head, 2)
+    assert shown["reason"] == "to-be-retried"
+
+
+async def test_explain_lane(cli: Callable[..., Any], jobs_url: str) -> None:
+    async def explained(lane: str) -> tuple[str, str]:
+        words = await run(cli, jobs_url, "explain", "lane", lane)
+        told = await data(cli, jobs_url, "explain", "lane", lane)
+        assert len(told["explain"]) == len(words.stdout.splitlines())
+        return told["reason"], words.stdout
+
+    async with floor(jobs_url) as jobs:
+        idle = await explained("l")
+        number = await jobs.add(lane="l")
+        nobody = await explained("l")
+        await jobs.claim()
+        await jobs.attend("report")
+        await jobs.jobs.hold("l", "look first", "ann")
+        held = await explained("l")
+        await jobs.ended(Outcome.FAILED, {"error": "ValueError: no"}, lane="p", failing=Failing.PARK)
+        await jobs.add(lane="p")
+        parked = await explained("p")
+
+    assert idle == ("idle", "lane 'l' is empty and nobody holds it\n")
+    assert nobody[0] == "no-worker"
+    assert f"is at job {number} (report)" in nobody[1]
+    assert held[0] == "held"
+    assert "held by ann since 20" in held[1]
+    assert f"job {number} (report) runs in bot.py" in held[1]
+    assert parked[0] == "lane-parked"
+    assert "interlock lanes release 'p'" in parked[1]
+
+
+async def test_a_lane_that_is_not_there(cli: Callable[..., Any], jobs_url: str) -> None:
+    words = await run(cli, jobs_url, "lanes", "show", LANE)
+    shown = await data(cli, jobs_url, "lanes", "show", LANE)
+
+    assert words.stdout == ""
+    assert "is empty and nobody holds it" in words.stderr
+    assert (shown["lane"], shown["depth"]) == (LANE, 0)
+
+
+async def test_hold_and_release(cli: Callable[..., Any], jobs_url: str) -> None:
+    async with floor(jobs_url) as jobs:
+        number = await jobs.add(lane=LANE)
+        held = await run(cli, jobs_url, "lanes", "hold", LANE, "--reason", "look first", "--by", "ann", "--yes")
+        shown = await data(cli, jobs_url, "jobs", "show", str(number))
+        released = await run(cli, jobs_url, "lanes", "release", LANE)
+        assert (await jobs.claim()).id == number
+        again = await run(cli, jobs_url, "lanes", "release", LANE, code=1)
+
+    assert held.stdout == f"Held {LANE!r}. To let it go on: interlock lanes release {LANE!r}\n"
+    assert (shown["state"], shown["reason"]) == ("held", "held")
+    assert released.stdout == f"Released {LANE!r}. It goes on.\n"
+    assert "is neither held nor parked" in again.stderr
+
+
+async def test_hold_and_release_for_programs(cli: Callable[..., Any], jobs_url: str) -> None:
+    held = await data(cli, jobs_url, "lanes", "hold", "l", "--reason", "x", "--by", "ann", "--yes")
+    released = await data(cli, jobs_url, "lanes", "release", "l")
+
+    assert held == {"lane": "l", "by": "ann", "reason": "x", "held": True}
+    assert released == {"lane": "l", "released": True}
+
+
+def test_hold_needs_a_reason_and_a_yes(cli: Callable[..., Any], jobs_url: str) -> None:
+    assert cli("lanes", "hold", "l", "--yes", "--url", jobs_url).exit_code == 2
+    assert cli("lanes", "hold", "l", "--yes", "--reason", " ", "--url", jobs_url).exit_code == 2
+    result = cli("lanes", "hold", "l", "--reason", "x", "--url", jobs_url)
+    assert result.exit_code == 2
+    assert "Add --yes." in result.stderr
+
+
+@pytest.mark.parametrize(("answer", "status"), [("n\n", 1), ("y\n", 0)])
+async def test_hold_asks_on_a_terminal(
+    on_terminal: Callable[..., tuple[int, str]], tmp_path: Any, answer: str, status: int
+) -> None:
+    url = f"sqlite:///{tmp_path / 'test.db'}"
+    async with floor(url) as jobs, asyncio.timeout(30):
+        await jobs.add(lane="l")
+        code, seen = await asyncio.to_thread(on_terminal, answer, "lanes", "hold", "l", "--reason=x", "--url", url)
+        (lane,) = await jobs.jobs.lanes("l")
+
+    assert "lane 'l' has 1 job" in seen
+    assert "Let it stand still?" in seen
+    assert code == status
+    assert (lane.held_by == "") == (status == 1)

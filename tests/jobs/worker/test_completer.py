@@ -1,0 +1,139 @@
+"""Acknowledgements: together, again until they are answered, and none held up by another."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interlock.jobs.worker import completer
+from interlock.ports.jobs import Outcome
+from interlock.testing.clock import until
+from tests.jobs.worker.fakes import floor
+
+if TYPE_CHECKING:
+    from interlock.ports.jobs import Settlement
+
+
+async def give() -> str:
+    return "it"
+
+
+@pytest.mark.parametrize("times", [1, 3])
+async def test_a_settlement_whose_answer_was_lost_is_repeated_and_counts_once(times: int) -> None:
+    async with floor() as place:
+        place.job(give)
+        place.jobs.lose["settle"] = times
+        jobs = place.jobs.add_many(3)
+        worker = place.worker()
+        async with worker:
+            await until(lambda: len(place.jobs.called("settle")) > times)
+            await until(lambda: not worker.status().unsettled)
+        assert len(place.jobs.settled) == 3
+        assert not place.jobs.refused
+        assert place.engine.metrics.late == 0
+        assert place.jobs.outcomes(*jobs) == ["done"] * 3
+
+
+async def test_what_came_up_while_the_store_was_told_goes_together() -> None:
+    async with floor() as place:
+        place.job(give)
+        gate = place.jobs.gate("settle")
+        first = place.jobs.add()
+        async with place.worker():
+            await until(lambda: place.jobs.under_way["settle"])
+            others = place.jobs.add_many(20)
+            place.jobs.tell()
+            await until(lambda: place.engine.metrics.of("work").outcomes.get(Outcome.DONE) == 21)
+            gate.set()
+            await place.until_ended(first, *others)
+        assert [call[2] for call in place.jobs.called("settle")][:2] == [[first], others]
+
+
+async def test_an_end_that_the_store_cannot_take_holds_nobody_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(completer, "_LEAST_PAUSE", 0.0)
+    async with floor() as place:
+        place.job(give)
+        gate = place.jobs.gate("settle")
+        place.jobs.generous = True
+        jobs = place.jobs.add_many(9)
+        settle = place.jobs._settle
+
+        def choosy(session: str, settlement: Settlement) -> bool:
+            if settlement.id == jobs[4] and settlement.result is not None:
+                raise ValueError("not this one")
+            return settle(session, settlement)
+
+        monkeypatch.setattr(place.jobs, "_settle", choosy)
+        async with place.worker(concurrency=1):
+            await until(lambda: place.jobs.under_way["settle"])
+            gate.set()
+            await place.until_ended(*jobs)
+        expected = ["done"] * 9
+        expected[4] = "failed"
+        assert place.jobs.outcomes(*jobs) == expected
+        assert "not this one" in place.jobs.ended[jobs[4]].error
+        assert "job_settlement_failed" in caplog.text
+
+
+async def test_an_end_that_cannot_be_told_at_all_is_dropped(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(completer, "_LEAST_PAUSE", 0.0)
+    async with floor() as place:
+        place.job(give)
+        settle = place.jobs._settle
+
+        def choosy(session: str, settlement: Settlement) -> bool:
+            if settlement.id == bad:
+                raise ValueError("not this one")
+            return settle(session, settlement)
+
+        monkeypatch.setattr(place.jobs, "_settle", choosy)
+        bad = place.jobs.add()
+        worker = place.worker()
+        async with worker:
+            await until(lambda: caplog.text.count("job_settlement_failed") > 30)
+            assert worker.status().unsettled == 1, "alone it may be the store that is to blame"
+            good = place.jobs.add()
+            place.jobs.tell()
+            await place.until_ended(good)
+            await until(lambda: not worker.status().unsettled)
+        assert "job_settlement_dropped" in caplog.text
+        assert bad in place.jobs.ready, "it went back when the worker ended"
+
+
+async def test_nothing_fails_because_the_store_is_out_of_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(completer, "_LEAST_PAUSE", 0.0)
+    async with floor() as place:
+        place.job(give)
+        jobs = place.jobs.add_many(5)
+        place.jobs.mishaps["settle"] = [ValueError("out of order")] * 100
+        async with place.worker(concurrency=5):
+            await place.until_ended(*jobs)
+        assert place.jobs.outcomes(*jobs) == ["done"] * 5
+        assert not place.jobs.mishaps["settle"]
+
+
+async def test_a_worker_that_ends_while_the_store_is_away_does_not_wait_for_ever(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with floor() as place:
+        begun = asyncio.Event()
+
+        async def handler() -> None:
+            begun.set()
+
+        place.job(handler)
+        place.jobs.gate("settle")
+        job = place.jobs.add()
+        worker = place.worker()
+        async with worker:
+            await begun.wait()
+            await until(lambda: place.jobs.under_way["settle"])
+        assert worker.status().state == "closed"
+        assert list(place.jobs.claimed) == [job]
+    assert "job_hand_back_failed" in caplog.text

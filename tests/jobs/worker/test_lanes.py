@@ -1,0 +1,245 @@
+"""Runs of one lane's jobs: in order, and what has not started goes back when the lane has to wait."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from interlock.jobs.signals import Discard, Snooze
+from interlock.jobs.worker import watch
+from interlock.ports.jobs import Outcome
+from interlock.testing.clock import until
+from tests.jobs.worker.fakes import floor
+
+HELD = "held by ann: looking into it"
+CANCELLED = "cancelled by ann: not needed"
+
+
+@pytest.fixture
+def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is long is short."""
+    monkeypatch.setattr(watch, "_EVERY", 0.02)
+    monkeypatch.setattr(watch, "_LONG", 0.05)
+
+
+class Handler:
+    """Notes what starts; the jobs named in ``waits`` wait for ``go``; ``does`` says what others do."""
+
+    def __init__(self, *waits: int) -> None:
+        self.started: list[int] = []
+        self.stopped: list[int] = []
+        self.waits = set(waits)
+        self.go = asyncio.Event()
+        self.does: dict[int, Any] = {}
+
+    async def __call__(self, number: int) -> None:
+        self.started.append(number)
+        try:
+            if number in self.waits:
+                await self.go.wait()
+        except asyncio.CancelledError:
+            self.stopped.append(number)
+            raise
+        if number in self.does:
+            raise self.does[number]
+
+    @property
+    def function(self) -> Any:
+        async def handler(number: int) -> None:
+            await self(number)
+
+        return handler
+
+
+def add_numbered(place: Any, count: int, lane: str = "lane") -> list[int]:
+    return [place.jobs.add(lane=lane, arguments=f'{{"number": {n}}}') for n in range(count)]
+
+
+async def test_a_run_goes_one_after_the_other() -> None:
+    handler = Handler()
+    async with floor() as place:
+        place.job(handler.function)
+        place.jobs.generous = True
+        jobs = add_numbered(place, 50)
+        async with place.worker(concurrency=5):
+            await place.until_ended(*jobs)
+        assert handler.started == list(range(50))
+        assert [settlement.id for settlement in place.jobs.settled] == jobs
+
+
+@pytest.mark.parametrize("how", [ValueError("no luck"), TypeError("never"), Snooze(5)], ids=["retry", "fail", "snooze"])
+async def test_a_job_in_the_middle_that_does_not_succeed_ends_the_run(how: Exception) -> None:
+    handler = Handler()
+    handler.does[2] = how
+    async with floor() as place:
+        place.job(handler.function)
+        place.jobs.generous = True
+        jobs = add_numbered(place, 6)
+        place.jobs.most = 6
+        async with place.worker():
+            await place.until_said(*jobs[:3])
+            await until(lambda: len(place.jobs.settled) >= 6)
+            settled = list(place.jobs.settled)
+        assert [settlement.id for settlement in settled[:6]] == jobs, "what follows is not returned before"
+        assert {settlement.outcome for settlement in settled[3:6]} == {Outcome.RETURNED}
+        assert handler.started[:3] == [0, 1, 2]
+
+
+async def test_a_job_that_is_parked_ends_the_run() -> None:
+    handler = Handler()
+    async with floor() as place:
+        place.job(handler.function)
+        place.jobs.generous = True
+        jobs = [*add_numbered(place, 1), place.jobs.add(lane="lane", arguments='{"number": "x"}')]
+        jobs += add_numbered(place, 1)
+        async with place.worker():
+            await until(lambda: len(place.jobs.settled) >= 3)
+            assert [s.outcome for s in place.jobs.settled[:3]] == [Outcome.DONE, Outcome.PARKED, Outcome.RETURNED]
+
+
+async def test_a_discarded_job_lets_the_run_go_on() -> None:
+    handler = Handler()
+    handler.does[1] = Discard("nothing to do")
+    async with floor() as place:
+        place.job(handler.function)
+        place.jobs.generous = True
+        jobs = add_numbered(place, 3)
+        async with place.worker():
+            await place.until_ended(*jobs)
+        assert place.jobs.outcomes(*jobs) == ["done", "discarded", "done"]
+        assert len(place.jobs.called("claim")[0][2]) == 3
+
+
+async def test_a_hold_returns_what_has_not_started_and_lets_the_rest_go_on() -> None:
+    handler = Handler(1)
+    async with floor() as place:
+        place.job(handler.function)
+        place.jobs.generous = True
+        jobs = add_numbered(place, 5)
+        async with place.worker():
+            await until(lambda: handler.started == [0, 1])
+            place.jobs.most = 0
+            for job in jobs[1:]:
+                place.engine.taken(f"{place.session.id}.j{job}", HELD)
+            await place.until_said(*jobs[2:])
+            assert place.jobs.outcomes(*jobs) == ["done", "nothing", "returned", "returned", "returned"]
+            handler.go.set()
+            await place.until_ended(jobs[1])
+        assert handler.started == [0, 1]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+async def test_a_hold_returns_a_run_that_is_still_in_the_buffer(order: int) -> None:
+    handler = Handler(100)
+    async with floor() as place:
+        place.job(handler.function)
+        place.jobs.generous = True
+        place.jobs.add(arguments='{"number": 100}')
+        jobs = add_numbered(place, 3)
+        other = place.jobs.add(arguments='{"number": 200}')
+        async with place.worker(concurrency=1):
+            await until(lambda: handler.started == [100])
+            place.jobs.most = 0
+            for job in jobs[1:][::order]:
+                place.engine.taken(f"{place.session.id}.j{job}", HELD)
+            await place.until_said(*jobs[1:])
+            assert place.jobs.outcomes(*jobs) == ["nothing", "returned", "returned"]
+            handler.go.set()
+            await place.until_ended(jobs[0], other)
+        assert handler.started == [100, 0, 200]
+
+
+@pytest.mark.parametrize("why", [HELD, CANCELLED])
+async def test_what_is_said_of_a_job_while_the_claim_is_being_answered_is_not_forgotten(why: str) -> None:
+    handler = Handler()
+    async with floor() as place:
+        place.job(handler.function)
+        place.jobs.generous = True
+        answer = place.jobs.answer("claim")
+        jobs = add_numbered(place, 3)
+        async with place.worker():
+            await until(lambda: place.jobs.claimed)
+            place.jobs.most = 0
+            for job in jobs[1:]:
+                place.engine.taken(f"{place.session.id}.j{job}", why)
+            answer.set()
+            await place.until_said(*jobs)
+        expected = "returned" if why == HELD else "cancelled"
+        assert place.jobs.outcomes(*jobs) == ["done", expected, expected]
+        assert handler.started == [0]
+
+
+async def test_a_cancelled_job_is_stopped_or_not_begun_or_left_alone() -> None:
+    handler = Handler(1)
+    async with floor() as place:
+        place.job(handler.function)
+        place.jobs.generous = True
+        jobs = add_numbered(place, 4)
+        async with place.worker():
+            await until(lambda: handler.started == [0, 1])
+            await place.until_ended(jobs[0])
+            for job in (jobs[0], jobs[1], jobs[2], 999):
+                place.engine.taken(f"{place.session.id}.j{job}", CANCELLED)
+            await place.until_ended(*jobs)
+        assert place.jobs.outcomes(*jobs) == ["done", "cancelled", "cancelled", "done"]
+        assert (handler.started, handler.stopped) == ([0, 1, 3], [1])
+        assert [settlement.error for settlement in place.jobs.settled][1:3] == [CANCELLED, CANCELLED]
+
+
+async def test_what_was_missed_may_have_been_a_hold() -> None:
+    handler = Handler(0, 100)
+    async with floor() as place:
+        place.job(handler.function)
+        place.jobs.generous = True
+        jobs = add_numbered(place, 3)
+        single = place.jobs.add(arguments='{"number": 100}')
+        plain = place.jobs.add(arguments='{"number": 200}')
+        async with place.worker(concurrency=2):
+            await until(lambda: handler.started == [0, 100])
+            place.jobs.most = 0
+            place.engine.turn(None)
+            await place.until_said(*jobs[1:])
+            assert place.jobs.outcomes(*jobs, single, plain) == [
+                "nothing",
+                "returned",
+                "returned",
+                "nothing",
+                "nothing",
+            ]
+            handler.go.set()
+            await place.until_ended(plain)
+
+
+async def test_nothing_of_a_lane_waits_behind_a_long_job(brisk: None) -> None:
+    handler = Handler(0)
+    async with floor() as place:
+        place.job(handler.function)
+        place.jobs.generous = True
+        jobs = add_numbered(place, 3)
+        async with place.worker():
+            await until(lambda: handler.started == [0])
+            assert place.jobs.outcomes(*jobs) == ["nothing"] * 3
+            await place.until_said(*jobs[1:])
+            assert place.jobs.outcomes(*jobs) == ["nothing", "returned", "returned"]
+            handler.go.set()
+            await place.until_ended(*jobs)
+        assert handler.started == [0, 1, 2]
+
+
+async def test_nothing_waits_in_the_buffer_behind_long_jobs(brisk: None) -> None:
+    handler = Handler(0, 1)
+    async with floor() as place:
+        place.job(handler.function)
+        jobs = [place.jobs.add(arguments=f'{{"number": {n}}}') for n in range(4)]
+        worker = place.worker(concurrency=2)
+        async with worker:
+            await until(lambda: handler.started == [0, 1])
+            # As if they had been claimed while jobs seemed short.
+            worker._crew.put(place.jobs._give(place.jobs.appetites[-1]._replace(most=2)), 0)
+            assert worker.status().buffered == 2
+            await place.until_said(*jobs[2:])
+            assert place.jobs.outcomes(*jobs) == ["nothing", "nothing", "returned", "returned"]
+            handler.go.set()
+            await place.until_ended(*jobs)

@@ -1,0 +1,318 @@
+"""Jobs rely on their session: before it can end they are stopped, and whatever comes too late is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interlock.jobs.worker import watch
+from interlock.ports.jobs import Outcome
+from interlock.settings import Settings
+from interlock.testing.clock import VirtualClock, until
+from tests.jobs.worker.fakes import floor
+
+if TYPE_CHECKING:
+    from interlock.ports.jobs import Settlement
+
+
+async def forever() -> None:
+    await asyncio.Event().wait()
+
+
+def last(settlements: list[Settlement], job: int) -> Settlement:
+    return [settlement for settlement in settlements if settlement.id == job][-1]
+
+
+async def test_a_lost_session_stops_everything_and_hands_everything_back() -> None:
+    async with floor() as place:
+        place.job(forever)
+        place.jobs.generous = True
+        place.jobs.most = 4
+        jobs = [*place.jobs.add_many(2), *place.jobs.add_many(2, lane="lane")]
+        worker = place.worker(concurrency=2)
+        async with place.at_work(worker):
+            await until(lambda: len(worker.status().running) == 2)
+            assert place.session.at_work == 2
+            place.jobs.most = 0
+            old = place.lose_session()
+            await until(lambda: old.at_work == 0)
+            assert worker.status().buffered == 0
+            await until(lambda: place.jobs.called("hand_back"))
+            assert place.session is not old
+            place.jobs.most = 4
+            place.jobs.tell()
+            await until(lambda: len(worker.status().running) == 2)
+            assert place.session.at_work == 2
+        # What had started is said to have, what had not goes back without a word; first the one, then the other.
+        names = [call[:2] for call in place.jobs.calls if call[0] in ("settle", "hand_back")]
+        assert names[:2] == [("settle", old.id), ("hand_back", old.id)]
+        assert place.jobs.called("hand_back")[0][3] == jobs[2:]
+        assert not place.jobs.refused
+
+
+async def test_what_ended_before_the_loss_is_still_acknowledged() -> None:
+    async with floor() as place:
+
+        async def handler() -> str:
+            return "done"
+
+        place.job(handler)
+        gate = place.jobs.gate("settle")
+        job = place.jobs.add()
+        async with place.at_work():
+            await until(lambda: place.jobs.under_way["settle"])
+            old = place.lose_session()
+            await until(lambda: place.session is not old)
+            assert not place.jobs.called("hand_back"), "not before what is to be said was said"
+            gate.set()
+            await place.until_ended(job)
+            await until(lambda: place.jobs.called("hand_back"))
+        assert last(place.jobs.settled, job).outcome is Outcome.DONE
+        assert len(place.jobs.called("claim")[0][2]) == 1
+        assert not place.jobs.refused
+
+
+async def test_what_comes_too_late_is_refused_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async with floor() as place:
+
+        async def handler() -> None:
+            pass
+
+        place.job(handler)
+        gate = place.jobs.gate("settle")
+        job = place.jobs.add()
+        worker = place.worker()
+        async with place.at_work(worker):
+            await until(lambda: place.jobs.under_way["settle"])
+            old = place.session.id
+            _, claimed = place.jobs.claimed.pop(job)  # rescued, and given to somebody else
+            place.jobs.claimed[job] = ("another", claimed._replace(fence=claimed.fence + 1))
+            gate.set()
+            await until(lambda: place.jobs.refused)
+            await until(lambda: place.engine.metrics.late == 1)
+            assert worker.status().counts == {"done": 1, "refused": 1}
+        assert place.jobs.claimed[job][0] == "another"
+        (refused,) = [r for r in caplog.records if getattr(r, "event", "") == "job_acknowledgement_refused"]
+        assert refused.fields == {"id": job, "job": "work", "fence": claimed.fence, "outcome": "done"}  # type: ignore[attr-defined]
+        assert old == place.session.id
+
+
+async def test_nothing_starts_after_the_deadline_and_a_silent_heartbeat_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watch, "_EVERY", 0.02)
+    clock = VirtualClock()
+    async with floor(clock) as place:
+        started: list[str] = []
+
+        async def handler() -> None:
+            started.append(place.session.id)
+            await forever()
+
+        place.job(handler)
+        answer = place.jobs.answer("claim")
+        place.jobs.add()
+        worker = place.worker()
+        async with place.at_work(worker):
+            await until(lambda: place.jobs.claimed)
+            old = place.session
+            clock.advance(14)  # the store still honours it, but not for long enough
+            place.jobs.most = 0
+            answer.set()
+            await until(lambda: old.lost)
+            assert not started
+            await until(lambda: place.session is not old)
+            place.jobs.most = 1
+            place.jobs.tell()
+            await until(lambda: started == [place.session.id])
+            assert place.session.at_work == 1
+
+            stopped = place.session
+            clock.advance(12.5)
+            await until(lambda: stopped.at_work == 0, what="the handler is stopped though nobody said a word")
+            assert clock.monotonic() < stopped.deadline + 3
+
+
+async def test_one_deadline_watches_over_all_jobs() -> None:
+    """No timer for each job: with 1,000 of them the loop has no more than with none."""
+    async with floor() as place:
+        place.job(forever)
+        place.jobs.add_many(1000)
+        loop = asyncio.get_running_loop()
+        worker = place.worker(concurrency=1000)
+        async with place.at_work(worker):
+            await until(lambda: len(worker.status().running) == 1000)
+            assert len(loop._scheduled) < 30  # type: ignore[attr-defined]
+            assert place.session.at_work == 1000
+
+
+async def test_a_thread_that_ends_after_the_loss_is_not_acknowledged() -> None:
+    async with floor() as place:
+        end = threading.Event()
+
+        def handler() -> str:
+            end.wait(20)
+            return "done"
+
+        place.job(handler)
+        job = place.jobs.add()
+        worker = place.worker(concurrency=2)
+        async with place.at_work(worker):
+            await until(lambda: worker.status().running)
+            place.jobs.most = 0
+            old = place.lose_session()
+            await until(lambda: place.jobs.called("hand_back"))
+            assert place.jobs.called("hand_back") == [("hand_back", old.id, [job], [])], "not while it runs"
+            assert old.at_work == 1
+            assert worker.status().running[0].told_to_stop == "the worker's session was lost"
+            end.set()
+            await place.until_said(job)
+            assert old.at_work == 0
+        assert last(place.jobs.settled, job).outcome is Outcome.SNOOZED
+        assert not place.jobs.ended
+
+
+async def test_a_session_that_ends_while_claiming() -> None:
+    async with floor() as place:
+        place.job(forever)
+        answer = place.jobs.answer("claim")
+        jobs = place.jobs.add_many(2)
+        worker = place.worker(concurrency=2)
+        async with place.at_work(worker):
+            await until(lambda: place.jobs.claimed)
+            old = place.lose_session()
+            answer.set()
+            await until(lambda: len(worker.status().running) == 2)
+            assert place.session is not old
+            assert {session for session, _ in place.jobs.claimed.values()} == {place.session.id}
+        assert place.jobs.called("hand_back")[0] == ("hand_back", old.id, [], jobs)
+
+
+async def test_the_store_may_be_the_first_to_say_that_the_session_has_ended() -> None:
+    async with floor() as place:
+        place.job(forever)
+        jobs = place.jobs.add_many(1)
+        worker = place.worker(concurrency=2)
+        async with place.at_work(worker):
+            await until(lambda: worker.status().running)
+            old = place.session
+            await place.store.sessions.end(old.id)
+            place.jobs.add()
+            place.jobs.tell()
+            await until(lambda: old.lost)
+            await until(lambda: place.session is not old and place.session.at_work == 2)
+            assert old.at_work == 0
+        assert jobs
+
+
+@pytest.mark.parametrize("long", [False, True])
+async def test_outages_come_and_go(long: bool) -> None:
+    async with floor(settings=Settings(stuck_work="report", store_wait=0.2, recheck_seconds=0.05)) as place:
+        done: list[int] = []
+
+        async def handler(number: int) -> None:
+            await asyncio.sleep(0)
+            done.append(number)
+
+        place.job(handler)
+        async with place.at_work():
+            jobs = []
+            for outage in range(5):
+                jobs += [place.jobs.add(arguments=f'{{"number": {outage * 10 + n}}}') for n in range(10)]
+                place.jobs.tell()
+                await until(lambda outage=outage: len(done) > outage * 10)  # type: ignore[misc]
+                place.jobs.away = True
+                before = len(place.jobs.calls)
+                if long:
+                    place.lose_session()
+                    await until(lambda old=place.session: place.session is not old or not old.lost)  # type: ignore[misc]
+                assert len(place.jobs.calls) == before
+                place.jobs.away = False
+                await place.until_ended(*jobs)
+            assert set(place.jobs.outcomes(*jobs)) == {"done"}
+            assert not place.jobs.claimed
+        assert not place.jobs.refused
+
+
+async def test_settlements_wait_for_the_store_and_runners_for_settlements() -> None:
+    async with floor() as place:
+        done: list[int] = []
+
+        async def handler() -> None:
+            done.append(1)
+
+        place.job(handler)
+        place.jobs.generous = True
+        place.jobs.most = 3000
+        jobs = place.jobs.add_many(6000)
+        gate = place.jobs.gate("settle")
+        worker = place.worker(concurrency=50)
+        async with place.at_work(worker):
+            await until(lambda: worker._completer.full)
+            claims = len(place.jobs.called("claim"))
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert 2000 <= len(done) < 2100, "runners wait"
+            place.jobs.tell()
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert len(place.jobs.called("claim")) <= claims + 1, "and so do claims"
+            gate.set()
+            await place.until_ended(*jobs)
+        assert len(done) == 6000
+        assert max(len(call[2]) for call in place.jobs.called("settle")) <= 1000
+
+
+async def test_two_workers_of_one_process_share_a_session_and_know_of_one_another() -> None:
+    async with floor() as place:
+        place.job(forever)
+        first, second = place.worker(concurrency=2), place.worker(concurrency=3, queues=["other", "default"])
+        async with place.at_work(first):
+            place.jobs.add_many(2)
+            place.jobs.tell()
+            await until(lambda: len(first.status().running) == 2)
+            async with place.at_work(second):
+                mine = [job.id for job in first.status().running]
+                await until(lambda: place.jobs.called("attend")[-1][2:] == (("default", "other"), ("work",), 5))
+                place.jobs.lose["claim"] = 1
+                place.jobs.add()
+                place.jobs.tell()
+                await until(lambda: place.jobs.called("hand_back"))
+                assert place.jobs.called("hand_back")[0][2] == mine, "what the other one runs is not a leftover"
+                await until(lambda: second.status().running)
+                theirs = [job.id for job in second.status().running]
+                place.jobs.most = 0
+                await second.stop()
+            assert place.jobs.called("hand_back")[-1][2] == mine
+            assert place.jobs.outcomes(*theirs) == ["snoozed"]
+            assert len(first.status().running) == 2
+            assert place.jobs.called("attend")[-1][2:] == (("default",), ("work",), 2)
+
+
+async def test_nothing_is_handed_back_that_is_just_being_claimed() -> None:
+    async with floor() as place:
+        place.job(forever)
+        first, second = place.worker(concurrency=1), place.worker(concurrency=1)
+        async with place.at_work(first), place.at_work(second):
+            await until(lambda: len(place.jobs.called("claim")) == 2)
+            gate, answer = place.jobs.gate("hand_back"), place.jobs.answer("claim")
+            gate.set()
+            jobs = place.jobs.add_many(2)
+            place.jobs.tell()
+            await until(lambda: len(place.jobs.claimed) == 2)  # both are claimed, neither is answered
+            place.jobs.lose["claim"] = 1
+            first._desk.doubt()
+            answer.set()
+            await until(lambda: len(place.jobs.called("hand_back")) >= 1)
+            await until(lambda: first.status().running and second.status().running)
+            assert sorted(job for call in place.jobs.called("hand_back") for job in call[3])[:1] != jobs
+            running = [worker.status().running[0].id for worker in (first, second)]
+            assert sorted(running) == jobs, "each runs once"
+            assert {job: claimed.fence for job, (_, claimed) in place.jobs.claimed.items()}.keys() == set(jobs)
+            for worker in (first, second):
+                for runner in worker._crew.running:
+                    assert runner.job is not None
+                    assert runner.job.fence == place.jobs.claimed[runner.job.id][1].fence
