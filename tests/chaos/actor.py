@@ -136,6 +136,18 @@ class Ear(logging.Handler):
         )
     )
 
+    _NEVER = frozenset(
+        (
+            "job_claim_failed",
+            "job_settlement_failed",
+            "job_settlement_dropped",
+            "job_chore_failed",
+            "job_runner_failed",
+            "job_parked",
+        )
+    )
+    """What no fault excuses, where it is reported as an error."""
+
     def __init__(self, only: Actor | None = None) -> None:
         super().__init__(logging.DEBUG)
         self._only = only
@@ -157,14 +169,20 @@ class Ear(logging.Handler):
         event = getattr(record, "event", None)
         if actor is not None and event in self._HEARD:
             actor.note(event, **record.__dict__["fields"])
+        if actor is not None and event in self._NEVER and record.levelno >= logging.ERROR:
+            actor.note("oops", what=f"{event}: {record.__dict__['fields']}")
 
 
 async def run_process(actor: Actor) -> None:
     """Be one process of a run until SIGTERM."""
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(
-        lambda _, context: actor.note("oops", what=context["message"], trace=repr(context.get("exception")))
-    )
+
+    def unhandled(_: object, context: dict[str, Any]) -> None:
+        # asyncpg leaves a future behind when a server goes away in the middle of connecting; it raises as well.
+        known = "unexpected connection_lost() call" in str(context.get("exception"))
+        actor.note("noise" if known else "oops", what=context["message"], trace=repr(context.get("exception")))
+
+    loop.set_exception_handler(unhandled)
     loop.add_signal_handler(signal.SIGTERM, actor.stop)
     with Ear(actor):
         await actor.open()

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from interlock import App, StoreUnavailableError
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
+from interlock.testing.clock import until
 from tests.chaos.actor import Ear
 from tests.chaos.job_checker import JobVerdict, judge_jobs
 from tests.chaos.job_enqueuer import Enqueuer, complete
@@ -50,9 +51,17 @@ _LONGEST_HOLD = 2.0
 
 
 async def run_jobs(
-    kind: str, folder: Path, seed: int, *, pace: Pace, scale: float = 1.0, patience: float = 60.0, **changes: object
+    kind: str,
+    folder: Path,
+    seed: int,
+    *,
+    pace: Pace,
+    scale: float = 1.0,
+    once: bool = False,
+    patience: float = 60.0,
+    **changes: object,
 ) -> Outcome:
-    """All jobs accepted and worked off, and each kind of fault done, within a time that only a fault would exceed."""
+    """Each kind of fault is done over and over until all jobs were accepted and worked off, or just ``once``."""
     begun = time.monotonic()
     with place(kind, folder, scale=scale) as store:
         about = {"url": store.url, "folder": str(folder), "seconds": _MOST_SECONDS}
@@ -64,12 +73,13 @@ async def run_jobs(
                 await asyncio.gather(workers.ready(), enqueuers.ready())
                 await asyncio.gather(
                     Nemesis(workers, _faults(store, plan), seed, pace=pace).run(
-                        0.0, enough=lambda: overseer.idle and complete(plan), most=_MOST_SECONDS
+                        0.0, enough=lambda: once or (overseer.idle and complete(plan)), most=_MOST_SECONDS
                     ),
                     Nemesis(enqueuers, _NoFaults(), seed, pace=pace).run(
-                        0.0, enough=lambda: complete(plan), most=_MOST_SECONDS
+                        0.0, enough=lambda: once or complete(plan), most=_MOST_SECONDS
                     ),
                 )
+                await until(lambda: complete(plan), within=patience)
                 await enqueuers.stop()
                 await overseer.finish(patience)
                 await workers.stop()

@@ -41,6 +41,7 @@ async def test_nothing_is_lost_and_order_is_kept_under_faults(
         seed,
         pace=QUICK,
         scale=0.3,
+        once=True,
         lanes=30,
         jobs=3000,
         workers=4,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from interlock.testing.conformance import (
@@ -19,7 +22,9 @@ from interlock.testing.conformance import (
 )
 from tests.conformance.suites import SUITES
 
-STORES_OF_JOBS = ("memory", "sqlite", "postgres")
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 
 class _OnEveryStore:
@@ -64,13 +69,28 @@ class TestLimits(_OnEveryStore, LimitsConformance):
     pass
 
 
-@pytest.mark.parametrize("every_store_url", STORES_OF_JOBS, indirect=True)
-class TestJobStore(_OnEveryStore, JobStoreConformance):
+@pytest.fixture(scope="module")
+def database(interlock_postgres_server: Any) -> Iterator[str]:
+    """One for many tests, each of which has a namespace of its own: making one takes longer than most of them."""
+    name = f"interlock_{uuid.uuid4().hex}"
+    interlock_postgres_server.create_database(name)
+    yield interlock_postgres_server.url(name)
+    interlock_postgres_server.drop_database(name)
+
+
+class _OnStoresOfJobs:
+    @pytest.fixture(params=["memory", "sqlite", "postgres"])
+    def store_url(self, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+        if request.param == "postgres":
+            return str(request.getfixturevalue("database"))
+        return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/interlock.db"
+
+
+class TestJobStore(_OnStoresOfJobs, JobStoreConformance):
     pass
 
 
-@pytest.mark.parametrize("every_store_url", STORES_OF_JOBS, indirect=True)
-class TestJobs(_OnEveryStore, JobsConformance):
+class TestJobs(_OnStoresOfJobs, JobsConformance):
     pass
 
 

@@ -64,6 +64,7 @@ class FakeJobs:
         self.most = 10_000
         self.any_name = False
         self.generous = False
+        self.only_at_once = False
         self.pruned: list[float] = []
         self.rescued: list[Sequence[Rescued]] = []
 
@@ -145,6 +146,8 @@ class FakeJobs:
                     run.append(job)
         given: list[ClaimedJob] = []
         most = self.most if self.generous else min(appetite.most, self.most)
+        if self.only_at_once:
+            most = min(most, appetite.at_once)
         for run in runs.values():
             given += run[: max(0, most - len(given))]
         for index, job in enumerate(given):

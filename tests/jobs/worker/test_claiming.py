@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from interlock.jobs.worker.bell import Bell
 from interlock.jobs.worker.pace import Pace
 from interlock.settings import Settings
 from interlock.testing.clock import VirtualClock, until
@@ -167,6 +168,62 @@ async def test_jobs_that_are_defined_later_are_claimed_too() -> None:
             assert place.jobs.called("attend")[-1][3] == ("work", "new")
 
 
+async def test_a_time_to_look_again_does_not_keep_a_busy_worker_looking(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds = [0]
+    wait = Bell.wait
+
+    async def counted(bell: Bell, seconds: float = float("inf")) -> None:
+        rounds[0] += 1
+        await wait(bell, seconds)
+
+    monkeypatch.setattr(Bell, "wait", counted)
+    async with floor() as place:
+        place.job(forever)
+        place.jobs.look_again = 0.001
+        place.jobs.add_many(2)
+        worker = place.worker(concurrency=2)
+        async with place.at_work(worker):
+            await until(lambda: len(worker.status().running) == 2)
+            await until(lambda: worker._claimer._look_at == float("inf"))
+            before = rounds[0]
+            for _ in range(1000):
+                await asyncio.sleep(0)
+            assert rounds[0] <= before + 2
+
+
+async def test_what_was_left_because_it_could_not_start_is_claimed_when_it_can() -> None:
+    """Paced jobs and scarce slots are given only to free runners; that one is free is no news to the store."""
+    async with floor() as place:
+        ends: list[asyncio.Event] = []
+
+        async def handler() -> None:
+            ends.append(asyncio.Event())
+            await ends[-1].wait()
+
+        place.job(handler)
+        place.jobs.silent = True
+        place.jobs.only_at_once = True
+        jobs = place.jobs.add_many(6)
+        worker = place.worker(concurrency=2)
+        async with place.at_work(worker):
+            worker._crew.pace.finished, worker._crew.pace.spent = 1000, 0.01  # so that some would be had in advance
+            for begun in (2, 3, 4, 5, 6):
+                await until(lambda begun=begun: len(ends) == begun)  # type: ignore[misc]
+                ends[begun - 2].set()
+            ends[-1].set()
+            await place.until_ended(*jobs)
+
+
+async def test_of_those_that_a_worker_died_of_the_next_is_claimed_at_once() -> None:
+    async with floor() as place:
+        place.job(nothing)
+        place.jobs.silent = True
+        place.jobs.most = 1
+        jobs = place.jobs.add_many(5, crashes=1)
+        async with place.at_work():
+            await place.until_ended(*jobs)
+
+
 # -- how much ----------------------------------------------------------------------------------------------------------
 
 
@@ -235,7 +292,8 @@ def learnt(concurrency: int, jobs: int, each: float, at_once: float) -> Pace:
 def test_about_a_second_of_work_is_had_in_advance(each: float, at_once: float, ahead: int, run: int) -> None:
     pace = learnt(50, 100, each, at_once)
     assert pace.ahead == pytest.approx(ahead, abs=1)
-    assert pace.run == pytest.approx(run, abs=1)
+    assert pace.run(0.0) == pytest.approx(run, abs=1)
+    assert pace.run(1.0) == 1, "each waits for the store to know of the one before"
 
 
 def test_a_change_of_pace_is_learnt_quickly() -> None:
@@ -250,7 +308,7 @@ def test_a_change_of_pace_is_learnt_quickly() -> None:
 
 def test_nothing_is_learnt_from_doing_nothing() -> None:
     pace = learnt(50, 100, 0.01, 50)
-    before: Any = (pace.ahead, pace.run)
+    before: Any = (pace.ahead, pace.run(0.0))
     pace.look(1000.0)
     pace.look(2000.0)
-    assert (pace.ahead, pace.run) == before
+    assert (pace.ahead, pace.run(0.0)) == before

@@ -69,6 +69,103 @@ async def test_a_run_goes_one_after_the_other() -> None:
         assert [settlement.id for settlement in place.jobs.settled] == jobs
 
 
+async def test_the_next_of_a_run_starts_when_the_store_knows_the_end_of_the_one_before() -> None:
+    """Else both could start again after a crash, and the one before after the next."""
+    handler = Handler()
+    async with floor() as place:
+        place.job(handler.function)
+        place.jobs.generous = True
+        jobs = add_numbered(place, 3)
+        gate = place.jobs.gate("settle")
+        worker = place.worker(concurrency=5)
+        async with worker:
+            await until(lambda: place.jobs.under_way["settle"])
+            other = place.jobs.add(arguments='{"number": 100}')
+            place.jobs.tell()
+            await until(lambda: handler.started == [0, 100], what="others do not wait")
+            assert worker.status().buffered == 2
+            assert set(jobs) <= set(worker.known(place.session))
+            gate.set()
+            await place.until_ended(*jobs, other)
+        assert handler.started == [0, 100, 1, 2]
+
+
+async def test_what_stands_behind_an_end_that_was_refused_does_not_start() -> None:
+    handler = Handler()
+    async with floor() as place:
+        place.job(handler.function)
+        place.jobs.generous = True
+        jobs = add_numbered(place, 3)
+        gate = place.jobs.gate("settle")
+        worker = place.worker(concurrency=5)
+        async with worker:
+            await until(lambda: place.jobs.under_way["settle"])
+            for job in jobs:  # all were rescued, and given to somebody else
+                place.jobs.claimed[job] = ("another", place.jobs.claimed[job][1]._replace(fence=99))
+            gate.set()
+            await until(lambda: len(place.jobs.refused) == 3)
+        assert handler.started == [0]
+        assert place.engine.metrics.late == 1, "what never started is not late"
+
+
+async def test_an_answer_about_an_earlier_claim_does_not_let_the_next_start() -> None:
+    handler = Handler(0)
+    async with floor() as place:
+        place.job(handler.function)
+        place.jobs.generous = True
+        blocking = place.jobs.add(arguments='{"number": 0}')
+        jobs = [place.jobs.add(lane="lane", arguments=f'{{"number": {n}}}') for n in (0, 1)]
+        first = place.worker(concurrency=1)
+        async with place.at_work(first):
+            await until(lambda: handler.started == [0])
+            answer = place.jobs.answer("settle")
+            for job in jobs:  # they wait behind the other one, and go back
+                place.engine.taken(f"{place.session.id}.j{job}", HELD)
+            await until(lambda: sorted(place.jobs.ready) == jobs)
+            # Before the answer arrives they are claimed again, here too, and the first one of them runs.
+            first._crew.put(place.jobs._give(place.jobs.appetites[-1]), 0)
+            first._crew._concurrency += 1
+            first._crew.fill()
+            await until(lambda: handler.started == [0, 0])
+            answer.set()
+            await until(lambda: not first.status().unsettled)
+            assert handler.started == [0, 0]
+            assert first.status().buffered == 1
+            handler.go.set()
+            await place.until_ended(blocking, *jobs)
+        assert handler.started == [0, 0, 1]
+
+
+@pytest.mark.parametrize("how", ["finish", "stop", "hold", "missed", "lost"])
+async def test_what_waits_for_the_store_to_know_goes_back_like_all_that_has_not_started(how: str) -> None:
+    handler = Handler()
+    async with floor() as place:
+        place.job(handler.function)
+        place.jobs.generous = True
+        jobs = add_numbered(place, 3)
+        gate = place.jobs.gate("settle")
+        worker = place.worker(concurrency=5)
+        async with worker:
+            await until(lambda: place.jobs.under_way["settle"])
+            place.jobs.most = 0
+            session = place.session
+            if how in ("finish", "stop"):
+                (worker.wind_down if how == "finish" else worker.halt)()
+            elif how == "hold":
+                for job in jobs:
+                    place.engine.taken(f"{place.session.id}.j{job}", HELD)
+            elif how == "missed":
+                place.engine.turn(None)
+            else:
+                place.lose_session()
+            gate.set()
+            await until(lambda: sorted(place.jobs.ready) == jobs[1:])
+        assert handler.started == [0]
+        assert place.jobs.outcomes(*jobs)[0] == "done"
+        if how == "lost":
+            assert place.jobs.called("hand_back")[0][1:] == (session.id, [], jobs[1:])
+
+
 @pytest.mark.parametrize("how", [ValueError("no luck"), TypeError("never"), Snooze(5)], ids=["retry", "fail", "snooze"])
 async def test_a_job_in_the_middle_that_does_not_succeed_ends_the_run(how: Exception) -> None:
     handler = Handler()

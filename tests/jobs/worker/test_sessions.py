@@ -316,3 +316,60 @@ async def test_nothing_is_handed_back_that_is_just_being_claimed() -> None:
                 for runner in worker._crew.running:
                     assert runner.job is not None
                     assert runner.job.fence == place.jobs.claimed[runner.job.id][1].fence
+
+
+async def test_what_is_owed_anew_while_it_is_handed_back_is_handed_back_again() -> None:
+    async with floor() as place:
+        place.job(forever)
+        first, second = place.worker(concurrency=1), place.worker(concurrency=1)
+        async with place.at_work(first), place.at_work(second):
+            await until(lambda: len(place.jobs.called("claim")) == 2)
+            answer = place.jobs.answer("hand_back")
+            old = place.lose_session()
+            await until(lambda: place.jobs.called("hand_back"))
+            # A claim that one of them had sent before takes effect only now.
+            job = place.jobs.add()
+            place.jobs._give(place.jobs.appetites[0])
+            assert place.jobs.claimed[job][0] == old.id
+            first._desk.owe(old)
+            answer.set()
+            await until(lambda: place.jobs.claimed.get(job, ("",))[0] == place.session.id)
+
+
+async def test_nobody_waits_for_a_worker_that_ended_without_having_said_everything() -> None:
+    async with floor(settings=Settings(stuck_work="report", store_wait=0.2, recheck_seconds=30.0)) as place:
+
+        async def handler() -> None:
+            pass
+
+        place.job(handler)
+        first, second = place.worker(concurrency=1), place.worker(concurrency=1)
+        async with place.at_work(second):
+            await until(lambda: place.jobs.called("claim"))
+            gate = place.jobs.gate("settle")
+            async with place.at_work(first):
+                jobs = place.jobs.add_many(2)
+                place.jobs.tell()
+                await until(lambda: place.jobs.under_way["settle"] == 2)
+                place.lose_session()
+                await until(lambda: second._desk._lock.locked())
+            gate.set()
+            del place.jobs.gates["settle"]
+            await place.until_ended(*jobs)
+
+
+async def test_what_a_worker_could_not_give_back_is_given_back_by_the_next() -> None:
+    async with floor(settings=Settings(stuck_work="report", store_wait=0.1, recheck_seconds=30.0)) as place:
+
+        async def handler() -> None:
+            pass
+
+        place.job(handler)
+        place.jobs.gate("settle")
+        job = place.jobs.add()
+        async with place.at_work():
+            await until(lambda: place.jobs.under_way["settle"])
+        assert place.jobs.claimed[job][0] == place.session.id, "the session goes on, so nobody rescues it"
+        del place.jobs.gates["settle"]
+        async with place.at_work():
+            await place.until_ended(job)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.backends.pacing import seconds
 from interlock.backends.sqlite.job_finish import Ended, finish
-from interlock.backends.sqlite.job_lanes import Candidate, Turn, turns
+from interlock.backends.sqlite.job_lanes import Candidate, first_turn, turns_after
 from interlock.backends.sqlite.job_limits import Keys, note_starts, note_uses, wake, wake_due
 from interlock.backends.sqlite.job_rows import Care, JobRows, sql
 from interlock.backends.sqlite.job_uses import slots_of
@@ -82,11 +82,24 @@ def _promote(rows: JobRows, kinds: Sequence[Kind]) -> int:
     return len(due)
 
 
+class _Run:
+    """Consecutive jobs of one lane."""
+
+    __slots__ = ("jobs", "place")
+
+    def __init__(self, first: Candidate, place: int) -> None:
+        self.jobs = [first]
+        self.place = place
+        """That of its first job in the claim."""
+
+
 class _Stream:
     """The ready jobs of one queue in order. Those that need a care which is closed are left out."""
 
     def __init__(self, rows: JobRows, kinds: Sequence[Kind]) -> None:
         self.given = 0
+        self.runs: list[_Run] = []
+        """Those that may be made longer."""
         self._heads: list[tuple[Any, int, Iterator[Any]]] = []
         for kind in kinds:
             for care, ready in enumerate(kind.ready):
@@ -130,17 +143,23 @@ class _Claiming:
         self._served: list[int] = []
         """Jobs that leave the lines in which they stood."""
         self._passed = 0
+        self._behind = False
+        """Whether any was passed over only because of those before it in line, who may have left that since."""
         self.cut = False
 
     def choose(self) -> None:
-        """Go through what is ready, as long as there is appetite. Of several queues the one that got least is next."""
+        """Go through what is ready, as long as there is appetite; what is left of it goes to runs."""
         by_queue: dict[str, list[Kind]] = {}
         for kind in self._kinds.values():
             by_queue.setdefault(kind.queue, []).append(kind)
         streams = [_Stream(self._rows, kinds) for kinds in by_queue.values()]
+        self._choose_heads(list(streams))
+        if not self.cut:
+            self._lengthen([stream for stream in streams if stream.runs])
+
+    def _choose_heads(self, streams: list[_Stream]) -> None:
+        """Of several queues the one that got least is next."""
         taken, most, at_once = self._taken, self._appetite.most, self._appetite.at_once
-        if most <= 0:
-            return
         while streams and len(taken) < most:
             if len(taken) >= at_once:
                 self._closed |= {Care.PACED, Care.SUSPECT}
@@ -155,7 +174,7 @@ class _Claiming:
                 taken.append(row)
                 self._heads.append(row[1])
             else:
-                self._consider(Candidate._make(row))
+                self._consider(stream, Candidate._make(row))
                 if len(self._queued) >= _MOST_MOVED:
                     self.cut = True
                     return
@@ -163,20 +182,60 @@ class _Claiming:
                     self._closed |= {Care.SLOTS, Care.PACED, Care.SUSPECT}
             stream.given += len(taken) - before
 
-    def _consider(self, head: Candidate) -> None:
-        if head.lane is None or (self._appetite.run <= 1 and not head.coalesce):
+    def _consider(self, stream: _Stream, head: Candidate) -> None:
+        if head.lane is None:
             self._decide(head, head)
             return
-        lane = turns(self._rows, head, self._kinds[head.kind].name)
-        first = next(lane)
-        job = first.job
-        if first.cut or job.kind not in self._kinds:
+        job, instead_of, cut = first_turn(self._rows, head, self._kinds[head.kind].name)
+        if cut or job.kind not in self._kinds:
             # It is not for us, or not yet: it is offered as the head that it is now.
-            self._give_way(job, head, first.instead_of)
+            self._give_way(job, head, instead_of)
             self._lanes.append(head.lane)
-            self.cut = self.cut or first.cut
-        elif self._decide(job, head, first.instead_of) and not job.uses and not job.crashes:
-            self._take_run(job, lane)
+            self.cut = self.cut or cut
+        elif self._decide(job, head, instead_of) and not job.uses and not job.crashes and self._appetite.run > 1:
+            stream.runs.append(_Run(job, len(self._taken) - 1))
+
+    def _lengthen(self, streams: list[_Stream]) -> None:
+        """Spread what is left evenly over the queues, and within each over its lanes."""
+        runs = [run for stream in streams for run in stream.runs]
+        rest = self._appetite.most - len(self._taken)
+        while rest > 0 and streams:
+            stream = min(streams, key=lambda stream: stream.given)
+            others = [other.given for other in streams if other is not stream]
+            share = max(1, rest // len(streams), min(others) - stream.given if others else 0)
+            got = self._lengthen_some(stream, min(share, rest))
+            stream.given += got
+            rest -= got
+            streams = [stream for stream in streams if stream.runs]
+        longer = {run.place: run.jobs for run in runs}
+        if longer:
+            self._taken = [job for place, first in enumerate(self._taken) for job in longer.get(place, (first,))]
+
+    def _lengthen_some(self, stream: _Stream, share: int) -> int:
+        """Let the runs of a queue grow by so many jobs in all, or fewer; by how many they did."""
+        rest = share
+        each = max(1, share // len(stream.runs))
+        for run in list(stream.runs):
+            wanted = min(each, rest, self._appetite.run - len(run.jobs))
+            if rest == 0:
+                break
+            before = len(run.jobs)
+            self._make_longer(run, wanted)
+            rest -= len(run.jobs) - before
+            if len(run.jobs) < before + wanted or len(run.jobs) >= self._appetite.run:
+                stream.runs.remove(run)
+        return share - rest
+
+    def _make_longer(self, run: _Run, most: int) -> None:
+        """Take up to so many more of a lane, as long as they can be part of a run."""
+        queue = self._kinds[run.jobs[0].kind].queue
+        for job, instead_of, cut in islice(turns_after(self._rows, run.jobs[-1]), most):
+            kind = self._kinds.get(job.kind)
+            if cut or job.uses or job.crashes or job.apart or kind is None or kind.queue != queue:
+                return
+            for id in instead_of:  # noqa: A001
+                self._superseded.append(Ended(id, JobState.SUPERSEDED, superseded_by=job.id))
+            run.jobs.append(job)
 
     def _decide(self, job: Candidate, head: Candidate, instead_of: Sequence[int] = ()) -> bool:
         """Take a job, put it in line, or leave it where it is; whether it was taken."""
@@ -191,6 +250,7 @@ class _Claiming:
             in_advance = len(self._taken) >= at_once and any(share.paced for share in shares)
             if key or in_advance or self._keys.scarce(shares, at_once):
                 self._passed += 1
+                self._behind = self._behind or bool(key)
                 return False
             self._keys.take(shares, head.ticket)
         if job.crashes:
@@ -206,18 +266,6 @@ class _Claiming:
         self._heads.append(head.id)
         for id in instead_of:  # noqa: A001
             self._superseded.append(Ended(id, JobState.SUPERSEDED, superseded_by=job.id))
-
-    def _take_run(self, first: Candidate, lane: Iterator[Turn]) -> None:
-        queue = self._kinds[first.kind].queue
-        most = min(self._appetite.run - 1, self._appetite.most - len(self._taken))
-        for turn in islice(lane, most) if most > 0 else ():
-            job = turn.job
-            kind = self._kinds.get(job.kind)
-            if turn.cut or job.uses or job.crashes or job.apart or kind is None or kind.queue != queue:
-                return
-            for id in turn.instead_of:  # noqa: A001
-                self._superseded.append(Ended(id, JobState.SUPERSEDED, superseded_by=job.id))
-            self._taken.append(job)
 
     # -- keeping it ------------------------------------------------------------------------------------------------
 
@@ -236,7 +284,8 @@ class _Claiming:
         finish(rows, self._superseded)
         jobs = self._claim(worker) if taken else []
         # Room that the first in line did not take is for those behind them.
-        if keys and wake(rows, keys) & self._kinds.keys() and len(taken) < self._appetite.most:
+        woken = bool(keys and wake(rows, keys) & self._kinds.keys())
+        if len(taken) < self._appetite.most and (woken or (self._behind and leaving)):
             self.cut = True
         rows.advance(self._lanes)
         return jobs
@@ -258,10 +307,10 @@ class _Claiming:
             (number,) = rows.one(sql.add_worker, session=session, host=host, pid=pid, program=program)
         fence = rows.fence()
         rows.run(sql.claim, ids=json.dumps([job[1] for job in self._taken]), worker=number, fence=fence)
-        limited = [job for job in self._taken if job[10]]
+        limited = [(job.id, job.uses) for job in self._taken if job[10]]
         if limited:
-            note_uses(rows, [(job.id, job.uses) for job in limited])
-            note_starts(rows, [(job.id, job.uses, job.due_at) for job in limited], session, (host, pid, program))
+            note_uses(rows, limited)
+            note_starts(rows, limited)
         named = {kind.id: (kind.name, kind.queue) for kind in kinds.values()}
         lane_name = rows.lane_name
         jobs = []

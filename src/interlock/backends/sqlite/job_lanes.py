@@ -1,15 +1,15 @@
-"""What a claim takes of one lane: its head, what takes the head's place, and a run of those behind."""
+"""What a claim takes of one lane: its head, or what takes the head's place, and a run of those behind."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from interlock.backends.sqlite.job_rows import JobRows, sql
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Candidate", "Turn", "turns"]
+__all__ = ["Candidate", "Turn", "first_turn", "turns_after"]
 
 _MOST_SUPERSEDED = 1000
 
@@ -48,12 +48,27 @@ class Turn(NamedTuple):
     """There are more that it would give way to, but that is enough for now."""
 
 
-def turns(rows: JobRows, head: Candidate, name: str) -> Iterator[Turn]:
-    """The turns of a lane in order, beginning with its head, which has that name."""
-    last, instead_of = head._replace(name=name), list[int]()
-    behind: Iterator[Any] = rows.stream(sql.following, head.lane, head.position)
-    for row in behind:
-        job = Candidate._make(row)
+def first_turn(rows: JobRows, head: Candidate, name: str) -> Turn:
+    """The head's turn, or that of the job that takes its place. The head has that name."""
+    if not head.coalesce:
+        return Turn(head, [], cut=False)
+    return next(_turns(head._replace(name=name), _behind(rows, head)))
+
+
+def turns_after(rows: JobRows, job: Candidate) -> Iterator[Turn]:
+    """The turns behind a job, in order."""
+    behind = _behind(rows, job)
+    following = next(behind, None)
+    return iter(()) if following is None else _turns(following, behind)
+
+
+def _behind(rows: JobRows, job: Candidate) -> Iterator[Candidate]:
+    return map(Candidate._make, rows.stream(sql.following, job.lane, job.position))
+
+
+def _turns(last: Candidate, behind: Iterator[Candidate]) -> Iterator[Turn]:
+    instead_of: list[int] = []
+    for job in behind:
         if len(instead_of) >= _MOST_SUPERSEDED:
             yield Turn(last, instead_of, cut=True)
             return

@@ -11,8 +11,7 @@ import json
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from interlock.backends.pacing import micros
-from interlock.backends.sqlite.job_rows import JobRows, owner, sql
+from interlock.backends.sqlite.job_rows import JobRows, sql
 from interlock.backends.sqlite.job_uses import read_uses, slots_of
 
 if TYPE_CHECKING:
@@ -153,31 +152,27 @@ def free(rows: JobRows, ended: Iterable[tuple[int, str]]) -> set[str]:
     return keys
 
 
-def note_starts(rows: JobRows, started: Iterable[tuple[int, str, float]], session: str, about: Sequence[Any]) -> None:
-    """Count the starts of jobs for their paces, each an id with its uses and since when it was due."""
-    host, pid, program = about
-    who = {"session": session, "host": host, "pid": pid, "program": program}
-    starts: list[dict[str, Any]] = []
+def note_starts(rows: JobRows, started: Iterable[tuple[int, str]]) -> None:
+    """Count the starts of jobs for their paces, each an id with its uses."""
+    starts: list[tuple[str, int, int]] = []
     longest: dict[str, int] = {}
-    for id, text, due_at in started:  # noqa: A001
-        if len(slots_of(text)) == len(read_uses(text)):
-            continue
-        names = {"owner": owner(session, id), "party": f"job:{id}", "asked_at": micros(due_at)}
-        for key, (most, per) in read_uses(text):
-            if per:
-                starts.append({"key": key, "most": most, "per": per, "counts_until": rows.now + per} | names | who)
-                longest[key] = max(longest.get(key, 0), per)
+    for id, text in started:  # noqa: A001
+        if len(slots_of(text)) < len(read_uses(text)):
+            for key, (_, per) in read_uses(text):
+                if per:
+                    starts.append((key, id, rows.now + per))
+                    longest[key] = max(longest.get(key, 0), per)
     if starts:
-        rows.each_named(sql.forget_starts, [{"key": key, "before": rows.now - per} for key, per in longest.items()])
-        tickets = rows.numbers("place", len(starts))
-        # Below zero, so that they never meet those of reservations, which count in the same table.
-        rows.each_named(sql.start, [start | {"ticket": -n} for start, n in zip(starts, tickets, strict=True)])
+        old = [(rows.namespace, key, rows.now - per, rows.now) for key, per in longest.items()]
+        rows.each(sql.forget_starts, old)
+        numbered = zip(starts, rows.numbers("place", len(starts)), strict=True)
+        rows.each(sql.start, [(rows.namespace, key, rows.now, n, id, until) for (key, id, until), n in numbered])  # noqa: A001
 
 
-def unstart(rows: JobRows, unstarted: Iterable[tuple[int, str, int]], session: str) -> None:
+def unstart(rows: JobRows, unstarted: Iterable[tuple[int, str, int]]) -> None:
     """Let starts of jobs that never ran count for nothing, each an id with its uses and when it was claimed."""
     starts = [
-        {"key": key, "at": at, "owner": owner(session, id)}
+        {"key": key, "at": at, "id": id}
         for id, text, at in unstarted  # noqa: A001
         for key, figure in read_uses(text)
         if figure.per

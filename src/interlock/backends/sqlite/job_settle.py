@@ -91,21 +91,14 @@ def hand_back(rows: JobRows, session: str, but: Sequence[int]) -> int:
 
 
 def rescue(rows: JobRows, most: int) -> list[Rescued]:
-    """Take the jobs of sessions that have ended. The jobs of a lane are taken together."""
+    """Take the jobs of sessions that have ended, of each lane those behind first: they cannot have been at work."""
     rescued: list[Rescued] = []
     endings: dict[str, _Ending] = {}
-    lane_before: tuple[str, str | None] | None = None
-    for session, host, pid, program, *row in rows.all(sql.dead_claims):
-        claim = _Claim._make(row)
-        first = claim.lane is None or (session, claim.lane) != lane_before
-        if first and len(rescued) >= most:
-            break
-        lane_before = (session, claim.lane)
+    for session, host, pid, program, first, *row in rows.all(sql.dead_claims, limit=most):
         ending = endings.get(session)
         if ending is None:
             ending = endings[session] = _Ending(rows, Who(session, host, pid, program))
-        # Of a run only the first may have been at work.
-        rescued.append(ending.take(claim, crashed=first))
+        rescued.append(ending.take(_Claim._make(row), crashed=bool(first)))
     for ending in endings.values():
         ending.keep()
     return rescued
@@ -207,7 +200,7 @@ class _Ending:
         keys = free(rows, [(claim.id, claim.uses) for claim in self._claims if claim.uses])
         if keys:
             unstarted = [(claim.id, claim.uses, claim.claimed_at) for claim in self._unstarted if claim.uses]
-            unstart(rows, unstarted, self._who.session)
+            unstart(rows, unstarted)
             wake(rows, keys)
         rows.advance(dict.fromkeys(claim.lane for claim in self._claims if claim.lane))
         told = [(rows.namespace, self._who.session, owner(self._who.session, c.id)) for c in self._claims if c.told]

@@ -42,5 +42,6 @@ def prune(rows: JobRows, keep_history: float, most: int) -> int:
     results = [id for (id,) in rows.all(sql.old_results, limit=most - removed)]  # noqa: A001
     if results:
         rows.run(sql.forget_results, ids=json.dumps(results))
+    rows.run(sql.old_starts, limit=most)
     rows.run(sql.forget_workers, before=before)
     return removed + len(results)

@@ -44,8 +44,8 @@ def look(rows: JobRows, wanted: JobFilter, limit: int) -> list[JobView]:
         if wanted.queue in ("", queue) and wanted.name in ("", name)
     ]
     ids = sorted(_ids(rows, wanted, json.dumps(kinds), limit), reverse=True)[:limit]
-    views = {view.id: view for view in _views(rows, ids)}
-    return [views[id]._replace(arguments="", result=None, attempts=()) for id in ids if id in views]  # noqa: A001
+    views = sorted(_views(rows, ids), key=lambda view: (view.enqueued_at, view.id), reverse=True)
+    return [view._replace(arguments="", result=None, attempts=()) for view in views]
 
 
 def outlook(rows: JobRows, id: int) -> Outlook | None:  # noqa: A002

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["SqliteJobs"]
 
 T = TypeVar("T")
+_STALL = 1.0
 
 
 class Run(Protocol):
@@ -48,6 +49,7 @@ class SqliteJobs:
         self._news = news
         self._namespace = namespace
         self._now = clock.now
+        self._monotonic = clock.monotonic
         self._draw_fence = draw_fence
         self.lookout: Lookout | None = None
         """Where other processes use the same store."""
@@ -87,8 +89,16 @@ class SqliteJobs:
         return await self._do(lambda rows: job_settle.hand_back(rows, session, but))
 
     async def rescue(self, *, most: int = 1000) -> Sequence[Rescued]:
-        """Take the jobs of sessions that have ended."""
-        return await self._do(lambda rows: job_settle.rescue(rows, most))
+        """Take the jobs of sessions that have ended.
+
+        None if it took long to come to that: after a stall of the store those who live are to renew or hand back first.
+        """
+        asked = self._monotonic()
+
+        def rescue(rows: JobRows) -> Sequence[Rescued]:
+            return [] if self._monotonic() - asked > _STALL else job_settle.rescue(rows, most)
+
+        return await self._do(rescue)
 
     async def attend(self, session: str, queues: Sequence[str], names: Sequence[str], runners: int) -> None:
         """Say what a worker works on."""

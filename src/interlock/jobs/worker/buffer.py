@@ -59,6 +59,11 @@ class Buffer:
         self.count += len(jobs)
         self._low = low
 
+    def put_first(self, run: Run) -> None:
+        """Add a run that is to be taken next."""
+        self._runs.appendleft(run)
+        self.count += 1 if isinstance(run, ClaimedJob) else len(run)
+
     def take(self) -> Run | None:
         """The next run to start; None if there is none."""
         if not self._runs:

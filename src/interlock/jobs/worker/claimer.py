@@ -30,6 +30,7 @@ _log = logging.getLogger("interlock.jobs")
 _MOST_AT_ONCE = 500
 _LEAST_PAUSE, _MOST_PAUSE = 0.02, 1.0
 _MOST_EARLY = 10_000
+_MOST_ASIDE = 2000
 
 
 class Claimer:
@@ -52,6 +53,7 @@ class Claimer:
         self._lose = lose
         self._bell = Bell()
         self._news = True
+        self._left = False
         self._look_at = math.inf
         self._stopping = False
         self._claiming = False
@@ -123,13 +125,16 @@ class Claimer:
             return
         crew = self._crew
         crew.fill()
-        if self._news or crew.monotonic() >= self._look_at:
+        now = crew.monotonic()
+        if now >= self._look_at:
+            self._news, self._look_at = True, math.inf
+        if self._news or self._left:
             most, at_once, low = self._appetite()
-            if most > 0:
+            if most > 0 and (self._news or at_once):
                 await self._claim(session, most, at_once, low)
                 return
-        seconds = self._look_at - crew.monotonic() if not self._news else self._engine.settings.recheck_seconds
-        await self._bell.wait(min(max(seconds, 0.0), max(self._desk.look_in, 0.0)))
+        seconds = self._engine.settings.recheck_seconds if self._news else self._look_at - now
+        await self._bell.wait(min(seconds, self._desk.look_in))
 
     def _appetite(self) -> tuple[int, int, int]:
         """How many to claim, how many of them could start at once, and when to claim again."""
@@ -144,13 +149,19 @@ class Claimer:
             return 0, 0, low
         return min(_MOST_AT_ONCE, max(at_once, free + ahead - buffered)), at_once, low
 
+    def _run(self) -> int:
+        """How many jobs of one lane to take."""
+        if self._crew.aside >= _MOST_ASIDE:
+            return 1
+        return self._crew.pace.run(self._completer.seconds)
+
     async def _claim(self, session: Session, most: int, at_once: int, low: int) -> None:
         quiet = self._quiet
         self._news = False
         self._claiming, self._early = True, {}
         try:
             names = tuple(self._engine.definitions)
-            appetite = Appetite(session.id, self._queues, names, most, at_once, self._crew.pace.run)
+            appetite = Appetite(session.id, self._queues, names, most, at_once, self._run())
             answer = await self._desk.claim(session, appetite)
         finally:
             self._claiming = False
@@ -170,7 +181,9 @@ class Claimer:
                 self._crew.taken(job, why)
             if self._stopping:
                 self._crew.give_back_waiting()
-        if len(jobs) >= most or look_again <= 0:
+        # Some are given only if they can start at once, and of those that a worker died of one at a time.
+        self._left = len(jobs) >= at_once
+        if len(jobs) >= most or look_again <= 0 or any(job.crashes for job in jobs):
             self._news = True
         else:
             recheck = self._engine.settings.recheck_seconds * random.uniform(0.75, 1.0)  # noqa: S311

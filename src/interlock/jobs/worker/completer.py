@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from interlock.ports.jobs import ClaimedJob, Settlement
     from interlock.sessions import Session
 
-__all__ = ["Completer"]
+__all__ = ["SLOW", "Completer"]
 
 _log = logging.getLogger("interlock.jobs")
+SLOW = 1.0
+"""After so many seconds for one answer something is wrong with the store."""
 _MOST_AT_ONCE = 1000
 _MOST_UNSETTLED = 2000
 _LEAST_PAUSE, _MOST_PAUSE = 0.02, 1.0
@@ -35,10 +37,22 @@ _TRIES_ALONE = 10
 
 
 class Completer:
-    """Sends the settlements of one worker. ``settled`` hears after each batch whether jobs became ready by it."""
+    """Sends the settlements of one worker.
 
-    def __init__(self, engine: JobEngine, settled: Callable[[bool], None], troubled: Callable[[], None]) -> None:
+    ``answered`` hears what was accepted, before anything else can happen to these jobs; ``settled`` after each batch
+    whether jobs became ready by it; ``troubled`` when the store is away or slow.
+    """
+
+    def __init__(
+        self,
+        engine: JobEngine,
+        answered: Callable[[Tenure, Sequence[Settlement], Sequence[bool]], None],
+        settled: Callable[[bool], None],
+        troubled: Callable[[], None],
+    ) -> None:
         self._jobs = engine.jobs
+        self._monotonic = engine.monotonic
+        self._answered = answered
         self._metrics = engine.metrics
         self._settled = settled
         self._troubled = troubled
@@ -51,7 +65,11 @@ class Completer:
         self.full = False
         """Whether runners are to wait."""
         self.refused = 0
+        self.seconds = 0.0
+        """How long an answer takes."""
         self._failures = 0
+        self._closed = False
+        self._task: asyncio.Task[None] | None = None
 
     def add(self, tenure: Tenure, settlement: Settlement, job: ClaimedJob) -> None:
         """Have the store told."""
@@ -83,12 +101,15 @@ class Completer:
             await self._answer()
 
     async def told(self, session: Session | None = None) -> None:
-        """Wait until the store has been told all there is to say, or all about one session."""
-        while any(t.settlements for t in self._tenures if session is None or t.session is session):
+        """Wait until the store has been told all there is to say, or all about one session, or will not be any more."""
+        while not self._closed and any(t.settlements for t in self._tenures if session is None or t.session is session):
             await self._answer()
 
-    async def work(self) -> None:
-        """Tell the store, for ever."""
+    def start(self) -> None:
+        """Begin to tell the store."""
+        self._task = asyncio.get_running_loop().create_task(self._work(), name="interlock-completer")
+
+    async def _work(self) -> None:
         pause = _LEAST_PAUSE
         while True:
             tenure = self._next()
@@ -109,10 +130,21 @@ class Completer:
             self.full = self.unsettled >= _MOST_UNSETTLED
             self._settled(ready)
             if self._waiters:
-                waiters, self._waiters = self._waiters, []
-                for waiter in waiters:
-                    if not waiter.done():
-                        waiter.set_result(None)
+                self._wake_waiters()
+
+    async def close(self) -> None:
+        """Tell the store no more."""
+        self._closed = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        self._wake_waiters()
+
+    def _wake_waiters(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     def _next(self) -> Tenure | None:
         for tenure in self._tenures:
@@ -145,10 +177,16 @@ class Completer:
             return None
 
     async def _settle(self, tenure: Tenure, batch: Sequence[Settlement], jobs: Sequence[ClaimedJob]) -> bool:
+        begun = self._monotonic()
         settled = await self._jobs.settle(tenure.session.id, batch)
+        took = self._monotonic() - begun
+        self.seconds = (self.seconds + took) / 2
+        if took > SLOW:
+            self._troubled()
         self._failures = 0
         if not all(settled.accepted):
             self._note_refused(batch, jobs, settled.accepted)
+        self._answered(tenure, batch, settled.accepted)
         return settled.ready
 
     async def _tell_apart(self, tenure: Tenure, batch: Sequence[Settlement], jobs: Sequence[ClaimedJob]) -> bool | None:
@@ -160,10 +198,11 @@ class Completer:
         # Once more, now that it is known to take others. Then say at least that the job has failed, and why.
         failed = await self._tell_each(tenure, [(settlement, job) for settlement, job, _ in failed], ready)
         less = [(failed_for_good(job, settlement.ran, error), job) for settlement, job, error in failed]
-        for _, job, error in await self._tell_each(tenure, less, ready):
+        for settlement, job, error in await self._tell_each(tenure, less, ready):
             if not ready:
                 return None
             emit(_log, logging.CRITICAL, "job_settlement_dropped", id=job.id, job=job.name, error=one_line(error))
+            self._answered(tenure, [settlement], [False])
         return any(ready)
 
     async def _tell_each(

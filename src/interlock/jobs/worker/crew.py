@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from interlock.jobs.current import CURRENT, runs_jobs, workplace
@@ -16,6 +17,7 @@ from interlock.ports.jobs import Outcome, Settlement
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from interlock.jobs.engine import JobEngine
@@ -68,6 +70,8 @@ class Crew:
         """What handlers find in their context variables, each a copy of its own."""
         self.context.run(_set_up, engine)
         self.clock_offset = engine.clock.now() - engine.monotonic()
+        self.behind: dict[tuple[int, int], deque[ClaimedJob]] = {}
+        """What follows in the same run, by id and fence of the job whose end the store has to know before it starts."""
         self.counts: dict[Outcome, int] = {}
         self._clock = engine.clock
         self._metrics = engine.metrics
@@ -133,7 +137,12 @@ class Crew:
     @property
     def waiting(self) -> int:
         """How many jobs are claimed and have not started."""
-        return self.buffer.count + sum(len(runner.rest) for runner in self._runners)
+        return self.buffer.count + self.aside
+
+    @property
+    def aside(self) -> int:
+        """How many of them wait for the one before them in their lane."""
+        return sum(map(len, self.behind.values()))
 
     def _ended(self, runner: Runner, task: asyncio.Task[None]) -> None:
         del self._runners[runner]
@@ -161,38 +170,51 @@ class Crew:
         for job in jobs:
             self.completer.add(tenure, returned(job), job)
 
+    def give_back_behind(self, job: ClaimedJob) -> None:
+        """Return what stands behind a job."""
+        self.give_back(self.behind.pop((job.id, job.fence), ()), self.tenure)
+
     def give_back_waiting(self) -> None:
         """Return all that has not started."""
-        waiting = self.buffer.empty()
-        for runner in self._runners:
-            waiting += runner.rest
-            runner.rest.clear()
-        if waiting:
-            self.give_back(waiting, self.tenure)
+        self._give_back_all_behind(self.buffer.empty())
 
     def give_back_lanes(self) -> None:
         """Return what has not started of any lane: somebody may have held it."""
-        waiting = self.buffer.pick(lambda job: bool(job.lane))
-        for runner in self._runners:
-            waiting += runner.rest
-            runner.rest.clear()
-        self.give_back(waiting, self.tenure)
+        self._give_back_all_behind(self.buffer.pick(lambda job: bool(job.lane)))
 
-    def give_back_behind(self, since: float) -> None:
+    def give_back_behind_long(self, since: float) -> None:
         """Return what stands behind jobs that have been running since then."""
         for runner in self.running:
-            if runner.rest and runner.started <= since:
-                waiting = list(runner.rest)
-                runner.rest.clear()
-                self.give_back(waiting, runner.tenure)
+            if runner.started <= since and runner.job is not None:
+                self.give_back_behind(runner.job)
+
+    def _give_back_all_behind(self, others: list[ClaimedJob]) -> None:
+        for run in self.behind.values():
+            others += run
+        self.behind.clear()
+        self.give_back(others, self.tenure)
+
+    def answered(self, tenure: Tenure, batch: Sequence[Settlement], accepted: Sequence[bool]) -> None:
+        """The store knows how these ended: what stands behind them is next. If it was not ours, neither is that."""
+        if not self.behind or tenure is not self.tenure:
+            return
+        for settlement, good in zip(batch, accepted, strict=True):
+            # By its fence too: an answer about an earlier claim of the same job says nothing about this one.
+            run = self.behind.pop((settlement.id, settlement.fence), None)
+            if run is None:
+                continue
+            if good:
+                self.buffer.put_first(run)
+            else:
+                self.give_back(run, tenure)
+        self.wake_next()
 
     def drop(self, session: Session) -> None:
         """The session is lost: forget what has not started, and stop what runs."""
         self.buffer.empty()
-        for runner in list(self._runners):
-            if runner.job is None or runner.tenure.session is session:
-                runner.rest.clear()
-            if runner.job is not None and runner.tenure.session is session:
+        self.behind.clear()
+        for runner in self.running:
+            if runner.tenure.session is session:
                 runner.interrupt(Why.LOST, "the worker's session was lost")
 
     def stop(self) -> None:
@@ -227,20 +249,19 @@ class Crew:
 
     def _take_out(self, job_id: int, *, behind: bool) -> list[ClaimedJob]:
         found = self.buffer.pick(lambda job: job.id == job_id, behind=behind)
-        for runner in self._runners:
-            found += cut(runner.rest, lambda job: job.id == job_id, behind=behind)
+        for first, run in list(self.behind.items()):
+            found += cut(run, lambda job: job.id == job_id, behind=behind)
+            if not run:
+                del self.behind[first]
         return found
 
     def known(self, session: Session) -> Iterator[int]:
         """The jobs of a session that run, or are about to."""
-        for runner in self._runners:
+        for runner in self.running:
             if runner.job is not None and runner.tenure.session is session:
                 yield runner.job.id
-            if runner.rest and runner.tenure.session is session:
-                for job in runner.rest:
-                    yield job.id
         if self.tenure.session is session:
-            for job in self.buffer:
+            for job in chain(self.buffer, *self.behind.values()):
                 yield job.id
 
 

@@ -13,13 +13,14 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from interlock.errors import StoreUnavailableError
+from interlock.jobs.worker.completer import SLOW
 from interlock.jobs.worker.outcomes import one_line
 from interlock.jobs.worker.pruner import prune_now_and_then
 from interlock.jobs.worker.rescuer import rescue_now_and_then
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncGenerator, Iterable
 
     from interlock.jobs.engine import JobEngine
     from interlock.ports.jobs import Appetite, Batch, SessionEnded
@@ -109,7 +110,7 @@ class Desk:
     # -- trouble -----------------------------------------------------------------------------------------------------
 
     def trouble(self) -> None:
-        """The store could not be reached."""
+        """The store could not be reached, or was very slow."""
         self._troubled_at = self._monotonic()
 
     @property
@@ -140,6 +141,7 @@ class Desk:
             await self._open.wait()
         self._under_way += 1
         self._idle.clear()
+        begun = self._monotonic()
         try:
             return await self._jobs.claim(appetite)
         except BaseException:
@@ -148,6 +150,8 @@ class Desk:
                 self.owe(session)
             raise
         finally:
+            if self._monotonic() - begun > SLOW:
+                self.trouble()
             self._under_way -= 1
             if not self._under_way:
                 self._idle.set()
@@ -208,7 +212,7 @@ class Desk:
             await self._hand_back(session, known)
 
     @asynccontextmanager
-    async def _nothing_claimed(self) -> AsyncIterator[None]:
+    async def _nothing_claimed(self) -> AsyncGenerator[None]:
         """While nothing is on its way here."""
         self._open.clear()
         try:

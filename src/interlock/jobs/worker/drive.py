@@ -32,6 +32,7 @@ def other_steps(context: Context, work: Coroutine[Any, Any, Any], waits_for: Any
     run, send, throw = context.run, work.send, work.throw
     while True:
         thrown: BaseException | None = None
+        value: Any = None
         try:
             value = yield waits_for
         except GeneratorExit:  # this runner is no more
@@ -40,7 +41,7 @@ def other_steps(context: Context, work: Coroutine[Any, Any, Any], waits_for: Any
         except BaseException as error:  # noqa: BLE001 - a cancellation, for instance, belongs to the handler
             thrown = error
         try:
-            waits_for = run(send, value) if thrown is None else run(throw, thrown)
+            waits_for = run(send, value) if thrown is None else run(throw, thrown.with_traceback(None))
         except StopIteration as end:
             return end.value
         except GeneratorExit as error:

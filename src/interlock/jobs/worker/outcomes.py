@@ -7,7 +7,7 @@ import logging
 import traceback
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from interlock.jobs.signals import Discard, RetryLater, Signal, Snooze
 from interlock.ports.jobs import Outcome, Settlement
@@ -129,8 +129,11 @@ def _again_in(job: ClaimedJob, error: BaseException, terms: Terms) -> float | No
 
 def _signal_in(error: BaseException) -> Signal | None:
     """The signal that a handler raised, perhaps out of a task group."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
+    while isinstance(error, BaseExceptionGroup):
+        first, *others = cast("BaseExceptionGroup[BaseException]", error).exceptions
+        if others:
+            return None
+        error = first
     return error if isinstance(error, Signal) else None
 
 

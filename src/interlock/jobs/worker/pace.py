@@ -58,9 +58,8 @@ class Pace:
             return 0
         return int(min(_MOST_AHEAD, self._at_once / max(self._each, 1e-6)))
 
-    @property
-    def run(self) -> int:
-        """How many jobs of one lane to take, which run one after the other."""
+    def run(self, settling: float) -> int:
+        """How many jobs of one lane to take. Each starts when the store knows the end of the one before it."""
         if self._each is None or self._each >= _LONG:
             return 1
-        return int(min(_MOST_RUN, 1.0 / max(self._each, 1e-6)))
+        return max(1, int(min(_MOST_RUN, 1.0 / max(self._each + settling, 1e-6))))

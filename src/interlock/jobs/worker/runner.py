@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +31,7 @@ _DONE = Outcome.DONE
 
 
 class Runner:
-    """One of a worker's runners. ``job`` is what it runs right now, ``rest`` what follows in the same run."""
+    """One of a worker's runners. ``job`` is what it runs right now."""
 
     __slots__ = (
         "_arguments",
@@ -47,7 +46,6 @@ class Runner:
         "_waits_for",
         "_work",
         "job",
-        "rest",
         "started",
         "task",
         "tenure",
@@ -71,7 +69,6 @@ class Runner:
         self._cancels = 0
         self._unwanted = False
         self.job: ClaimedJob | None = None
-        self.rest: deque[ClaimedJob] = deque()
         self.started = 0.0
         self.why = Why.NOTHING
         self.why_text = ""
@@ -80,36 +77,31 @@ class Runner:
         """Run what is in the buffer, for ever."""
         crew = self._crew
         take, add, pace, completer = crew.buffer.take, crew.completer.add, crew.pace, crew.completer
-        monotonic = crew.monotonic
-        while True:
+        monotonic, behind = crew.monotonic, crew.behind
+        while not self._unwanted:
             run = take()
             if run is None:
                 await crew.await_work()
                 continue
             tenure = self.tenure = crew.tenure
             if isinstance(run, ClaimedJob):
-                job: ClaimedJob | None = run
+                job = run
             else:
-                self.rest = run
                 job = run.popleft()
-            while job is not None:
-                settlement = self._start(job, tenure)
-                if settlement is None:
-                    settlement = await self._go_on(job, tenure)
-                    if settlement is None:
-                        break
+                if run:
+                    behind[job.id, job.fence] = run
+            settlement = self._start(job, tenure)
+            if settlement is None:
+                settlement = await self._go_on(job, tenure)
+            if settlement is not None:
                 add(tenure, settlement, job)
-                if self.rest and settlement.outcome not in GOES_ON:
-                    self._give_back_rest()
-                if monotonic() >= pace.until:
-                    await asyncio.sleep(0)
-                    pace.next_slice(monotonic())
-                if completer.full:
-                    await completer.room()
-                # Taken out only now: what is in no list here is not known to be ours.
-                job = self.rest.popleft() if self.rest else None
-            if self._unwanted:
-                return
+                if behind and settlement.outcome not in GOES_ON:
+                    crew.give_back_behind(job)
+            if monotonic() >= pace.until:
+                await asyncio.sleep(0)
+                pace.next_slice(monotonic())
+            if completer.full:
+                await completer.room()
 
     def interrupt(self, why: Why, text: str) -> None:
         """Tell the handler that runs, if one does, to stop. A stronger reason tells it once more."""
@@ -213,6 +205,7 @@ class Runner:
             self._hand.leave(partial(_one_less_at_work, tenure))
             self.job = None
             self._unwanted = True
+            crew.give_back_behind(job)
             return None
         try:
             return self._ended(job, tenure, value, error)
@@ -261,12 +254,6 @@ class Runner:
             if not isinstance(error, InvalidArgumentError):
                 error = InvalidArgumentError(f"The result of {job.name!r} cannot be kept: {error!r}.")
             return failed_for_good(job, ran, error)
-
-    def _give_back_rest(self) -> None:
-        """The lane may have to wait: what follows in it is for later."""
-        rest = list(self.rest)
-        self.rest.clear()
-        self._crew.give_back(rest, self.tenure)
 
     def _uncancel(self) -> None:
         """Take back the cancellations that were meant for the handler. One that was not ours ends the runner."""

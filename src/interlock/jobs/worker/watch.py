@@ -66,4 +66,4 @@ class Watch:
             self._stalled = 0
             crew.pace.stalled(_LONG)
             crew.give_back(buffer.empty(), crew.tenure)
-        crew.give_back_behind(now - _LONG)
+        crew.give_back_behind_long(now - _LONG)

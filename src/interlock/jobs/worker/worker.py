@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from interlock.jobs.engine import JobEngine
     from interlock.jobs.worker.desk import Desk
-    from interlock.ports.jobs import Outcome
+    from interlock.ports.jobs import Outcome, Settlement
     from interlock.sessions import Session
 
 __all__ = ["Worker"]
@@ -84,7 +84,7 @@ class Worker:
         engine = self._engine
         loop = asyncio.get_running_loop()
         self._desk = desk_of(engine)
-        self._completer = Completer(engine, self._settled, self._desk.trouble)
+        self._completer = Completer(engine, self._answered, self._settled, self._desk.trouble)
         pace, buffer = Pace(self.concurrency), Buffer(self._room)
         self._crew = Crew(engine, self.concurrency, buffer, pace, self._completer, self._lose, self._quiet)
         self._crew.tenure = Tenure(engine.session)
@@ -100,7 +100,7 @@ class Worker:
         self._desk.join(self)
         self._deaf = engine.jobs.on_news(self.queues, self._claimer.news)
         self._crew.fill()
-        self._completing = loop.create_task(self._completer.work(), name="interlock-completer")
+        self._completer.start()
         self._claimer.start()
         self._watch.start()
 
@@ -180,8 +180,7 @@ class Worker:
         engine = self._engine
         self._watch.stop()
         self._deaf()
-        self._completing.cancel()
-        await asyncio.wait([self._completing])
+        await self._completer.close()
         await self._crew.dismiss()
         await self._desk.part(self)
         engine.look_out(-1)
@@ -218,6 +217,9 @@ class Worker:
             self._desk.owe(session)
             self._crew.drop(session)
             self._claimer.room()
+
+    def _answered(self, tenure: Tenure, batch: Sequence[Settlement], accepted: Sequence[bool]) -> None:
+        self._crew.answered(tenure, batch, accepted)
 
     def _settled(self, ready: bool) -> None:
         self._claimer.settled(ready)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import pytest
@@ -39,6 +41,11 @@ class StoreSuite:
     def store_url(self) -> str:
         """Where the store is: a fresh, empty place for every test. To be overridden."""
         raise NotImplementedError("override the fixture store_url in your subclass")
+
+    @cached_property
+    def namespace(self) -> str:
+        """One for each test, so that suites which use it can share a place that takes long to make."""
+        return f"test-{uuid.uuid4().hex}"
 
     @pytest.fixture(autouse=True)
     def _only_with_capabilities(self, request: pytest.FixtureRequest) -> None:

@@ -242,7 +242,8 @@ declare
     w record;
     room integer;
     fit bigint;
-    known record;
+    most integer;
+    per bigint;
     place integer;
     wake bigint;
 begin
@@ -253,14 +254,15 @@ begin
         where x.key = p_key and x.namespace = p_namespace and x.pool > line_pool order by x.pool limit 1;
         exit when not found;
         place := 0;
-        known := null;
+        most := null;
         for w in
             select x.id, x.most, x.per, x.woken from interlock.job_wait x
             where x.key = p_key and x.namespace = p_namespace and x.pool = line_pool order by x.ticket limit 1000
         loop
-            if known is null or (w.most, w.per) <> (known.most, known.per) then
+            if (w.most, w.per) is distinct from (most, per) then
                 select r.room, r.fit_at into room, fit from interlock.job_room(p_namespace, p_key, w.most, w.per, p_now) r;
-                select w.most as most, w.per as per into known;
+                most := w.most;
+                per := w.per;
             end if;
             if place >= room then
                 wake := least(wake, fit);
@@ -277,7 +279,7 @@ begin
     if cardinality(woken) > 0 then
         -- Those who left the line meanwhile are not woken.
         with changed as (
-            update interlock.job_wait x set woken = true where x.id = any (woken) returning x.id
+            update interlock.job_wait x set woken = true where x.id = any (job_wake.woken) returning x.id
         )
         select coalesce(array_agg(changed.id), '{}') into woken from changed;
     end if;

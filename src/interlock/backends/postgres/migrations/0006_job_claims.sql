@@ -84,13 +84,13 @@ as $$
 declare
     tids tid[];
     found_here tid[];
-    pool text;
+    of_pool text;
     laned bigint[];
 begin
-    foreach pool in array p_pools loop
+    foreach of_pool in array p_pools loop
         found_here := array(
             select l.ctid from interlock.job_later l
-            where l.pool = job_promote.pool and l.at <= p_now order by l.at, l.id limit p_most for update skip locked);
+            where l.pool = of_pool and l.at <= p_now order by l.at, l.id limit p_most for update skip locked);
         tids := tids || found_here;
         unfinished := coalesce(unfinished, false) or cardinality(found_here) = p_most;
     end loop;
@@ -496,7 +496,7 @@ begin
         from unnest(p_lanes, p_ids) with ordinality as u (lane, id, unit) where u.lane is null
     ) x;
     able := array_fill(false, array[cardinality(p_ids)]);
-    for i in 1 .. cardinality(units) loop
+    for i in 1 .. coalesce(cardinality(units), 0) loop
         able[units[i]] := true;
     end loop;
     busy := number < (select count(*) from unnest(p_lanes) as u (lane) where u.lane is not null);
@@ -579,6 +579,7 @@ declare
     wanting integer[];
     verdicts smallint[];
     c record;
+    newest record;
     keys text[];
     touched text[] := '{}';
     one text;
@@ -619,9 +620,13 @@ begin
                            j.use_key is not null or j.uses is not null, j.name, j.lane,
                            case when j.use_per = 0 then j.use_key end
                     from interlock.job j where j.id = c.newest
-                    returning r.ctid, r.id, r.class, r.limited, r.use_key, r.use_most
-                    into p_tids[c.unit], p_ids[c.unit], p_classes[c.unit], p_limited[c.unit], p_keys[c.unit],
-                         p_mosts[c.unit];
+                    returning r.ctid as tid, r.* into newest;
+                    p_tids[c.unit] := newest.tid;
+                    p_ids[c.unit] := newest.id;
+                    p_classes[c.unit] := newest.class;
+                    p_limited[c.unit] := newest.limited;
+                    p_keys[c.unit] := newest.use_key;
+                    p_mosts[c.unit] := newest.use_most;
                     has_limits := has_limits or p_limited[c.unit];
                     careful := careful or p_classes[c.unit] > 0;
                     run_ids[array_position(run_units, c.at)] := c.newest;

@@ -73,13 +73,13 @@ end
 $$;
 
 -- How an unfinished job stands, as people see it.
-create function interlock.job_state(j interlock.job, p_namespace text, p_now bigint) returns text
+create function interlock.job_state(j interlock.job, p_namespace text) returns text
 language sql stable
 as $$
     select case
         when j.parked is not null then 'parked'
         when exists (select from interlock.job_claimed c where c.namespace = p_namespace and j.id = any (c.ids)) then 'running'
-        when j.due_at > p_now and exists (
+        when exists (
             select from interlock.job_later l where l.pool = j.pool and l.at = j.due_at and l.id = j.id) then 'later'
         when exists (select from interlock.job_wait w where w.id = j.id and not w.woken) then 'waiting'
         when j.lane is null then 'ready'
@@ -158,12 +158,12 @@ returns void
 language plpgsql volatile
 as $$
 declare
-    owner text := p_session || '.j' || p_id;
+    whose text := p_session || '.j' || p_id;
 begin
     insert into interlock.forced as f (namespace, session, owner, why, at)
-    values (p_namespace, p_session, owner, p_why, to_timestamp(p_now / 1e6))
+    values (p_namespace, p_session, whose, p_why, to_timestamp(p_now / 1e6))
     on conflict (namespace, session, owner) do update set why = excluded.why, at = excluded.at;
-    perform pg_notify('interlock_' || p_session, left('lost ' || owner || ' ' || p_why, 2000));
+    perform pg_notify('interlock_' || p_session, left('lost ' || whose || ' ' || p_why, 2000));
 end
 $$;
 
@@ -263,7 +263,7 @@ begin
                 if j.lane is not null then
                     perform interlock.job_go_on(p_namespace, j.lane, null, now_us);
                 end if;
-                return interlock.job_state(j, p_namespace, now_us);
+                return interlock.job_state(j, p_namespace);
             end if;
         end if;
         update interlock.job x
@@ -280,7 +280,7 @@ begin
     else
         perform interlock.job_go_on(p_namespace, j.lane, null, now_us);
     end if;
-    return interlock.job_state(j, p_namespace, now_us);
+    return interlock.job_state(j, p_namespace);
 end
 $$;
 
@@ -350,7 +350,7 @@ language plpgsql volatile
 as $$
 declare
     unfinished bigint[];
-    ended bigint[];
+    over bigint[];
 begin
     perform set_config('synchronous_commit', 'off', true);
     delete from interlock.job_awaited a where a.session = p_session and a.namespace = p_namespace and a.ended;
@@ -359,9 +359,9 @@ begin
     unfinished := array(
         select j.id from interlock.job j
         where j.id = any (p_ids) and j.pool >= p_namespace || '/' and j.pool < p_namespace || '0' for key share);
-    ended := array(select distinct u.id from unnest(p_ids) as u (id) where u.id <> all (unfinished));
-    delete from interlock.job_awaited a where a.session = p_session and a.id = any (ended);
-    return ended;
+    over := array(select distinct u.id from unnest(p_ids) as u (id) where u.id <> all (unfinished));
+    delete from interlock.job_awaited a where a.session = p_session and a.id = any (over);
+    return over;
 end
 $$;
 

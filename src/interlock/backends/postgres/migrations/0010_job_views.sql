@@ -1,6 +1,6 @@
 -- What people are told. A view's columns are the same for jobs that are unfinished and for those that have ended.
 
-create function interlock.job_open_views(p_namespace text, p_now bigint)
+create function interlock.job_open_views(p_namespace text)
 returns table (
     id bigint, name text, queue text, lane text, priority smallint, state text, attempt integer, crashes smallint,
     enqueued_at bigint, due_at bigint, claimed_at bigint, started_at bigint, finished_at bigint, session text, host text,
@@ -10,7 +10,7 @@ returns table (
 language sql stable
 as $$
     select j.id, j.name, substr(j.pool, length(p_namespace) + 2), coalesce(substr(j.lane, length(p_namespace) + 2), ''),
-           j.priority, interlock.job_state(j, p_namespace, p_now), j.attempt + (c.fence is not null)::integer, j.crashes,
+           j.priority, interlock.job_state(j, p_namespace), j.attempt + (c.fence is not null)::integer, j.crashes,
            j.enqueued_at, j.due_at, c.claimed_at, null::bigint, null::bigint, coalesce(c.session, j.attempts -> -1 ->> 4),
            coalesce(c.host, j.attempts -> -1 ->> 5), coalesce(c.pid, (j.attempts -> -1 ->> 6)::integer),
            coalesce(c.program, j.attempts -> -1 ->> 7), coalesce(c.fence, j.fence), j.error, null::bigint, j.use_key,
@@ -46,7 +46,7 @@ as $$
 $$;
 
 -- The heads of lanes that have something but are not known to claimers yet, with their sort keys.
-create function interlock.job_fresh_heads(p_namespace text, p_now bigint)
+create function interlock.job_fresh_heads(p_namespace text)
 returns table (id bigint, pool text, sort bigint)
 language sql stable
 as $$
@@ -60,5 +60,5 @@ as $$
         select j.* from interlock.job j where j.lane = l.lane and j.position is not null order by j.position limit 1
     ) h
     where not exists (select from interlock.job_ready r where r.lane = l.lane)
-      and interlock.job_state(h::interlock.job, p_namespace, p_now) = 'ready'
+      and interlock.job_state(h::interlock.job, p_namespace) = 'ready'
 $$;

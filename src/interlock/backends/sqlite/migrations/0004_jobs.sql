@@ -123,6 +123,19 @@ create table interlock_job_use (
     primary key (namespace, key, id)
 ) without rowid;
 
+-- Claims that count for a pace, whatever became of their jobs.
+create table interlock_job_start (
+    namespace    text not null,
+    key          text not null,
+    at           integer not null,
+    number       integer not null,
+    id           integer not null,
+    counts_until integer not null,
+    primary key (namespace, key, at, number)
+) without rowid;
+
+create index interlock_job_start_by_end on interlock_job_start (counts_until);
+
 -- When the pace of a key with a line lets the next one start.
 create table interlock_job_wake (
     namespace text not null,

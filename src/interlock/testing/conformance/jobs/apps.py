@@ -32,13 +32,13 @@ class AppSuite(StoreSuite):
     async def app(self, url: str, **settings: Any) -> AsyncIterator[App]:
         """An open app. Looking now and then would take a minute, so whatever is quick was told."""
         usual: dict[str, Any] = {"session_seconds": 30.0, "recheck_seconds": 60.0, "stuck_work": "report"}
-        async with App(url, **(usual | settings)) as app:
+        async with App(url, namespace=self.namespace, **(usual | settings)) as app:
             yield app
 
     @asynccontextmanager
     async def port(self, url: str) -> AsyncIterator[Store]:
         """The store of the app's at that place, for what only the port can do."""
-        store = from_url(url, settings=Settings())
+        store = from_url(url, settings=Settings(namespace=self.namespace))
         await store.open()
         try:
             yield store

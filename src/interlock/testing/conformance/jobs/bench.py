@@ -210,7 +210,7 @@ class JobSuite(BenchSuite):
     @asynccontextmanager
     async def job_bench(self, url: str, clock: VirtualClock | None = None, **settings: Any) -> AsyncIterator[JobBench]:
         """A fresh bench on the store."""
-        async with self.bench(url, clock, **settings) as bench:
+        async with self.bench(url, clock, **({"namespace": self.namespace} | settings)) as bench:
             yield JobBench(bench.store, bench.clock)
 
     @asynccontextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -60,7 +61,8 @@ def check_order(offered: Mapping[int, ModelJob], given: Sequence[ClaimedJob], wi
                 units.append(unit)
         for before, after in pairwise(units):
             assert before.sort <= after.sort, f"{before.id} and {after.id} were given in the wrong order"
-        if units:
-            for job in offered.values():
-                if job.new.queue == queue and not job.new.uses and not job.crashes and job not in units:
-                    assert units[-1].sort <= job.sort, f"job {units[-1].id} was given before {job.id}"
+        runs = Counter(told.lane for told in given if told.lane and told.queue == queue)
+        for job in offered.values():
+            if job.new.queue == queue and not job.new.uses and not job.crashes and job not in units:
+                assert not units or units[-1].sort <= job.sort, f"job {units[-1].id} was given before {job.id}"
+                assert max(runs.values(), default=1) == 1, f"a run was given before job {job.id}"

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
     from interlock.ports.jobs import ClaimedJob
 
-__all__ = ["JobRaceConformance"]
+__all__ = ["HandsSuite", "JobRaceConformance"]
 
 _HANDS = 4
 
 
-class JobRaceConformance(JobSuite):
-    """Nothing is lost, doubled or out of order when many do it at once."""
+class HandsSuite(JobSuite):
+    """Tests with several ways to one store."""
 
     @asynccontextmanager
-    async def _hands(self, url: str) -> AsyncIterator[list[JobBench]]:
+    async def hands(self, url: str) -> AsyncIterator[list[JobBench]]:
         """Ways to one store, as processes have them; one way several times if it has only one."""
         clock = VirtualClock()
         async with AsyncExitStack() as stack:
@@ -44,8 +44,12 @@ class JobRaceConformance(JobSuite):
             await first.begin(*(f"s{number}" for number in range(20)), seconds=100_000.0)
             yield hands
 
+
+class JobRaceConformance(HandsSuite):
+    """Nothing is lost, doubled or out of order when many do it at once."""
+
     async def test_lanes_keep_their_order_and_never_overlap(self, store_url: str) -> None:
-        async with self._hands(store_url) as hands:
+        async with self.hands(store_url) as hands:
             lanes = [f"l{number}" for number in range(6)]
             at_work: dict[str, str] = {}
             order: dict[str, list[int]] = {lane: [] for lane in lanes}
@@ -84,7 +88,7 @@ class JobRaceConformance(JobSuite):
             assert await hands[0].jobs.lanes() == []
 
     async def test_a_lane_that_empties_and_fills_again_loses_no_job(self, store_url: str) -> None:
-        async with self._hands(store_url) as hands:
+        async with self.hands(store_url) as hands:
             accepted: list[int] = []
             got: list[int] = []
             over = False
@@ -117,7 +121,7 @@ class JobRaceConformance(JobSuite):
             assert await hands[0].jobs.lanes() == []
 
     async def test_those_who_enqueue_one_after_the_other_are_in_that_order_in_every_lane(self, store_url: str) -> None:
-        async with self._hands(store_url) as hands:
+        async with self.hands(store_url) as hands:
             mine: dict[int, list[int]] = {}
 
             async def feed(number: int) -> None:
@@ -131,7 +135,7 @@ class JobRaceConformance(JobSuite):
                 assert all(place[before] < place[after] for before, after in pairwise(ids))
 
     async def test_slots_are_exact_with_many_claimers(self, store_url: str) -> None:
-        async with self._hands(store_url) as hands:
+        async with self.hands(store_url) as hands:
             keys = ["x", "y", "z"]
             figures = {"x": 3, "y": 5, "z": 2}
             inside: Counter[str] = Counter()
@@ -172,7 +176,7 @@ class JobRaceConformance(JobSuite):
             assert set(await hands[0].states(*seen)) == {JobState.DONE}
 
     async def test_a_call_is_seen_whole_or_not_at_all(self, store_url: str) -> None:
-        async with self._hands(store_url) as hands:
+        async with self.hands(store_url) as hands:
             seen: list[int] = []
 
             async def look() -> None:
@@ -187,7 +191,7 @@ class JobRaceConformance(JobSuite):
             assert all(count % 5 == 0 for count in seen), seen
 
     async def test_a_job_is_settled_or_rescued_and_never_both(self, store_url: str) -> None:
-        async with self._hands(store_url) as hands:
+        async with self.hands(store_url) as hands:
             for turn in range(5):
                 ids = await hands[0].add_many(20) + [await hands[0].add(lane=f"l{n}") for n in range(3)]
                 await hands[0].begin(f"v{turn}")
@@ -206,7 +210,7 @@ class JobRaceConformance(JobSuite):
                     await hands[0].jobs.cancel(job_id, "over", "test")
 
     async def test_a_job_is_cancelled_or_claimed_and_never_both(self, store_url: str) -> None:
-        async with self._hands(store_url) as hands:
+        async with self.hands(store_url) as hands:
             for turn in range(5):
                 ids = [await hands[0].add(lane=f"l{n % 3}" if n % 2 else "") for n in range(8)]
                 claiming = asyncio.gather(hands[2].claim("s1", 3), hands[3].claim("s2", 20))
@@ -224,7 +228,7 @@ class JobRaceConformance(JobSuite):
                 assert await hands[0].claim() == []
 
     async def test_nothing_of_a_lane_is_claimed_after_it_was_held(self, store_url: str) -> None:
-        async with self._hands(store_url) as hands:
+        async with self.hands(store_url) as hands:
             held, over = 0, False
             late: list[int] = []
 
@@ -258,7 +262,7 @@ class JobRaceConformance(JobSuite):
             assert late == []
 
     async def test_those_who_claim_at_once_get_different_jobs(self, store_url: str) -> None:
-        async with self._hands(store_url) as hands:
+        async with self.hands(store_url) as hands:
             ids = [*await hands[0].add_many(150), *await hands[0].add_many(100, lane="l")]
             for _ in range(50):
                 ids.append(await hands[0].add(lane=f"l{len(ids)}"))

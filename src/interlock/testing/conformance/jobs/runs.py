@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from interlock.ports.jobs import ClaimedJob, JobState, Outcome
 from interlock.testing.conformance.jobs.bench import JobBench, JobSuite, slots
 
@@ -32,6 +34,29 @@ class RunConformance(JobSuite):
             jobs = await b.claim("a", run=3)
 
             assert len(jobs) == 10
+            _next_to_each_other(jobs)
+            for lane, ids in lanes.items():
+                assert [job.id for job in jobs if job.lane == lane] == ids[:3]
+
+    async def test_every_lane_gets_its_head_before_any_gets_a_run(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            for lane in "xyz":
+                for _ in range(10):
+                    await b.add(lane=lane)
+            for _ in range(3):
+                await b.add()
+            jobs = await b.claim("a", 6, run=10)
+
+            assert Counter(job.lane for job in jobs) == {"x": 1, "y": 1, "z": 1, "": 3}
+
+    async def test_what_is_left_of_a_claim_is_spread_evenly_over_the_lanes(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            lanes = {lane: [await b.add(lane=lane) for _ in range(10)] for lane in "xyz"}
+            for _ in range(3):
+                await b.add()
+            jobs = await b.claim("a", 12, run=10)
+
+            assert Counter(job.lane for job in jobs) == {"x": 3, "y": 3, "z": 3, "": 3}
             _next_to_each_other(jobs)
             for lane, ids in lanes.items():
                 assert [job.id for job in jobs if job.lane == lane] == ids[:3]

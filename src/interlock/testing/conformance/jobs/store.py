@@ -13,6 +13,7 @@ from interlock.testing.conformance.jobs.people import PeopleConformance
 from interlock.testing.conformance.jobs.races import JobRaceConformance
 from interlock.testing.conformance.jobs.runs import RunConformance
 from interlock.testing.conformance.jobs.settling import SettlingConformance
+from interlock.testing.conformance.jobs.storms import StormConformance
 from interlock.testing.conformance.jobs.views import JobViewConformance
 from interlock.testing.conformance.jobs.walks import WalkConformance
 
@@ -34,6 +35,7 @@ class JobStoreConformance(
     HistoryConformance,
     NewsConformance,
     JobRaceConformance,
+    StormConformance,
     WalkConformance,
 ):
     """What the jobs port promises."""

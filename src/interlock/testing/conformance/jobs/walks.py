@@ -23,7 +23,7 @@ __all__ = ["WalkConformance"]
 _QUEUE = {"n": "q", "m": "q", "o": "r"}
 """Names, and the queue of each."""
 _LIMITS = (slots(1, "a"), slots(3, "b"), pace(2, 7.0, "c"), pace(4, 20.0, "d"))
-_LANES = ("x", "y", "z")
+_LANES = ("v", "w", "x", "y", "z")
 _ENDS = (
     *[Outcome.DONE] * 6, *[Outcome.RETRY] * 3, *[Outcome.FAILED] * 3, Outcome.SNOOZED, Outcome.DISCARDED,
     Outcome.CANCELLED, Outcome.PARKED, *[Outcome.RETURNED] * 3,
@@ -39,9 +39,14 @@ class Mix(NamedTuple):
     laned: float
     limited: float
     two_limits: float
+    names: str
 
 
-_MIXES = {"mixed": Mix(0.6, 0.4, 0.3), "lanes": Mix(1.0, 0.1, 0.3), "limits": Mix(0.3, 0.95, 0.5)}
+_MIXES = {
+    "mixed": Mix(0.6, 0.4, 0.3, "nnnmmo"),
+    "lanes": Mix(0.9, 0.05, 0.3, "nnnnnm"),
+    "limits": Mix(0.3, 0.95, 0.5, "nnnmmo"),
+}
 
 
 class _Walk:
@@ -60,8 +65,8 @@ class _Walk:
     async def take(self, steps: int) -> None:
         """So many steps, each followed by a look at everything."""
         ways = {
-            self.enqueue: 10, self.claim: 12, self.settle: 14, self.pass_time: 4, self.hand_back: 1, self.die: 3,
-            self.cancel: 2, self.retry: 2, self.hold: 1, self.release: 2, self.settle_late: 1,
+            self.enqueue: 12, self.claim: 9, self.settle: 14, self.pass_time: 4, self.hand_back: 1, self.die: 2,
+            self.cancel: 2, self.retry: 2, self.unpark: 2, self.hold: 1, self.release: 4, self.settle_late: 1,
         }  # fmt: skip
         await self.bench.keep(*self.sessions, seconds=1e6)
         for _ in range(steps):
@@ -81,6 +86,7 @@ class _Walk:
     async def enqueue(self) -> None:
         if len(self.model.unfinished()) > _MOST_UNFINISHED:
             await self.claim_all()
+            await self.settle()
             return
         lane = self.chance.choice(_LANES)
         jobs = [
@@ -99,8 +105,8 @@ class _Walk:
 
     def _any_job(self, job_id: int, lane: str) -> NewJob:
         chance = self.chance
-        name = chance.choice("nnnmmo")
-        coalesce = lane == "x" and name != "o" and chance.random() < 0.8
+        name = chance.choice(self.mix.names)
+        coalesce = lane == "x" and name != "o" and chance.random() < 0.7
         limits = 0 if coalesce or chance.random() > self.mix.limited else 1 + (chance.random() < self.mix.two_limits)
         return new_job(
             job_id,
@@ -117,10 +123,10 @@ class _Walk:
     async def claim(self) -> None:
         """Some appetite; what is due is promoted by it in any case."""
         chance = self.chance
-        if chance.random() < 0.4:
+        if chance.random() < 0.25:
             await self.claim_all()
             return
-        most = chance.choice((1, 2, 5, 10))
+        most = chance.choice((1, 3, 6, 12))
         at_once = chance.choice((0, 1, most))
         await self._claim(
             Appetite(self._session(), ("q", "r"), ("n", "m", "o"), most, at_once, chance.choice((1, 3, 8)))
@@ -148,13 +154,13 @@ class _Walk:
 
     async def settle(self) -> None:
         """Some of what a session has, in the order in which it would run."""
-        session = self._session()
+        session = self.chance.choice([one for one in self.sessions if self.model.claimed(one)] or self.sessions)
         runs: dict[int, list[ModelJob]] = {}
         for job in self.model.claimed(session):
             runs.setdefault(job.run, []).append(job)
         ends: list[Settlement] = []
         for run in runs.values():
-            if self.chance.random() < 0.6:
+            if self.chance.random() < 0.8:
                 ends += self._ends_of(run)
         await self._settle(session, ends)
 
@@ -230,6 +236,14 @@ class _Walk:
             self.model.retry(job, self.bench.now)
             assert state in self.model.states(job), f"{state} is not among {self.model.states(job)}"
 
+    async def unpark(self) -> None:
+        """A person sees to what waits for one."""
+        for job in self.model.unfinished():
+            if job.parked:
+                self.tell("retry", job.id)
+                await self.jobs.retry(job.id, "ann")
+                self.model.retry(job, self.bench.now)
+
     async def hold(self) -> None:
         lane = self.chance.choice(_LANES)
         self.tell("hold", lane)
@@ -237,7 +251,7 @@ class _Walk:
         self.model.stopped.setdefault(lane, set()).add("held")
 
     async def release(self) -> None:
-        lane = self.chance.choice(_LANES)
+        lane = self.chance.choice([lane for lane in _LANES if self.model.stopped.get(lane)] or _LANES)
         self.tell("release", lane)
         assert await self.jobs.release(lane) is bool(self.model.stopped.pop(lane, None))
 
@@ -246,10 +260,7 @@ class _Walk:
         for lane in _LANES:
             await self.jobs.release(lane)
             self.model.stopped.pop(lane, None)
-        for job in self.model.unfinished():
-            if job.parked:
-                await self.jobs.retry(job.id, "ann")
-                self.model.retry(job, self.bench.now)
+        await self.unpark()
         for _ in range(200):
             if not self.model.unfinished():
                 break
@@ -261,6 +272,11 @@ class _Walk:
         self.model.check(await self.jobs.look(JobFilter(), limit=10_000))
         assert not self.model.unfinished(), "jobs are stuck"
         assert await self.jobs.lanes() == []
+        self.bench.clock.advance(100)
+        for use in _LIMITS:
+            await self.bench.add_many(use.most + 1, uses=(use,))
+            given = await self.bench.every(self.sessions[0])
+            assert len(given) == use.most, f"room of {use.key} was lost or made up"
 
     def _session(self) -> str:
         return self.chance.choice(self.sessions)

@@ -6,7 +6,7 @@ known as (
     select s.lane from interlock.job_signal s
     where s.namespace = $1 and ($2::text is null or s.lane = $1 || '/' || $2)
 )
-select now_us, substr(known.lane, length($1) + 2), coalesce(interlock.job_state(h.job, $1, now_us), 'held') as state, h.id,
+select now_us, substr(known.lane, length($1) + 2), case when h.id is null then 'held' else interlock.job_state(h.job, $1) end as state, h.id,
        coalesce(h.name, ''),
        (select count(*) from (
            select from interlock.job j where j.lane = known.lane and j.position is not null limit 10000) x) as depth,

@@ -32,7 +32,7 @@ cross join (
             v.started_at, v.finished_at, v.session, v.host, v.pid, v.program, v.fence, v.error, v.superseded_by, v.use_key,
             v.use_most, v.use_per, v.uses, '' as arguments, v.options, null as result, v.kept_until, null::jsonb as attempts
      from asked cross join clock
-     cross join lateral interlock.job_open_views($1, now_us) v
+     cross join lateral interlock.job_open_views($1) v
      where unfinished and (states = '{}' or v.state = any (states)) and (many or v.id = any (array(select id from few)))
        and ($4 = '' or v.name = $4) and ($5 = '' or v.queue = $5) and ($6 = '' or v.lane = $6)
      order by v.id desc limit $7::integer * 2 + 100)

@@ -3,12 +3,12 @@ with clock as materialized (
 ),
 me as materialized (
     select j as row, j.id, j.pool, j.lane, j.position, j.name, interlock.job_sort(j.due_at, j.priority) as sort,
-           interlock.job_state(j, $1, now_us) as state, now_us, now_is
+           interlock.job_state(j, $1) as state, now_us, now_is
     from clock cross join interlock.job j
     where j.id = $2 and j.pool >= $1 || '/' and j.pool < $1 || '0'
 ),
 head as materialized (
-    select h.id, interlock.job_state(h::interlock.job, $1, me.now_us) as state
+    select h.id, interlock.job_state(h::interlock.job, $1) as state
     from me
     cross join lateral (
         select j.* from interlock.job j where j.lane = me.lane and j.position is not null order by j.position limit 1) h
@@ -17,7 +17,7 @@ line as materialized (
     select w.key, w.ticket, w.per from me join interlock.job_wait w on w.id = me.id and not w.woken
 ),
 found as materialized (
-    select now_us, v.* from clock cross join lateral interlock.job_open_views($1, now_us) v where v.id = $2
+    select now_us, v.* from clock cross join lateral interlock.job_open_views($1) v where v.id = $2
     union all
     select now_us, v.* from clock cross join lateral interlock.job_ended_views($1, now_us) v where v.id = $2
 ),
@@ -33,7 +33,7 @@ select found.*,
                (select count(*) from (
                    select from interlock.job_ready r
                    where r.pool = me.pool and (r.sort, r.id) < (me.sort, me.id) and r.id <> me.id limit 10000) x)
-               + (select count(*) from interlock.job_fresh_heads($1, me.now_us) f
+               + (select count(*) from interlock.job_fresh_heads($1) f
                   where f.pool = me.pool and (f.sort, f.id) < (me.sort, me.id))
            when 'behind' then
                (select count(*) from (

@@ -8,7 +8,7 @@ standing as (
     select j.pool, j.due_at,
            case when j.parked is not null then 'parked'
                 when r.id is not null then 'running'
-                when j.due_at > now_us and (j.apart or j.lane is null or j.position is null) and l.id is not null then 'later'
+                when l.id is not null then 'later'
                 when w.id is not null then 'waiting'
                 when j.lane is null then 'ready'
                 when j.position is distinct from min(j.position) over (partition by j.lane) then 'behind'

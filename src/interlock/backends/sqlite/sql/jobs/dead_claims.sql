@@ -1,4 +1,4 @@
--- The claims of workers whose sessions have ended. Those of a lane stand together, in order.
+-- The claims of workers whose sessions have ended, and whether each is the first of its run; those are taken last.
 with recursive busy (worker) as (
     select min(worker) from interlock_job_claimed
     union all
@@ -6,11 +6,14 @@ with recursive busy (worker) as (
     from busy
     where busy.worker is not null
 )
-select w.session, w.host, w.pid, w.program, c.id, c.fence, c.claimed_at, c.lane, c.uses, c.cancel, c.told
+select w.session, w.host, w.pid, w.program,
+       c.lane is null or row_number() over (partition by w.id, c.lane order by j.position, c.id) = 1 as first,
+       c.id, c.fence, c.claimed_at, c.lane, c.uses, c.cancel, c.told
 from busy
 cross join interlock_job_worker w on w.id = busy.worker and w.namespace = :namespace
 left join interlock_session s on s.namespace = w.namespace and s.id = w.session
 cross join interlock_job_claimed c on c.worker = w.id
 cross join interlock_job j on j.id = c.id
 where coalesce(s.expires_at, 0) <= :now_s
-order by w.id, c.lane, j.position, c.id
+order by first, w.id, c.id
+limit :limit

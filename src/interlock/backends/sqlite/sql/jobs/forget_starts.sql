@@ -1,2 +1,1 @@
-delete from interlock_limit_start
-where namespace = :namespace and key = :key and at <= :before and counts_until <= :now
+delete from interlock_job_start where namespace = ? and key = ? and at <= ? and counts_until <= ?

@@ -1,4 +1,1 @@
-insert into interlock_limit_start
-    (namespace, key, at, ticket, counts_until, owner, party, session, host, pid, program, most, per, asked_at)
-values (:namespace, :key, :now, :ticket, :counts_until, :owner, :party, :session, :host, :pid, :program, :most, :per,
-        :asked_at)
+insert into interlock_job_start (namespace, key, at, number, id, counts_until) values (?, ?, ?, ?, ?, ?)

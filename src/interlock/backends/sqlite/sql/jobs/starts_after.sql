@@ -1,1 +1,1 @@
-select count(*) from interlock_limit_start where namespace = :namespace and key = :key and at > :after
+select count(*) from interlock_job_start where namespace = :namespace and key = :key and at > :after
