@@ -52,21 +52,23 @@ class JobFloor:
 
     async def claim(self, session: str = "worker") -> ClaimedJob:
         """Claim what is next."""
-        while True:
-            batch = await self.jobs.claim(Appetite(session, QUEUES, NAMES, 1, 1, 1))
-            assert isinstance(batch, Batch)
-            if batch.jobs:
-                return batch.jobs[0]
-            assert batch.look_again <= 0, "there is nothing to claim"
+        batch = await self._claim(session)
+        assert batch.jobs, "there is nothing to claim"
+        return batch.jobs[0]
 
     async def stand(self) -> None:
         """Let a claimer see that there is nothing it could have, so that jobs stand where they belong."""
-        while True:
-            batch = await self.jobs.claim(Appetite("worker", QUEUES, NAMES, 1, 1, 1))
+        batch = await self._claim("worker")
+        assert not batch.jobs
+
+    async def _claim(self, session: str) -> Batch:
+        """One job, or none after a claim that was not cut short."""
+        for _ in range(100):
+            batch = await self.jobs.claim(Appetite(session, QUEUES, NAMES, 1, 1, 1))
             assert isinstance(batch, Batch)
-            assert not batch.jobs
-            if batch.look_again > 0:
-                return
+            if batch.jobs or batch.look_again >= 1:
+                return batch
+        raise AssertionError("the claim is cut short for ever")
 
     async def end(self, job: ClaimedJob, outcome: Outcome = Outcome.DONE, **how: Any) -> None:
         """End a claim of the worker."""

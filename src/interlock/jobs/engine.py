@@ -88,6 +88,8 @@ class JobEngine:
         try:
             for worker in list(self.workers):
                 await worker.close()
+            if self.desk is not None:
+                await self.desk.close()
         finally:
             self.ends.call_all()
             await self.presence.close(self)

@@ -13,7 +13,7 @@
 A finished job is history: it has left the hot tables, counts for nothing, and is kept for a while to be looked at.
 
 **Lanes.** Jobs of one lane are claimed in the order of their positions and never two at once, except as a run: consecutive
-jobs given together to one session, which runs them one after the other. A job takes its position when it is accepted,
+jobs given together to one session, which starts each when the one before it has been settled. A job takes its position when it is accepted,
 or, if it was delayed, when it is due. Positions grow: of two enqueues the one that returned before the other began has
 the smaller one. Retrying, snoozing, rescue, handing back and waiting for a limit keep the position, so the job stays
 head and the lane waits with it; only ``Failing.SKIP`` gives it up on retry, for a new one when the job is due. A lane
@@ -181,6 +181,8 @@ class Appetite(NamedTuple):
     """How many consecutive jobs of one lane to take at most. A run ends before a job with limits, a suspect, one of
     another queue, one that is not ready to be claimed by itself, or one whose name is not known. A job with limits is
     claimed alone."""
+    turn: int = 0
+    """Grows with every claim of a session; see ``hand_back``."""
 
 
 class ClaimedJob(NamedTuple):
@@ -292,11 +294,12 @@ class JobStore(Protocol):
         claims stand."""
         ...
 
-    async def hand_back(self, session: str, but: Sequence[int] = ()) -> int:
+    async def hand_back(self, session: str, but: Sequence[int] = (), *, turn: int | None = None) -> int:
         """Return every job that a session has claimed, except these, as never started; says how many.
 
         For a worker that stops, that lost the answer to a claim, or whose session ended although it lives: no crash
-        is counted.
+        is counted. With ``turn`` only what was claimed up to that turn goes back, and from then on a claim of such a turn
+        gives nothing: so neither a claim nor this, should its answer be lost and it take effect late, does any harm.
         """
         ...
 

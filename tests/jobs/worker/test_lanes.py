@@ -124,7 +124,7 @@ async def test_an_answer_about_an_earlier_claim_does_not_let_the_next_start() ->
             await until(lambda: sorted(place.jobs.ready) == jobs)
             # Before the answer arrives they are claimed again, here too, and the first one of them runs.
             first._crew.put(place.jobs._give(place.jobs.appetites[-1]), 0)
-            first._crew._concurrency += 1
+            first._crew._concurrency += 2
             first._crew.fill()
             await until(lambda: handler.started == [0, 0])
             answer.set()
@@ -158,6 +158,7 @@ async def test_what_waits_for_the_store_to_know_goes_back_like_all_that_has_not_
                 place.engine.turn(None)
             else:
                 place.lose_session()
+                assert worker.status().buffered == 0
             gate.set()
             await until(lambda: sorted(place.jobs.ready) == jobs[1:])
         assert handler.started == [0]

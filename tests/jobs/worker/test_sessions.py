@@ -297,25 +297,47 @@ async def test_nothing_is_handed_back_that_is_just_being_claimed() -> None:
         place.job(forever)
         first, second = place.worker(concurrency=1), place.worker(concurrency=1)
         async with place.at_work(first), place.at_work(second):
-            await until(lambda: len(place.jobs.called("claim")) == 2)
-            gate, answer = place.jobs.gate("hand_back"), place.jobs.answer("claim")
-            gate.set()
-            jobs = place.jobs.add_many(2)
-            place.jobs.tell()
-            await until(lambda: len(place.jobs.claimed) == 2)  # both are claimed, neither is answered
-            place.jobs.lose["claim"] = 1
-            first._desk.doubt()
+            await until(lambda: len(place.jobs.called("claim")) == 2 and not place.jobs.under_way["claim"])
+            answer = place.jobs.answer("claim")
+            job = place.jobs.add()
+            first._claimer.news()
+            await until(lambda: place.jobs.claimed)  # and nobody here knows yet
+            second._desk.doubt()
+            second._claimer.room()
+            await until(lambda: not second._desk._open.is_set(), what="it waits for what is on its way")
+            assert not place.jobs.called("hand_back")
             answer.set()
-            await until(lambda: len(place.jobs.called("hand_back")) >= 1)
-            await until(lambda: first.status().running and second.status().running)
-            assert sorted(job for call in place.jobs.called("hand_back") for job in call[3])[:1] != jobs
-            running = [worker.status().running[0].id for worker in (first, second)]
-            assert sorted(running) == jobs, "each runs once"
-            assert {job: claimed.fence for job, (_, claimed) in place.jobs.claimed.items()}.keys() == set(jobs)
-            for worker in (first, second):
-                for runner in worker._crew.running:
-                    assert runner.job is not None
-                    assert runner.job.fence == place.jobs.claimed[runner.job.id][1].fence
+            await until(lambda: place.jobs.called("hand_back"))
+            assert place.jobs.called("hand_back")[0][2:] == ([job], [])
+            await until(lambda: first.status().running)
+            assert place.jobs.claimed[job][1].fence == first._crew.running[0].job.fence  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_nothing_is_claimed_under_a_session_that_is_over(when: str) -> None:
+    """While one worker hands back what was claimed under it, another is about to claim."""
+    async with floor() as place:
+        place.job(forever)
+        first, second = place.worker(concurrency=1), place.worker(concurrency=1)
+        async with place.at_work(first), place.at_work(second):
+            await until(lambda: len(place.jobs.called("claim")) == 2 and not place.jobs.under_way["claim"])
+            gate = place.jobs.gate("hand_back")
+            second._desk.doubt()
+            second._claimer.room()
+            await until(lambda: place.jobs.under_way["hand_back"])
+            job = place.jobs.add()
+            old = place.session
+            if when == "after":
+                first._desk._looks = 0
+                first._claimer.news()
+                await until(lambda: first._claimer._claiming)
+            place.lose_session()
+            if when == "before":
+                first._claimer.news()
+            gate.set()
+            await until(lambda: first.status().running or second.status().running)
+            assert place.jobs.claimed[job][0] == place.session.id != old.id
+            assert [call for call in place.jobs.called("claim") if call[2]] == [("claim", place.session.id, [job])]
 
 
 async def test_what_is_owed_anew_while_it_is_handed_back_is_handed_back_again() -> None:

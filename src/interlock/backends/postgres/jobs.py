@@ -79,7 +79,7 @@ class PostgresJobs:
 
     async def claim(self, appetite: Appetite) -> Batch | SessionEnded:
         """Give jobs to a session."""
-        session, queues, names, most, at_once, run = appetite
+        session, queues, names, most, at_once, run, turn = appetite
         pools = [self._pool(queue) for queue in dict.fromkeys(queues)]
         marks = self._marks_of(queues, names)
         *rows, (_, answer, *_, look_again, _, _, next_marks) = await self._claims.fetch(
@@ -91,6 +91,7 @@ class PostgresJobs:
             most,
             at_once,
             max(1, run),
+            turn,
             marks.begin(pools),
             self._given(),
         )
@@ -131,9 +132,9 @@ class PostgresJobs:
             self._lower_all(ready)
         return Settled(accepted, ready is not None)
 
-    async def hand_back(self, session: str, but: Sequence[int] = ()) -> int:
+    async def hand_back(self, session: str, but: Sequence[int] = (), *, turn: int | None = None) -> int:
         """Return what a session has claimed."""
-        args = (self._namespace, session, list(but), MOST_CRASHES, self._given())
+        args = (self._namespace, session, list(but), turn, MOST_CRASHES, self._given())
         ((returned,),) = await self._ends.fetch(_sql.hand_back, *args)
         self._lower_all()
         return int(returned)

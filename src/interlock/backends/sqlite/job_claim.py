@@ -51,6 +51,9 @@ def claim(rows: JobRows, appetite: Appetite) -> Batch | SessionEnded:
     worker = rows.one(sql.worker, session=appetite.session)
     if worker is None:
         return SessionEnded()
+    *worker, barred = worker
+    if 0 < appetite.turn <= barred:
+        return Batch([], 0.0)
     kinds = kinds_of(rows, appetite.queues)
     due = [kind for kind in kinds if kind.next_at is not None and kind.next_at <= rows.now]
     promoted = _promote(rows, due)
@@ -131,7 +134,7 @@ class _Claiming:
         self._rows = rows
         self._appetite = appetite
         self._kinds = {kind.id: kind for kind in kinds if kind.name in names}
-        self._keys = Keys(rows, list(self._kinds))
+        self._keys = Keys(rows, self._kinds)
         self._closed: set[int] = set()
         self._taken: list[Any] = []
         self._heads: list[int] = []
@@ -306,7 +309,13 @@ class _Claiming:
         if number is None:
             (number,) = rows.one(sql.add_worker, session=session, host=host, pid=pid, program=program)
         fence = rows.fence()
-        rows.run(sql.claim, ids=json.dumps([job[1] for job in self._taken]), worker=number, fence=fence)
+        rows.run(
+            sql.claim,
+            ids=json.dumps([job[1] for job in self._taken]),
+            worker=number,
+            fence=fence,
+            turn=self._appetite.turn,
+        )
         limited = [(job.id, job.uses) for job in self._taken if job[10]]
         if limited:
             note_uses(rows, limited)

@@ -19,10 +19,14 @@ __all__ = ["enqueue"]
 
 def enqueue(rows: JobRows, jobs: Sequence[NewJob], *, again: bool) -> None:
     """Accept jobs; with ``again`` those that are not known yet."""
+    now = rows.now
     if again:
         known = {id for (id,) in rows.all(sql.known, ids=json.dumps([job.id for job in jobs]))}  # noqa: A001
+        rows.each(sql.note_again, [(job.id, now) for job in jobs])
+    else:
+        known = {id for (id,) in rows.all(sql.sent_again)}  # noqa: A001
+    if known:
         jobs = [job for job in jobs if job.id not in known]
-    now = rows.now
     places = _places(rows, jobs)
     kinds: dict[tuple[str, str], int] = {}
     texts: dict[tuple[Any, ...], tuple[int, str | None]] = {(): (0, None)}

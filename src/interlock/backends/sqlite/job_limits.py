@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Any, NamedTuple
+from heapq import merge
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
 from interlock.backends.sqlite.job_rows import JobRows, sql
 from interlock.backends.sqlite.job_uses import read_uses, slots_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable
 
     from interlock.backends.pacing import Figure
     from interlock.backends.sqlite.job_uses import Limit
@@ -74,9 +76,9 @@ class Share(NamedTuple):
 class Keys:
     """The keys that a claim comes across. Most jobs share their limits, so what these come to is worked out once."""
 
-    def __init__(self, rows: JobRows, kinds: Sequence[int]) -> None:
+    def __init__(self, rows: JobRows, kinds: Collection[int]) -> None:
         self._rows = rows
-        self._kinds = json.dumps(kinds)
+        self._kinds = kinds
         self._keys: dict[str, _Key] = {}
         self._shares: dict[str, list[Share]] = {}
 
@@ -128,9 +130,14 @@ class Keys:
     def _ahead(self, name: str, key: _Key, room: int, ticket: int | None) -> int:
         """How many stand before a job in the line, counted as far as there is room."""
         if key.line is None:
-            found = self._rows.all(sql.front, key=name, kinds=self._kinds, limit=room)
-            key.line = [place for (place,) in found]
+            key.line = self._front(name, room)
         return len(key.line) if ticket is None else bisect_left(key.line, ticket)
+
+    def _front(self, name: str, count: int) -> list[int]:
+        """The places of the first in a key's line, of all kinds together."""
+        kinds = [kind for _, kind in self._rows.all(sql.lines, keys=json.dumps([name])) if kind in self._kinds]
+        found = [self._rows.all(sql.front, key=name, kind=kind, limit=count) for kind in kinds]
+        return [ticket for (ticket,) in islice(merge(*found), count)]
 
 
 def note_uses(rows: JobRows, claimed: Iterable[tuple[int, str]]) -> None:

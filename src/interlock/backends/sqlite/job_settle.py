@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["hand_back", "rescue", "settle"]
 
 _CRASHED = "crashed"
+_ANY = 2**62
 _DIED = "its worker died"
 _ENDS = {
     Outcome.FAILED: JobState.FAILED,
@@ -76,13 +77,17 @@ def settle(rows: JobRows, session: str, settlements: Sequence[Settlement]) -> Se
     return Settled(accepted, ready=rows.offered)
 
 
-def hand_back(rows: JobRows, session: str, but: Sequence[int]) -> int:
-    """Return what a session has claimed as never started."""
+def hand_back(rows: JobRows, session: str, but: Sequence[int], turn: int | None) -> int:
+    """Return what a session has claimed, up to a turn if one is given, as never started."""
+    if turn is not None:
+        rows.run(sql.bar, session=session, turn=turn)
     worker = rows.one(sql.worker_of_session, session=session)
     if worker is None:
         return 0
     number, *about = worker
-    claims = rows.all(sql.claims_of_worker, worker=number, but=json.dumps(list(but)))
+    claims = rows.all(
+        sql.claims_of_worker, worker=number, but=json.dumps(list(but)), turn=_ANY if turn is None else turn
+    )
     ending = _Ending(rows, Who(session, *about))
     for claim in claims:
         ending.add(claim, Settlement(claim[0], claim[1], Outcome.RETURNED))
@@ -202,6 +207,10 @@ class _Ending:
             unstarted = [(claim.id, claim.uses, claim.claimed_at) for claim in self._unstarted if claim.uses]
             unstart(rows, unstarted)
             wake(rows, keys)
+            # Some may have been left ready by a claim that would not take the last slots in advance.
+            left = {kind for (kind,) in rows.all(sql.kinds_with_limits)}
+            rows.news |= left
+            rows.offered = rows.offered or bool(left)
         rows.advance(dict.fromkeys(claim.lane for claim in self._claims if claim.lane))
         told = [(rows.namespace, self._who.session, owner(self._who.session, c.id)) for c in self._claims if c.told]
         rows.each(sql.forget_told, told)

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["attend", "await_end", "prune"]
 
+_AGAIN = 3_600_000_000
+"""How long a sending may take to arrive, in microseconds."""
+
 
 def attend(rows: JobRows, session: str, queues: Sequence[str], names: Sequence[str], runners: int) -> None:
     """Keep what a worker works on."""
@@ -43,5 +46,6 @@ def prune(rows: JobRows, keep_history: float, most: int) -> int:
     if results:
         rows.run(sql.forget_results, ids=json.dumps(results))
     rows.run(sql.old_starts, limit=most)
+    rows.run(sql.forget_again, before=rows.now - _AGAIN)
     rows.run(sql.forget_workers, before=before)
     return removed + len(results)

@@ -84,9 +84,9 @@ class SqliteJobs:
         """End claims."""
         return await self._do(lambda rows: job_settle.settle(rows, session, settlements))
 
-    async def hand_back(self, session: str, but: Sequence[int] = ()) -> int:
+    async def hand_back(self, session: str, but: Sequence[int] = (), *, turn: int | None = None) -> int:
         """Return what a session has claimed."""
-        return await self._do(lambda rows: job_settle.hand_back(rows, session, but))
+        return await self._do(lambda rows: job_settle.hand_back(rows, session, but, turn))
 
     async def rescue(self, *, most: int = 1000) -> Sequence[Rescued]:
         """Take the jobs of sessions that have ended.

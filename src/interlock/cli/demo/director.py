@@ -46,7 +46,7 @@ _FROZEN_SECONDS = SESSION_SECONDS + 2.0
 _READY_SECONDS = 30.0
 _STOP_SECONDS = 5.0
 _QUIET_SECONDS = 1.5  # nothing new is sent at the end, so that what was sent can be handled
-_PATIENCE = 2 * SESSION_SECONDS + 4.0  # how long after the end a delivery or a comment may still need
+_PATIENCE = 30.0  # how long after the end a delivery or a comment may still need, on a machine that is busy
 
 
 class Director:
@@ -84,7 +84,8 @@ class Director:
             if self._author is not None:
                 await self._author.open()
             kind = f"{self._store.name} in a temporary directory" if str(self._directory) in self._url else None
-            story.begin(kind or self._store.name, self._size, self._keys, SESSION_SECONDS)
+            has_jobs = self._author is not None
+            story.begin(kind or self._store.name, self._size, self._keys, SESSION_SECONDS, jobs=has_jobs)
             for _ in range(self._size):
                 self._start()
             await asyncio.gather(*(self._ready(name) for name in self._workers))

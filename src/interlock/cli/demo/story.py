@@ -47,14 +47,15 @@ class Story:
         """Which worker works on which delivery now."""
         return self._handling
 
-    def begin(self, store: str, workers: int, keys: Sequence[str], session_seconds: float) -> None:
+    def begin(self, store: str, workers: int, keys: Sequence[str], session_seconds: float, *, jobs: bool) -> None:
         """Say what is going to happen."""
+        comments = ", and write comments, each issue's in order (jobs)" if jobs else ""
         self._keys = keys
         self._screen.title(
             f"{workers} worker processes share one store: {store}.",
             "They push to repositories (locks), handle webhooks that each of them receives (claims), run containers, "
-            f"{MOST_CONTAINERS} at once and {COOLDOWN_SECONDS:g} s apart for an account (limits), and write comments, "
-            "each issue's in order (jobs). Now and then one is killed with SIGKILL, or frozen. Sessions last "
+            f"{MOST_CONTAINERS} at once and {COOLDOWN_SECONDS:g} s apart for an account (limits){comments}. "
+            "Now and then one is killed with SIGKILL, or frozen. Sessions last "
             f"{session_seconds:g} s here (15 s by default), so that takeovers can be seen.",
         )
 

@@ -88,7 +88,7 @@ class Claimer:
 
     def settled(self, ready: bool) -> None:
         """The store has been told of some ends, and jobs may have become ready by that."""
-        if ready or self.dry is not None:
+        if ready or (self.dry is not None and self._quiet):
             self.news()
 
     def early(self, job: int, why: str) -> bool:
@@ -134,7 +134,7 @@ class Claimer:
                 await self._claim(session, most, at_once, low)
                 return
         seconds = self._engine.settings.recheck_seconds if self._news else self._look_at - now
-        await self._bell.wait(min(seconds, self._desk.look_in))
+        await self._bell.wait(seconds)
 
     def _appetite(self) -> tuple[int, int, int]:
         """How many to claim, how many of them could start at once, and when to claim again."""
@@ -172,8 +172,7 @@ class Claimer:
             return
         jobs, look_again = answer
         if session.lost:
-            self._lose(session)
-            self._desk.owe(session)  # what was claimed goes back with it
+            self._lose(session)  # what was claimed goes back with it
             return
         if jobs:
             self._crew.put(jobs, low)
@@ -194,7 +193,7 @@ class Claimer:
     @property
     def _quiet(self) -> bool:
         """Whether nothing is under way here that could make jobs ready."""
-        return not self._crew.running and not self._crew.buffer.count and not self._completer.unsettled
+        return not self._crew.running and not self._crew.waiting and not self._completer.unsettled
 
     async def _live_session(self) -> Session:
         """The session to claim under; waits for the next one if it is lost, however long that takes."""

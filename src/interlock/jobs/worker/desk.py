@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
 from interlock.errors import StoreUnavailableError
@@ -17,13 +17,14 @@ from interlock.jobs.worker.completer import SLOW
 from interlock.jobs.worker.outcomes import one_line
 from interlock.jobs.worker.pruner import prune_now_and_then
 from interlock.jobs.worker.rescuer import rescue_now_and_then
+from interlock.ports.leases import SessionEnded
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
 
     from interlock.jobs.engine import JobEngine
-    from interlock.ports.jobs import Appetite, Batch, SessionEnded
+    from interlock.ports.jobs import Appetite, Batch
     from interlock.sessions import Session
 
     class Colleague(Protocol):
@@ -37,6 +38,11 @@ if TYPE_CHECKING:
         @property
         def concurrency(self) -> int:
             """How many jobs it runs at once."""
+            ...
+
+        @property
+        def busy(self) -> bool:
+            """Whether a handler has not ended, or the store was not told how some have."""
             ...
 
         def known(self, session: Session) -> Iterable[int]:
@@ -56,7 +62,7 @@ __all__ = ["Desk", "desk_of"]
 
 _log = logging.getLogger("interlock.jobs")
 _SOUND_SECONDS = 3.0
-_LOOKS = 2  # what was cut off may arrive after the store answers others again
+_PAUSE = 0.05
 
 
 def desk_of(engine: JobEngine) -> Desk:
@@ -74,13 +80,15 @@ class Desk:
         self._jobs = engine.jobs
         self._monotonic = engine.monotonic
         self._workers: dict[Colleague, None] = {}
+        self._departed: dict[Colleague, None] = {}
         self._chores: list[asyncio.Task[None]] = []
+        self._afterwards: asyncio.Task[None] | None = None
         self._troubled_at = self._monotonic()
         self._owed: dict[str, Session] = {}
-        self._looks = 0
-        self._look_at = 0.0
+        self._doubtful = False
         self._attended: tuple[object, ...] = ()
         self._under_way = 0
+        self._turn = 0
         self._lock = asyncio.Lock()
         self._open = asyncio.Event()
         self._open.set()
@@ -106,6 +114,35 @@ class Desk:
             for chore in self._chores:
                 chore.cancel()
             await asyncio.gather(*self._chores, return_exceptions=True)
+        if worker.busy:
+            self._departed[worker] = None
+        if self._is_left and (self._afterwards is None or self._afterwards.done()):
+            self._afterwards = asyncio.create_task(self._see_to_the_rest(), name="interlock-leftovers")
+
+    @property
+    def _is_left(self) -> bool:
+        """Whether there is something that no worker will see to."""
+        return bool(self._departed or (not self._workers and (self._doubtful or self._owed)))
+
+    async def close(self) -> None:
+        """The session is about to end, and what is left of it goes back then at the latest."""
+        if self._afterwards is not None:
+            self._afterwards.cancel()
+            await asyncio.gather(self._afterwards, return_exceptions=True)
+
+    async def _see_to_the_rest(self) -> None:
+        """Look for leftovers also when nobody works here any more.
+
+        A claim whose answer was lost may come late, and handlers that did not stop in time may end at last.
+        """
+        while self._is_left:
+            await asyncio.sleep(_PAUSE)
+            if ended := [worker for worker in self._departed if not any(worker.running(self._engine.session))]:
+                for worker in ended:
+                    del self._departed[worker]
+                self.doubt()
+            with suppress(StoreUnavailableError):
+                await self._catch_up(self._engine.session)
 
     # -- trouble -----------------------------------------------------------------------------------------------------
 
@@ -119,19 +156,13 @@ class Desk:
         return not self._owed and not self._lock.locked() and self._monotonic() - self._troubled_at >= _SOUND_SECONDS
 
     def doubt(self) -> None:
-        """The answer to a claim was lost: look for leftovers, and once more later."""
-        self._looks = _LOOKS
-        self._look_at = 0.0
+        """The answer to a claim was lost: look for leftovers."""
+        self._doubtful = True
 
     def owe(self, session: Session) -> None:
         """A session is over, and what was claimed in it is to be handed back."""
         self._owed[session.id] = session
         self.trouble()
-
-    @property
-    def look_in(self) -> float:
-        """After how many seconds to look for leftovers again."""
-        return self._look_at - self._monotonic() if self._looks else float("inf")
 
     # -- claiming ----------------------------------------------------------------------------------------------------
 
@@ -139,15 +170,16 @@ class Desk:
         """Claim, while nobody looks for leftovers. A worker has to know what it gives before anything else runs."""
         while not self._open.is_set():
             await self._open.wait()
+        if session.lost:
+            return SessionEnded()
         self._under_way += 1
         self._idle.clear()
         begun = self._monotonic()
         try:
-            return await self._jobs.claim(appetite)
+            self._turn += 1
+            return await self._jobs.claim(appetite._replace(turn=self._turn))
         except BaseException:
             self.doubt()
-            if session.lost:
-                self.owe(session)
             raise
         finally:
             if self._monotonic() - begun > SLOW:
@@ -158,13 +190,7 @@ class Desk:
 
     async def get_ready(self, session: Session) -> None:
         """Before a claim: see to it that nothing is left of what went wrong, and that people see who works."""
-        if self._owed or (self._looks and self._monotonic() >= self._look_at):
-            async with self._lock:
-                await self._settle_debts()
-                if self._looks and self._monotonic() >= self._look_at:
-                    await self._look_for_leftovers(session)
-                    self._looks -= 1
-                    self._look_at = self._monotonic() + self._engine.settings.store_wait
+        await self._catch_up(session)
         await self._attend(session)
 
     async def settle_up(self, leaving: Colleague) -> None:
@@ -176,6 +202,19 @@ class Desk:
                 await self._look_for_leftovers(session, leaving)
                 self._workers.pop(leaving)
                 await self._attend(session)
+
+    async def _catch_up(self, session: Session) -> None:
+        """Hand back what is owed, and look for leftovers if it is time to."""
+        if self._owed or self._doubtful:
+            async with self._lock:
+                await self._settle_debts()
+                if self._doubtful:
+                    self._doubtful = False
+                    try:
+                        await self._look_for_leftovers(session)
+                    except BaseException:
+                        self.doubt()
+                        raise
 
     async def _attend(self, session: Session) -> None:
         queues = dict.fromkeys(queue for worker in self._workers for queue in worker.queues)
@@ -209,6 +248,8 @@ class Desk:
             known: list[int] = []
             for worker in self._workers:
                 known += worker.running(session) if worker is leaving else worker.known(session)
+            for worker in self._departed:
+                known += worker.running(session)
             await self._hand_back(session, known)
 
     @asynccontextmanager
@@ -222,6 +263,6 @@ class Desk:
             self._open.set()
 
     async def _hand_back(self, session: Session, but: list[int]) -> None:
-        count = await self._jobs.hand_back(session.id, but)
+        count = await self._jobs.hand_back(session.id, but, turn=self._turn)
         if count:
             emit(_log, logging.INFO, "jobs_handed_back", session=session.id, jobs=count)

@@ -233,6 +233,11 @@ class Worker:
 
     # -- for the desk ------------------------------------------------------------------------------------------------
 
+    @property
+    def busy(self) -> bool:
+        """Whether a handler has not ended, or the store was not told how some have."""
+        return bool(self._crew.running or self._completer.unsettled)
+
     def known(self, session: Session) -> Iterable[int]:
         """The jobs of a session that this worker answers for."""
         return [*self._crew.known(session), *self._completer.pending(session)]

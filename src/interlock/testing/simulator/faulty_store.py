@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from interlock.testing.simulator.faulty_jobs import FaultyJobs
 from interlock.testing.simulator.faulty_ports import FaultyClaims, FaultyCursors, FaultyLimits
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
     from interlock.ports.claims import ClaimStore
     from interlock.ports.cursors import CursorStore
+    from interlock.ports.jobs import JobStore
     from interlock.ports.limits import LimitStore
     from interlock.ports.locks import (
         Answer,
@@ -40,12 +42,21 @@ class FaultyStore:
 
     def __init__(self, store: Store, wire: Wire, watcher: Watcher) -> None:
         self._store = store
+        self._wire, self._watcher = wire, watcher
+        self._jobs: JobStore | None = None
         self.locks: LockStore = _FaultyLocks(store.locks, wire, watcher)
         self.claims: ClaimStore = FaultyClaims(store.claims, wire, watcher)
         self.limits: LimitStore = FaultyLimits(store.limits, wire, watcher)
         self.cursors: CursorStore = FaultyCursors(store.cursors, wire, watcher)
         self.messages: Messages = _FaultyMessages(store.messages, wire)
         self.sessions: SessionStore = _FaultySessions(store.sessions, wire, watcher)
+
+    @property
+    def jobs(self) -> JobStore:
+        """Jobs; not every store has them."""
+        if self._jobs is None:
+            self._jobs = FaultyJobs(self._store.jobs, self._wire, self._watcher)
+        return self._jobs
 
     @property
     def name(self) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from interlock.ports.locks import Granted
 from interlock.testing.simulator.events import ConceptEvent
+from interlock.testing.simulator.job_events import JobEvent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -262,6 +263,7 @@ Event = (
     | Odd
     | LeftOver
     | ConceptEvent
+    | JobEvent
 )
 
 

@@ -17,7 +17,7 @@ __all__ = ["PROCESS", "Process"]
 class Process:
     """One process: what belongs to it is told by the context in which a callback runs."""
 
-    __slots__ = ("_context", "crashed", "name", "number", "paused_until", "queue", "tasks")
+    __slots__ = ("__weakref__", "_context", "crashed", "name", "number", "paused_until", "queue", "tasks")
 
     def __init__(self, name: str, number: int) -> None:
         self.name = name

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from interlock.ports.locks import Answer, Held, Holder, Left, Renewed, Want
     from interlock.testing.simulator.events import ConceptEvent
     from interlock.testing.simulator.history import History
+    from interlock.testing.simulator.job_events import JobEvent
 
 __all__ = ["ProcessWatcher", "Watcher"]
 
@@ -71,8 +72,8 @@ class Watcher(Protocol):
         """A request for a claim or a limit is about to leave the process under this name."""
         ...
 
-    def saw(self, kind: Callable[..., ConceptEvent], *about: object) -> None:
-        """An operation on a claim, a limit or a cursor took effect."""
+    def saw(self, kind: Callable[..., ConceptEvent | JobEvent], *about: object) -> None:
+        """An operation on a claim, a limit, a cursor or jobs took effect."""
         ...
 
 
@@ -100,7 +101,7 @@ class ProcessWatcher:
             self._named.add((call, owner))
             self._add(CallNamed(self._now(), self._process, call, owner))
 
-    def saw(self, kind: Callable[..., ConceptEvent], *about: object) -> None:
+    def saw(self, kind: Callable[..., ConceptEvent | JobEvent], *about: object) -> None:
         """Something took effect."""
         self._add(kind(self._now(), self._process, *about))
 

@@ -45,13 +45,20 @@ class Wire:
         self._last: dict[str, asyncio.Future[None]] = {}
 
     async def call(
-        self, name: str, lanes: Iterable[str], operation: Callable[[], Awaitable[T]], *, last_counts: bool = False
+        self,
+        name: str,
+        lanes: Iterable[str],
+        operation: Callable[[], Awaitable[T]],
+        *,
+        last_counts: bool = False,
+        once: bool = False,
     ) -> T:
         """Do an operation, after those begun earlier on the same lanes, under the fate drawn for it.
 
         If it is executed twice, the first answer is returned before the second time; with ``last_counts`` the second
         answer is, as if the way to the store had tried again by itself: for operations that may take something, and
-        so must not take effect when nobody asks any more.
+        so must not take effect when nobody asks any more. With ``once`` it is never executed twice: no way to a store
+        repeats by itself what gives something else each time.
         """
         process = self._process
         loop = self._loop
@@ -61,6 +68,8 @@ class Wire:
             # The crash came in the middle of a step: its rest goes no further than to here.
             return await loop.create_future()  # type: ignore[no-any-return]
         plan = self._dice.plan(loop.time())
+        if once:
+            plan.again_after = None
         if plan.pause:
             self._pause(process, plan.pause)
         if plan.crash == "crashed_before":

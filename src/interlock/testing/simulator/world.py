@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from interlock.backends.memory import MemoryStore
 from interlock.claims import Claims
 from interlock.cursors import Cursors
+from interlock.jobs import Jobs
 from interlock.limits import Limits
 from interlock.locks import Locks
 from interlock.presence import Presence
@@ -68,7 +69,16 @@ class SimulatedProcess:
         self.claims = world.make_claims(presence)
         self.limits = world.make_limits(presence)
         self.cursors = world.make_cursors(presence)
+        self.presence = presence
+        self._jobs: Jobs | None = None
         self.tasks: list[asyncio.Task[Any]] = []
+
+    @property
+    def jobs(self) -> Jobs:
+        """Its jobs, in the same presence."""
+        if self._jobs is None:
+            self._jobs = Jobs(self.presence)
+        return self._jobs
 
     @property
     def alive(self) -> bool:

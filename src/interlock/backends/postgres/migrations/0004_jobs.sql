@@ -86,7 +86,7 @@ create table interlock.job_later (
     primary key (pool, at, id)
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
 
--- Sessions that have claimed jobs, for as long as history may tell of them.
+-- Sessions that have claimed jobs, for as long as history may tell of them. barred: claims up to this turn come too late.
 create table interlock.job_crew (
     id        bigint generated always as identity primary key,
     namespace text not null,
@@ -95,6 +95,7 @@ create table interlock.job_crew (
     pid       integer not null,
     program   text not null,
     seen_at   bigint not null,
+    barred    bigint not null default 0,
     unique (namespace, session)
 );
 
@@ -103,6 +104,7 @@ create table interlock.job_claimed (
     fence      bigint primary key,
     claimed_at bigint not null,
     crew       bigint not null,
+    turn       bigint not null,
     laned      boolean not null,
     limited    boolean not null,
     namespace  text not null,
@@ -111,6 +113,12 @@ create table interlock.job_claimed (
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
 
 create index job_claimed_by_session on interlock.job_claimed (session);
+
+-- Jobs that were sent again because nobody knew whether they had been accepted: the first sending may still come.
+create table interlock.job_again (
+    id bigint primary key,
+    at bigint not null
+);
 
 -- A lane that claimers know to be not empty, or that is held or parked. low: nothing that was seen of it stands before it.
 -- running: how many of its jobs are claimed.
@@ -309,7 +317,8 @@ end
 $$;
 
 -- Accept jobs, in the order given. What they have in common is given once: p_kinds[i] says which of the kinds job i is of.
--- p_lanes, p_delays and p_ats may be null if no job has one. Those in p_known are left out.
+-- p_lanes, p_delays and p_ats may be null if no job has one. Those in p_known are left out; null if they are sent for the
+-- first time: then those that were sent again meanwhile are.
 create function interlock.job_enqueue(
     p_namespace text, p_ids bigint[], p_kinds integer[], p_lanes text[], p_delays double precision[],
     p_ats double precision[], p_arguments text[], p_names text[], p_queues text[], p_priorities integer[],
@@ -320,14 +329,19 @@ create function interlock.job_enqueue(
 language plpgsql volatile
 set jit = off
 set enable_nestloop = off
+set enable_hashjoin = on
 set enable_mergejoin = off
 set plan_cache_mode = force_generic_plan
 as $$
 declare
     now_us bigint := interlock.micros(interlock.now_or(p_given));
+    known bigint[] := p_known;
     told record;
 begin
     perform interlock.durably();
+    if known is null then
+        known := array(select a.id from interlock.job_again a where a.id = any (p_ids));
+    end if;
     if not exists (select from interlock.job_namespace s where s.namespace = p_namespace) then
         insert into interlock.job_namespace values (p_namespace) on conflict do nothing;
     end if;
@@ -350,7 +364,7 @@ begin
                             p_use_mosts, p_use_pers, p_uses, p_paced)
                      with ordinality as k (name, queue, priority, failing, coalesces, keep, options, use_key, use_most,
                                            use_per, uses, paced, n) on k.n = s.kind
-                where s.id <> all (p_known)
+                where s.id <> all (known)
                 order by s.n
             ) x
             returning j.id, j.position, j.due_at, j.use_per, j.use_most, j.priority, j.paced, j.pool, j.name, j.lane,
@@ -377,6 +391,11 @@ begin
     loop
         perform interlock.job_tell(told.pool, told.sort);
     end loop;
+    -- They may have been sent again since the first look, and even have ended.
+    if p_known is null
+       and exists (select from interlock.job_again a where a.id = any (p_ids) and a.id <> all (known)) then
+        raise unique_violation using message = 'jobs that were sent again meanwhile';
+    end if;
 end
 $$;
 
@@ -393,6 +412,8 @@ as $$
 declare
     known bigint[];
 begin
+    insert into interlock.job_again (id, at)
+    select u.id, interlock.micros(interlock.now_or(p_given)) from unnest(p_ids) as u (id) on conflict do nothing;
     loop
         known := array(
             select j.id from interlock.job j where j.id = any (p_ids)
@@ -445,7 +466,7 @@ begin
         array[case when jsonb_array_length(uses) = 1 then (uses -> 0 ->> 1)::integer end],
         array[case when jsonb_array_length(uses) = 1 then (uses -> 0 ->> 2)::bigint end],
         array[case when jsonb_array_length(uses) > 1 then uses::text end],
-        array[exists (select from jsonb_array_elements(uses) u where (u ->> 2)::bigint > 0)], '{}', null);
+        array[exists (select from jsonb_array_elements(uses) u where (u ->> 2)::bigint > 0)], null, null);
     return new_id;
 end
 $$;

@@ -6,6 +6,7 @@ language plpgsql volatile
 set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_nestloop = on
 set enable_hashjoin = off
 set enable_mergejoin = off
 set plan_cache_mode = force_generic_plan
@@ -71,6 +72,7 @@ set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_nestloop = off
+set enable_hashjoin = on
 set enable_mergejoin = off
 set plan_cache_mode = force_generic_plan
 as $$
@@ -196,6 +198,7 @@ language plpgsql volatile
 set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_nestloop = on
 set enable_hashjoin = off
 set enable_mergejoin = off
 set plan_cache_mode = force_generic_plan
@@ -235,6 +238,9 @@ language plpgsql volatile
 set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_nestloop = on
+set enable_hashjoin = on
+set enable_mergejoin = on
 set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -295,6 +301,9 @@ language plpgsql volatile
 set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_nestloop = on
+set enable_hashjoin = on
+set enable_mergejoin = on
 set plan_cache_mode = force_generic_plan
 as $$
 declare

@@ -6,6 +6,7 @@ language plpgsql volatile
 set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_nestloop = on
 set enable_hashjoin = off
 set enable_mergejoin = off
 set plan_cache_mode = force_generic_plan
@@ -33,6 +34,7 @@ language plpgsql volatile
 set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_nestloop = on
 set enable_hashjoin = off
 set enable_mergejoin = off
 set plan_cache_mode = force_generic_plan
@@ -77,6 +79,7 @@ language plpgsql volatile
 set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_nestloop = on
 set enable_hashjoin = off
 set enable_mergejoin = off
 set plan_cache_mode = force_generic_plan
@@ -115,6 +118,7 @@ language plpgsql volatile
 set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_nestloop = on
 set enable_hashjoin = off
 set enable_mergejoin = off
 set plan_cache_mode = force_generic_plan
@@ -239,6 +243,9 @@ language plpgsql volatile
 set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_nestloop = on
+set enable_hashjoin = on
+set enable_mergejoin = on
 set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -320,13 +327,16 @@ $$;
 -- before the others, then as many newcomers as there is room for beyond the line.
 create function interlock.job_judge(
     p_namespace text, p_pool text, p_ids bigint[], p_classes smallint[], p_limited boolean[], p_keys text[],
-    p_mosts integer[], p_able boolean[], p_at_once integer, p_units integer, p_now bigint, inout p_counts jsonb,
-    out verdicts smallint[]
+    p_mosts integer[], p_able boolean[], p_at_once integer, p_units integer, p_quota integer, p_now bigint,
+    inout p_counts jsonb, out verdicts smallint[]
 )
 language plpgsql volatile
 set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_nestloop = on
+set enable_hashjoin = on
+set enable_mergejoin = on
 set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -377,7 +387,8 @@ begin
 
     for i in 1 .. cardinality(p_ids) loop
         verdict := 1;
-        if not p_able[i] or p_classes[i] > 0 and (units >= p_at_once or p_classes[i] = 2 and suspects > 0) then
+        if not p_able[i] or units - p_units >= p_quota
+           or p_classes[i] > 0 and (units >= p_at_once or p_classes[i] = 2 and suspects > 0) then
             verdict := 0;
         elsif p_limited[i] and one_by_one then
             select a.verdict, a.p_counts into verdict, p_counts
@@ -445,6 +456,7 @@ language plpgsql volatile
 set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_nestloop = on
 set enable_hashjoin = off
 set enable_mergejoin = off
 set plan_cache_mode = force_generic_plan
@@ -516,6 +528,9 @@ language plpgsql volatile
 set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_nestloop = on
+set enable_hashjoin = on
+set enable_mergejoin = on
 set plan_cache_mode = force_generic_plan
 as $$
 begin
@@ -542,35 +557,32 @@ begin
 end
 $$;
 
--- Choose from ready rows of one pool that the caller has locked, at most p_quota jobs: those of lanes in runs, those with
--- limits as far as there is room. What is not taken and does not wait for a limit stays ready. p_locked, p_counts: limits'
--- keys that are locked, and how much was taken of each in this claim. got_ids, got_sorts: the jobs in the order to start
--- them, with their unit's sort key. busy: something was left because somebody is at it; cut: because it has changed.
--- placed: some wait for slots since now; those may have come free meanwhile, unseen by who freed them.
+-- Choose from ready rows of one pool that the caller has locked, at most p_quota jobs: first the head of every lane, then
+-- what is left as longer runs, spread evenly; those with limits as far as there is room. What is not taken and does not
+-- wait for a limit stays ready. p_locked, p_counts: limits' keys that are locked, and how much was taken of each in this
+-- claim. got_ids, got_sorts: the jobs in the order to start them, with their unit's sort key; got_careful: those to be
+-- among the first. busy: something was left because somebody is at it; cut: because it has changed. placed: some wait
+-- for slots since now; those may have come free meanwhile, unseen by who freed them.
 create function interlock.job_choose(
-    p_namespace text, p_pool text, p_names text[], p_tids tid[], p_ids bigint[], p_sorts bigint[],
-    p_classes smallint[], p_limited boolean[], p_lanes text[], p_keys text[], p_mosts integer[], p_quota integer,
-    p_at_once integer, p_units integer, p_run integer, p_now bigint, inout p_locked text[], inout p_counts jsonb,
-    out got_ids bigint[], out got_sorts bigint[], out units integer, out busy boolean, out cut boolean,
-    out with_limits boolean, out placed boolean, out woken bigint[]
+    p_namespace text, p_pool text, p_names text[], p_tids tid[], p_ids bigint[], p_sorts bigint[], p_classes smallint[],
+    p_limited boolean[], p_lanes text[], p_keys text[], p_mosts integer[], p_quota integer, p_at_once integer,
+    p_units integer, p_run integer, p_now bigint, inout p_locked text[], inout p_counts jsonb, out got_ids bigint[],
+    out got_sorts bigint[], out got_careful boolean[], out units integer, out busy boolean, out cut boolean,
+    out laned boolean, out with_limits boolean, out placed boolean, out woken bigint[]
 )
 language plpgsql volatile
 set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_nestloop = on
 set enable_hashjoin = off
 set enable_mergejoin = off
 set plan_cache_mode = force_generic_plan
 as $$
 declare
     n integer := cardinality(p_ids);
-    has_lanes boolean := exists (select from unnest(p_lanes) as u (lane) where u.lane is not null);
-    has_limits boolean := true = any (p_limited);
+    lanes integer := (select count(u.lane) from unnest(p_lanes) as u (lane));
     careful boolean := exists (select from unnest(p_classes) as u (class) where u.class > 0);
-    step integer;
-    first integer := 1;
-    last integer;
-    total integer := 0;
     able boolean[];
     run_units integer[];
     run_ids bigint[];
@@ -581,168 +593,160 @@ declare
     c record;
     newest record;
     keys text[];
-    touched text[] := '{}';
     one text;
 begin
-    units := 0;
     busy := false;
     cut := false;
     placed := false;
-    got_ids := '{}';
-    got_sorts := '{}';
+    laned := lanes > 0;
+    with_limits := true = any (p_limited);
     woken := '{}';
-    -- Lanes in small steps: how long their runs are shows only when they are read.
-    step := case when has_lanes then greatest(16, 2 * p_quota / p_run) else n end;
-    while first <= n and total < p_quota loop
-        last := least(n, first + step - 1);
-        if has_lanes then
-            select r.able, r.units, r.ids, r.positions, r.stale, r.wanting, r.busy or job_choose.busy
-            into able, run_units, run_ids, run_positions, stale, wanting, busy
-            from interlock.job_runs(
-                p_namespace, p_pool, p_names, p_ids[first : last], p_lanes[first : last], least(p_run, p_quota - total)) r;
-            if stale is not null then
-                delete from interlock.job_ready r where r.lane = any (stale);
-                perform interlock.job_advance(p_namespace, stale);
-                cut := true;
-            end if;
-            if wanting is not null then
-                for c in
-                    select w.unit + first - 1 as unit, w.unit as at, q.newest, q.more from unnest(wanting) as w (unit)
-                    cross join lateral interlock.job_coalesce(p_namespace, p_lanes[w.unit + first - 1], p_now, 1000) q
-                loop
-                    cut := cut or c.more;
-                    able[c.at] := not c.more;
-                    continue when c.newest = p_ids[c.unit];
-                    delete from interlock.job_ready r where r.ctid = p_tids[c.unit];
-                    insert into interlock.job_ready as r (pool, sort, id, use_most, class, limited, name, lane, use_key)
-                    select j.pool, interlock.job_sort(j.due_at, j.priority), j.id,
-                           case when j.use_per = 0 then j.use_most end, interlock.job_class(j.crashes, j.paced),
-                           j.use_key is not null or j.uses is not null, j.name, j.lane,
-                           case when j.use_per = 0 then j.use_key end
-                    from interlock.job j where j.id = c.newest
-                    returning r.ctid as tid, r.* into newest;
-                    p_tids[c.unit] := newest.tid;
-                    p_ids[c.unit] := newest.id;
-                    p_classes[c.unit] := newest.class;
-                    p_limited[c.unit] := newest.limited;
-                    p_keys[c.unit] := newest.use_key;
-                    p_mosts[c.unit] := newest.use_most;
-                    has_limits := has_limits or p_limited[c.unit];
-                    careful := careful or p_classes[c.unit] > 0;
-                    run_ids[array_position(run_units, c.at)] := c.newest;
-                end loop;
-            end if;
-        else
-            able := array_fill(true, array[last - first + 1]);
-            run_units := array(select generate_series(1, last - first + 1));
-            run_ids := p_ids[first : last];
-            run_positions := null;
+    if laned then
+        -- Not all lanes have as much as their share; a second one makes up for most of that.
+        select r.able, r.units, r.ids, r.positions, r.stale, r.wanting, r.busy
+        into able, run_units, run_ids, run_positions, stale, wanting, busy
+        from interlock.job_runs(
+            p_namespace, p_pool, p_names, p_ids, p_lanes,
+            1 + least(p_run - 1, 2 * ((greatest(0, p_quota - n) + lanes - 1) / lanes))) r;
+        if stale is not null then
+            delete from interlock.job_ready r where r.lane = any (stale);
+            perform interlock.job_advance(p_namespace, stale);
+            cut := true;
         end if;
+        if wanting is not null then
+            for c in
+                select w.unit, q.newest, q.more from unnest(wanting) as w (unit)
+                cross join lateral interlock.job_coalesce(p_namespace, p_lanes[w.unit], p_now, 1000) q
+            loop
+                cut := cut or c.more;
+                able[c.unit] := not c.more;
+                continue when c.newest = p_ids[c.unit];
+                delete from interlock.job_ready r where r.ctid = p_tids[c.unit];
+                insert into interlock.job_ready as r (pool, sort, id, use_most, class, limited, name, lane, use_key)
+                select j.pool, interlock.job_sort(j.due_at, j.priority), j.id, case when j.use_per = 0 then j.use_most end,
+                       interlock.job_class(j.crashes, j.paced), j.use_key is not null or j.uses is not null, j.name, j.lane,
+                       case when j.use_per = 0 then j.use_key end
+                from interlock.job j where j.id = c.newest
+                returning r.ctid as tid, r.* into newest;
+                p_tids[c.unit] := newest.tid;
+                p_ids[c.unit] := newest.id;
+                p_classes[c.unit] := newest.class;
+                p_limited[c.unit] := newest.limited;
+                p_keys[c.unit] := newest.use_key;
+                p_mosts[c.unit] := newest.use_most;
+                with_limits := with_limits or newest.limited;
+                careful := careful or newest.class > 0;
+                run_ids[array_position(run_units, c.unit)] := newest.id;
+            end loop;
+        end if;
+    end if;
 
-        verdicts := null;
-        if has_limits then
-            keys := array(
-                select distinct x.key from (
-                    select u.key from unnest(p_keys[first : last]) as u (key) where u.key is not null
-                    union all
-                    select q.key
-                    from unnest(p_ids[first : last], p_limited[first : last], p_keys[first : last]) as u (id, limited, key)
-                    join interlock.job j on j.id = u.id
-                    cross join lateral interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) q
-                    where u.limited and u.key is null
-                ) x);
-            p_locked := interlock.job_limit_lock(p_namespace, keys, p_locked);
-            if exists (select from unnest(keys) as u (key) where u.key <> all (p_locked)) then
-                for i in first .. last loop
-                    if p_limited[i] and exists (
-                        select from interlock.job j
-                        cross join lateral interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) q
-                        where j.id = p_ids[i] and q.key <> all (p_locked))
-                    then
-                        able[i - first + 1] := false;
-                        busy := true;
-                    end if;
-                end loop;
-            end if;
-            if not careful and not has_lanes and not busy and last - first < p_quota - total and p_counts = '{}'
-               and not exists (select from unnest(p_limited[first : last], p_keys[first : last]) as u (limited, key)
-                               where u.limited and u.key is null)
-            then
-                select t.taken, t.counts into c
-                from interlock.job_take_slots(p_namespace, p_keys[first : last], p_mosts[first : last], p_at_once, p_now) t;
-                if c.taken then
-                    p_counts := c.counts;
-                    verdicts := array_fill(1::smallint, array[last - first + 1]);
-                end if;
-            end if;
-            if verdicts is null then
-                -- No more units than can be given: what was taken for them could not be given back.
-                last := least(last, first + p_quota - total - 1);
-                touched := touched || keys;
-            end if;
-        end if;
-        if verdicts is null and (has_limits or careful) then
-            select q.verdicts, q.p_counts into verdicts, p_counts
-            from interlock.job_judge(
-                p_namespace, p_pool, p_ids[first : last], p_classes[first : last], p_limited[first : last],
-                p_keys[first : last], p_mosts[first : last], able[: last - first + 1], p_at_once, p_units + units, p_now,
-                p_counts) q;
-        elsif verdicts is null then
-            verdicts := array(
-                select u.able::integer::smallint from unnest(able) with ordinality as u (able, n) order by u.n);
-        end if;
-
-        -- What was taken goes out, runs as far as the claim has room; what waits goes out too.
-        with taken as materialized (
-            select x.*, row_number() over (order by has_limits and x.n > 1, x.place) as rank
-            from (
-                select q.unit, q.id, q.position, q.place, row_number() over (partition by q.unit order by q.place) as n
-                from unnest(run_units, run_ids, run_positions) with ordinality as q (unit, id, position, place)
-                where verdicts[q.unit] = 1
-            ) x
-        ),
-        given as materialized (
-            select * from taken where taken.rank <= p_quota - total
-        ),
-        gone as (
-            delete from interlock.job_ready r where r.ctid = any (array(
-                select p_tids[g.unit + first - 1] from given g where g.n = 1
+    if with_limits then
+        keys := array(
+            select distinct x.key from (
+                select u.key from unnest(p_keys) as u (key) where u.key is not null
                 union all
-                select u.tid from unnest(verdicts, p_tids[first : last]) as u (verdict, tid) where u.verdict = 2))
-        ),
-        lanes as (
-            update interlock.job_lane l set running = x.count, low = coalesce(x.low, l.low)
-            from (
-                select j.lane, u.count, u.low
-                from (select g.unit, count(*) as count, min(g.position) as low, min(g.id) as id from given g
-                      where has_lanes group by g.unit) u
+                select q.key
+                from unnest(p_ids, p_limited, p_keys) as u (id, limited, key)
                 join interlock.job j on j.id = u.id
-                where j.lane is not null
-            ) x
-            where l.lane = x.lane
-        ),
-        careful_ones as (
-            update interlock.job_ready r set class = 1 where r.ctid = any (array(
-                select u.tid from unnest(verdicts, p_tids[first : last]) as u (verdict, tid) where u.verdict = 3))
-        )
-        select got_ids || coalesce(array_agg(g.id order by g.place), '{}'),
-               got_sorts || coalesce(array_agg(p_sorts[g.unit + first - 1] order by g.place), '{}'),
-               units + count(*) filter (where g.n = 1), total + count(*)
-        into got_ids, got_sorts, units, total
-        from given g;
-        if has_limits and 2 = any (verdicts) then
-            placed := placed or exists (
-                select from unnest(verdicts, p_ids[first : last]) as u (verdict, id)
-                join interlock.job_wait w on w.id = u.id where u.verdict = 2 and w.per = 0);
+                cross join lateral interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) q
+                where u.limited and u.key is null
+            ) x);
+        p_locked := interlock.job_limit_lock(p_namespace, keys, p_locked);
+        if keys <@ p_locked and not careful and n <= p_quota and p_counts = '{}' and not coalesce(false = any (able), false)
+           and not exists (select from unnest(p_limited, p_keys) as u (limited, key) where u.limited and u.key is null)
+        then
+            select t.taken, t.counts into c
+            from interlock.job_take_slots(p_namespace, p_keys, p_mosts, p_at_once, p_now) t;
+            if c.taken then
+                p_counts := c.counts;
+                if not laned then
+                    delete from interlock.job_ready r where r.ctid = any (p_tids);
+                    got_ids := p_ids;
+                    got_sorts := p_sorts;
+                    got_careful := array_fill(false, array[n]);
+                    units := n;
+                    return;
+                end if;
+                verdicts := array_fill(1::smallint, array[n]);
+            end if;
         end if;
-        first := last + 1;
-    end loop;
-    with_limits := has_limits;
-    for one in select distinct unnest(touched) loop
-        if exists (select from interlock.job_wait w where w.key = one and w.namespace = p_namespace) then
-            woken := woken || interlock.job_wake(p_namespace, one, p_now);
-        end if;
-    end loop;
+    end if;
+    able := coalesce(able, array_fill(true, array[n]));
+    if not laned then
+        run_units := array(select generate_series(1, n));
+        run_ids := p_ids;
+    end if;
+    if with_limits and not keys <@ p_locked then
+        busy := true;
+        for i in 1 .. n loop
+            if p_limited[i] and exists (
+                select from interlock.job j
+                cross join lateral interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) q
+                where j.id = p_ids[i] and q.key <> all (p_locked))
+            then
+                able[i] := false;
+            end if;
+        end loop;
+    end if;
+    if verdicts is null and (with_limits or careful) then
+        select q.verdicts, q.p_counts into verdicts, p_counts
+        from interlock.job_judge(
+            p_namespace, p_pool, p_ids, p_classes, p_limited, p_keys, p_mosts, able, p_at_once, p_units, p_quota, p_now,
+            p_counts) q;
+    elsif verdicts is null then
+        verdicts := array(
+            select u.able::integer::smallint from unnest(able) with ordinality as u (able, n) order by u.n);
+    end if;
+
+    -- What was taken goes out, runs as far as the claim has room; what waits goes out too.
+    with taken as materialized (
+        select x.*, row_number() over (order by x.n, x.place) as rank
+        from (
+            select q.unit, q.id, q.position, q.place, row_number() over (partition by q.unit order by q.place) as n
+            from unnest(run_units, run_ids, run_positions) with ordinality as q (unit, id, position, place)
+            where verdicts[q.unit] = 1
+        ) x
+    ),
+    given as materialized (
+        select * from taken where taken.rank <= p_quota
+    ),
+    gone as (
+        delete from interlock.job_ready r where r.ctid = any (array(
+            select p_tids[g.unit] from given g where g.n = 1
+            union all
+            select u.tid from unnest(verdicts, p_tids) as u (verdict, tid) where u.verdict = 2))
+    ),
+    lane as (
+        update interlock.job_lane l set running = x.count, low = coalesce(x.low, l.low)
+        from (
+            select j.lane, u.count, u.low
+            from (select g.unit, count(*) as count, min(g.position) as low, min(g.id) as id from given g
+                  where laned group by g.unit) u
+            join interlock.job j on j.id = u.id
+            where j.lane is not null
+        ) x
+        where l.lane = x.lane
+    ),
+    careful_ones as (
+        update interlock.job_ready r set class = 1 where r.ctid = any (array(
+            select u.tid from unnest(verdicts, p_tids) as u (verdict, tid) where u.verdict = 3))
+    )
+    select coalesce(array_agg(g.id order by g.place), '{}'), coalesce(array_agg(p_sorts[g.unit] order by g.place), '{}'),
+           coalesce(array_agg(p_classes[g.unit] > 0 order by g.place), '{}'), count(*) filter (where g.n = 1)
+    into got_ids, got_sorts, got_careful, units
+    from given g;
+    if with_limits then
+        placed := exists (
+            select from unnest(verdicts, p_ids) as u (verdict, id)
+            join interlock.job_wait w on w.id = u.id where u.verdict = 2 and w.per = 0);
+        foreach one in array keys loop
+            if one = any (p_locked)
+               and exists (select from interlock.job_wait w where w.key = one and w.namespace = p_namespace) then
+                woken := woken || interlock.job_wake(p_namespace, one, p_now);
+            end if;
+        end loop;
+    end if;
 end
 $$;
 
@@ -753,7 +757,7 @@ $$;
 -- how many seconds to look again; slots the marks for the next time.
 create function interlock.job_claim(
     p_namespace text, p_session text, p_pools text[], p_names text[], p_most integer, p_at_once integer, p_run integer,
-    p_marks bigint[], p_given double precision
+    p_turn bigint, p_marks bigint[], p_given double precision
 ) returns table (
     id bigint, name text, queue text, lane text, fence bigint, attempt integer, crashes smallint, priority smallint,
     enqueued_at double precision, due_at double precision, arguments text, options text, slots text[]
@@ -762,6 +766,7 @@ language plpgsql volatile
 set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_nestloop = on
 set enable_hashjoin = off
 set enable_mergejoin = off
 set plan_cache_mode = force_generic_plan
@@ -781,7 +786,6 @@ declare
     next_marks bigint[] := array_fill(lowest, array[pools]);
     left_some boolean[] := array_fill(false, array[pools]);
     from_ids bigint[] := array_fill(-1::bigint, array[pools]);
-    uppers bigint[] := array_fill(9223372036854775807, array[pools]);
     over boolean[] := array_fill(false, array[pools]);
     sharing integer;
     want integer;
@@ -795,12 +799,14 @@ declare
     ids bigint[];
     sorts bigint[];
     classes smallint[];
-    limited boolean[];
+    under_limits boolean[];
     lanes text[];
     keys text[];
     mosts integer[];
     all_ids bigint[] := '{}';
     all_sorts bigint[] := '{}';
+    all_careful boolean[] := '{}';
+    rounds integer := 0;
     fences bigint[] := '{}';
     units integer := 0;
     busy boolean := false;
@@ -826,6 +832,17 @@ begin
         from interlock.session s where s.namespace = p_namespace and s.id = p_session
         on conflict (namespace, session) do update set seen_at = excluded.seen_at
         returning c.id, c.seen_at into me;
+    end if;
+    if p_turn > 0 then
+        -- Locked, so that who hands back sees either this claim or that it does not take place.
+        perform from interlock.job_crew c where c.id = me.id for share;
+        if exists (select from interlock.job_crew c where c.id = me.id and c.barred >= p_turn) then
+            name := '';
+            due_at := 0;
+            slots := p_marks::text[];
+            return next;
+            return;
+        end if;
     end if;
 
     -- What can go on becomes ready.
@@ -866,7 +883,7 @@ begin
 
     -- What is ready is taken, in rounds: each queue its share of what is wanted still.
     from_sorts := marks;
-    for round in 1 .. 8 loop
+    for round in 1 .. 5 loop
         sharing := (select count(*) from unnest(over) as o (is_over) where not o.is_over);
         exit when sharing = 0 or cardinality(all_ids) >= p_most;
         for i in 1 .. pools loop
@@ -877,52 +894,74 @@ begin
             select array_agg(p.ctid), array_agg(p.id), array_agg(p.sort), array_agg(p.limited), array_agg(p.lane),
                    array_agg(p.use_key), array_agg(p.use_most), coalesce(bool_or(p.limited or p.lane is not null), false),
                    count(*)
-            into tids, ids, sorts, limited, lanes, keys, mosts, special, found_here
+            into tids, ids, sorts, under_limits, lanes, keys, mosts, special, found_here
             from (
                 select r.ctid, r.id, r.sort, r.limited, r.lane, r.use_key, r.use_most from interlock.job_ready r
                 where r.pool = p_pools[i] and r.class = 0 and (r.sort, r.id) > (from_sorts[i], from_ids[i])
-                  and r.sort < uppers[i] and r.name = any (p_names)
+                  and r.name = any (p_names)
                 order by r.sort, r.id limit want for update skip locked
             ) p;
-            if found_here = want then
-                from_sorts[i] := sorts[found_here];
-                from_ids[i] := ids[found_here];
-            elsif marks[i] > lowest then
-                uppers[i] := marks[i];
-                from_sorts[i] := lowest;
-                from_ids[i] := -1;
+            if found_here < want and marks[i] > lowest then
+                -- Less than wanted behind the mark: what is before it is taken first.
+                select array_agg(p.ctid) || tids, array_agg(p.id) || ids, array_agg(p.sort) || sorts,
+                       array_agg(p.limited) || under_limits, array_agg(p.lane) || lanes, array_agg(p.use_key) || keys,
+                       array_agg(p.use_most) || mosts, special or coalesce(bool_or(p.limited or p.lane is not null), false),
+                       found_here + count(*)
+                into tids, ids, sorts, under_limits, lanes, keys, mosts, special, found_here
+                from (
+                    select r.ctid, r.id, r.sort, r.limited, r.lane, r.use_key, r.use_most from interlock.job_ready r
+                    where r.pool = p_pools[i] and r.class = 0 and r.sort < marks[i] and r.name = any (p_names)
+                    order by r.sort, r.id limit want - found_here for update skip locked
+                ) p;
                 marks[i] := lowest;
-            else
-                over[i] := true;
             end if;
+            over[i] := found_here < want;
             if round = 1 and p_at_once > units and exists (
                 select from interlock.job_ready r where r.pool = p_pools[i] and r.class > 0)
             then
                 select m.tids, m.ids, m.sorts, m.classes, m.limited, m.lanes, m.keys, m.mosts, suspected or m.suspected
-                into tids, ids, sorts, classes, limited, lanes, keys, mosts, suspected
+                into tids, ids, sorts, classes, under_limits, lanes, keys, mosts, suspected
                 from interlock.job_pick_careful(
-                    p_pools[i], p_names, least(want, p_at_once - units), not suspected, tids, ids, sorts, limited, lanes,
-                    keys, mosts) m;
+                    p_pools[i], p_names, least(want, p_at_once - units), not suspected, tids, ids, sorts, under_limits,
+                    lanes, keys, mosts) m;
                 special := true;
+                if cardinality(ids) > want then
+                    ids := ids[: want];
+                    over[i] := false;
+                end if;
             elsif special then
                 classes := array_fill(0::smallint, array[found_here]);
             end if;
             continue when ids is null;
+            -- Where the next round goes on.
+            for k in reverse cardinality(ids) .. 1 loop
+                if not special or classes[k] = 0 then
+                    from_sorts[i] := sorts[k];
+                    from_ids[i] := ids[k];
+                    exit;
+                end if;
+            end loop;
             if not special then
                 delete from interlock.job_ready r where r.ctid = any (tids);
                 all_ids := all_ids || ids;
                 all_sorts := all_sorts || sorts;
+                all_careful := all_careful || array_fill(false, array[found_here]);
                 units := units + found_here;
+                rounds := rounds + 1;
                 continue;
             end if;
             select c.* into done from interlock.job_choose(
-                p_namespace, p_pools[i], p_names, tids, ids, sorts, classes, limited, lanes, keys, mosts, want,
+                p_namespace, p_pools[i], p_names, tids[: cardinality(ids)], ids, sorts[: cardinality(ids)],
+                classes[: cardinality(ids)], under_limits[: cardinality(ids)], lanes[: cardinality(ids)],
+                keys[: cardinality(ids)], mosts[: cardinality(ids)], want,
                 p_at_once, units, p_run, now_us, locked, counts) c;
             any_special := true;
-            any_laned := any_laned or exists (select from unnest(lanes) as u (lane) where u.lane is not null);
+            rounds := rounds + 1;
+            any_laned := any_laned or done.laned;
             any_limited := any_limited or done.with_limits;
             all_ids := all_ids || done.got_ids;
             all_sorts := all_sorts || done.got_sorts;
+            all_careful := all_careful || done.got_careful;
             units := units + done.units;
             locked := done.p_locked;
             counts := done.p_counts;
@@ -943,22 +982,24 @@ begin
     end loop;
 
     if cardinality(all_ids) > 0 then
-        if any_special or pools > 1 or uppers[1] < 9223372036854775807 then
-            select array_agg(u.id order by u.sort, u.n) into all_ids
-            from unnest(all_ids, all_sorts) with ordinality as u (id, sort, n);
+        if rounds > 1 then
+            -- Those that are given only to who can start now stay among the first.
+            select array_agg(u.id order by u.careful desc, u.sort, u.n) into all_ids
+            from unnest(all_ids, all_sorts, all_careful) with ordinality as u (id, sort, careful, n);
         end if;
         for i in 0 .. (cardinality(all_ids) - 1) / chunk loop
             fences := fences || nextval('interlock.fence');
-            insert into interlock.job_claimed (fence, claimed_at, crew, laned, limited, namespace, session, ids)
-            values (fences[i + 1], now_us, me.id, any_laned, any_limited, p_namespace, p_session,
+            insert into interlock.job_claimed (fence, claimed_at, crew, turn, laned, limited, namespace, session, ids)
+            values (fences[i + 1], now_us, me.id, p_turn, any_laned, any_limited, p_namespace, p_session,
                     all_ids[i * chunk + 1 : (i + 1) * chunk]);
         end loop;
         return query
-            select j.id, j.name, substr(j.pool, length(p_namespace) + 2), substr(j.lane, length(p_namespace) + 2),
+            select j.id, j.name, substr(j.pool, length(p_namespace) + 2), coalesce(substr(j.lane, length(p_namespace) + 2), ''),
                    fences[(u.n - 1) / chunk + 1], j.attempt + 1, j.crashes, j.priority, j.enqueued_at / 1e6::float8,
                    j.due_at / 1e6::float8, j.arguments, j.options,
-                   case when any_limited then array(
-                       select q.key from interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) q where q.per = 0) end
+                   case when j.use_per = 0 then array[j.use_key]
+                        when j.uses is not null then array(
+                            select q.key from interlock.job_uses(null, null, null, j.uses) q where q.per = 0) end
             from unnest(all_ids) with ordinality as u (id, n)
             join interlock.job j on j.id = u.id;
     end if;

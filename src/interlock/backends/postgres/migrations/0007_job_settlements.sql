@@ -6,11 +6,11 @@ create function interlock.job_unclaim(
 )
 language plpgsql volatile
 set jit = off
-set enable_hashjoin = on
-set enable_nestloop = off
-set enable_mergejoin = off
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_nestloop = off
+set enable_hashjoin = on
+set enable_mergejoin = off
 set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -94,6 +94,7 @@ language plpgsql volatile
 set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_nestloop = on
 set enable_hashjoin = off
 set enable_mergejoin = off
 set plan_cache_mode = force_generic_plan
@@ -255,6 +256,7 @@ language plpgsql volatile
 set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_nestloop = on
 set enable_hashjoin = off
 set enable_mergejoin = off
 set plan_cache_mode = force_generic_plan
@@ -322,9 +324,13 @@ begin
         ),
         freed as (
             insert into interlock.job_freed as f (namespace, key, most, per, count)
-            select p_namespace, u.key, u.most, u.per, count(*) from gone g
-            cross join lateral interlock.job_uses(g.use_key, g.use_most, g.use_per, g.uses) u
-            where c.limited group by u.key, u.most, u.per
+            select p_namespace, u.key, u.most, u.per, sum(x.count)
+            from (
+                select g.use_key, g.use_most, g.use_per, g.uses, count(*) as count from gone g
+                where c.limited group by g.use_key, g.use_most, g.use_per, g.uses
+            ) x
+            cross join lateral interlock.job_uses(x.use_key, x.use_most, x.use_per, x.uses) u
+            group by u.key, u.most, u.per
             returning f.key
         ),
         lane as (

@@ -1,6 +1,7 @@
--- Return all that a session has claimed, but these, as never started. Says how many.
+-- Return all that a session has claimed, but these, as never started; with p_turn only what it claimed up to that one, and
+-- no claim up to it takes place any more. Says how many.
 create function interlock.job_hand_back(
-    p_namespace text, p_session text, p_but bigint[], p_most_crashes integer, p_given double precision
+    p_namespace text, p_session text, p_but bigint[], p_turn bigint, p_most_crashes integer, p_given double precision
 ) returns integer
 language plpgsql volatile
 as $$
@@ -8,12 +9,18 @@ declare
     ids bigint[];
     fences bigint[];
 begin
+    if p_turn is not null then
+        insert into interlock.job_crew as c (namespace, session, host, pid, program, seen_at, barred)
+        select s.namespace, s.id, s.host, s.pid, s.program, interlock.micros(interlock.now_or(p_given)), p_turn
+        from interlock.session s where s.namespace = p_namespace and s.id = p_session
+        on conflict (namespace, session) do update set barred = greatest(c.barred, excluded.barred);
+    end if;
     perform from interlock.job_claimed c
     where c.session = p_session and c.namespace = p_namespace order by c.fence for update;
     select array_agg(o.id), array_agg(c.fence) into ids, fences
     from interlock.job_claimed c
     cross join lateral unnest(c.ids) as o (id)
-    where c.session = p_session and c.namespace = p_namespace
+    where c.session = p_session and c.namespace = p_namespace and (p_turn is null or c.turn <= p_turn)
       and not exists (select from unnest(p_but) as b (id) where b.id = o.id);
     if ids is null then
         return 0;
@@ -47,7 +54,8 @@ begin
               select from interlock.session s
               where s.namespace = c.namespace and s.id = c.session and s.expires_at > now_is)
         order by c.fence for update skip locked);
-    if dead = '{}' then
+    -- After a stall nobody may have been able to say that it lives; those who do come back now.
+    if dead = '{}' or clock_timestamp() - statement_timestamp() > interval '1 second' then
         return;
     end if;
     select array_agg(x.id), array_agg(x.fence), array_agg(x.outcome) into ids, fences, outcomes

@@ -42,7 +42,7 @@ declare
     filled boolean;
 begin
     for old in
-        select c.relname, c.oid, greatest(c.reltuples, 1)::integer as rows
+        select c.relname, greatest(c.reltuples, 0)::integer as rows
         from pg_inherits i
         join pg_class c on c.oid = i.inhrelid
         where i.inhparent = 'interlock.job_history'::regclass and c.relname < interlock.job_day(p_before)
@@ -55,8 +55,9 @@ begin
         end if;
         continue when filled;
         begin
+            execute format('select exists (select from interlock.%I)', old.relname) into filled;
             execute format('drop table interlock.%I', old.relname);
-            return old.rows;
+            return greatest(old.rows, filled::integer);
         exception when lock_not_available or undefined_table or deadlock_detected then
             null;
         end;
@@ -105,6 +106,7 @@ begin
     delete from interlock.job_history h using old where h.id = old.id and h.finished_at = old.finished_at;
     get diagnostics removed = row_count;
     pruned := pruned + removed;
+    delete from interlock.job_again a where a.at < interlock.micros(interlock.now_or(p_given)) - 3600000000;
     delete from interlock.job_crew c
     where c.namespace = p_namespace and c.seen_at < before - 2 * day
       and not exists (select from interlock.session s where s.namespace = c.namespace and s.id = c.session)

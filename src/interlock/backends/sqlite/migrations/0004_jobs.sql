@@ -16,7 +16,7 @@ create table interlock_job_kind (
     unique (namespace, queue, name)
 );
 
--- Whoever works or worked, while history may speak of it.
+-- Whoever works or worked, while history may speak of it. barred: claims up to this turn come too late.
 create table interlock_job_worker (
     id        integer primary key,
     namespace text not null,
@@ -28,6 +28,7 @@ create table interlock_job_worker (
     names     text not null default '[]',
     runners   integer not null default 0,
     ended_at  integer,
+    barred    integer not null default 0,
     unique (namespace, session)
 );
 
@@ -62,6 +63,14 @@ create table interlock_job (
 create index interlock_job_by_lane on interlock_job (lane, position, kind) where lane is not null;
 create index interlock_job_by_parked on interlock_job (id) where parked is not null;
 
+-- Jobs that were sent again because nobody knew whether they had been accepted: the first sending may still come.
+create table interlock_job_again (
+    id integer primary key,
+    at integer not null
+);
+
+create index interlock_job_again_by_time on interlock_job_again (at);
+
 -- What may be claimed now. A lane is offered once.
 create table interlock_job_ready (
     kind     integer not null,
@@ -84,7 +93,8 @@ create table interlock_job_claimed (
     lane       text,
     uses       text,
     cancel     text,
-    told       integer not null default 0
+    told       integer not null default 0,
+    turn       integer not null
 );
 
 create index interlock_job_claimed_by_worker on interlock_job_claimed (worker);

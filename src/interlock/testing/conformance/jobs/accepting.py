@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 
 import pytest
 
@@ -124,6 +125,28 @@ class AcceptingConformance(JobSuite):
             await b.jobs.enqueue([new_job(job_id, lane="l") for job_id in first], again=True)
 
             assert await b.ids(run=10) == [*first, later]
+
+    @pytest.mark.parametrize("pruned", [False, True])
+    async def test_a_call_that_takes_effect_after_its_repetition_stores_nothing_twice(
+        self, store_url: str, pruned: bool
+    ) -> None:
+        async with self.job_bench(store_url) as b:
+            jobs = [new_job(job_id, lane="l" if job_id % 2 else "") for job_id in await b.jobs.ids(4)]
+            await b.jobs.enqueue(jobs, again=True)
+            done = await b.every(run=10)
+            await b.done(*done)
+            if pruned:
+                await b.let_pass(60)
+                while await b.jobs.prune(10):
+                    pass
+            with suppress(Exception):  # the answer is for nobody
+                await b.jobs.enqueue(jobs)
+
+            assert len(done) == 4
+            assert await b.claim(run=10) == []
+            assert await b.jobs.lanes() == []
+            states = [view.state for view in await b.jobs.look(JobFilter())]
+            assert states == ([] if pruned else [JobState.DONE] * 4)
 
     async def test_repeating_does_not_bring_back_what_was_cancelled(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:

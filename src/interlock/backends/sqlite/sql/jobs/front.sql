@@ -1,6 +1,5 @@
--- The first in a key's line, among some kinds.
-select w.ticket
-from json_each(:kinds) e
-cross join interlock_job_wait w on w.namespace = :namespace and w.key = :key and w.kind = e.value
-order by w.ticket
+-- The first of one kind in a key's line.
+select ticket from interlock_job_wait
+where namespace = :namespace and key = :key and kind = :kind
+order by ticket
 limit :limit

@@ -1,0 +1,1 @@
+delete from interlock_job_again where at <= :before

@@ -1,0 +1,1 @@
+select id from interlock_job_again

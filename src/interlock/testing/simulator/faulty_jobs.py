@@ -1,0 +1,184 @@
+"""Jobs as one simulated process sees them: at the end of its wire."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock.errors import StoreUnavailableError
+from interlock.testing.simulator.job_events import (
+    JobCancelled,
+    JobRetried,
+    JobsClaimed,
+    JobsEnqueued,
+    JobsHandedBack,
+    JobsRescued,
+    JobsSettled,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from interlock.ports.job_views import JobFilter, JobView, LaneView, Outlook, QueueView
+    from interlock.ports.jobs import (
+        Appetite,
+        Batch,
+        JobState,
+        JobStore,
+        NewJob,
+        Rescued,
+        SessionEnded,
+        Settled,
+        Settlement,
+    )
+    from interlock.testing.simulator.watcher import Watcher
+    from interlock.testing.simulator.wire import Wire
+
+__all__ = ["FaultyJobs"]
+
+
+class FaultyJobs:
+    """Keeps the jobs port over another's."""
+
+    def __init__(self, jobs: JobStore, wire: Wire, watcher: Watcher) -> None:
+        self._jobs = jobs
+        self._call = wire.call
+        self._post = wire.post
+        self._watcher = watcher
+        self._accepted: set[int] = set()
+
+    async def ids(self, count: int) -> range:
+        """Reserve ids."""
+        return await self._call("ids", (), lambda: self._jobs.ids(count))
+
+    async def enqueue(self, jobs: Sequence[NewJob], *, again: bool = False) -> None:
+        """Accept jobs."""
+        told = again
+
+        async def operation() -> None:
+            nonlocal told
+            # The way to the store may bring it twice; then the second time is a repetition.
+            try:
+                await self._jobs.enqueue(jobs, again=told)
+            except StoreUnavailableError:
+                raise
+            except Exception:
+                if not self._accepted.issuperset(job.id for job in jobs):
+                    raise
+                return  # it came late, after its repetition, and was refused
+            told = True
+            self._accepted.update(job.id for job in jobs)
+            self._watcher.saw(JobsEnqueued, jobs)
+
+        await self._call("enqueue", [f"j{job.id}" for job in jobs], operation)
+
+    async def claim(self, appetite: Appetite) -> Batch | SessionEnded:
+        """Give jobs to a session."""
+
+        async def operation() -> Batch | SessionEnded:
+            answer = await self._jobs.claim(appetite)
+            self._watcher.saw(JobsClaimed, appetite.session, appetite.turn, answer)
+            return answer
+
+        return await self._call("claim_jobs", (_claims(appetite.session),), operation, once=True)
+
+    async def settle(self, session: str, settlements: Sequence[Settlement]) -> Settled:
+        """End claims."""
+        settlements = tuple(settlements)
+
+        async def operation() -> Settled:
+            settled = await self._jobs.settle(session, settlements)
+            self._watcher.saw(JobsSettled, session, settlements, settled)
+            return settled
+
+        return await self._call("settle_jobs", (f"\0settle {session}",), operation)
+
+    async def hand_back(self, session: str, but: Sequence[int] = (), *, turn: int | None = None) -> int:
+        """Return what a session has claimed."""
+        but = tuple(but)
+
+        async def operation() -> int:
+            count = await self._jobs.hand_back(session, but, turn=turn)
+            self._watcher.saw(JobsHandedBack, session, but, turn, count)
+            return count
+
+        return await self._call("hand_back", (_claims(session),), operation)
+
+    async def rescue(self, *, most: int = 1000) -> Sequence[Rescued]:
+        """Take the jobs of sessions that have ended."""
+
+        async def operation() -> Sequence[Rescued]:
+            rescued = await self._jobs.rescue(most=most)
+            if rescued:
+                self._watcher.saw(JobsRescued, rescued)
+            return rescued
+
+        return await self._call("rescue", (), operation)
+
+    async def attend(self, session: str, queues: Sequence[str], names: Sequence[str], runners: int) -> None:
+        """Say what a worker works on."""
+        await self._call("attend", (), lambda: self._jobs.attend(session, queues, names, runners))
+
+    def on_news(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:
+        """Have news brought by the wire."""
+        return self._jobs.on_news(queues, lambda: self._post(call))
+
+    async def await_end(self, session: str, ids: Sequence[int]) -> Sequence[int]:
+        """Which jobs have ended."""
+        return await self._call("await_end", (), lambda: self._jobs.await_end(session, ids))
+
+    async def hold(self, lane: str, reason: str, by: str) -> None:
+        """Hold a lane."""
+        await self._call("hold", (), lambda: self._jobs.hold(lane, reason, by))
+
+    async def release(self, lane: str) -> bool:
+        """Let a lane go on."""
+        return await self._call("release", (), lambda: self._jobs.release(lane))
+
+    async def cancel(self, id: int, reason: str, by: str) -> JobState | None:  # noqa: A002
+        """End a job, or ask for its end."""
+
+        async def operation() -> JobState | None:
+            state = await self._jobs.cancel(id, reason, by)
+            self._watcher.saw(JobCancelled, id, state)
+            return state
+
+        return await self._call("cancel", (), operation)
+
+    async def retry(self, id: int, by: str) -> JobState | None:  # noqa: A002
+        """Make a job ready now."""
+
+        async def operation() -> JobState | None:
+            state = await self._jobs.retry(id, by)
+            self._watcher.saw(JobRetried, id, state)
+            return state
+
+        return await self._call("retry", (), operation)
+
+    async def find(self, id: int) -> JobView | None:  # noqa: A002
+        """One job."""
+        return await self._call("find", (), lambda: self._jobs.find(id))
+
+    async def look(self, filter: JobFilter, *, limit: int = 100) -> Sequence[JobView]:  # noqa: A002
+        """Jobs, newest first."""
+        return await self._call("look", (), lambda: self._jobs.look(filter, limit=limit))
+
+    async def outlook(self, id: int) -> Outlook | None:  # noqa: A002
+        """What decides when a job will run."""
+        return await self._call("outlook", (), lambda: self._jobs.outlook(id))
+
+    async def lanes(self, lane: str | None = None, *, limit: int = 100) -> Sequence[LaneView]:
+        """Lanes that are not empty or are held."""
+        return await self._call("lanes", (), lambda: self._jobs.lanes(lane, limit=limit))
+
+    async def queues(self) -> Sequence[QueueView]:
+        """All queues."""
+        return await self._call("queues", (), self._jobs.queues)
+
+    async def prune(self, keep_history: float, *, most: int = 10_000) -> int:
+        """Remove what is old."""
+        return await self._call("prune", (), lambda: self._jobs.prune(keep_history, most=most))
+
+
+def _claims(session: str) -> str:
+    """Claims and returns of one session take effect in the order begun."""
+    return f"\0claims {session}"

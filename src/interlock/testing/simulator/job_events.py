@@ -1,0 +1,204 @@
+"""What happened to jobs in a run: what the store did, and what handlers did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from interlock.ports.job_views import JobView
+    from interlock.ports.jobs import Batch, JobState, NewJob, Rescued, SessionEnded, Settled, Settlement
+
+    Name = Callable[[str], str]
+
+__all__ = [
+    "EnqueueEnded",
+    "HandlerBegan",
+    "HandlerEnded",
+    "HandlerRan",
+    "JobCancelled",
+    "JobEvent",
+    "JobRetried",
+    "JobsClaimed",
+    "JobsEnqueued",
+    "JobsHandedBack",
+    "JobsLeft",
+    "JobsRescued",
+    "JobsSettled",
+]
+
+
+class JobsEnqueued(NamedTuple):
+    """The store accepted jobs, or knew them already."""
+
+    at: float
+    process: str
+    jobs: Sequence[NewJob]
+
+    def words(self, name: Name) -> list[str]:
+        """For the trace."""
+        return [str(job.id) for job in self.jobs]
+
+
+class JobsClaimed(NamedTuple):
+    """The store gave jobs to a session, or said that it had ended."""
+
+    at: float
+    process: str
+    session: str
+    turn: int
+    answer: Batch | SessionEnded
+
+    def words(self, name: Name) -> list[str]:
+        """For the trace."""
+        return [name(self.session), *(f"{job.id}/{job.fence}" for job in getattr(self.answer, "jobs", ()))]
+
+
+class JobsSettled(NamedTuple):
+    """The store was told how claims ended."""
+
+    at: float
+    process: str
+    session: str
+    settlements: Sequence[Settlement]
+    settled: Settled
+
+    def words(self, name: Name) -> list[str]:
+        """For the trace."""
+        return [
+            f"{settlement.id}/{settlement.fence}:{settlement.outcome}:{'yes' if accepted else 'no'}"
+            for settlement, accepted in zip(self.settlements, self.settled.accepted, strict=True)
+        ]
+
+
+class JobsHandedBack(NamedTuple):
+    """A session gave back all it had but some."""
+
+    at: float
+    process: str
+    session: str
+    but: Sequence[int]
+    turn: int | None
+    jobs: int
+
+    def words(self, name: Name) -> list[str]:
+        """For the trace."""
+        return [name(self.session), str(self.jobs), *map(str, self.but)]
+
+
+class JobsRescued(NamedTuple):
+    """Jobs were taken from sessions that had ended."""
+
+    at: float
+    process: str
+    rescued: Sequence[Rescued]
+
+    def words(self, name: Name) -> list[str]:
+        """For the trace."""
+        return [f"{job.id}:{job.crashes}{'!' if job.quarantined else ''}" for job in self.rescued]
+
+
+class JobCancelled(NamedTuple):
+    """Somebody cancelled a job."""
+
+    at: float
+    process: str
+    id: int
+    state: JobState | None
+
+    def words(self, name: Name) -> list[str]:
+        """For the trace."""
+        return [str(self.id), str(self.state)]
+
+
+class JobRetried(NamedTuple):
+    """Somebody had a job tried again."""
+
+    at: float
+    process: str
+    id: int
+    state: JobState | None
+
+    def words(self, name: Name) -> list[str]:
+        """For the trace."""
+        return [str(self.id), str(self.state)]
+
+
+class EnqueueEnded(NamedTuple):
+    """An enqueuer was told that its jobs were accepted."""
+
+    at: float
+    process: str
+    ids: Sequence[int]
+
+    def words(self, name: Name) -> list[str]:
+        """For the trace."""
+        return [str(number) for number in self.ids]
+
+
+class HandlerBegan(NamedTuple):
+    """A handler started."""
+
+    at: float
+    process: str
+    id: int
+    fence: int
+
+    def words(self, name: Name) -> list[str]:
+        """For the trace."""
+        return [f"{self.id}/{self.fence}"]
+
+
+class HandlerRan(NamedTuple):
+    """A handler got further."""
+
+    at: float
+    process: str
+    id: int
+    fence: int
+
+    def words(self, name: Name) -> list[str]:
+        """For the trace."""
+        return [f"{self.id}/{self.fence}"]
+
+
+class HandlerEnded(NamedTuple):
+    """A handler ended, whichever way."""
+
+    at: float
+    process: str
+    id: int
+    fence: int
+
+    def words(self, name: Name) -> list[str]:
+        """For the trace."""
+        return [f"{self.id}/{self.fence}"]
+
+
+class JobsLeft(NamedTuple):
+    """All jobs as the store knows them at the end of a run."""
+
+    at: float
+    process: str
+    views: Sequence[JobView]
+
+    def words(self, name: Name) -> list[str]:
+        """For the trace."""
+        return [f"{view.id}:{view.state}" for view in self.views]
+
+
+JobEvent = (
+    JobsEnqueued
+    | JobsClaimed
+    | JobsSettled
+    | JobsHandedBack
+    | JobsRescued
+    | JobCancelled
+    | JobRetried
+    | EnqueueEnded
+    | HandlerBegan
+    | HandlerRan
+    | HandlerEnded
+    | JobsLeft
+)

@@ -1,0 +1,313 @@
+"""A random workload of jobs: processes that enqueue and work, people who interfere, and everything going wrong.
+
+Run as a script with seeds it prints what happened: ``python -m tests.simulation.jobs 7``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sys
+from collections import Counter
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from interlock.errors import InterlockError, MisuseError, StoreUnavailableError
+from interlock.jobs import Discard, Retry, RetryLater, Snooze, current_job
+from interlock.jobs.definition import Definition
+from interlock.jobs.options import JobOptions
+from interlock.limits import Cooldown, Rate, Slots
+from interlock.ports.job_views import JobFilter
+from interlock.ports.jobs import JobState
+from interlock.settings import Settings
+from interlock.testing.simulator import SimulationError, Violation, World
+from interlock.testing.simulator.history import Odd
+from interlock.testing.simulator.job_events import EnqueueEnded, HandlerBegan, HandlerEnded, HandlerRan, JobsLeft
+from interlock.testing.simulator.job_judge import check_jobs
+from interlock.testing.simulator.processes import PROCESS
+from tests.simulation.workload import PROFILES, Run, at_once
+
+if TYPE_CHECKING:
+    from interlock.jobs import Job
+    from interlock.jobs.worker import Worker
+    from interlock.testing.simulator import Process, SimulatedProcess
+
+SETTINGS = Settings(session_seconds=3.0, recheck_seconds=1.0, store_wait=2.0, stuck_work="report")
+_RETRY = Retry(attempts=3, delay=0.3, most=1.0, jitter=0.2)
+_UNUSUAL = ("fails once", "fails", "later", "snoozes", "discards", "slow", "stubborn")
+_BEHAVIOURS = (*["well"] * 4, *_UNUSUAL)
+_LANES = ("", "a", "a", "b")
+_UNFINISHED = JobFilter(tuple(state for state in JobState if not state.final))
+
+
+def simulate(seed: int, **world_options: Any) -> Run:
+    """Run the workload of a seed and judge it. Networks take turns."""
+    profile = list(PROFILES)[seed % len(PROFILES)]
+    world_options = {"most_seconds": 1000.0, "most_steps": 200_000, **world_options}
+    world = World(seed, faults=PROFILES[profile], settings=SETTINGS, **world_options)
+    failed = None
+    chance = random.getstate()
+    random.seed(f"interlock/{seed}/jitter")  # that of workers, which spread out by chance
+    try:
+        world.run(JobScenario(world).main)
+    except SimulationError as error:
+        failed = error
+    finally:
+        random.setstate(chance)
+    verdict = check_jobs(world.history.events)
+    if failed is not None:
+        verdict.violations.append(Violation(world.clock.now(), "bounded", str(failed)))
+    return Run(world, verdict, profile, "test_job_seeds.py", "jobs")
+
+
+async def handler(number: int, behaviour: str, pieces: list[float], lane: str = "") -> int:
+    """The handler of all jobs: what it does is told by its arguments, where by the process that it runs in."""
+    process = PROCESS.get()
+    await _scenes[process].run(process.name, behaviour, pieces)
+    return number
+
+
+@cache
+def _definitions(most: int, seconds: float) -> list[Definition]:
+    slots, cooldown, rate = Slots("s", most), Cooldown("c", seconds), Rate("r", 2, per=1.0)
+    options: dict[str, dict[str, Any]] = {
+        "plain": {},
+        "timed": {"timeout": 0.4},
+        "laned": {"lane": "{lane}"},
+        "laned2": {"lane": "{lane}"},
+        "skipping": {"lane": "{lane}", "on_failure": "skip"},
+        "slotted": {"limits": [slots]},
+        "paced": {"limits": [cooldown]},
+        "both": {"limits": [slots, rate]},
+        "all": {"lane": "{lane}", "limits": [slots, cooldown]},
+    }
+    return [Definition(handler, JobOptions.of({"retry": _RETRY, **one}), name=name) for name, one in options.items()]
+
+
+_scenes: WeakKeyDictionary[Process, JobScenario] = WeakKeyDictionary()
+
+
+class JobScenario:
+    """The processes of one run and what they do."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.random = world.random
+        self.slots = self.random.choice((1, 1, 2))
+        self.cooldown = self.random.choice((0.2, 0.5))
+        self.snoozed: Counter[int] = Counter()
+        self.ids: list[int] = []
+        self.workers: list[tuple[SimulatedProcess, Worker]] = []
+
+    async def main(self, world: World) -> None:
+        for _ in range(self.random.choice((2, 2, 3))):
+            self.start_process()
+        world.loop.create_task(self._disturb(), name="chaos")
+        await world.until(self._bring_back_and_see_end, within=8.0)
+        world.heal()
+        await world.until(lambda: not any(process.paused for process in world.processes), within=20.0)
+        healer = world.spawn("healer")
+        healing = healer.start(self._heal(healer), name="healer")
+        await world.until(lambda: healing.done() and self._all_ended(), within=90.0)
+        world.history.add(JobsLeft(world.clock.now(), "world", self._views()))
+        closings = [process.start(self._close(process)) for process in world.processes if process.alive]
+        if not await world.until(lambda: all(task.done() for task in closings), within=10.0):
+            self._odd("not everything could be closed")
+        for task in [healing, *closings]:
+            if task.done() and not task.cancelled() and (error := task.exception()):
+                self._odd(f"closing failed: {error!r}")
+        self._see_what_is_left()
+
+    # -- processes ---------------------------------------------------------------------------------------------------
+
+    def start_process(self, name: str | None = None) -> None:
+        process = self.world.spawn(name)
+        process.start(self._process_main(process), name=f"main of {process.name}")
+
+    async def _process_main(self, process: SimulatedProcess) -> None:
+        jobs = self._define(process)
+        await self._open(process)
+        acts = [asyncio.create_task(self._enqueue(process, jobs)) for _ in range(self.random.choice((0, 1, 1, 2)))]
+        acts += [asyncio.create_task(self._interfere(process)) for _ in range(self.random.choice((0, 0, 1)))]
+        if self.random.random() < 0.9:
+            await self._work(process)
+        await asyncio.gather(*acts)
+
+    async def _open(self, process: SimulatedProcess) -> None:
+        while True:
+            try:
+                await process.jobs.open()
+            except StoreUnavailableError:
+                await asyncio.sleep(0.5)
+            else:
+                return
+
+    async def _close(self, process: SimulatedProcess) -> None:
+        with suppress(MisuseError):
+            await process.jobs.close()
+
+    async def _work(self, process: SimulatedProcess) -> None:
+        for _ in range(self.random.choice((1, 1, 2))):
+            worker = process.jobs.worker(concurrency=self.random.choice((1, 2, 4)))
+            self.workers.append((process, worker))
+            worker.open()
+            await asyncio.sleep(self.random.choice((0.5, 3.0, 8.0)) * self.random.random())
+            await (worker.finish() if self.random.random() < 0.6 else worker.stop())
+
+    async def _heal(self, process: SimulatedProcess) -> None:
+        """A process in which all is well sees to it that everything ends."""
+        self._define(process)
+        await self._open(process)
+        for lane in _LANES:
+            if lane:
+                await process.jobs.release(lane)
+        worker = process.jobs.worker(concurrency=4)
+        self.workers.append((process, worker))
+        worker.open()
+
+    # -- what they do ------------------------------------------------------------------------------------------------
+
+    def _define(self, process: SimulatedProcess) -> list[Job[..., Any]]:
+        _scenes[process.process] = self
+        return [process.jobs.define(definition) for definition in _definitions(self.slots, self.cooldown)]
+
+    async def run(self, process: str, behaviour: str, pieces: list[float]) -> None:
+        """What a handler does."""
+        history, now, job = self.world.history, self.world.clock.now, current_job()
+        about = (process, job.id, job.fence)
+        history.add(HandlerBegan(now(), *about))
+        try:
+            for piece in pieces:
+                try:
+                    await asyncio.sleep(piece)
+                except asyncio.CancelledError:
+                    if behaviour != "stubborn":
+                        raise
+                    behaviour = "well"
+                    continue
+                history.add(HandlerRan(now(), *about))
+            await self._behave(behaviour, job.id, job.attempt)
+        finally:
+            history.add(HandlerEnded(now(), *about))
+
+    async def _behave(self, behaviour: str, number: int, attempt: int) -> None:
+        if behaviour == "fails" or (behaviour == "fails once" and attempt == 1):
+            raise ConnectionError("simulated")
+        if behaviour == "later" and attempt == 1:
+            raise RetryLater(0.2)
+        if behaviour == "snoozes" and self.snoozed[number] < 2:
+            self.snoozed[number] += 1
+            raise Snooze(0.2)
+        if behaviour == "discards":
+            raise Discard("simulated")
+        if behaviour == "slow":
+            await asyncio.sleep(0.6)
+
+    async def _enqueue(self, process: SimulatedProcess, jobs: list[Job[..., Any]]) -> None:
+        for _ in range(self.random.choice((1, 2, 3))):
+            await asyncio.sleep(self.random.choice((0.0, 0.0, 0.3)) * self.random.random())
+            calls = [self._call(self.random.choice(jobs)) for _ in range(self.random.choice((1, 1, 3, 5)))]
+            try:
+                handles = await process.jobs.enqueue_many(calls)
+            except (StoreUnavailableError, MisuseError):
+                continue
+            ids = [handle.id for handle in handles]
+            self.ids += ids
+            self.world.history.add(EnqueueEnded(self.world.clock.now(), process.name, ids))
+            if self.random.random() < 0.2:
+                with suppress(InterlockError):
+                    await self.random.choice(handles).result(wait=self.random.choice((0.1, 2.0)))
+
+    def _call(self, job: Job[..., Any]) -> Any:
+        lane = self.random.choice(_LANES)
+        if "lane" in job.name or job.name in ("skipping", "all"):
+            lane = lane or "b"
+        if self.random.random() < 0.15:
+            job = job.options(delay=self.random.random())
+        if self.random.random() < 0.2:
+            job = job.options(priority=self.random.choice((0, 100)))
+        longest = self.random.choice((0.0, 0.02, 0.02, 0.1, 0.5))
+        if self.world.faults.paused or self.world.faults.outage:
+            longest = self.random.choice((longest, 1.5))
+        pieces = [round(self.random.random() * longest, 4) for _ in range(self.random.choice((0, 1, 2, 3)))]
+        return job.call(len(self.ids), self.random.choice(_BEHAVIOURS), pieces, lane)
+
+    async def _interfere(self, process: SimulatedProcess) -> None:
+        jobs = process.jobs
+        for _ in range(3):
+            await asyncio.sleep(self.random.random())
+            number = self.random.choice(self.ids) if self.ids else 0
+            with suppress(InterlockError):
+                match self.random.randrange(4):
+                    case 0 if number:
+                        await jobs.cancel(number, reason="simulated", by="people")
+                    case 1 if number:
+                        await jobs.retry(number, by="people")
+                    case 2:
+                        lane = self.random.choice(("a", "b"))
+                        await jobs.hold(lane, reason="simulated", by="people")
+                        await asyncio.sleep(self.random.random())
+                        await jobs.release(lane)
+                    case _ if number:
+                        await jobs.explain(number)
+
+    async def _disturb(self) -> None:
+        """Stop or kill processes also while they compute or wait, not only when they talk to the store."""
+        if not self.world.faults.paused:
+            return
+        for _ in range(self.random.choice((0, 1, 2))):
+            await asyncio.sleep(self.random.random() * 2.0)
+            if not self.world.faults.paused:  # healed meanwhile
+                return
+            process = self.random.choice(self.world.processes)
+            if self.random.random() < 0.6:
+                process.pause(self.random.random() * 6.0)
+            else:
+                process.crash()
+
+    def _bring_back_and_see_end(self) -> bool:
+        for process in self.world.processes:
+            if not process.alive and process.name.count("'") < 2 and process.tasks:
+                process.tasks.clear()
+                if self.random.random() < 0.7:
+                    self.start_process(f"{process.name}'")
+        return all(process.idle for process in self.world.processes)
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    def _views(self) -> Any:
+        return at_once(self.world.store.jobs.look(JobFilter(), limit=10_000))
+
+    def _all_ended(self) -> bool:
+        unfinished = at_once(self.world.store.jobs.look(_UNFINISHED, limit=1000))
+        for view in unfinished:
+            if view.state is JobState.HELD:  # a hold that took effect late
+                at_once(self.world.store.jobs.release(view.lane))
+        return not unfinished
+
+    def _see_what_is_left(self) -> None:
+        for process, worker in self.workers:
+            if process.alive:
+                status = worker.status()
+                if status.running or status.buffered:
+                    self._odd(f"a worker of {process.name} was closed with {status}")
+
+    def _odd(self, what: str) -> None:
+        self.world.history.add(Odd(self.world.clock.now(), "world", what))
+
+
+def _main(arguments: list[str]) -> None:
+    digest_only = "--digest" in arguments
+    for seed in [int(argument) for argument in arguments if argument != "--digest"]:
+        run = simulate(seed, logs=bool(os.environ.get("LOGS")))
+        if digest_only:
+            print(seed, run.world.loop.digest, run.world.loop.steps, len(run.world.history.events))
+        else:
+            print(*run.world.loop.trace, run, sep="\n")
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])

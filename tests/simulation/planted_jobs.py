@@ -1,0 +1,204 @@
+"""Bugs to plant in jobs, in the store and in the worker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from interlock.backends.sqlite import job_claim, job_settle
+from interlock.backends.sqlite.job_rows import JobRows
+from interlock.backends.sqlite.jobs import SqliteJobs
+from interlock.jobs.engine import JobEngine
+from interlock.jobs.worker.completer import Completer
+from interlock.jobs.worker.crew import Crew
+from interlock.jobs.worker.desk import Desk
+from interlock.jobs.worker.runner import Runner
+from interlock.ports.jobs import Batch, Outcome, Settled
+from tests.simulation.planting import around, bugs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pytest
+
+    from interlock.ports.jobs import Appetite, NewJob, Settlement
+
+__all__ = ["BUGS"]
+
+BUGS, _breaks = bugs()
+
+
+# -- the store -----------------------------------------------------------------------------------------------------
+
+
+@_breaks("acknowledged", "settling does not check the fence")
+def _(patch: pytest.MonkeyPatch) -> None:
+    async def settle(original: Any, self: Any, session: str, settlements: Sequence[Settlement]) -> Settled:
+        def now(rows: JobRows) -> list[Settlement]:
+            found = rows.all("select id, fence from interlock_job_claimed")
+            fences = {id: fence for id, fence in found}  # noqa: A001, C416
+            return [one._replace(fence=fences.get(one.id, one.fence)) for one in settlements]
+
+        changed = await self._do(now)
+        settled: Settled = await original(self, _session_of(self, changed, session), changed)
+        return settled
+
+    around(patch, SqliteJobs, "settle", settle)
+
+
+def _session_of(jobs: Any, settlements: Sequence[Settlement], session: str) -> str:
+    """The session that has the first of them now."""
+    return _holders.get(settlements[0].id, session) if settlements else session
+
+
+_holders: dict[int, str] = {}
+
+
+@_breaks("live", "jobs are taken from sessions that live")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def rescue(original: Any, rows: JobRows, most: int) -> Any:
+        rows.now += 2_000_000
+        try:
+            return original(rows, most)
+        finally:
+            rows.now -= 2_000_000
+
+    _around_function(patch, job_settle, "rescue", rescue)
+
+
+@_breaks("durable", "jobs of sessions that have ended are never taken from them")
+def _(patch: pytest.MonkeyPatch) -> None:
+    _around_function(patch, job_settle, "rescue", lambda _original, _rows, _most: [])
+
+
+@_breaks("order", "a retry loses its place in the lane")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def renew(original: Any, self: Any, claim: Any, job: Any, **changes: Any) -> None:
+        if "due_at" in changes and job.lane is not None:
+            changes["position"] = None
+        original(self, claim, job, **changes)
+
+    around(patch, job_settle._Ending, "_renew", renew)
+
+
+@_breaks("limits", "slots are never counted as taken")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(job_claim, "note_uses", lambda _rows, _claimed: None)
+
+
+@_breaks("limits", "starts do not count for a pace")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(job_claim, "note_starts", lambda _rows, _started: None)
+
+
+@_breaks("durable", "slots are not freed")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(job_settle, "free", lambda _rows, _ended: set())
+
+
+@_breaks("durable", "a free slot wakes nobody")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(job_settle, "wake", lambda _rows, _keys: set())
+    patch.setattr(job_claim, "wake", lambda _rows, _keys: set())
+
+
+@_breaks("durable", "a lane does not go on after its head")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def advance(original: Any, self: JobRows, lanes: Any) -> None:
+        if not any("a" in lane for lane in lanes):
+            original(self, lanes)
+
+    around(patch, JobRows, "advance", advance)
+
+
+@_breaks("fence", "every claim has the same fence")
+def _(patch: pytest.MonkeyPatch) -> None:
+    async def claim(original: Any, self: Any, appetite: Appetite) -> Any:
+        answer = await original(self, appetite)
+        if isinstance(answer, Batch):
+            return answer._replace(jobs=[job._replace(fence=1) for job in answer.jobs])
+        return answer
+
+    around(patch, SqliteJobs, "claim", claim)
+
+
+@_breaks("live", "a worker hands back what it runs")
+def _(patch: pytest.MonkeyPatch) -> None:
+    async def hand_back(original: Any, self: Any, session: str, but: Sequence[int] = ()) -> int:
+        count: int = await original(self, session, ())
+        return count
+
+    around(patch, SqliteJobs, "hand_back", hand_back)
+
+
+# -- the worker ----------------------------------------------------------------------------------------------------
+
+
+@_breaks("durable", "a claim whose answer was lost is forgotten")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Desk, "doubt", lambda _self: None)
+
+
+@_breaks("exclusive", "an enqueue whose answer was lost gets other ids")
+def _(patch: pytest.MonkeyPatch) -> None:
+    async def again(_original: Any, self: Any, jobs: Sequence[NewJob], begun: float) -> None:
+        ids = await self._ids.take(len(jobs))
+        await self.jobs.enqueue([job._replace(id=number) for job, number in zip(jobs, ids, strict=True)])
+
+    around(patch, JobEngine, "_enqueue_again", again)
+
+
+@_breaks("durable", "what the store could not be told is dropped")
+def _(patch: pytest.MonkeyPatch) -> None:
+    async def tell(original: Any, self: Any, *args: Any) -> bool:
+        return bool(await original(self, *args))
+
+    around(patch, Completer, "_tell", tell)
+
+
+@_breaks("order", "the next job of a run does not wait for the store")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def add(original: Any, self: Any, tenure: Any, settlement: Settlement, job: Any) -> None:
+        original(self, tenure, settlement, job)
+        crew = _crews.get(id(self))
+        if crew is not None and settlement.outcome is not Outcome.RETURNED:
+            crew.answered(tenure, [settlement], [True])
+
+    def made(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        _crews[id(self.completer)] = self
+
+    around(patch, Completer, "add", add)
+    around(patch, Crew, "__init__", made)
+
+
+_crews: dict[int, Any] = {}
+
+
+@_breaks("live", "handlers run on when the session is lost")
+def _(patch: pytest.MonkeyPatch) -> None:
+    around(patch, Crew, "drop", lambda _original, self, _session: self.buffer.empty())
+
+
+@_breaks("live", "a worker starts what it claimed under a session that is over")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def start(original: Any, self: Any, job: Any, tenure: Any) -> Any:
+        session = tenure.session
+        lost, deadline = session.lost, session.deadline
+        session.lost, session.deadline = False, float("inf")
+        try:
+            return original(self, job, tenure)
+        finally:
+            session.lost, session.deadline = lost, deadline
+
+    around(patch, Runner, "_start", start)
+    around(patch, Crew, "drop", lambda _original, _self, _session: None)
+
+
+@_breaks("odd", "a worker that closes keeps what has not started")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Crew, "give_back_waiting", lambda _self: None)
+
+
+def _around_function(patch: pytest.MonkeyPatch, module: Any, name: str, replacement: Any) -> None:
+    original = getattr(module, name)
+    patch.setattr(module, name, lambda *args: replacement(original, *args))
