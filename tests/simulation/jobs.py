@@ -25,7 +25,14 @@ from interlock.ports.jobs import JobState
 from interlock.settings import Settings
 from interlock.testing.simulator import SimulationError, Violation, World
 from interlock.testing.simulator.history import Odd
-from interlock.testing.simulator.job_events import EnqueueEnded, HandlerBegan, HandlerEnded, HandlerRan, JobsLeft
+from interlock.testing.simulator.job_events import (
+    EnqueueEnded,
+    HandlerBegan,
+    HandlerEnded,
+    HandlerRan,
+    HandlerResisted,
+    JobsLeft,
+)
 from interlock.testing.simulator.job_judge import check_jobs
 from interlock.testing.simulator.processes import PROCESS
 from tests.simulation.workload import PROFILES, Run, at_once
@@ -187,6 +194,7 @@ class JobScenario:
                     if behaviour != "stubborn":
                         raise
                     behaviour = "well"
+                    history.add(HandlerResisted(now(), *about))
                     continue
                 history.add(HandlerRan(now(), *about))
             await self._behave(behaviour, job.id, job.attempt)

@@ -52,6 +52,7 @@ class FakeJobs:
         self.settled: list[Settlement] = []
         self.refused: list[Settlement] = []
         self.calls: list[tuple[Any, ...]] = []
+        self.barred = -1
         self.appetites: list[Appetite] = []
         self.gates: dict[str, asyncio.Event] = {}
         self.answers: dict[str, asyncio.Event] = {}
@@ -136,6 +137,8 @@ class FakeJobs:
             self.under_way["claim"] -= 1
 
     def _give(self, appetite: Appetite) -> list[ClaimedJob]:
+        if appetite.turn <= self.barred:
+            return []
         self._fence += 1
         busy = {job.lane for _, job in self.claimed.values() if job.lane}
         runs: dict[Any, list[ClaimedJob]] = {}
@@ -181,9 +184,10 @@ class FakeJobs:
             self.ended[job.id] = settlement
         return True
 
-    async def hand_back(self, session: str, but: Sequence[int] = ()) -> int:
+    async def hand_back(self, session: str, but: Sequence[int] = (), *, turn: int | None = None) -> int:
         try:
             await self._enter("hand_back")
+            self.barred = max(self.barred, turn or 0)
             back = [job for owner, job in self.claimed.values() if owner == session and job.id not in but]
             for job in back:
                 del self.claimed[job.id]

@@ -20,12 +20,11 @@ __all__ = ["enqueue"]
 def enqueue(rows: JobRows, jobs: Sequence[NewJob], *, again: bool) -> None:
     """Accept jobs; with ``again`` those that are not known yet."""
     now = rows.now
-    if again:
-        known = {id for (id,) in rows.all(sql.known, ids=json.dumps([job.id for job in jobs]))}  # noqa: A001
-        rows.each(sql.note_again, [(job.id, now) for job in jobs])
-    else:
-        known = {id for (id,) in rows.all(sql.sent_again)}  # noqa: A001
-    if known:
+    if again or rows.one(sql.any_again):
+        ids = json.dumps([job.id for job in jobs])
+        known = {id for (id,) in rows.all(sql.known if again else sql.sent_again, ids=ids)}  # noqa: A001
+        if again:
+            rows.each(sql.note_again, [(job.id, now) for job in jobs])
         jobs = [job for job in jobs if job.id not in known]
     places = _places(rows, jobs)
     kinds: dict[tuple[str, str], int] = {}

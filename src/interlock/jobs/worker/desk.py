@@ -237,7 +237,8 @@ class Desk:
                 for worker in list(self._workers):
                     await worker.told(session)
                 async with self._nothing_claimed():
-                    await self._hand_back(session, [job for each in self._workers for job in each.running(session)])
+                    everybody = (*self._workers, *self._departed)
+                    await self._hand_back(session, [job for each in everybody for job in each.running(session)])
             except BaseException:
                 self.owe(session)
                 raise

@@ -17,6 +17,7 @@ __all__ = [
     "HandlerBegan",
     "HandlerEnded",
     "HandlerRan",
+    "HandlerResisted",
     "JobCancelled",
     "JobEvent",
     "JobRetried",
@@ -163,6 +164,19 @@ class HandlerRan(NamedTuple):
         return [f"{self.id}/{self.fence}"]
 
 
+class HandlerResisted(NamedTuple):
+    """A handler was cancelled and goes on all the same; nobody can stop it."""
+
+    at: float
+    process: str
+    id: int
+    fence: int
+
+    def words(self, name: Name) -> list[str]:
+        """For the trace."""
+        return [f"{self.id}/{self.fence}"]
+
+
 class HandlerEnded(NamedTuple):
     """A handler ended, whichever way."""
 
@@ -199,6 +213,7 @@ JobEvent = (
     | EnqueueEnded
     | HandlerBegan
     | HandlerRan
+    | HandlerResisted
     | HandlerEnded
     | JobsLeft
 )

@@ -18,6 +18,7 @@ from interlock.testing.simulator.job_events import (
     HandlerBegan,
     HandlerEnded,
     HandlerRan,
+    HandlerResisted,
     JobCancelled,
     JobRetried,
     JobsClaimed,
@@ -90,6 +91,7 @@ class _Check:
         self._promised: dict[int, float] = {}
         self._lanes: dict[str, list[_Job]] = {}
         self._starts: dict[str, list[tuple[float, int]]] = {}
+        self._resisted: set[tuple[int, int]] = set()
         self._places = 0
         self._now = 0.0
         for event in events:
@@ -118,6 +120,8 @@ class _Check:
                 self._retried(event)
             case HandlerBegan():
                 self._began(event)
+            case HandlerResisted():
+                self._resisted.add((event.id, event.fence))
             case HandlerRan() | HandlerEnded():
                 self._ran(event)
             case JobsLeft():
@@ -300,7 +304,8 @@ class _Check:
         claim = next((claim for claim in job.claims if claim.fence == event.fence), None)
         if claim is None:
             return  # said when it began
-        self._over(claim)
+        if (event.id, event.fence) not in self._resisted:
+            self._over(claim)
         if isinstance(event, HandlerEnded) and job.running == event.process and job.claims[-1] is claim:
             job.running = ""
 

@@ -340,7 +340,10 @@ declare
 begin
     perform interlock.durably();
     if known is null then
-        known := array(select a.id from interlock.job_again a where a.id = any (p_ids));
+        known := '{}';
+        if exists (select from interlock.job_again) then
+            known := array(select a.id from interlock.job_again a where a.id = any (p_ids));
+        end if;
     end if;
     if not exists (select from interlock.job_namespace s where s.namespace = p_namespace) then
         insert into interlock.job_namespace values (p_namespace) on conflict do nothing;
@@ -392,7 +395,7 @@ begin
         perform interlock.job_tell(told.pool, told.sort);
     end loop;
     -- They may have been sent again since the first look, and even have ended.
-    if p_known is null
+    if p_known is null and exists (select from interlock.job_again)
        and exists (select from interlock.job_again a where a.id = any (p_ids) and a.id <> all (known)) then
         raise unique_violation using message = 'jobs that were sent again meanwhile';
     end if;
@@ -410,15 +413,23 @@ create function interlock.job_enqueue_again(
 language plpgsql volatile
 as $$
 declare
+    fresh bigint[];
     known bigint[];
 begin
-    insert into interlock.job_again (id, at)
-    select u.id, interlock.micros(interlock.now_or(p_given)) from unnest(p_ids) as u (id) on conflict do nothing;
+    with noted as (
+        insert into interlock.job_again as a (id, at)
+        select u.id, interlock.micros(interlock.now_or(p_given)) from unnest(p_ids) as u (id) order by u.id
+        on conflict do nothing returning a.id
+    )
+    select coalesce(array_agg(noted.id), '{}') into fresh from noted;
     loop
+        -- Also what a repetition before this one stored, though nothing may be left of it.
         known := array(
             select j.id from interlock.job j where j.id = any (p_ids)
-            union all
-            select h.id from interlock.job_history h where h.id = any (p_ids));
+            union
+            select h.id from interlock.job_history h where h.id = any (p_ids)
+            union
+            select u.id from unnest(p_ids) as u (id) where u.id <> all (fresh));
         begin
             perform interlock.job_enqueue(
                 p_namespace, p_ids, p_kinds, p_lanes, p_delays, p_ats, p_arguments, p_names, p_queues, p_priorities,
@@ -456,7 +467,7 @@ begin
             p_name, p_queue, p_priority, p_delay, p_failing using errcode = 'invalid_parameter_value';
     end if;
     select jsonb_agg(jsonb_build_array(u ->> 0, (u ->> 1)::integer, round((u ->> 2)::numeric * 1000000)::bigint)
-                     order by u ->> 0 collate "C")
+                     order by (u ->> 0) collate "C")
     into uses from jsonb_array_elements(p_limits) u;
     perform interlock.job_enqueue(
         p_namespace, array[new_id], array[1], array[p_lane], array[p_delay], array[extract(epoch from p_at)::float8],

@@ -46,18 +46,17 @@ begin
 end
 $$;
 
--- Lock lanes, and know those that were not known. In order, for everybody.
-create function interlock.job_lane_lock(p_lanes text[]) returns void
+-- Lock a lane, and know it if it was not known. Lanes come to be known one by one: who waited for another's new lane while
+-- holding something could wait for ever.
+create function interlock.job_lane_lock(p_namespace text, p_lane text) returns void
 language plpgsql volatile
 as $$
-declare
-    wanted text[] := array(select distinct u.lane collate "C" from unnest(p_lanes) as u (lane) where u.lane is not null order by 1);
 begin
     loop
-        perform from interlock.job_lane l where l.lane = any (wanted) order by l.lane for update;
-        exit when cardinality(wanted) = (select count(*) from interlock.job_lane l where l.lane = any (wanted));
-        insert into interlock.job_lane (lane, low)
-        select u.lane, 0 from unnest(wanted) as u (lane) order by u.lane on conflict do nothing;
+        perform from interlock.job_lane l where l.lane = p_lane for update;
+        exit when found;
+        perform pg_advisory_xact_lock(1229870158, hashtext(p_namespace));
+        insert into interlock.job_lane (lane, low) values (p_lane, 0) on conflict do nothing;
     end loop;
 end
 $$;
@@ -283,9 +282,17 @@ begin
     update interlock.job_limit l set wake_at = wake
     where l.namespace = p_namespace and l.key = p_key and l.wake_at is distinct from wake;
     if cardinality(woken) > 0 then
-        -- Those who left the line meanwhile are not woken.
-        with changed as (
-            update interlock.job_wait x set woken = true where x.id = any (job_wake.woken) returning x.id
+        -- Who is just leaving the line is not waited for; those behind it are seen to at the next claim.
+        with here as materialized (
+            select x.id from interlock.job_wait x where x.id = any (job_wake.woken) for update skip locked
+        ),
+        changed as (
+            update interlock.job_wait x set woken = true from here where x.id = here.id returning x.id
+        ),
+        again as (
+            insert into interlock.job_freed (namespace, key, most, per, count)
+            select p_namespace, p_key, 0, 0, 0
+            where (select count(*) from here) < cardinality(job_wake.woken)
         )
         select coalesce(array_agg(changed.id), '{}') into woken from changed;
     end if;

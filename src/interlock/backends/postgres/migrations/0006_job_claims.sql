@@ -137,37 +137,38 @@ end
 $$;
 
 -- Lock limits' keys that are not locked yet, and know those that were not known: in order, or where some are locked
--- already only those that nobody else has. Says which of the wanted ones are locked now.
+-- already only those that nobody else has. Keys come to be known one claim after the other: who waited for another's new
+-- key while holding something could wait for ever. Says which of the wanted ones are locked now.
 create function interlock.job_limit_lock(p_namespace text, p_keys text[], p_locked text[]) returns text[]
 language plpgsql volatile
 as $$
 declare
     missing text[] := array(select distinct u.key collate "C" from unnest(p_keys) as u (key)
                             where u.key <> all (p_locked) order by 1);
-    got text[];
 begin
     if missing = '{}' then
         return p_locked;
     end if;
-    if p_locked = '{}' then
-        loop
-            perform from interlock.job_limit l
-            where l.namespace = p_namespace and l.key = any (missing) order by l.key for update;
-            exit when cardinality(missing) = (
-                select count(*) from interlock.job_limit l where l.namespace = p_namespace and l.key = any (missing));
+    if exists (
+        select from unnest(missing) as u (key)
+        where not exists (select from interlock.job_limit l where l.namespace = p_namespace and l.key = u.key))
+    then
+        if p_locked = '{}' then
+            perform pg_advisory_xact_lock(1229870159, hashtext(p_namespace));
+        end if;
+        if pg_try_advisory_xact_lock(1229870159, hashtext(p_namespace)) then
             insert into interlock.job_limit (namespace, key)
-            select p_namespace, u.key from unnest(missing) as u (key) order by u.key on conflict do nothing;
-        end loop;
-        return missing;
+            select p_namespace, u.key from unnest(missing) as u (key) on conflict do nothing;
+        end if;
     end if;
-    insert into interlock.job_limit (namespace, key)
-    select p_namespace, u.key from unnest(missing) as u (key)
-    where not exists (select from interlock.job_limit k where k.namespace = p_namespace and k.key = u.key)
-    on conflict do nothing;
-    got := array(
-        select k.key from interlock.job_limit k
-        where k.namespace = p_namespace and k.key = any (missing) for update skip locked);
-    return p_locked || got;
+    if p_locked = '{}' then
+        return array(
+            select l.key from interlock.job_limit l
+            where l.namespace = p_namespace and l.key = any (missing) order by l.key for update);
+    end if;
+    return p_locked || array(
+        select l.key from interlock.job_limit l
+        where l.namespace = p_namespace and l.key = any (missing) for update skip locked);
 end
 $$;
 

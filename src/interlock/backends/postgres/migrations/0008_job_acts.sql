@@ -197,7 +197,7 @@ begin
             return interlock.job_ended_state(ended);
         end if;
         if j.lane is not null then
-            perform interlock.job_lane_lock(array[j.lane]);
+            perform interlock.job_lane_lock(p_namespace, j.lane);
             j := interlock.job_of(p_namespace, p_id);
             if j.id is null then
                 perform interlock.job_go_on(p_namespace, j.lane, null, now_us);
@@ -246,7 +246,7 @@ begin
                 return interlock.job_ended_state(h.state);
             end if;
             if h.lane is not null then
-                perform interlock.job_lane_lock(array[h.lane]);
+                perform interlock.job_lane_lock(p_namespace, h.lane);
             end if;
             delete from interlock.job_history x where x.id = p_id and x.finished_at = h.finished_at;
             continue when not found;
@@ -261,7 +261,7 @@ begin
             exit;
         end if;
         if j.lane is not null then
-            perform interlock.job_lane_lock(array[j.lane]);
+            perform interlock.job_lane_lock(p_namespace, j.lane);
             j := interlock.job_of(p_namespace, p_id);
             continue when j.id is null;
         end if;
@@ -303,24 +303,24 @@ declare
     held text := p_namespace || '/' || p_lane;
     keys text[];
     in_line bigint[];
+    tickets bigint[];
 begin
     perform interlock.durably();
-    perform interlock.job_lane_lock(array[held]);
+    perform interlock.job_lane_lock(p_namespace, held);
     update interlock.job_lane l
     set held_since = coalesce(l.held_since, now_us), held_by = p_by, held_reason = p_reason where l.lane = held;
     delete from interlock.job_ready r where r.lane = held;
     -- A head that waits for a limit does so again when the lane is released; others do not wait for it.
-    in_line := array(
-        select j.id from (
-            select x.id from interlock.job x
-            where x.lane = held and x.position is not null order by x.position limit 10
-        ) j
-        join interlock.job_wait w on w.id = j.id);
-    if in_line <> '{}' then
-        update interlock.job j
-        set apart = false, ticket = (select w.ticket from interlock.job_wait w where w.id = j.id)
-        where j.id = any (in_line);
+    select array_agg(w.id), array_agg(w.ticket) into in_line, tickets
+    from (
+        select x.id from interlock.job x
+        where x.lane = held and x.position is not null order by x.position limit 10
+    ) j
+    join interlock.job_wait w on w.id = j.id;
+    if in_line is not null then
         keys := interlock.job_leave_line(p_namespace, in_line);
+        update interlock.job j set apart = false, ticket = u.ticket
+        from unnest(in_line, tickets) as u (id, ticket) where j.id = u.id;
     end if;
     perform interlock.job_take_away(
         p_namespace, c.session, o.id, 'held by ' || p_by || ': ' || p_reason, now_us)

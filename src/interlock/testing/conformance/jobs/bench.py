@@ -93,9 +93,11 @@ class JobBench(Bench):
         run: int = 1,
         queues: Sequence[str] = ("q",),
         names: Sequence[str] = ("n",),
+        turn: int = 0,
     ) -> Batch:
         """Claim; what is claimed may start at once unless told otherwise. A claim that was cut short is repeated."""
-        appetite = Appetite(session, tuple(queues), tuple(names), most, most if at_once is None else at_once, run)
+        at_once = most if at_once is None else at_once
+        appetite = Appetite(session, tuple(queues), tuple(names), most, at_once, run, turn)
         for _ in range(1000):
             batch = await self.jobs.claim(appetite)
             assert isinstance(batch, Batch), batch

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from interlock.ports.jobs import JobState, Outcome, Settlement
@@ -21,7 +23,8 @@ class JobSlotConformance(JobSuite):
 
             assert [job.id for job in (*first, *second)] == ids[:3]
             assert all(job.slots == ("k",) for job in (*first, *second))
-            assert await b.claim("c") == []
+            batch = await b.batch("c")
+            assert (list(batch.jobs), batch.look_again) == ([], math.inf)
             assert await b.states(*ids[3:]) == [JobState.WAITING] * 2
 
     @pytest.mark.parametrize("outcome", list(Outcome))

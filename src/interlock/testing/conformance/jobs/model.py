@@ -37,7 +37,7 @@ class ModelJob:
     position: float | None = None
     session: str = ""
     run: int = 0
-    started_at: float = 0.0
+    turn: int = 0
     fence: int = 0
     failures: int = 0
     crashes: int = 0
@@ -216,9 +216,10 @@ class Model:
                 self._settle(job, end, now)
         return accepted
 
-    def hand_back(self, session: str, but: Sequence[int]) -> int:
+    def hand_back(self, session: str, but: Sequence[int], turn: int | None) -> int:
         """How many."""
-        gone = [job for job in self.claimed(session) if job.id not in but]
+        upto = math.inf if turn is None else turn
+        gone = [job for job in self.claimed(session) if job.id not in but and job.turn <= upto]
         for job in gone:
             self._give_back(job)
         return len(gone)
@@ -295,7 +296,7 @@ class Model:
             assert (told.attempt, told.crashes) == (job.failures + 1, job.crashes)
             for use in job.new.uses:
                 assert self.room(use, now) > 0, f"limit {use.key} was exceeded by job {job.id}"
-            job.session, job.fence, job.run, job.started_at = wish.session, told.fence, self._runs, now
+            job.session, job.fence, job.run, job.turn = wish.session, told.fence, self._runs, wish.turn
             job.cancelling = False
             for use in job.new.uses:
                 if use.per:

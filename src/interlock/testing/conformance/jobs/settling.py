@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.ports.jobs import JobState, Outcome, Settlement
-from interlock.testing.conformance.jobs.bench import SESSION, JobSuite, near, slots
+from interlock.ports.jobs import Appetite, Batch, JobState, Outcome, Settlement
+from interlock.testing.conformance.jobs.bench import SESSION, JobSuite, near, pace, slots
 
 __all__ = ["SettlingConformance"]
 
@@ -218,6 +218,51 @@ class SettlingConformance(JobSuite):
 
             job = await b.one("b")
             assert (job.id, job.crashes, job.attempt) == (job_id, 0, 1)
+
+    async def test_only_what_was_claimed_up_to_a_turn_goes_back(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add(lane=lane) for lane in ("", "x", "", "y")]
+            for turn in range(1, 5):
+                assert await b.ids(most=1, turn=turn) == [ids[turn - 1]]
+            assert await b.jobs.hand_back("a", [ids[0]], turn=3) == 2
+            assert await b.states(*ids) == [JobState.RUNNING, JobState.READY, JobState.READY, JobState.RUNNING]
+            assert await b.jobs.hand_back("a", turn=3) == 1, "it comes a second time, late"
+
+            assert await b.states(*ids) == [JobState.READY, JobState.READY, JobState.READY, JobState.RUNNING]
+
+    async def test_a_claim_that_comes_after_its_turn_was_handed_back_gives_nothing(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            job_id = await b.add(lane="l", uses=(slots(1), pace(1, 60.0, "p")))
+            assert await b.jobs.hand_back("a", turn=2) == 0
+            for turn in (1, 2):
+                late = await b.jobs.claim(Appetite("a", ("q",), ("n",), 10, 10, 1, turn))
+                assert isinstance(late, Batch)
+                assert list(late.jobs) == []
+            assert await b.state(job_id) is JobState.READY
+            assert await b.jobs.hand_back("a", turn=1) == 0
+
+            late = await b.jobs.claim(Appetite("a", ("q",), ("n",), 10, 10, 1, 2))
+            assert isinstance(late, Batch)
+            assert list(late.jobs) == [], "an older turn that came late let it in again"
+            assert await b.ids(turn=3) == [job_id]
+
+    async def test_turns_are_each_sessions_own(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add() for _ in range(2)]
+            assert await b.jobs.hand_back("a", turn=5) == 0
+            assert await b.ids("b", 1, turn=1) == ids[:1]
+            assert await b.jobs.hand_back("a", turn=9) == 0
+
+            assert await b.ids("b", turn=2) == ids[1:]
+            assert await b.jobs.hand_back("b", turn=9) == 2
+
+    async def test_handing_back_all_bars_nothing(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            job_id = await b.add()
+            assert await b.ids(turn=7) == [job_id]
+            assert await b.jobs.hand_back("a") == 1
+
+            assert await b.ids(turn=7) == [job_id]
 
     async def test_the_rest_of_a_run_is_returned_with_what_ended_it(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:

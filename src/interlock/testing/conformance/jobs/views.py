@@ -131,6 +131,17 @@ class JobViewConformance(JobSuite):
             assert outlook.room_at is None
             assert (await b.outlook(waiting[0])).ahead == 0
 
+    async def test_of_very_many_holders_some_are_told(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            holders = await b.add_many(25, uses=(slots(25),))
+            await b.claim()
+            waiting = await b.add(uses=(slots(25),))
+            assert await b.claim() == []
+            told = (await b.outlook(waiting)).holders
+
+            assert len(told) == len(set(told)) == 20
+            assert set(told) <= set(holders)
+
     async def test_it_is_told_when_a_pace_lets_the_next_one_start(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             for _ in range(2):

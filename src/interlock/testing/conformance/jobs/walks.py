@@ -60,6 +60,7 @@ class _Walk:
         self.model = Model()
         self.sessions = ["a", "b", "c"]
         self.begun = 0
+        self.turn = 0
         self.story: list[str] = []
 
     async def take(self, steps: int) -> None:
@@ -146,6 +147,8 @@ class _Walk:
         raise AssertionError("jobs are ready, but no claim gives them")
 
     async def _claim(self, wish: Appetite) -> Batch:
+        self.turn += 1
+        wish = wish._replace(turn=self.turn)
         batch = await self.jobs.claim(wish)
         assert isinstance(batch, Batch)
         self.tell(wish, "->", [(job.id, job.lane) for job in batch.jobs], batch.look_again)
@@ -205,8 +208,9 @@ class _Walk:
         for job in self.model.claimed(session):
             kept.setdefault(job.run, job.id)
         but = [job_id for job_id in kept.values() if self.chance.random() < 0.3]
-        self.tell("hand back", session, but)
-        assert await self.jobs.hand_back(session, but) == self.model.hand_back(session, but)
+        turn = self.chance.choice((None, self.turn, max(1, self.turn - 10)))
+        self.tell("hand back", session, but, turn)
+        assert await self.jobs.hand_back(session, but, turn=turn) == self.model.hand_back(session, but, turn)
 
     async def die(self) -> None:
         """A session ends with all that it has, and another one comes."""

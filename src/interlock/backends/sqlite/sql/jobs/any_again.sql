@@ -1,0 +1,1 @@
+select 1 from interlock_job_again limit 1
