@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Never, Self, Unpack
 
 from interlock.backends import from_url
 from interlock.claims import Claims
@@ -88,9 +88,9 @@ class App:
             )
         return self._jobs
 
-    def job(self, **how: Unpack[Defining]) -> Defines:
+    def job(self, *function: Never, **how: Unpack[Defining]) -> Defines:
         """A decorator that makes a job of a function: ``@app.job(lane="{repo}#{number}")``; see :meth:`Jobs.job`."""
-        return self.jobs.job(**how)
+        return self.jobs.job(*function, **how)
 
     def worker(self, *, concurrency: int = 50, queues: Iterable[str] = ("default",)) -> Worker:
         """A worker in this process; see :meth:`Jobs.worker`."""

@@ -90,6 +90,14 @@ def ready_url(request: pytest.FixtureRequest, tmp_path: Path, cli: Callable[...,
     return url
 
 
+@pytest.fixture
+def file_url(tmp_path: Path, cli: Callable[..., Any]) -> str:
+    """A store that has jobs, where it does not matter which."""
+    url = f"sqlite:///{tmp_path / 'test.db'}"
+    assert cli("migrate", "up", "--url", url).exit_code == 0
+    return url
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def jobs_url(request: pytest.FixtureRequest, tmp_path: Path, cli: Callable[..., Any]) -> str:
     """The URL of a store that has jobs, with a complete schema."""

@@ -1,4 +1,7 @@
-"""Every reason why a job can wait, and every way in which it can end, in words and as data."""
+"""Every reason why a job can wait, and every way in which it can end, in words and as data.
+
+That stores tell the same about a job is for the conformance suite; what is made of it here does not depend on them.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,14 @@ async def explained(cli: Callable[..., Any], url: str, number: int) -> tuple[str
     return told["reason"], words.stdout
 
 
-async def test_explain_ready(cli: Callable[..., Any], jobs_url: str) -> None:
-    async with floor(jobs_url) as jobs:
+async def test_explain_ready(cli: Callable[..., Any], file_url: str) -> None:
+    async with floor(file_url) as jobs:
         number = await jobs.add()
-        nobody = await explained(cli, jobs_url, number)
+        nobody = await explained(cli, file_url, number)
         await jobs.attend("sync")
-        unknown = await explained(cli, jobs_url, number)
+        unknown = await explained(cli, file_url, number)
         await jobs.attend("report")
-        soon = await explained(cli, jobs_url, number)
+        soon = await explained(cli, file_url, number)
 
     assert nobody[0] == "no-worker"
     assert "interlock run" in nobody[1]
@@ -37,40 +40,40 @@ async def test_explain_ready(cli: Callable[..., Any], jobs_url: str) -> None:
     assert "it is the next" in soon[1]
 
 
-async def test_explain_later(cli: Callable[..., Any], jobs_url: str) -> None:
-    async with floor(jobs_url) as jobs:
+async def test_explain_later(cli: Callable[..., Any], file_url: str) -> None:
+    async with floor(file_url) as jobs:
         delayed = await jobs.add(delay=3600)
         retried = await jobs.ended(Outcome.RETRY, {"delay": 60, "error": "ConnectionError: away"})
         snoozed = await jobs.ended(Outcome.SNOOZED, {"delay": 60})
-        found = [await explained(cli, jobs_url, number) for number in (delayed, retried, snoozed)]
+        found = [await explained(cli, file_url, number) for number in (delayed, retried, snoozed)]
 
     assert [reason for reason, _ in found] == ["delayed", "to-be-retried", "snoozed"]
     assert "ConnectionError: away" in found[1][1]
     assert f"interlock jobs retry {retried}" in found[1][1]
 
 
-async def test_explain_behind_says_what_the_head_waits_for(cli: Callable[..., Any], jobs_url: str) -> None:
-    async with floor(jobs_url) as jobs:
+async def test_explain_behind_says_what_the_head_waits_for(cli: Callable[..., Any], file_url: str) -> None:
+    async with floor(file_url) as jobs:
         head = await jobs.ended(Outcome.RETRY, {"delay": 60, "error": "ConnectionError: away"}, lane="l")
         behind = await jobs.add(lane="l")
         await jobs.stand()
-        reason, words = await explained(cli, jobs_url, behind)
+        reason, words = await explained(cli, file_url, behind)
 
     assert reason == "behind"
     assert f"job {head} (report) has failed in one attempt" in words
     assert "ConnectionError: away" in words
 
 
-async def test_explain_waiting_for_a_limit(cli: Callable[..., Any], jobs_url: str) -> None:
-    async with floor(jobs_url) as jobs:
+async def test_explain_waiting_for_a_limit(cli: Callable[..., Any], file_url: str) -> None:
+    async with floor(file_url) as jobs:
         holder, full = await jobs.add(uses=(ONE,)), await jobs.add(uses=(ONE,))
         await jobs.claim()
         await jobs.add(uses=(PACE,))
         await jobs.claim()
         early = await jobs.add(uses=(PACE,))
         await jobs.stand()
-        slots, pace = await explained(cli, jobs_url, full), await explained(cli, jobs_url, early)
-        listed = await run(cli, jobs_url, "jobs", "list", "--state", "waiting")
+        slots, pace = await explained(cli, file_url, full), await explained(cli, file_url, early)
+        listed = await run(cli, file_url, "jobs", "list", "--state", "waiting")
 
     assert slots[0] == "limit"
     assert "'slots:containers'" in slots[1]
@@ -80,15 +83,15 @@ async def test_explain_waiting_for_a_limit(cli: Callable[..., Any], jobs_url: st
     assert listed.stdout.count("waits for a limit") == 2
 
 
-async def test_explain_held_and_parked(cli: Callable[..., Any], jobs_url: str) -> None:
-    async with floor(jobs_url) as jobs:
+async def test_explain_held_and_parked(cli: Callable[..., Any], file_url: str) -> None:
+    async with floor(file_url) as jobs:
         await jobs.jobs.hold("held", "look first", "ann")
         held = await jobs.add(lane="held")
         await jobs.ended(Outcome.FAILED, {"error": "ValueError: no"}, lane="parked", failing=Failing.PARK)
         stuck = await jobs.add(lane="parked")
         aside = await jobs.ended(Outcome.PARKED, {"error": "'target' is missing"})
         await jobs.stand()
-        found = [await explained(cli, jobs_url, number) for number in (held, stuck, aside)]
+        found = [await explained(cli, file_url, number) for number in (held, stuck, aside)]
 
     assert [reason for reason, _ in found] == ["held", "lane-parked", "parked"]
     assert "held by ann since 20" in found[0][1]
@@ -97,8 +100,8 @@ async def test_explain_held_and_parked(cli: Callable[..., Any], jobs_url: str) -
     assert "'target' is missing" in found[2][1]
 
 
-async def test_explain_the_end_of_a_job(cli: Callable[..., Any], jobs_url: str) -> None:
-    async with floor(jobs_url) as jobs:
+async def test_explain_the_end_of_a_job(cli: Callable[..., Any], file_url: str) -> None:
+    async with floor(file_url) as jobs:
         numbers = [
             await jobs.ended(Outcome.DONE),
             await jobs.ended(Outcome.FAILED, {"error": "ValueError: no"}),
@@ -111,10 +114,10 @@ async def test_explain_the_end_of_a_job(cli: Callable[..., Any], jobs_url: str) 
         numbers.append(await jobs.add(lane="l", coalesce=True))
         newest = await jobs.add(lane="l", coalesce=True)
         running = (await jobs.claim()).id
-        gone = await explained(cli, jobs_url, running)
+        gone = await explained(cli, file_url, running)
         await jobs.attend("report")
-        found = [await explained(cli, jobs_url, number) for number in (*numbers, running)]
-        listed = await run(cli, jobs_url, "jobs", "list")
+        found = [await explained(cli, file_url, number) for number in (*numbers, running)]
+        listed = await run(cli, file_url, "jobs", "list")
 
     reasons = ["done", "failed", "discarded", "cancelled", "quarantined", "superseded", "running"]
     assert [reason for reason, _ in found] == reasons
@@ -127,12 +130,12 @@ async def test_explain_the_end_of_a_job(cli: Callable[..., Any], jobs_url: str) 
     assert "in bot.py@elsewhere:7" in listed.stdout
 
 
-async def test_explain_a_suspect(cli: Callable[..., Any], jobs_url: str) -> None:
-    async with floor(jobs_url) as jobs:
+async def test_explain_a_suspect(cli: Callable[..., Any], file_url: str) -> None:
+    async with floor(file_url) as jobs:
         number = await jobs.add()
         await jobs.crash(number, 1)
-        _, words = await explained(cli, jobs_url, number)
-        page = await run(cli, jobs_url, "jobs", "show", str(number))
+        _, words = await explained(cli, file_url, number)
+        page = await run(cli, file_url, "jobs", "show", str(number))
 
     assert "a worker has died while running it" in words
     assert "attempt 1 ended when its worker died  " in page.stdout

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 # -- list ----------------------------------------------------------------------------------------------------------
 
 
-async def test_list_shows_each_job_and_what_happens_next(cli: Callable[..., Any], jobs_url: str) -> None:
-    async with floor(jobs_url) as jobs:
+async def test_list_shows_each_job_and_what_happens_next(cli: Callable[..., Any], file_url: str) -> None:
+    async with floor(file_url) as jobs:
         done = await jobs.ended(Outcome.DONE)
         failed = await jobs.ended(Outcome.FAILED, {"error": "ValueError: [red]no[/red]"})
         later = await jobs.add(delay=3600)
         ready = await jobs.add(lane="acme/api#7", name="sync")
-        words = await run(cli, jobs_url, "jobs", "list")
-        listed = await data(cli, jobs_url, "jobs", "list")
+        words = await run(cli, file_url, "jobs", "list")
+        listed = await data(cli, file_url, "jobs", "list")
 
     rows = {int(row.split()[0]): row for row in words.stdout.splitlines() if row.split() and row.split()[0].isdigit()}
     assert list(rows) == [ready, later, failed, done]
@@ -65,19 +65,19 @@ async def test_list_by_state_name_queue_lane_and_limit(cli: Callable[..., Any], 
     assert "queue" in several.stdout.splitlines()[1]
 
 
-def test_list_of_nothing_is_empty(cli: Callable[..., Any], jobs_url: str) -> None:
-    words = cli("jobs", "list", "--url", jobs_url)
-    chosen = cli("jobs", "list", "--name", "report", "--url", jobs_url)
+def test_list_of_nothing_is_empty(cli: Callable[..., Any], file_url: str) -> None:
+    words = cli("jobs", "list", "--url", file_url)
+    chosen = cli("jobs", "list", "--name", "report", "--url", file_url)
 
     assert (words.exit_code, words.stdout) == (0, "")
     assert "There is no job." in words.stderr
     assert "There is no such job." in chosen.stderr
-    assert json.loads(cli("jobs", "list", "--json", "--url", jobs_url).stdout) == []
+    assert json.loads(cli("jobs", "list", "--json", "--url", file_url).stdout) == []
 
 
 @pytest.mark.parametrize("args", [("list", "--state", "new"), ("show", "x"), ("show", "0"), ("list", "--limit", "0")])
-def test_what_does_not_exist_is_refused(cli: Callable[..., Any], jobs_url: str, args: tuple[str, ...]) -> None:
-    assert cli("jobs", *args, "--url", jobs_url).exit_code == 2
+def test_what_does_not_exist_is_refused(cli: Callable[..., Any], file_url: str, args: tuple[str, ...]) -> None:
+    assert cli("jobs", *args, "--url", file_url).exit_code == 2
 
 
 @pytest.mark.parametrize("args", [("jobs", "list"), ("jobs", "queues"), ("lanes",), ("explain", "job", "1")])
@@ -139,9 +139,9 @@ async def test_show_tells_all_about_a_job(cli: Callable[..., Any], jobs_url: str
 
 
 @pytest.mark.parametrize("args", [("jobs", "show"), ("explain", "job")])
-async def test_a_job_that_is_not_known(cli: Callable[..., Any], jobs_url: str, args: tuple[str, str]) -> None:
-    words = await run(cli, jobs_url, *args, "4711")
-    shown = await data(cli, jobs_url, *args, "4711")
+async def test_a_job_that_is_not_known(cli: Callable[..., Any], file_url: str, args: tuple[str, str]) -> None:
+    words = await run(cli, file_url, *args, "4711")
+    shown = await data(cli, file_url, *args, "4711")
 
     assert "There is no job 4711" in words.output
     assert shown["id"] == 4711
@@ -165,13 +165,13 @@ async def test_retry_makes_jobs_ready(cli: Callable[..., Any], jobs_url: str) ->
     assert states == ["ready", "ready"]
 
 
-async def test_retry_of_what_needs_none_fails(cli: Callable[..., Any], jobs_url: str) -> None:
-    async with floor(jobs_url) as jobs:
+async def test_retry_of_what_needs_none_fails(cli: Callable[..., Any], file_url: str) -> None:
+    async with floor(file_url) as jobs:
         done, ready = await jobs.ended(Outcome.DONE), await jobs.add()
         failed = await jobs.ended(Outcome.FAILED, lane="l", name="sync", priority=90)
         ids = [str(number) for number in (done, ready, failed, 4711)]
-        words = await run(cli, jobs_url, "jobs", "retry", *ids[:2], "4711", "-y", code=1)
-        mixed = await data(cli, jobs_url, "jobs", "retry", *ids, "--by", "ann", "-y", code=1)
+        words = await run(cli, file_url, "jobs", "retry", *ids[:2], "4711", "-y", code=1)
+        mixed = await data(cli, file_url, "jobs", "retry", *ids, "--by", "ann", "-y", code=1)
 
     assert words.stdout == ""
     assert words.stderr.splitlines() == [
@@ -221,24 +221,24 @@ async def test_cancel_ends_what_waits_and_stops_what_runs(cli: Callable[..., Any
     assert all("carol" in job["error"] and "not needed" in job["error"] for job in shown)
 
 
-async def test_cancel_of_nothing_fails(cli: Callable[..., Any], jobs_url: str) -> None:
-    async with floor(jobs_url) as jobs:
+async def test_cancel_of_nothing_fails(cli: Callable[..., Any], file_url: str) -> None:
+    async with floor(file_url) as jobs:
         done = await jobs.ended(Outcome.DONE)
         args = ("jobs", "cancel", str(done), "4711", "--reason", "x", "--yes")
-        words = await run(cli, jobs_url, *args, code=1)
-        acts = await data(cli, jobs_url, *args, code=1)
+        words = await run(cli, file_url, *args, code=1)
+        acts = await data(cli, file_url, *args, code=1)
 
     assert f"Job {done} is done already: there is nothing to cancel." in words.stderr
     assert "There is no job 4711." in words.stderr
     assert [(act["state"], act["done"], act["reason"]) for act in acts] == [("done", False, "x"), (None, False, "x")]
 
 
-def test_acts_need_a_yes_and_a_cancellation_a_reason(cli: Callable[..., Any], jobs_url: str) -> None:
-    assert cli("jobs", "cancel", "1", "--yes", "--url", jobs_url).exit_code == 2
-    assert cli("jobs", "cancel", "1", "--yes", "--reason", " ", "--url", jobs_url).exit_code == 2
-    assert cli("jobs", "retry", "--yes", "--url", jobs_url).exit_code == 2
+def test_acts_need_a_yes_and_a_cancellation_a_reason(cli: Callable[..., Any], file_url: str) -> None:
+    assert cli("jobs", "cancel", "1", "--yes", "--url", file_url).exit_code == 2
+    assert cli("jobs", "cancel", "1", "--yes", "--reason", " ", "--url", file_url).exit_code == 2
+    assert cli("jobs", "retry", "--yes", "--url", file_url).exit_code == 2
     for args in (("cancel", "1", "--reason", "x"), ("retry", "1")):
-        result = cli("jobs", *args, "--url", jobs_url)
+        result = cli("jobs", *args, "--url", file_url)
         assert result.exit_code == 2
         assert "Add --yes." in result.stderr
 
@@ -290,9 +290,9 @@ async def test_queues_say_how_many_stand_how_and_who_works(cli: Callable[..., An
 # -- what is in the store cannot play tricks ---------------------------------------------------------------------------
 
 
-async def test_what_a_job_contains_cannot_steer_the_terminal(cli: Callable[..., Any], jobs_url: str) -> None:
+async def test_what_a_job_contains_cannot_steer_the_terminal(cli: Callable[..., Any], file_url: str) -> None:
     bad = "a\x1b[31m\nb\x9b\u202e"
-    async with floor(jobs_url) as jobs:
+    async with floor(file_url) as jobs:
         how = {"error": bad, "trace": f"Traceback\n{bad}\n"}
         arguments = json.dumps({"a": bad}, ensure_ascii=False)
         number = await jobs.ended(Outcome.FAILED, how, lane=bad, arguments=arguments, failing=Failing.PARK)
@@ -302,18 +302,18 @@ async def test_what_a_job_contains_cannot_steer_the_terminal(cli: Callable[..., 
         shows = [("jobs", "show", str(job)) for job in (number, done)]
         for args in (("jobs", "list"), *shows, ("lanes",), ("lanes", "show", bad), ("explain", "lane", bad)):
             for more in ((), ("--json",)):
-                result = await run(cli, jobs_url, *args, *more)
+                result = await run(cli, file_url, *args, *more)
                 assert not [c for c in result.stdout.replace("\n", "") if not c.isprintable()]
 
 
-async def test_limits_of_a_job_are_shown_as_they_were_meant(cli: Callable[..., Any], jobs_url: str) -> None:
-    async with Jobs.from_url(jobs_url) as jobs:
+async def test_limits_of_a_job_are_shown_as_they_were_meant(cli: Callable[..., Any], file_url: str) -> None:
+    async with Jobs.from_url(file_url) as jobs:
 
         @jobs.job(limits=[Slots("containers", 5), Cooldown("account", 90, key="{account}")])
         async def report(account: str) -> None: ...
 
         handle = await report.enqueue(account="a1")
-        words = await run(cli, jobs_url, "jobs", "show", str(handle.id))
+        words = await run(cli, file_url, "jobs", "show", str(handle.id))
 
     assert "cooldown:account:a1: 1 every 90 s" in words.stdout
     assert "slots:containers: 5 at once" in words.stdout

@@ -17,16 +17,16 @@ LANE = "acme/[red]api[/red]#7"
 
 @pytest.mark.parametrize("command", [("lanes",), ("lanes", "list")])
 async def test_list_shows_what_each_lane_is_at(
-    cli: Callable[..., Any], jobs_url: str, command: tuple[str, ...]
+    cli: Callable[..., Any], file_url: str, command: tuple[str, ...]
 ) -> None:
-    async with floor(jobs_url) as jobs:
+    async with floor(file_url) as jobs:
         head, *_ = [await jobs.add(lane=LANE) for _ in range(3)]
         assert (await jobs.claim()).id == head
         await jobs.ended(Outcome.FAILED, {"error": "ValueError: no"}, lane="parked", failing=Failing.PARK)
         await jobs.add(lane="parked")
         await jobs.jobs.hold("held", "look first", "ann")
-        words = await run(cli, jobs_url, *command)
-        lanes = {lane["lane"]: lane for lane in await data(cli, jobs_url, *command)}
+        words = await run(cli, file_url, *command)
+        lanes = {lane["lane"]: lane for lane in await data(cli, file_url, *command)}
 
     rows = {row.split()[0]: row for row in words.stdout.splitlines() if row.split()}
     assert rows[LANE].split()[1:5] == ["running", "3", str(head), "report"]
@@ -40,38 +40,38 @@ async def test_list_shows_what_each_lane_is_at(
     assert lanes["parked"]["held_by"] == "interlock"
 
 
-async def test_list_says_when_there_may_be_more(cli: Callable[..., Any], jobs_url: str) -> None:
-    async with floor(jobs_url) as jobs:
+async def test_list_says_when_there_may_be_more(cli: Callable[..., Any], file_url: str) -> None:
+    async with floor(file_url) as jobs:
         for lane in "ab":
             await jobs.add(lane=lane)
-        result = await run(cli, jobs_url, "lanes", "list", "--json", "--limit", "1")
+        result = await run(cli, file_url, "lanes", "list", "--json", "--limit", "1")
 
     assert len(json.loads(result.stdout)) == 1
     assert "there may be more" in result.stderr
 
 
-def test_list_of_nothing_is_empty(cli: Callable[..., Any], jobs_url: str) -> None:
-    words = cli("lanes", "--url", jobs_url)
+def test_list_of_nothing_is_empty(cli: Callable[..., Any], file_url: str) -> None:
+    words = cli("lanes", "--url", file_url)
 
     assert (words.exit_code, words.stdout) == (0, "")
     assert "No lane has jobs or is held." in words.stderr
-    assert json.loads(cli("lanes", "--json", "--url", jobs_url).stdout) == []
+    assert json.loads(cli("lanes", "--json", "--url", file_url).stdout) == []
 
 
-def test_json_before_the_command_is_not_ignored(cli: Callable[..., Any], jobs_url: str) -> None:
-    result = cli("lanes", "--json", "list", "--url", jobs_url)
+def test_json_before_the_command_is_not_ignored(cli: Callable[..., Any], file_url: str) -> None:
+    result = cli("lanes", "--json", "list", "--url", file_url)
 
     assert (result.exit_code, result.stdout) == (2, "")
     assert "goes after the command" in result.stderr
 
 
-async def test_show_tells_why_the_lane_waits(cli: Callable[..., Any], jobs_url: str) -> None:
-    async with floor(jobs_url) as jobs:
+async def test_show_tells_why_the_lane_waits(cli: Callable[..., Any], file_url: str) -> None:
+    async with floor(file_url) as jobs:
         how = {"delay": 60, "error": "ConnectionError: away"}
         head = await jobs.ended(Outcome.RETRY, how, lane=LANE)
         await jobs.add(lane=LANE)
-        words = await run(cli, jobs_url, "lanes", "show", LANE)
-        shown = await data(cli, jobs_url, "lanes", "show", LANE)
+        words = await run(cli, file_url, "lanes", "show", LANE)
+        shown = await data(cli, file_url, "lanes", "show", LANE)
 
     assert f"{LANE}  later" in words.stdout
     assert "its head is due in 60.0 s" in words.stdout or "its head is due in 59." in words.stdout
@@ -82,14 +82,14 @@ async def test_show_tells_why_the_lane_waits(cli: Callable[..., Any], jobs_url: 
     assert shown["reason"] == "to-be-retried"
 
 
-async def test_explain_lane(cli: Callable[..., Any], jobs_url: str) -> None:
+async def test_explain_lane(cli: Callable[..., Any], file_url: str) -> None:
     async def explained(lane: str) -> tuple[str, str]:
-        words = await run(cli, jobs_url, "explain", "lane", lane)
-        told = await data(cli, jobs_url, "explain", "lane", lane)
+        words = await run(cli, file_url, "explain", "lane", lane)
+        told = await data(cli, file_url, "explain", "lane", lane)
         assert len(told["explain"]) == len(words.stdout.splitlines())
         return told["reason"], words.stdout
 
-    async with floor(jobs_url) as jobs:
+    async with floor(file_url) as jobs:
         idle = await explained("l")
         number = await jobs.add(lane="l")
         nobody = await explained("l")
@@ -111,9 +111,9 @@ async def test_explain_lane(cli: Callable[..., Any], jobs_url: str) -> None:
     assert "interlock lanes release 'p'" in parked[1]
 
 
-async def test_a_lane_that_is_not_there(cli: Callable[..., Any], jobs_url: str) -> None:
-    words = await run(cli, jobs_url, "lanes", "show", LANE)
-    shown = await data(cli, jobs_url, "lanes", "show", LANE)
+async def test_a_lane_that_is_not_there(cli: Callable[..., Any], file_url: str) -> None:
+    words = await run(cli, file_url, "lanes", "show", LANE)
+    shown = await data(cli, file_url, "lanes", "show", LANE)
 
     assert words.stdout == ""
     assert "is empty and nobody holds it" in words.stderr
@@ -135,18 +135,18 @@ async def test_hold_and_release(cli: Callable[..., Any], jobs_url: str) -> None:
     assert "is neither held nor parked" in again.stderr
 
 
-async def test_hold_and_release_for_programs(cli: Callable[..., Any], jobs_url: str) -> None:
-    held = await data(cli, jobs_url, "lanes", "hold", "l", "--reason", "x", "--by", "ann", "--yes")
-    released = await data(cli, jobs_url, "lanes", "release", "l")
+async def test_hold_and_release_for_programs(cli: Callable[..., Any], file_url: str) -> None:
+    held = await data(cli, file_url, "lanes", "hold", "l", "--reason", "x", "--by", "ann", "--yes")
+    released = await data(cli, file_url, "lanes", "release", "l")
 
     assert held == {"lane": "l", "by": "ann", "reason": "x", "held": True}
     assert released == {"lane": "l", "released": True}
 
 
-def test_hold_needs_a_reason_and_a_yes(cli: Callable[..., Any], jobs_url: str) -> None:
-    assert cli("lanes", "hold", "l", "--yes", "--url", jobs_url).exit_code == 2
-    assert cli("lanes", "hold", "l", "--yes", "--reason", " ", "--url", jobs_url).exit_code == 2
-    result = cli("lanes", "hold", "l", "--reason", "x", "--url", jobs_url)
+def test_hold_needs_a_reason_and_a_yes(cli: Callable[..., Any], file_url: str) -> None:
+    assert cli("lanes", "hold", "l", "--yes", "--url", file_url).exit_code == 2
+    assert cli("lanes", "hold", "l", "--yes", "--reason", " ", "--url", file_url).exit_code == 2
+    result = cli("lanes", "hold", "l", "--reason", "x", "--url", file_url)
     assert result.exit_code == 2
     assert "Add --yes." in result.stderr
 

@@ -154,3 +154,10 @@ def test_a_store_without_jobs_says_so_when_one_is_defined(interlock_redis_url: s
     for use in (app.job, lambda: app.jobs, lambda: Jobs.from_url(interlock_redis_url)):
         with pytest.raises(CapabilityError, match=r"no jobs"):
             use()
+
+
+def test_a_decorator_without_parentheses_is_refused_and_says_so() -> None:
+    app: Any = App("memory://")
+
+    with pytest.raises(MisuseError, match=r"Write @app\.job\(\)"):
+        app.job(positional)

@@ -11,6 +11,7 @@ import random
 import sys
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -47,6 +48,7 @@ _RETRY = Retry(attempts=3, delay=0.3, most=1.0, jitter=0.2)
 _UNUSUAL = ("fails once", "fails", "later", "snoozes", "discards", "slow", "stubborn")
 _BEHAVIOURS = (*["well"] * 4, *_UNUSUAL)
 _LANES = ("", "a", "a", "b")
+_PROFILES = {**PROFILES, "storm": replace(PROFILES["storm"], crashed_before=0.008, crashed_after=0.012)}
 _UNFINISHED = JobFilter(tuple(state for state in JobState if not state.final))
 
 
@@ -54,7 +56,7 @@ def simulate(seed: int, **world_options: Any) -> Run:
     """Run the workload of a seed and judge it. Networks take turns."""
     profile = list(PROFILES)[seed % len(PROFILES)]
     world_options = {"most_seconds": 1000.0, "most_steps": 200_000, **world_options}
-    world = World(seed, faults=PROFILES[profile], settings=SETTINGS, **world_options)
+    world = World(seed, faults=_PROFILES[profile], settings=SETTINGS, **world_options)
     failed = None
     chance = random.getstate()
     random.seed(f"interlock/{seed}/jitter")  # that of workers, which spread out by chance
@@ -238,8 +240,9 @@ class JobScenario:
         if self.random.random() < 0.2:
             job = job.options(priority=self.random.choice((0, 100)))
         longest = self.random.choice((0.0, 0.02, 0.02, 0.1, 0.5))
-        if self.world.faults.paused or self.world.faults.outage:
-            longest = self.random.choice((longest, 1.5))
+        if (self.world.faults.paused or self.world.faults.outage) and self.random.random() < 0.25:
+            pieces = [0.3] * 15  # at work for so long that some stand still or lose their session in the middle
+            return job.call(len(self.ids), "well", pieces, lane)
         pieces = [round(self.random.random() * longest, 4) for _ in range(self.random.choice((0, 1, 2, 3)))]
         return job.call(len(self.ids), self.random.choice(_BEHAVIOURS), pieces, lane)
 

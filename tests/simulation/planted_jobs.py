@@ -56,11 +56,8 @@ _holders: dict[int, str] = {}
 @_breaks("live", "jobs are taken from sessions that live")
 def _(patch: pytest.MonkeyPatch) -> None:
     def rescue(original: Any, rows: JobRows, most: int) -> Any:
-        rows.now += 2_000_000
-        try:
-            return original(rows, most)
-        finally:
-            rows.now -= 2_000_000
+        rows._values["now_s"] = float(rows._values["now_s"]) + 2.0
+        return original(rows, most)
 
     _around_function(patch, job_settle, "rescue", rescue)
 
@@ -121,10 +118,10 @@ def _(patch: pytest.MonkeyPatch) -> None:
     around(patch, SqliteJobs, "claim", claim)
 
 
-@_breaks("live", "a worker hands back what it runs")
+@_breaks("exclusive", "a worker hands back what it runs")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def hand_back(original: Any, self: Any, session: str, but: Sequence[int] = ()) -> int:
-        count: int = await original(self, session, ())
+    async def hand_back(original: Any, self: Any, session: str, but: Sequence[int] = (), **turn: Any) -> int:
+        count: int = await original(self, session, (), **turn)
         return count
 
     around(patch, SqliteJobs, "hand_back", hand_back)
@@ -138,21 +135,13 @@ def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Desk, "doubt", lambda _self: None)
 
 
-@_breaks("exclusive", "an enqueue whose answer was lost gets other ids")
+@_breaks("durable", "an enqueue whose answer was lost gets other ids")
 def _(patch: pytest.MonkeyPatch) -> None:
     async def again(_original: Any, self: Any, jobs: Sequence[NewJob], begun: float) -> None:
         ids = await self._ids.take(len(jobs))
         await self.jobs.enqueue([job._replace(id=number) for job, number in zip(jobs, ids, strict=True)])
 
     around(patch, JobEngine, "_enqueue_again", again)
-
-
-@_breaks("durable", "what the store could not be told is dropped")
-def _(patch: pytest.MonkeyPatch) -> None:
-    async def tell(original: Any, self: Any, *args: Any) -> bool:
-        return bool(await original(self, *args))
-
-    around(patch, Completer, "_tell", tell)
 
 
 @_breaks("order", "the next job of a run does not wait for the store")
@@ -174,6 +163,15 @@ def _(patch: pytest.MonkeyPatch) -> None:
 _crews: dict[int, Any] = {}
 
 
+@_breaks("exclusive", "hand-backs that come late return what was claimed since")
+def _(patch: pytest.MonkeyPatch) -> None:
+    async def hand_back(original: Any, self: Any, session: str, but: Sequence[int] = (), **turn: Any) -> int:
+        count: int = await original(self, session, but)
+        return count
+
+    around(patch, SqliteJobs, "hand_back", hand_back)
+
+
 @_breaks("live", "handlers run on when the session is lost")
 def _(patch: pytest.MonkeyPatch) -> None:
     around(patch, Crew, "drop", lambda _original, self, _session: self.buffer.empty())
@@ -192,11 +190,6 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
     around(patch, Runner, "_start", start)
     around(patch, Crew, "drop", lambda _original, _self, _session: None)
-
-
-@_breaks("odd", "a worker that closes keeps what has not started")
-def _(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Crew, "give_back_waiting", lambda _self: None)
 
 
 def _around_function(patch: pytest.MonkeyPatch, module: Any, name: str, replacement: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Never, ParamSpec, TypeVar, Unpack, overload
 
 from interlock.arguments import checked_key, checked_limit, checked_reason, checked_wait
 from interlock.errors import CapabilityError, InvalidArgumentError, MisuseError, NotFoundError
@@ -72,7 +72,7 @@ class Jobs(Face[JobEngine]):
 
     # -- defining ----------------------------------------------------------------------------------------------------
 
-    def job(self, **how: Unpack[Defining]) -> Defines:
+    def job(self, *function: Never, **how: Unpack[Defining]) -> Defines:
         """A decorator that makes a job of a function, ``async def`` or plain ``def`` (which runs in a thread).
 
         ``name`` is the function's own unless given. ``lane`` is a template over the arguments or a function of them:
@@ -82,6 +82,8 @@ class Jobs(Face[JobEngine]):
         attempt (``park``). With ``coalesce`` the newest job of the lane does the work of those directly before it.
         The result is kept for ``keep_result`` seconds.
         """
+        if function:
+            raise MisuseError("A job is defined with parentheses.", remedy="Write @app.job(), also without options.")
         given: dict[str, Any] = dict(how)
         name = given.pop("name", None)
         return Defines(self, name, JobOptions.of(given))

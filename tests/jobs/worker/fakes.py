@@ -52,6 +52,7 @@ class FakeJobs:
         self.settled: list[Settlement] = []
         self.refused: list[Settlement] = []
         self.calls: list[tuple[Any, ...]] = []
+        self.turns: dict[int, int] = {}
         self.barred = -1
         self.appetites: list[Appetite] = []
         self.gates: dict[str, asyncio.Event] = {}
@@ -157,6 +158,7 @@ class FakeJobs:
             given[index] = job = job._replace(fence=self._fence)
             del self.ready[job.id]
             self.claimed[job.id] = (appetite.session, job)
+            self.turns[job.id] = appetite.turn
         return given
 
     async def settle(self, session: str, settlements: Sequence[Settlement]) -> Settled:
@@ -189,6 +191,7 @@ class FakeJobs:
             await self._enter("hand_back")
             self.barred = max(self.barred, turn or 0)
             back = [job for owner, job in self.claimed.values() if owner == session and job.id not in but]
+            back = [job for job in back if turn is None or self.turns[job.id] <= turn]
             for job in back:
                 del self.claimed[job.id]
                 self.ready[job.id] = job

@@ -90,6 +90,15 @@ async def test_an_error_that_cannot_be_shown_is_an_error_like_any_other() -> Non
         assert "UnspeakableError" in said.error
 
 
+async def test_what_an_error_says_is_text_that_every_store_can_keep() -> None:
+    async with floor() as place:
+        said = await said_of(place, raising(ValueError("lone \ud800 and \0")), retry=Retry.NEVER)
+
+    assert said.error == "ValueError: lone \\ud800 and \\0"
+    assert "\0" not in said.trace
+    assert said.trace.encode()
+
+
 async def test_attempts_are_used_up() -> None:
     async with floor() as place:
         assert (await said_of(place, raising(ValueError()), attempt=2)).outcome is Outcome.RETRY

@@ -333,10 +333,18 @@ async def test_a_worker_does_not_wait_for_ever_for_what_does_not_stop(
             assert worker.status().state == "closed"
             assert place.jobs.outcomes(job) == ["nothing"]
             assert list(place.jobs.claimed) == [job], "it is not given to others while it runs"
-            assert session.at_work == 1
-            end.set()
-            thread_end.set()
-            await until(lambda: session.at_work == 0)
+            assert (session.at_work, worker.left_behind) == (1, 1)
+            async with place.at_work(place.worker()):
+                place.engine.desk.doubt()  # type: ignore[union-attr]
+                place.jobs.tell()
+                await until(lambda: len(place.jobs.called("hand_back")) >= 2)
+                assert list(place.jobs.claimed) == [job], "not even by those who look for what was left"
+                end.set()
+                thread_end.set()
+                await until(lambda: job in place.jobs.ready)
+                place.jobs.tell()
+                await place.until_ended(job)
+            assert session.at_work == 0
         assert "job_did_not_stop" in caplog.text
 
 

@@ -242,6 +242,9 @@ class _Claiming:
 
     def _decide(self, job: Candidate, head: Candidate, instead_of: Sequence[int] = ()) -> bool:
         """Take a job, put it in line, or leave it where it is; whether it was taken."""
+        if job.crashes and Care.SUSPECT in self._closed:
+            self._passed += 1
+            return False
         if job.uses:
             shares = self._keys.shares(job.uses)
             at_once = self._appetite.at_once

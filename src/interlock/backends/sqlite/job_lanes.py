@@ -72,7 +72,7 @@ def _turns(last: Candidate, behind: Iterator[Candidate]) -> Iterator[Turn]:
         if len(instead_of) >= _MOST_SUPERSEDED:
             yield Turn(last, instead_of, cut=True)
             return
-        if last.coalesce and job.coalesce and job.name == last.name and not job.crashes and not job.apart:
+        if last.coalesce and job.coalesce and job.name == last.name and not job.apart:
             instead_of.append(last.id)
         else:
             yield Turn(last, instead_of, cut=False)

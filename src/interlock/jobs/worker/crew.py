@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from interlock.jobs.worker.completer import Completer
     from interlock.jobs.worker.pace import Pace
     from interlock.jobs.worker.tenure import Tenure
+    from interlock.jobs.worker.threads import Hand
     from interlock.ports.jobs import ClaimedJob
     from interlock.sessions import Session
     from interlock.telemetry.jobs import JobTally
@@ -79,6 +81,7 @@ class Crew:
         self._concurrency = concurrency
         self._hired = 0
         self._runners: dict[Runner, None] = {}
+        self._abandoned: dict[tuple[int, int], Session] = {}
         self._idle: list[asyncio.Future[None]] = []
 
     # -- runners -----------------------------------------------------------------------------------------------------
@@ -128,6 +131,11 @@ class Crew:
     def running(self) -> list[Runner]:
         """Those who run a job right now."""
         return [runner for runner in self._runners if runner.job is not None]
+
+    def at_work(self, session: Session | None = None) -> set[int]:
+        """The jobs whose handlers run, also those that nobody waits for; of one session, if that is given."""
+        found = {r.job.id for r in self.running if r.job is not None and session in (None, r.tenure.session)}
+        return found | {job for (job, _), relied_on in self._abandoned.items() if session in (None, relied_on)}
 
     @property
     def free(self) -> int:
@@ -227,6 +235,16 @@ class Crew:
         for runner in self.running:
             runner.leave()
 
+    def abandon(self, job: ClaimedJob, tenure: Tenure, hand: Hand) -> None:
+        """Let a job run on in a thread that nobody waits for."""
+        self._abandoned[job.id, job.fence] = tenure.session
+        hand.leave(partial(self._ended_alone, job))
+
+    def _ended_alone(self, job: ClaimedJob) -> None:
+        session = self._abandoned.pop((job.id, job.fence), None)
+        if session is not None:
+            session.at_work -= 1
+
     def taken(self, job_id: int, why: str) -> bool:
         """Somebody held the lane of this job, or cancelled it; whether it is known here.
 
@@ -257,9 +275,7 @@ class Crew:
 
     def known(self, session: Session) -> Iterator[int]:
         """The jobs of a session that run, or are about to."""
-        for runner in self.running:
-            if runner.job is not None and runner.tenure.session is session:
-                yield runner.job.id
+        yield from self.at_work(session)
         if self.tenure.session is session:
             for job in chain(self.buffer, *self.behind.values()):
                 yield job.id

@@ -49,8 +49,8 @@ if TYPE_CHECKING:
             """The jobs of a session that it answers for."""
             ...
 
-        def running(self, session: Session) -> Iterable[int]:
-            """Those of them whose handlers run."""
+        def running(self, session: Session | None = None) -> Iterable[int]:
+            """Those of them whose handlers run; of any session unless told otherwise."""
             ...
 
         async def told(self, session: Session) -> None:
@@ -137,7 +137,7 @@ class Desk:
         """
         while self._is_left:
             await asyncio.sleep(_PAUSE)
-            if ended := [worker for worker in self._departed if not any(worker.running(self._engine.session))]:
+            if ended := [worker for worker in self._departed if not any(worker.running())]:
                 for worker in ended:
                     del self._departed[worker]
                 self.doubt()

@@ -143,7 +143,7 @@ def _trace(error: BaseException) -> str:
         lines = traceback.format_exception(type(error), error, _from_handler(error.__traceback__))
     except Exception as mistake:  # noqa: BLE001 - an error that cannot be shown
         return one_line(mistake)
-    text = "".join(lines)
+    text = _plain("".join(lines))
     return text if len(text) <= _MOST_TRACE else f"{text[: _MOST_TRACE // 2]}\n…\n{text[-_MOST_TRACE // 2 :]}"
 
 
@@ -155,5 +155,10 @@ def _from_handler(trace: TracebackType | None) -> TracebackType | None:
 
 
 def _bounded(text: str) -> str:
-    line = " ".join(text.split("\n")).strip()
+    line = _plain(" ".join(text.split("\n")).strip())
     return line if len(line) <= _MOST_LINE else f"{line[:_MOST_LINE]}…"
+
+
+def _plain(text: str) -> str:
+    """As text that every store can keep."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")

@@ -119,8 +119,8 @@ class Runner:
 
     def leave(self) -> None:
         """Wait no longer for a thread that does not end."""
-        if self._hand is not None and self._hand.busy:
-            self._hand.leave(partial(_one_less_at_work, self.tenure))
+        if self._hand is not None and self._hand.busy and self.job is not None:
+            self._crew.abandon(self.job, self.tenure, self._hand)
 
     def retire(self) -> None:
         """Let go of the thread."""
@@ -202,7 +202,7 @@ class Runner:
                 timer.cancel()
         if self._hand is not None and self._hand.busy:
             # Its thread goes on without us: left alone, or because this task was cancelled by the loop's end.
-            self._hand.leave(partial(_one_less_at_work, tenure))
+            crew.abandon(job, tenure, self._hand)
             self.job = None
             self._unwanted = True
             crew.give_back_behind(job)
@@ -266,7 +266,3 @@ class Runner:
     def _forget(self, tenure: Tenure) -> None:
         self.job = None
         tenure.session.at_work -= 1
-
-
-def _one_less_at_work(tenure: Tenure) -> None:
-    tenure.session.at_work -= 1

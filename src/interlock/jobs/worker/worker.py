@@ -236,15 +236,15 @@ class Worker:
     @property
     def busy(self) -> bool:
         """Whether a handler has not ended, or the store was not told how some have."""
-        return bool(self._crew.running or self._completer.unsettled)
+        return bool(self._crew.at_work() or self._completer.unsettled)
 
     def known(self, session: Session) -> Iterable[int]:
         """The jobs of a session that this worker answers for."""
         return [*self._crew.known(session), *self._completer.pending(session)]
 
-    def running(self, session: Session) -> Iterable[int]:
-        """Those of them whose handlers run."""
-        return [r.job.id for r in self._crew.running if r.job is not None and r.tenure.session is session]
+    def running(self, session: Session | None = None) -> Iterable[int]:
+        """Those of them whose handlers run; of any session unless told otherwise."""
+        return self._crew.at_work(session)
 
     async def told(self, session: Session) -> None:
         """Wait until the store knows how those ended that have."""

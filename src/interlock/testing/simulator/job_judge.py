@@ -328,7 +328,7 @@ class _Check:
     def _excused_run(self, job: _Job) -> bool:
         """Whether what seems to run has really ended, or may be ignored: its process was killed, or stood still."""
         claim = next((one for one in reversed(job.claims) if one.process == job.running), None)
-        return claim is None or self._excused(claim, self._now)
+        return claim is None or (job.new.id, claim.fence) in self._resisted or self._excused(claim, self._now)
 
     def _left(self, event: JobsLeft) -> None:
         views = {view.id: view for view in event.views}

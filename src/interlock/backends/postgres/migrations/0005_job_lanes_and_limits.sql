@@ -30,19 +30,36 @@ begin
         delete from interlock.job_lane l
         where l.lane = any (array(select head.lane from head where head.id is null and not head.held))
     ),
+    offer as materialized (
+        select h.pool, interlock.job_sort(h.due_at, h.priority) as sort, h.id, interlock.job_class(h.crashes, h.paced) as class,
+               h.limited, h.name, h.lane, case when h.use_per = 0 then h.use_key end as use_key,
+               case when h.use_per = 0 then h.use_most end as use_most
+        from head h where h.id is not null and not h.held and not h.apart
+    ),
     made as (
         insert into interlock.job_ready as r (pool, sort, id, use_most, class, limited, name, lane, use_key)
-        select h.pool, interlock.job_sort(h.due_at, h.priority), h.id, case when h.use_per = 0 then h.use_most end,
-               interlock.job_class(h.crashes, h.paced), h.limited, h.name, h.lane, case when h.use_per = 0 then h.use_key end
-        from head h where h.id is not null and not h.held and not h.apart
-        on conflict (lane) where lane is not null do update
-        set pool = excluded.pool, sort = excluded.sort, id = excluded.id, use_most = excluded.use_most,
-            class = excluded.class, limited = excluded.limited, name = excluded.name, use_key = excluded.use_key
-        where r.id <> excluded.id
+        select o.pool, o.sort, o.id, o.use_most, o.class, o.limited, o.name, o.lane, o.use_key
+        from offer o where not exists (select from interlock.job_ready x where x.lane = o.lane)
+        returning r.pool, r.sort
+    ),
+    -- Another head than the one offered. A claimer that is at the row finds out by itself, and is not waited for.
+    other as materialized (
+        select x.ctid as tid, o.* from offer o join interlock.job_ready x on x.lane = o.lane and x.id <> o.id
+        for update of x skip locked
+    ),
+    moved as (
+        update interlock.job_ready r
+        set pool = o.pool, sort = o.sort, id = o.id, use_most = o.use_most, class = o.class, limited = o.limited,
+            name = o.name, use_key = o.use_key
+        from other o where r.ctid = o.tid
         returning r.pool, r.sort
     )
     select array_agg(m.pool), array_agg(m.sort) into pools, sorts
-    from (select made.pool, min(made.sort) as sort from made group by made.pool) m;
+    from (
+        select x.pool, min(x.sort) as sort
+        from (select made.pool, made.sort from made union all select moved.pool, moved.sort from moved) x
+        group by x.pool
+    ) m;
 end
 $$;
 
