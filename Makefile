@@ -4,6 +4,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# Much of what the tests do is waiting. Tests of one class or module stay together and share their servers.
+PARALLEL := -n 2 --dist loadscope
 
 .PHONY: setup demo test test-system lint chaos bench coverage clean
 
@@ -19,11 +21,11 @@ demo: setup
 	$(BIN)/interlock demo
 
 test: setup
-	$(BIN)/pytest tests -m "not system and not chaos"
+	$(BIN)/pytest tests -m "not system and not chaos" $(PARALLEL)
 
 test-system: setup
 	tests/system/install.sh
-	$(BIN)/pytest tests/system -m system
+	$(BIN)/pytest tests/system -m system $(PARALLEL)
 
 lint: setup
 	$(BIN)/ruff check .

@@ -276,6 +276,14 @@ class TestClaims:
         assert given.count("small") == 3
         assert len(given) == 23
 
+    def test_a_failure_is_kept_whatever_its_text(self, db: sqlite3.Connection) -> None:
+        table = Table(db)
+        table.add(1)
+        (job,) = table.claim().jobs
+        told = Settlement(job.id, job.fence, Outcome.FAILED, error="odd \ud800", trace="\ud800\0")
+        assert settle(table.rows(), "s", [told]).accepted == [True]
+        assert db.execute("select error from interlock_job_history").fetchall() == [("odd ?",)]
+
     def test_namespaces_are_apart(self, db: sqlite3.Connection) -> None:
         db.execute("insert into interlock_session values ('other', 's', 'host', 7, 'test', 0, 1e12)")
         mine, theirs = Table(db), Table(db, "other")

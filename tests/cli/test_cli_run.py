@@ -204,7 +204,8 @@ def test_a_store_that_is_away_at_the_start_is_an_error(project: Project) -> None
         "async def a() -> None: ...\n"
     )
     code, _, err = ended(project._spawn("run", "bot:app", cwd=project.directory))
-    assert code in (1, 2)
+    assert code == 1
+    assert "store-unavailable" in err
     assert "secret" not in err
 
 
@@ -255,6 +256,25 @@ def test_what_does_not_stop_ends_with_the_process(brisk_project: Project, signal
         while expected not in (line := process.stderr.readline()):
             assert line
     assert ended(process)[0] == (70 if signals == 2 else 128 + signal.SIGINT)
+
+
+def test_a_thread_that_overruns_its_session_ends_the_process(brisk_project: Project) -> None:
+    """It stood still for so long that others may run its jobs; what it cannot stop must not go on."""
+    project = brisk_project
+    job = project.enqueue("stuck")
+    process = project.run()
+    project.until(lambda: project.log)
+
+    async def rescued(app: App) -> bool:
+        store = app.jobs._presence.store
+        return job in [found.id for found in await store.jobs.rescue()]
+
+    process.send_signal(signal.SIGSTOP)
+    project.until(lambda: project.do(rescued))
+    process.send_signal(signal.SIGCONT)
+    code, _, err = ended(process)
+    assert code == 70
+    assert "work_overran_session" in err
 
 
 def test_a_signal_before_it_has_begun_ends_it(project: Project) -> None:
@@ -343,6 +363,35 @@ def test_what_is_wrong_with_all_processes_is_said_once(project: Project) -> None
     code, _, err = ended(project._spawn("run", "bot:nope", "--processes", "3", cwd=project.directory))
     assert code == 2
     assert err.count("There is no 'nope' in 'bot'") == 1
+
+
+def test_processes_need_a_store_that_they_share(project: Project) -> None:
+    bot = project.directory / "bot.py"
+    bot.write_text(bot.read_text().replace(project.url, "memory://"))
+    code, _, err = ended(project._spawn("run", "bot:app", "--processes", "2", cwd=project.directory))
+    assert code == 2
+    assert "is not shared by several processes" in err
+
+
+def test_a_deploy_that_went_wrong_ends_nobody_else(project: Project) -> None:
+    process = project.run("--processes", "2", "--concurrency", "1", works=2)
+    [project.enqueue("wait", number=n) for n in range(2)]
+    project.until(lambda: len(project.pids()) == 2)
+    bot = project.directory / "bot.py"
+    good = bot.read_text()
+    bot.write_text("nonsense")
+    victim, other = project.pids()
+    os.kill(victim, signal.SIGKILL)
+    assert process.stderr is not None
+    while "A process ended with status 2; another one" not in (line := process.stderr.readline()):
+        assert line
+    assert alive(other)
+    bot.write_text(good)
+    while not process.stderr.readline().startswith("Runs up to"):
+        pass
+    process.send_signal(signal.SIGTERM)
+    project.go()
+    assert ended(process)[0] == 0
 
 
 def test_a_second_signal_stops_all_processes(project: Project) -> None:

@@ -52,9 +52,10 @@ def run(
 
         options = ["--concurrency", str(concurrency), "--queues", queues]
         raise typer.Exit(asyncio.run(Supervisor([target, *options], processes).run()))
+    app = load(target)
     if supervised is not None:
         sys.argv[0] = "interlock"  # what its session calls it
-    app = load(target)
+        _check_shared(app)
     _log_to_stderr()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         code = runner.run(_serve_until_told(app, concurrency, names, supervised))
@@ -90,6 +91,19 @@ def load(target: str) -> App:
 def app_jobs(app: App) -> Sequence[str]:
     """What an app can run."""
     return app.jobs.names
+
+
+def _check_shared(app: App) -> None:
+    """Refuse a store that each process would have for itself."""
+    from interlock.errors import MisuseError
+    from interlock.ports.store import Capability
+
+    store = app.jobs._presence.store  # noqa: SLF001 - what the app itself does not need to tell anybody
+    if Capability.PROCESSES not in store.capabilities:
+        raise MisuseError(
+            f"A store of kind {store.name} is not shared by several processes.",
+            remedy="Use sqlite:///… or postgresql://…, or --processes 1.",
+        )
 
 
 def _imported(name: str) -> Any:

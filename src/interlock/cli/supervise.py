@@ -33,6 +33,7 @@ class Supervisor:
         self._children: dict[asyncio.subprocess.Process, socket.socket] = {}
         self._ending = asyncio.Event()
         self._given = 0
+        self._worked = False
         self._code = 0
 
     async def run(self) -> int:
@@ -67,7 +68,8 @@ class Supervisor:
                     if worked or code != 128 + signal.SIGTERM:  # else it had not even begun
                         self._code = self._code or code
                     return
-                if code == _MISUSE:
+                self._worked = self._worked or worked
+                if code == _MISUSE and not self._worked:  # else it is a deploy that went wrong, and may be mended
                     self._code = code
                     self._end(signal.SIGTERM)
                     return

@@ -12,31 +12,33 @@
 
 A finished job is history: it has left the hot tables, counts for nothing, and is kept for a while to be looked at.
 
-**Lanes.** Jobs of one lane are claimed in the order of their positions and never two at once, except as a run: consecutive
-jobs given together to one session, which starts each when the one before it has been settled. A job takes its position when it is accepted,
-or, if it was delayed, when it is due. Positions grow: of two enqueues the one that returned before the other began has
-the smaller one. Retrying, snoozing, rescue, handing back and waiting for a limit keep the position, so the job stays
-head and the lane waits with it; only ``Failing.SKIP`` gives it up on retry, for a new one when the job is due. A lane
-competes with others by the sort key of its head.
+**Lanes.** Jobs of one lane are claimed in the order of their positions and never two at once, except as a run:
+consecutive jobs given together to one session, which starts each when the one before it has been settled. A job takes
+its position when it is accepted, or, if it was delayed, when it is due. Positions grow: of two enqueues the one that
+returned before the other began has the smaller one. Retrying, snoozing, rescue, handing back and waiting for a limit
+keep the position, so the job stays head and the lane waits with it; only ``Failing.SKIP`` gives it up on retry, for a
+new one when the job is due. A lane competes with others by the sort key of its head.
 
-**Order.** Ready jobs are claimed by sort key: the time when the job became ready less ``PRIORITY_WEIGHT`` seconds for each
-point of priority. Retrying and the like give a new time; handing back, rescue and waiting for a limit keep the old one.
+**Order.** Ready jobs are claimed by sort key: the time when the job became ready less ``PRIORITY_WEIGHT`` seconds for
+each point of priority. Retrying and the like give a new time; handing back, rescue and waiting for a limit keep the
+old one.
 
-**Limits.** A claim takes all limits of a job or none, in the step that claims it; its settlement frees the slots. A pace
-counts starts, which are claims; it goes on counting whatever becomes of the job, unless the job is handed back
-unstarted. A job that finds no room waits in the line of the first limit (in the order of keys) that has none, and leaves
-the ready jobs; lines are served first come, first served, and newcomers stand behind. When room appears whoever is first
-in line among the jobs of each queue becomes ready again, keeping its ticket in line. So a key without room costs others
-nothing. Where figures for one key differ, a claim has to satisfy its own and those of the jobs claimed, so the smaller
-one holds.
+**Limits.** A claim takes all limits of a job or none, in the step that claims it; its settlement frees the slots. A
+pace counts starts, which are claims; it goes on counting whatever becomes of the job, unless the job is handed back
+unstarted. A job that finds no room waits in the line of the first limit (in the order of keys) that has none, and
+leaves the ready jobs; lines are served first come, first served, and newcomers stand behind. When room appears whoever
+is first in line among the jobs of each queue becomes ready again, keeping its ticket in line. So a key without room
+costs others nothing. Where figures for one key differ, a claim has to satisfy its own and those of the jobs claimed,
+so the smaller one holds.
 
-**Fences.** Every claim has a fence larger than any that the job had before. Settling needs it: a settlement whose fence
-is not that of the present claim is refused and changes nothing. The claim itself ends only by settlement, or by rescue
-after its session has ended; so while a session lives its jobs are nobody else's.
+**Fences.** Every claim has a fence larger than any that the job had before. Settling needs it: a settlement whose
+fence is not that of the present claim is refused and changes nothing. The claim itself ends only by settlement, or by
+rescue after its session has ended; so while a session lives its jobs are nobody else's.
 
-**Crashes.** Rescue counts a crash for every job that the dead session may have been running: all of those claimed, but of
-a run only the first. A job with crashes is a suspect: it is claimed alone, never in advance, and at most one of them
-for each claim; so a job that kills its worker is found out. At ``MOST_CRASHES`` it is quarantined, which is the end of it.
+**Crashes.** Rescue counts a crash for every job that the dead session may have been running: all of those claimed, but
+of a run only the first. A job with crashes is a suspect: it is claimed alone, never in advance, and at most one of
+them for each claim; so a job that kills its worker is found out. At ``MOST_CRASHES`` it is quarantined, which is the
+end of it.
 """
 
 from __future__ import annotations
@@ -298,8 +300,8 @@ class JobStore(Protocol):
         """Return every job that a session has claimed, except these, as never started; says how many.
 
         For a worker that stops, that lost the answer to a claim, or whose session ended although it lives: no crash
-        is counted. With ``turn`` only what was claimed up to that turn goes back, and from then on a claim of such a turn
-        gives nothing: so neither a claim nor this, should its answer be lost and it take effect late, does any harm.
+        is counted. With ``turn`` only what was claimed up to that turn goes back, and from then on a claim of such a
+        turn gives nothing: so neither a claim nor this, should its answer be lost and it take effect late, does harm.
         """
         ...
 
@@ -317,8 +319,8 @@ class JobStore(Protocol):
         ...
 
     async def await_end(self, session: str, ids: Sequence[int]) -> Sequence[int]:
-        """Which of these jobs have ended (or are not known). The session is told of the end of each of the others as the
-        turn of the owner ``{session}.j{id}``, once."""
+        """Which of these jobs have ended (or are not known). The session is told of the end of each of the others as
+        the turn of the owner ``{session}.j{id}``, once."""
         ...
 
     # -- people ----------------------------------------------------------------------------------------------------
@@ -334,7 +336,8 @@ class JobStore(Protocol):
 
     async def cancel(self, id: int, reason: str, by: str) -> JobState | None:  # noqa: A002
         """End a job that does not run; ask for the end of one that does (its session hears ``taken`` for the owner
-        ``{session}.j{id}``; whatever it settles then but ``DONE`` counts as cancelled). The state after; None if unknown."""
+        ``{session}.j{id}``; whatever it settles then but ``DONE`` counts as cancelled). The state after; None if
+        unknown."""
         ...
 
     async def retry(self, id: int, by: str) -> JobState | None:  # noqa: A002

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any
 
 import pytest
 
-from interlock.errors import JobTimeoutError, MisuseError
+from interlock.errors import MisuseError
 from interlock.jobs.retry import Retry
-from interlock.jobs.worker import drain
 from interlock.ports.jobs import Outcome
 from interlock.settings import Settings
 from interlock.testing.clock import until
-from tests.jobs.worker.fakes import SETTINGS, floor
+from tests.jobs.worker.fakes import floor
 
 CANCELLED = "cancelled by ann: not needed"
 QUICK = Settings(stuck_work="report", store_wait=0.5, session_seconds=1.0, recheck_seconds=30.0)
@@ -368,56 +366,3 @@ async def test_a_worker_without_jobs_and_one_that_is_used_twice() -> None:
         ):
             with pytest.raises(MisuseError):
                 place.worker(**wrong)
-
-
-# -- drain -------------------------------------------------------------------------------------------------------------
-
-
-async def test_draining_runs_whatever_is_ready_and_what_becomes_ready_by_that() -> None:
-    async with floor() as place:
-
-        async def parent(depth: int) -> None:
-            await asyncio.sleep(0)
-            if depth:
-                place.jobs.add(arguments=f'{{"depth": {depth - 1}}}')
-
-        async def bad() -> None:
-            raise TypeError
-
-        place.job(parent)
-        place.job(bad, "bad")
-        place.jobs.add(arguments='{"depth": 5}')
-        place.jobs.add("bad")
-        counts: dict[Any, int] = await drain(place.engine, queues=["default"], wait=10)
-        assert counts == {Outcome.DONE: 6, Outcome.FAILED: 1}
-        assert not place.jobs.ready
-        assert await drain(place.engine, queues=["default"], wait=10) == {}
-
-
-async def test_draining_does_not_end_before_the_last_claim_after_the_last_settlement() -> None:
-    async with floor() as place:
-
-        async def handler() -> None:
-            pass
-
-        place.job(handler)
-        first = place.jobs.add()
-        gate = place.jobs.gate("settle")
-        draining = asyncio.create_task(drain(place.engine, queues=["default"], wait=10))
-        await until(lambda: place.jobs.under_way["settle"])
-        place.jobs.tell()
-        await until(lambda: len(place.jobs.called("claim")) >= 2)
-        second = place.jobs.add()  # as a lane's next job becomes ready by settling the one before it
-        assert not draining.done()
-        gate.set()
-        assert await draining == {Outcome.DONE: 2}
-        assert set(place.jobs.ended) == {first, second}
-
-
-async def test_draining_takes_no_longer_than_told() -> None:
-    async with floor(settings=SETTINGS) as place:
-        place.job(forever)
-        job = place.jobs.add()
-        with pytest.raises(JobTimeoutError, match=r"0\.05 s"):
-            await drain(place.engine, queues=["default"], wait=0.05)
-        assert place.jobs.outcomes(job) == ["snoozed"]

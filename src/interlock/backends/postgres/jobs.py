@@ -104,6 +104,9 @@ class PostgresJobs:
         """End claims, all in one step."""
         if not settlements:
             return Settled((), False)
+        # In the order of their ids, as all lock them.
+        places = sorted(range(len(settlements)), key=[ended.id for ended in settlements].__getitem__)
+        settlements = [settlements[place] for place in places]
         ids, fences, outcomes, ran, delays, results, errors, traces = zip(*settlements, strict=True)
         details: tuple[Any, ...] = (None, None, None)
         codes = None
@@ -127,7 +130,7 @@ class PostgresJobs:
         )
         accepted = [True] * len(ids)
         for place in refused or ():
-            accepted[place - 1] = False
+            accepted[places[place - 1]] = False
         if ready is not None:
             self._lower_all(ready)
         return Settled(accepted, ready is not None)

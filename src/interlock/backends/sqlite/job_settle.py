@@ -190,7 +190,8 @@ class _Ending:
         if self._others:
             wanted = json.dumps([claim.id for claim, _ in self._others])
             self._jobs = {row[0]: _Job._make(row) for row in rows.all(sql.details, ids=wanted)}
-            for claim, settlement in self._others:
+            for claim, given in self._others:
+                settlement = given._replace(error=_plain(given.error), trace=_plain(given.trace))
                 self._end(claim, self._jobs[claim.id], settlement)
         if self._results:
             rows.each_named(sql.keep_result, self._results)
@@ -311,3 +312,8 @@ class _Ending:
             "attempts": None,
         }
         self._rows.run(sql.renew, **(values | changes))
+
+
+def _plain(text: str) -> str:
+    """Text that can be written down: what is no character is replaced."""
+    return text.encode("utf-8", "replace").decode()

@@ -60,7 +60,7 @@ class Runner:
     _definition: Definition
     _terms: Terms | None
     _waits_for: Any
-    _work: Coroutine[Any, Any, Any]
+    _work: Coroutine[Any, Any, Any] | None
 
     def __init__(self, crew: Crew, number: int) -> None:
         self._crew = crew
@@ -163,7 +163,7 @@ class Runner:
         self._definition = definition
         context = crew.context.copy()
         if not definition.is_async:
-            self._context, self._arguments = context, arguments
+            self._context, self._work, self._arguments = context, None, arguments
             return None
         try:
             work = definition.function(**arguments)
@@ -172,7 +172,7 @@ class Runner:
             return self._ended(job, tenure, end.value, None)
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its job's failure
             return self._ended(job, tenure, None, error)
-        self._context, self._work = context, work
+        self._context, self._work, self._arguments = context, work, arguments
         return None
 
     async def _go_on(self, job: ClaimedJob, tenure: Tenure) -> Settlement | None:
@@ -187,11 +187,12 @@ class Runner:
         value, error = None, None
         try:
             if self._definition.is_async:
+                assert self._work is not None
                 value = await other_steps(self._context, self._work, self._waits_for)
             else:
                 await self._in_thread(job)
                 assert self._hand is not None
-                value, error = self._hand.value, self._hand.error
+                value, error = self._hand.result()
         except GeneratorExit:
             self._forget(tenure)
             raise
@@ -207,6 +208,7 @@ class Runner:
             self._unwanted = True
             crew.give_back_behind(job)
             return None
+        del self._work, self._context, self._arguments  # however long the next one lets us wait
         try:
             return self._ended(job, tenure, value, error)
         finally:

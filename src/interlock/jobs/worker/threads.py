@@ -28,8 +28,7 @@ class Hand:
         self._waiter: asyncio.Future[None] | None = None
         self._left: Callable[[], None] | None = None
         self.busy = False
-        self.value: Any = None
-        self.error: BaseException | None = None
+        self._result: tuple[Any, BaseException | None] = (None, None)
         threading.Thread(target=self._work, name=name, daemon=True).start()
 
     def begin(self, work: Callable[[], Any]) -> None:
@@ -38,10 +37,15 @@ class Hand:
         self._tasks.put(work)
 
     async def end(self) -> None:
-        """Wait until it is done, with ``value`` or ``error`` set; returns with ``busy`` still true if it was left."""
+        """Wait until it is done; returns with ``busy`` still true if it was left."""
         while self.busy and self._left is None:
             self._waiter = self._loop.create_future()
             await self._waiter
+
+    def result(self) -> tuple[Any, BaseException | None]:
+        """What came of it, once: what was returned, or what was raised."""
+        result, self._result = self._result, (None, None)
+        return result
 
     def leave(self, at_end: Callable[[], None]) -> None:
         """Nobody waits any longer. Should it end all the same, this is to be done."""
@@ -67,7 +71,7 @@ class Hand:
 
     def _ended(self, value: Any, error: BaseException | None) -> None:
         self.busy = False
-        self.value, self.error = value, error
+        self._result = (value, error)
         self._wake()
         if self._left is not None:
             self._left()

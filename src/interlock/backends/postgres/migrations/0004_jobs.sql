@@ -11,7 +11,8 @@ create sequence interlock.job_position;
 
 create sequence interlock.job_ticket;
 
--- Namespaces that ever had jobs: history of one alone goes by whole days.
+-- Namespaces that may have history: that of one alone goes by whole days. Noted by who claims or cancels, never by who
+-- enqueues, which may be part of a long transaction.
 create table interlock.job_namespace (
     namespace text primary key
 );
@@ -302,6 +303,7 @@ declare
     last bigint := first;
     next bigint;
 begin
+    perform interlock.durably();
     if p_count > 100 then
         perform pg_advisory_xact_lock(1229870157, 1);
     end if;
@@ -344,9 +346,6 @@ begin
         if exists (select from interlock.job_again) then
             known := array(select a.id from interlock.job_again a where a.id = any (p_ids));
         end if;
-    end if;
-    if not exists (select from interlock.job_namespace s where s.namespace = p_namespace) then
-        insert into interlock.job_namespace values (p_namespace) on conflict do nothing;
     end if;
     for told in
         with new as (

@@ -332,6 +332,7 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     due text[];
+    freed_keys text[];
     freed record;
     one text;
     woken bigint[] := '{}';
@@ -350,16 +351,19 @@ begin
     end if;
     perform from interlock.job_limit l
     where l.namespace = p_namespace and l.key = any (locked) order by l.key collate "C" for update;
+    -- A key that nothing was left of has been forgotten; what is left now is locked.
+    freed_keys := locked;
+    locked := array(select l.key from interlock.job_limit l where l.namespace = p_namespace and l.key = any (freed_keys));
     for freed in
         with gone as (
             delete from interlock.job_freed f
             where f.ctid = any (array(
                 select x.ctid from interlock.job_freed x
-                where x.namespace = p_namespace and x.key = any (locked) order by x.number limit 1000))
+                where x.namespace = p_namespace and x.key = any (freed_keys) order by x.number limit 1000))
             returning f.key, f.most, f.per, f.count
         )
         select gone.key, gone.most, gone.per, sum(gone.count)::integer as count from gone
-        where gone.count > 0 group by gone.key, gone.most, gone.per
+        where gone.count > 0 and gone.key = any (locked) group by gone.key, gone.most, gone.per
     loop
         perform interlock.job_count(p_namespace, freed.key, freed.most, freed.per, -freed.count);
     end loop;

@@ -288,37 +288,39 @@ create function interlock.job_take_slots(
     out taken boolean, out counts jsonb
 )
 language plpgsql volatile
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_nestloop = on
+set enable_hashjoin = off
+set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
 as $$
 declare
-    wanted record;
-    room integer;
-    names text[] := '{}';
-    mosts integer[] := '{}';
-    numbers integer[] := '{}';
+    keys text[];
+    mosts integer[];
+    numbers integer[];
 begin
-    taken := false;
-    for wanted in
-        select u.key, count(*)::integer as count, min(u.most) as most, max(u.most) as highest
-        from unnest(p_keys, p_mosts) as u (key, most) where u.key is not null group by u.key
-    loop
-        if wanted.most <> wanted.highest
-           or exists (select from interlock.job_wait w where w.key = wanted.key and w.namespace = p_namespace) then
-            return;
-        end if;
-        select r.room into room from interlock.job_room(p_namespace, wanted.key, wanted.most, 0, p_now) r;
-        if wanted.count > least(room, greatest(p_at_once, room / 2)) then
-            return;
-        end if;
-        names := names || wanted.key;
-        mosts := mosts || wanted.most;
-        numbers := numbers || wanted.count;
-    end loop;
-    taken := true;
-    counts := '{}';
-    for i in 1 .. cardinality(names) loop
-        perform interlock.job_count(p_namespace, names[i], mosts[i], 0, numbers[i]);
-        counts := counts || jsonb_build_object(names[i], numbers[i]);
-    end loop;
+    select array_agg(x.key), array_agg(x.most), array_agg(x.count), bool_and(x.simple), jsonb_object_agg(x.key, x.count)
+    into keys, mosts, numbers, taken, counts
+    from (
+        select u.key, u.count, u.most,
+               u.most = u.highest and l.figures is null and coalesce(l.per, 0) = 0
+               and (l.taken = 0 or l.most = u.most)
+               and u.count <= least(u.most - l.taken, greatest(p_at_once, (u.most - l.taken) / 2))
+               and not exists (select from interlock.job_wait w where w.key = u.key and w.namespace = p_namespace) as simple
+        from (
+            select k.key, count(*)::integer as count, min(k.most) as most, max(k.most) as highest
+            from unnest(p_keys, p_mosts) as k (key, most) where k.key is not null group by k.key
+        ) u
+        join interlock.job_limit l on l.namespace = p_namespace and l.key = u.key
+    ) x;
+    if taken then
+        update interlock.job_limit l set taken = l.taken + u.count, most = u.most, per = 0
+        from unnest(keys, mosts, numbers) as u (key, most, count)
+        where l.namespace = p_namespace and l.key = u.key;
+    end if;
+    taken := coalesce(taken, false);
 end
 $$;
 
@@ -828,6 +830,7 @@ begin
         return;
     end if;
     if me.id is null or me.seen_at < now_us - 3600000000 then
+        insert into interlock.job_namespace values (p_namespace) on conflict do nothing;
         insert into interlock.job_crew as c (namespace, session, host, pid, program, seen_at)
         select s.namespace, s.id, s.host, s.pid, s.program, now_us
         from interlock.session s where s.namespace = p_namespace and s.id = p_session

@@ -106,7 +106,7 @@ declare
     tell record;
 begin
     -- An end that is being asked for is seen once the job is locked.
-    perform from unnest(p_ids) as u (id) join interlock.job j on j.id = u.id for update of j;
+    perform from interlock.job j where j.id = any (p_ids) order by j.id for update;
     for tell in
         with s as materialized (
             select u.id, u.fence, u.outcome, coalesce(u.result, '') as result, u.result is not null as has_result,

@@ -189,6 +189,9 @@ declare
     ended smallint;
 begin
     perform interlock.durably();
+    if not exists (select from interlock.job_namespace n where n.namespace = p_namespace) then
+        insert into interlock.job_namespace values (p_namespace) on conflict do nothing;
+    end if;
     loop
         j := interlock.job_of(p_namespace, p_id);
         if j.id is null then
@@ -366,7 +369,8 @@ begin
     select distinct u.id, p_session, p_namespace from unnest(p_ids) as u (id) on conflict do nothing;
     unfinished := array(
         select j.id from interlock.job j
-        where j.id = any (p_ids) and j.pool >= p_namespace || '/' and j.pool < p_namespace || '0' for key share);
+        where j.id = any (p_ids) and j.pool >= p_namespace || '/' and j.pool < p_namespace || '0'
+        order by j.id for key share);
     over := array(select distinct u.id from unnest(p_ids) as u (id) where u.id <> all (unfinished));
     delete from interlock.job_awaited a where a.session = p_session and a.id = any (over);
     return over;
@@ -391,6 +395,9 @@ language plpgsql volatile
 as $$
 begin
     delete from interlock.job_worker w where w.namespace = p_namespace and w.session = p_session;
+    -- In order, as those are told whose jobs end.
+    perform from interlock.job_awaited a
+    where a.session = p_session and a.namespace = p_namespace order by a.id for update;
     delete from interlock.job_awaited a where a.session = p_session and a.namespace = p_namespace;
 end
 $$;

@@ -299,7 +299,7 @@ class WalkConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             walk = _Walk(b, _MIXES[mix], seed)
             try:
-                await walk.take(200)
+                await walk.take(150)
                 await walk.finish()
             except AssertionError as error:
                 steps = "\n".join(walk.story[-40:])

@@ -1,0 +1,103 @@
+"""What a claim, a settlement and a promotion touch does not grow with what waits: a million jobs, lanes by the
+hundred thousand, one lane a hundred thousand deep."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import pytest
+
+from interlock.backends import from_url
+from interlock.ports.sessions import SessionCard
+from interlock.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+CLAIM = "select * from interlock.job_claim('default', 's', '{default/q}', '{n}', 100, 100, 1, 1, $1, null)"
+SETTLE = "select * from interlock.job_settle('default', 's', $1, $2, null, $3, null, null, null, null, 3, null)"
+JOBS = """
+insert into interlock.job (id, position, enqueued_at, due_at, keep_result, priority, failing, coalesces, paced, pool,
+                           name, lane, arguments, options)
+select n, case when $3::text is not null then n end, n, n, 0, 0, 0, false, false, 'default/q', 'n',
+       'default/' || replace($3, '%', n::text), '{}', '' from generate_series($1::bigint, $2::bigint) n
+"""
+READY = """
+insert into interlock.job_ready (pool, sort, id, class, limited, name)
+select 'default/q', n, n, 0, false, 'n' from generate_series($1::bigint, $2::bigint) n
+"""
+LATER = """
+insert into interlock.job_later (pool, at, id, priority, class, limited, name)
+select 'default/q', 4102444800000000 + n, n, 0, 0, false, 'n' from generate_series(1, 300000) n
+"""
+LOWEST = [-(2**63)]
+
+
+@pytest.fixture
+async def connection(interlock_postgres_url: str) -> AsyncIterator[Any]:
+    store = from_url(interlock_postgres_url, settings=Settings())
+    await store.open()
+    await store.sessions.begin(SessionCard("s", "host", 7, "test"), 600.0)
+    connection = await asyncpg.connect(interlock_postgres_url)
+    await connection.execute("set synchronous_commit = off")
+    yield connection
+    await connection.close()
+    await store.close()
+
+
+async def pages(connection: Any, sql: str, *args: Any) -> int:
+    """How many pages a statement touches, all that its functions do included."""
+    told = json.loads(await connection.fetchval(f"explain (analyze, buffers, format json) {sql}", *args))
+    plan = told[0]["Plan"]
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+async def claimed(connection: Any) -> list[Any]:
+    return [row for row in await connection.fetch(CLAIM, LOWEST) if row["id"] is not None]
+
+
+async def cost(connection: Any) -> tuple[int, int]:
+    """Pages of a claim of 100 and of a settlement of 100, once plans are made."""
+    for _ in range(2):
+        rows = await claimed(connection)
+        assert len(rows) == 100
+        ends = ([row["id"] for row in rows], [row["fence"] for row in rows], [0.0] * 100)
+        await connection.fetch(SETTLE, *ends)
+    claim = await pages(connection, CLAIM, LOWEST)
+    rows = await claimed(connection)
+    ends = ([row["id"] for row in rows], [row["fence"] for row in rows], [0.0] * 100)
+    return claim, await pages(connection, SETTLE, *ends)
+
+
+async def test_a_million_jobs_that_wait_cost_a_claim_and_a_settlement_nothing(connection: Any) -> None:
+    await connection.execute(JOBS, 1, 2000, None)
+    await connection.execute(READY, 1, 2000)
+    few = await cost(connection)
+    await connection.execute(JOBS, 2001, 1_000_000, None)
+    await connection.execute(READY, 2001, 1_000_000)
+    await connection.execute(LATER)
+    many = await cost(connection)
+
+    assert many[0] < few[0] * 1.5 + 300, (few, many)
+    assert many[1] < few[1] * 1.5 + 300, (few, many)
+
+
+async def test_neither_a_hundred_thousand_lanes_nor_a_deep_one_slow_the_claim(connection: Any) -> None:
+    await connection.execute(JOBS, 1, 1000, "few-%")
+    await connection.execute("insert into interlock.job_signal select 'default', position, lane from interlock.job")
+    few = await cost(connection)
+    await connection.execute(JOBS, 1001, 101_000, "many-%")
+    await connection.execute(JOBS, 101_001, 201_000, "deep")
+    await connection.execute("insert into interlock.job_lane (lane, low) select distinct lane, 0 from interlock.job"
+                             " on conflict do nothing")  # fmt: skip
+    await connection.execute(
+        "insert into interlock.job_ready (pool, sort, id, class, limited, name, lane)"
+        " select distinct on (lane) 'default/q', id, id, 0, false, 'n', lane from interlock.job j"
+        " where not exists (select from interlock.job_ready r where r.lane = j.lane) order by lane, position"
+    )
+    many = await cost(connection)
+
+    assert many[0] < few[0] * 1.5 + 500, (few, many)
+    assert many[1] < few[1] * 1.5 + 500, (few, many)

@@ -1,0 +1,156 @@
+"""Jobs on PostgreSQL alone: from anybody's own transaction, and what happens between two statements."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import pytest
+
+from interlock.backends import from_url
+from interlock.ports.jobs import Appetite, Batch, Outcome, Settlement
+from interlock.ports.limits import Use
+from interlock.ports.sessions import SessionCard
+from interlock.settings import Settings
+from interlock.testing.conformance.jobs.bench import new_job
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from interlock.ports.store import Store
+
+WISH = Appetite("s", ("q",), ("n",), 10, 10, 5)
+
+
+@pytest.fixture
+async def store(interlock_postgres_url: str) -> AsyncIterator[Store]:
+    store = from_url(interlock_postgres_url, settings=Settings())
+    await store.open()
+    await store.sessions.begin(SessionCard("s", "host", 7, "test"), 600.0)
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def other(interlock_postgres_url: str) -> AsyncIterator[Any]:
+    """A connection of somebody else's."""
+    connection = await asyncpg.connect(interlock_postgres_url)
+    yield connection
+    await connection.close()
+
+
+@asynccontextmanager
+async def blocked(connection: Any, work: Any) -> AsyncIterator[asyncio.Task[Any]]:
+    """Work that has come to wait for a lock."""
+    task = asyncio.ensure_future(work)
+    while not await connection.fetchval("select count(*) from pg_locks where not granted"):
+        assert not task.done(), task
+        await asyncio.sleep(0.005)
+    yield task
+
+
+async def claim(store: Store) -> list[Any]:
+    batch = await store.jobs.claim(WISH)
+    assert isinstance(batch, Batch)
+    return list(batch.jobs)
+
+
+async def test_any_program_enqueues_in_its_own_transaction(store: Store, other: Any) -> None:
+    sql = (
+        "select interlock.enqueue('n', '{\"a\": 1}', 'q', p_lane => 'l', p_limits => '[[\"b\", 2, 0], [\"a\", 3, 60]]')"
+    )
+    transaction = other.transaction()
+    await transaction.start()
+    lost = await other.fetchval(sql)
+    await transaction.rollback()
+    kept = await other.fetchval(sql)
+    assert await store.jobs.find(lost) is None
+    (job,) = await claim(store)
+
+    assert (job.id, job.lane, job.arguments, job.slots) == (kept, "l", '{"a": 1}', ("b",))
+    view = await store.jobs.find(kept)
+    assert view is not None
+    assert view.uses == (Use("a", 3, 60.0), Use("b", 2, 0.0))
+
+
+async def test_what_cannot_be_a_job_is_refused_from_sql(store: Store, other: Any) -> None:
+    assert store.name == "postgres"
+    for wrong in ("'n', p_priority => 101", "'n', p_failing => 'never'", "''", "'n', '[]'", "'n', p_delay => -1"):
+        with pytest.raises(asyncpg.InvalidParameterValueError):
+            await other.fetchval(f"select interlock.enqueue({wrong})")
+
+
+async def test_a_job_that_was_accepted_before_another_comes_first_though_it_was_committed_late(
+    store: Store, other: Any
+) -> None:
+    transaction = other.transaction()
+    await transaction.start()
+    early = await other.fetchval("select interlock.enqueue('n', '{}', 'q', 'l')")
+    second, third = await store.jobs.ids(2)
+    await store.jobs.enqueue([new_job(second, lane="l")])
+    assert [job.id for job in await claim(store)] == [second]
+    await store.jobs.hand_back("s")
+    await transaction.commit()
+    await store.jobs.enqueue([new_job(third, lane="l")])
+    got = []
+    while jobs := await claim(store):
+        got += [job.id for job in jobs]
+        await store.jobs.settle("s", [Settlement(job.id, job.fence, Outcome.DONE) for job in jobs])
+
+    assert got.index(early) < got.index(third)
+    assert sorted(got) == sorted([early, second, third])
+
+
+async def test_a_lane_does_not_stand_still_when_a_job_comes_as_it_runs_empty(store: Store, other: Any) -> None:
+    first, second = await store.jobs.ids(2)
+    await store.jobs.enqueue([new_job(first, lane="l")])
+    (job,) = await claim(store)
+    transaction = other.transaction()
+    await transaction.start()
+    await other.fetch(
+        "select * from interlock.job_settle('default', 's', $1, $2, null, $3, null, null, null, null, 3, null)",
+        [job.id],
+        [job.fence],
+        [0.0],
+    )
+    await store.jobs.enqueue([new_job(second, lane="l")])
+    assert await claim(store) == []
+    await transaction.commit()
+
+    assert [job.id for job in await claim(store)] == [second]
+
+
+async def test_who_waits_for_the_end_of_a_job_that_ends_just_now_hears_that_it_has(store: Store, other: Any) -> None:
+    (job_id,) = await store.jobs.ids(1)
+    await store.jobs.enqueue([new_job(job_id)])
+    (job,) = await claim(store)
+    transaction = other.transaction()
+    await transaction.start()
+    await other.fetch(
+        "select * from interlock.job_settle('default', 's', $1, $2, null, $3, null, null, null, null, 3, null)",
+        [job.id],
+        [job.fence],
+        [0.0],
+    )
+    async with blocked(other, store.jobs.await_end("s", [job_id])) as waiting:
+        await transaction.commit()
+
+    assert list(await waiting) == [job_id]
+
+
+async def test_a_claimer_does_not_wait_for_one_that_is_at_the_same_lanes(store: Store, other: Any) -> None:
+    ids = list(await store.jobs.ids(2))
+    await store.jobs.enqueue([new_job(job_id, lane=f"l{job_id}") for job_id in ids])
+    (first, *_) = await claim(store)
+    await store.jobs.hand_back("s")
+    transaction = other.transaction()
+    await transaction.start()
+    await other.fetch("select from interlock.job_lane where lane = $1 for update", f"default/l{first.id}")
+    async with asyncio.timeout(3):
+        got = await claim(store)
+    await transaction.rollback()
+
+    assert [job.id for job in got] == [job_id for job_id in ids if job_id != first.id]
+    assert [job.id for job in await claim(store)] == [first.id]
