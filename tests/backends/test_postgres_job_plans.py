@@ -1,5 +1,5 @@
-"""What a claim, a settlement and a promotion touch does not grow with what waits: a million jobs, lanes by the
-hundred thousand, one lane a hundred thousand deep."""
+"""What a claim and a settlement touch does not grow with what waits: a million jobs, lanes by the hundred thousand, one
+lane a hundred thousand deep."""
 
 from __future__ import annotations
 

@@ -135,6 +135,8 @@ class Enqueuer(Actor):
         work = 0.0
         if dice.random() < plan.slow:
             work = dice.uniform(*plan.long_work)
+            if kind != "newest" and dice.random() < 0.7:
+                lane = ""  # or a few of them would hold up everything
         elif dice.random() < 0.05 or kind == "crew":
             work = 0.02 * dice.random()
         ticket = f"{self.who}:{next(self._numbers)}"

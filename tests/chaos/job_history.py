@@ -84,6 +84,7 @@ class Settling(NamedTuple):
 
     who: str
     asked: float
+    """For the first time: one whose answer is lost is repeated, and the first may have been accepted."""
     answered: float
     id: int
     fence: int
@@ -145,6 +146,7 @@ class _Reader:
         self._tickets: dict[str, Ticket] = {}
         self._given: list[Given] = []
         self._settlings: list[Settling] = []
+        self._unheard: dict[tuple[int, int], float] = {}
         self._counts: Counter[str] = Counter()
         self._oddities: list[str] = []
 
@@ -169,7 +171,12 @@ class _Reader:
             self._claiming[who] -= 1
             self._given += [Given(who, event["asked"], at, id_, fence) for id_, fence in event["jobs"]]
         elif what == "settled":
-            self._settlings += [Settling(who, event["asked"], at, *one) for one in event["jobs"]]
+            for id_, fence, outcome, accepted in event["jobs"]:
+                asked = self._unheard.get((id_, fence), event["asked"])
+                self._settlings.append(Settling(who, asked, at, id_, fence, outcome, accepted))
+        elif what == "settling unheard":
+            for id_, fence in event["jobs"]:
+                self._unheard.setdefault((id_, fence), event["asked"])
         elif what == "cancel":
             ticket = self._tickets[event["ticket"]]
             ticket.cancel = at if ticket.cancel is None else ticket.cancel

@@ -105,8 +105,9 @@ class Saboteur:
             elif how == "gives one job to two" and self._now_and_then(3):
                 jobs.append(jobs[0]._replace(lane=""))
             elif how == "anybody acknowledges" and self._now_and_then(3):
-                self._invented.add((jobs[0].id, jobs[0].fence + 1))
-                jobs.append(jobs[0]._replace(fence=jobs[0].fence + 1, lane=""))
+                invented = jobs[0].fence + _HIGH  # no fence that the store may come to
+                self._invented.add((jobs[0].id, invented))
+                jobs.append(jobs[0]._replace(fence=invented, lane=""))
             return batch._replace(jobs=jobs)  # type: ignore[no-any-return]
 
         return claim

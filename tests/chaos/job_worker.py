@@ -194,7 +194,11 @@ def _overhear(jobs: JobStore, actor: Actor) -> None:
 
     async def settle_noting(session: str, settlements: Sequence[Settlement]) -> Settled:
         asked = time.monotonic()
-        settled = await settle(session, settlements)
+        try:
+            settled = await settle(session, settlements)
+        except BaseException:
+            actor.note("settling unheard", asked=asked, jobs=[(one.id, one.fence) for one in settlements])
+            raise
         told = zip(settlements, settled.accepted, strict=True)
         jobs = [(one.id, one.fence, str(one.outcome), accepted) for one, accepted in told]
         actor.note("settled", asked=asked, jobs=jobs)

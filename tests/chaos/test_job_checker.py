@@ -294,11 +294,13 @@ def test_journals_are_put_together() -> None:
         {"t": 4.1, "who": "b", "event": "claimed", "asked": 4.0, "jobs": [[7, 71]]},
         {"t": 4.2, "who": "b", "event": "start", "fence": 71, **about},
         {"t": 4.3, "who": "b", "event": "end", "run": 1, "how": "done"},
+        {"t": 4.4, "who": "b", "event": "settling unheard", "asked": 4.35, "jobs": [[7, 71]]},
         {"t": 4.5, "who": "b", "event": "settled", "asked": 4.4, "jobs": [[7, 71, "done", True]]},
     ]
     found = read_jobs(events, {"a": 1.0}, 3.0)
     assert [(run.who, run.left) for run in found["runs"]] == [("a", 1.0), ("b", 4.3)]
     assert found["unheard_claims"] == 1
+    assert [one.asked for one in found["settlings"]] == [4.35], "when it was asked first"
     verdict = judge_jobs(JobHistory(final={7: Final("done", 1, 71, 1)}, **found))
     assert verdict.clean
     assert verdict.counts["most at once under slots:crew"] == 1

@@ -53,7 +53,7 @@ async def unkeepable_result() -> Definition: ...
         (Definition, "function"),
         (len, "function"),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_what_cannot_be_a_job(wrong: Any, why: str) -> None:
     with pytest.raises(MisuseError, match=why):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 
+from interlock.jobs.worker import claimer
 from interlock.jobs.worker.bell import Bell
 from interlock.jobs.worker.pace import Pace
 from interlock.settings import Settings
@@ -262,10 +264,24 @@ async def test_short_jobs_are_claimed_in_advance_and_in_runs() -> None:
             await place.until_ended(*jobs)
         first, *others = place.jobs.appetites
         assert (first.most, first.at_once, first.run) == (50, 50, 1), "nothing is known of them yet"
-        assert max(appetite.most for appetite in others) == 500
+        assert max(appetite.most for appetite in others) == 2000
         assert max(appetite.run for appetite in others) == 500
         assert all(appetite.at_once <= 50 for appetite in others)
         assert len(place.jobs.called("claim")) < 30
+
+
+async def test_fewer_are_claimed_in_advance_where_they_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claimer, "_MOST_BYTES", 20_000)
+    async with floor() as place:
+
+        async def handler(text: str) -> None:
+            pass
+
+        place.job(handler)
+        jobs = place.jobs.add_many(300, arguments=json.dumps({"text": "x" * 1000}))
+        async with place.at_work(place.worker(concurrency=2)):
+            await place.until_ended(*jobs)
+        assert max(appetite.most for appetite in place.jobs.appetites[3:]) < 45
 
 
 def learnt(concurrency: int, jobs: int, each: float, at_once: float) -> Pace:
@@ -283,7 +299,7 @@ def learnt(concurrency: int, jobs: int, each: float, at_once: float) -> Pace:
 @pytest.mark.parametrize(
     ("each", "at_once", "ahead", "run"),
     [
-        (0.00001, 1, 1000, 500),  # nothing to do
+        (0.00001, 1, 4000, 500),  # nothing to do
         (0.005, 1, 200, 200),  # computing: one after the other, however many may run at once
         (0.05, 50, 1000, 20),  # waiting for others
         (0.25, 50, 200, 4),
@@ -301,7 +317,7 @@ def test_about_a_second_of_work_is_had_in_advance(each: float, at_once: float, a
 
 def test_a_change_of_pace_is_learnt_quickly() -> None:
     pace = learnt(50, 100, 0.00001, 1)
-    assert pace.ahead == 1000
+    assert pace.ahead == 4000
     for second in range(1, 4):
         pace.finished += 50
         pace.spent += 50.0

@@ -51,6 +51,27 @@ async def test_what_came_up_while_the_store_was_told_goes_together() -> None:
         assert [call[2] for call in place.jobs.called("settle")][:2] == [[first], others]
 
 
+async def test_large_results_go_in_small_batches_and_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(completer, "_MOST_BYTES_AT_ONCE", 1000)
+    monkeypatch.setattr(completer, "_MOST_UNSETTLED_BYTES", 5000)
+    async with floor() as place:
+
+        async def large() -> str:
+            return "x" * 398
+
+        place.job(large)
+        place.jobs.generous = True
+        gate = place.jobs.gate("settle")
+        jobs = place.jobs.add_many(50)
+        worker = place.worker(concurrency=1)
+        async with worker:
+            await until(lambda: worker._completer.full)
+            assert worker.status().unsettled == 13, "runners wait"
+            gate.set()
+            await place.until_ended(*jobs)
+        assert {len(call[2]) for call in place.jobs.called("settle")} <= {1, 2}
+
+
 async def test_an_end_that_the_store_cannot_take_holds_nobody_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -155,6 +155,10 @@ class _Claiming:
         by_queue: dict[str, list[Kind]] = {}
         for kind in self._kinds.values():
             by_queue.setdefault(kind.queue, []).append(kind)
+        if any(kind.ready[Care.SUSPECT] for kind in self._kinds.values()) and self._rows.one(
+            sql.has_suspect, session=self._appetite.session
+        ):
+            self._closed.add(Care.SUSPECT)
         streams = [_Stream(self._rows, kinds) for kinds in by_queue.values()]
         self._choose_heads(list(streams))
         if not self.cut:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["Claimer"]
 
 _log = logging.getLogger("interlock.jobs")
-_MOST_AT_ONCE = 500
+_MOST_BYTES = 8 * 1024 * 1024
+_MOST_BYTES_AHEAD = 32 * 1024 * 1024
 _LEAST_PAUSE, _MOST_PAUSE = 0.02, 1.0
 _MOST_EARLY = 10_000
 _MOST_ASIDE = 2000
@@ -53,6 +54,7 @@ class Claimer:
         self._lose = lose
         self._bell = Bell()
         self._news = True
+        self._size = 1.0  # of the arguments of a job, on average
         self._left = False
         self._look_at = math.inf
         self._stopping = False
@@ -140,14 +142,16 @@ class Claimer:
         """How many to claim, how many of them could start at once, and when to claim again."""
         crew = self._crew
         crew.pace.look(crew.monotonic())
-        free, ahead, buffered = crew.free, crew.pace.ahead, crew.buffer.count
+        free, buffered = crew.free, crew.buffer.count
+        ahead = min(crew.pace.ahead, int(_MOST_BYTES_AHEAD / self._size))
         if self._completer.full:
             return 0, 0, 0
         at_once = max(0, free - len(crew.buffer))
         low = ahead // 2
         if not at_once and buffered > low:
             return 0, 0, low
-        return min(_MOST_AT_ONCE, max(at_once, free + ahead - buffered)), at_once, low
+        most = min(crew.pace.claim, max(at_once, free + ahead - buffered), int(_MOST_BYTES / self._size))
+        return max(1, most) if at_once else most, at_once, low
 
     def _run(self) -> int:
         """How many jobs of one lane to take."""
@@ -175,6 +179,7 @@ class Claimer:
             self._lose(session)  # what was claimed goes back with it
             return
         if jobs:
+            self._size = (self._size + max(1.0, sum(len(job.arguments) for job in jobs) / len(jobs))) / 2
             self._crew.put(jobs, low)
             for job, why in (early or {}).items():
                 self._crew.taken(job, why)

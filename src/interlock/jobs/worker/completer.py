@@ -30,7 +30,9 @@ _log = logging.getLogger("interlock.jobs")
 SLOW = 1.0
 """After so many seconds for one answer something is wrong with the store."""
 _MOST_AT_ONCE = 1000
+_MOST_BYTES_AT_ONCE = 4 * 1024 * 1024
 _MOST_UNSETTLED = 2000
+_MOST_UNSETTLED_BYTES = 64 * 1024 * 1024
 _LEAST_PAUSE, _MOST_PAUSE = 0.02, 1.0
 _TRIES = 3  # at an error that does not say that the store is away, before it may be one of them that is to blame
 _TRIES_ALONE = 10
@@ -60,6 +62,7 @@ class Completer:
         self._bell = Bell()
         self._asleep = False
         self._waiters: list[asyncio.Future[None]] = []
+        self._bytes = 0
         self.unsettled = 0
         """How many settlements the store has not answered yet."""
         self.full = False
@@ -76,10 +79,12 @@ class Completer:
         tenure.settlements.append(settlement)
         tenure.jobs.append(job)
         self.unsettled += 1
+        if settlement.result is not None:
+            self._bytes += len(settlement.result)
         if self._asleep:
             self._asleep = False
             self._bell.ring()
-        elif self.unsettled >= _MOST_UNSETTLED:
+        elif self.unsettled >= _MOST_UNSETTLED or self._bytes >= _MOST_UNSETTLED_BYTES:
             self.full = True
 
     def begin(self, tenure: Tenure) -> None:
@@ -117,7 +122,8 @@ class Completer:
                 self._asleep = True
                 await self._bell.wait()
                 continue
-            batch, jobs = tenure.settlements[:_MOST_AT_ONCE], tenure.jobs[:_MOST_AT_ONCE]
+            count = _fitting(tenure.settlements)
+            batch, jobs = tenure.settlements[:count], tenure.jobs[:count]
             ready = await self._tell(tenure, batch, jobs)
             if ready is None:
                 await asyncio.sleep(pause)
@@ -127,8 +133,10 @@ class Completer:
             # Known to be ours up to here.
             del tenure.settlements[: len(batch)], tenure.jobs[: len(batch)]
             self.unsettled -= len(batch)
-            self.full = self.unsettled >= _MOST_UNSETTLED
-            self._settled(ready)
+            self._bytes -= sum(len(settlement.result) for settlement in batch if settlement.result is not None)
+            self.full = self.unsettled >= _MOST_UNSETTLED or self._bytes >= _MOST_UNSETTLED_BYTES
+            # After a suspect another may be claimed.
+            self._settled(ready or any(job.crashes for job in jobs))
             if self._waiters:
                 self._wake_waiters()
 
@@ -234,3 +242,16 @@ class Completer:
                     fence=job.fence,
                     outcome=settlement.outcome.value,
                 )
+
+
+def _fitting(settlements: Sequence[Settlement]) -> int:
+    """How many of them to send at once: so many, and with large results or traces fewer."""
+    size = 0
+    for count, settlement in enumerate(settlements):
+        if count == _MOST_AT_ONCE:
+            return count
+        if settlement.result is not None or settlement.trace:
+            size += len(settlement.result or "") + len(settlement.trace)
+            if size > _MOST_BYTES_AT_ONCE and count:
+                return count
+    return len(settlements)

@@ -125,7 +125,14 @@ class Desk:
         return bool(self._departed or (not self._workers and (self._doubtful or self._owed)))
 
     async def close(self) -> None:
-        """The session is about to end, and what is left of it goes back then at the latest."""
+        """The session is about to end, and what is left of it goes back then at the latest.
+
+        Handlers that did not stop, in threads, are waited for once more: others may begin their jobs after that.
+        """
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + self._engine.settings.session_seconds
+        while loop.time() < give_up and any(any(one.running(self._engine.session)) for one in self._departed):
+            await asyncio.sleep(_PAUSE)
         if self._afterwards is not None:
             self._afterwards.cancel()
             await asyncio.gather(self._afterwards, return_exceptions=True)

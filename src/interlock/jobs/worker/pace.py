@@ -4,7 +4,9 @@ from __future__ import annotations
 
 __all__ = ["Pace"]
 
-_MOST_AHEAD = 1000
+_MOST_AHEAD = 4000
+_LEAST_CLAIM, _MOST_CLAIM = 500, 2000
+_CLAIM_SECONDS = 0.05
 _MOST_RUN = 500
 _LONG = 0.5
 _SAMPLE_SECONDS = 0.005
@@ -57,6 +59,12 @@ class Pace:
         if self._each is None or self._each >= _LONG:
             return 0
         return int(min(_MOST_AHEAD, self._at_once / max(self._each, 1e-6)))
+
+    @property
+    def claim(self) -> int:
+        """How many jobs to claim in one step at most: the more that are quickly done, the more at once."""
+        each = _LONG if self._each is None else max(self._each, 1e-6)
+        return int(min(_MOST_CLAIM, max(_LEAST_CLAIM, _CLAIM_SECONDS * self._at_once / each)))
 
     def run(self, settling: float) -> int:
         """How many jobs of one lane to take. Each starts when the store knows the end of the one before it."""

@@ -7,7 +7,7 @@ import logging
 import math
 from typing import TYPE_CHECKING, Self
 
-from interlock.errors import MisuseError, StoreUnavailableError
+from interlock.errors import MisuseError
 from interlock.jobs.options import checked_name
 from interlock.jobs.worker.bell import Bell
 from interlock.jobs.worker.buffer import Buffer
@@ -152,7 +152,7 @@ class Worker:
             async with asyncio.timeout(self._engine.settings.store_wait):
                 await self._completer.told()
                 await self._desk.settle_up(self)
-        except (StoreUnavailableError, TimeoutError) as error:
+        except Exception as error:  # noqa: BLE001 - most likely the store is away; whatever it is, this has to end
             # What is left goes back by whoever works next under this session, or when it has ended.
             self._desk.doubt()
             unsettled = self._completer.unsettled

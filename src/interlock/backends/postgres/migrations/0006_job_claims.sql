@@ -923,6 +923,13 @@ begin
             if round = 1 and p_at_once > units and exists (
                 select from interlock.job_ready r where r.pool = p_pools[i] and r.class > 0)
             then
+                -- A session has one suspect at a time, so that none is blamed for what another does.
+                suspected := suspected
+                    or exists (select from interlock.job_ready r where r.pool = p_pools[i] and r.class = 2)
+                       and exists (
+                           select from interlock.job_claimed c cross join lateral unnest(c.ids) as o (id)
+                           join interlock.job j on j.id = o.id
+                           where c.session = p_session and c.namespace = p_namespace and j.crashes > 0);
                 select m.tids, m.ids, m.sorts, m.classes, m.limited, m.lanes, m.keys, m.mosts, suspected or m.suspected
                 into tids, ids, sorts, classes, under_limits, lanes, keys, mosts, suspected
                 from interlock.job_pick_careful(
