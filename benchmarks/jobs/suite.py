@@ -96,7 +96,9 @@ class Rounds:
     async def shapes(self) -> None:
         """What features and circumstances leave of the plain figure of the same round."""
         for shape, kind in KINDS.items():
-            await self.drain(f"Interlock, {shape}", OfModule(own, filling=(kind,)))
+            await self.drain(
+                f"Interlock, {shape}", OfModule(own, filling=(kind,)), jobs=2_000 if kind == "one lane" else JOBS
+            )
             self.ratio(f"{shape} to plain", f"drain ×1 Interlock, {shape}", "drain ×1 Interlock")
         await self.drain("Interlock, old transaction", INTERLOCK, old=True)
         self.ratio("old transaction to plain", "drain ×1 Interlock, old transaction", "drain ×1 Interlock")

@@ -52,7 +52,7 @@ async def test_nothing_is_lost_and_order_is_kept_under_faults(
         pause=0.2,
         batch=30,
     )
-    outcome.show_and_check(capsys, faults_of(kind), jobs_accepted=3000, taken_over_from_the_dead=1)
+    outcome.show_and_check(capsys, faults_of(kind), jobs_accepted=3000)
     assert outcome.counts["most at once under slots:crew"] == 3
 
 

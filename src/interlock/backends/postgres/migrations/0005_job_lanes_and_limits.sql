@@ -33,18 +33,24 @@ begin
     offer as materialized (
         select h.pool, interlock.job_sort(h.due_at, h.priority) as sort, h.id, interlock.job_class(h.crashes, h.paced) as class,
                h.limited, h.name, h.lane, case when h.use_per = 0 then h.use_key end as use_key,
-               case when h.use_per = 0 then h.use_most end as use_most
-        from head h where h.id is not null and not h.held and not h.apart
+               case when h.use_per = 0 then h.use_most end as use_most, x.tid, x.offered
+        from head h
+        left join lateral (
+            select x.ctid as tid, x.id as offered from interlock.job_ready x where x.lane = h.lane limit 1
+        ) x on true
+        where h.id is not null and not h.held and not h.apart
     ),
     made as (
         insert into interlock.job_ready as r (pool, sort, id, use_most, class, limited, name, lane, use_key)
         select o.pool, o.sort, o.id, o.use_most, o.class, o.limited, o.name, o.lane, o.use_key
-        from offer o where not exists (select from interlock.job_ready x where x.lane = o.lane)
+        from offer o where o.tid is null
         returning r.pool, r.sort
     ),
     -- Another head than the one offered. A claimer that is at the row finds out by itself, and is not waited for.
     other as materialized (
-        select x.ctid as tid, o.* from offer o join interlock.job_ready x on x.lane = o.lane and x.id <> o.id
+        select x.ctid as tid, o.pool, o.sort, o.id, o.use_most, o.class, o.limited, o.name, o.use_key from offer o
+        join interlock.job_ready x on x.ctid = o.tid
+        where o.offered <> o.id and x.lane = o.lane
         for update of x skip locked
     ),
     moved as (
