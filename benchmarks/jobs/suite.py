@@ -5,6 +5,8 @@ from __future__ import annotations
 import tempfile
 from typing import TYPE_CHECKING
 
+import asyncpg
+
 from benchmarks.harness import console, percentile
 from benchmarks.jobs import enqueues, own, peer_graphile, peer_huey, peer_pgqueuer, peer_procrastinate, peer_saq, raw
 from benchmarks.jobs.drains import OfModule, drain, drained, fresh_database, settle_down
@@ -23,6 +25,8 @@ __all__ = ["judge_jobs", "run_jobs"]
 JOBS = 20_000
 SLOW_JOBS = 1_000
 """For peers that take a millisecond or more for each job."""
+LANE_JOBS = 2_000
+"""For one lane: each of its jobs starts when the end of the one before it is on disk."""
 BEHIND = 1_000_000
 SINGLE_ENQUEUES = 5_000
 SAMPLES = 250
@@ -109,13 +113,16 @@ class Rounds:
         url = fresh_database(self._server)
         await own.prepare(url)
         behind = BEHIND // 10 if self._quick else BEHIND
-        await own.fill(url, behind + rounds * (JOBS + own.CHUNK))
+        filled = behind + 2 * rounds * JOBS
+        await own.fill(url, filled)
         await settle_down(url)
         for _ in range(rounds):
             result = await drain([INTERLOCK.spawn(url)], JOBS, self._server.pid)
             self.add(f"drain ×1 Interlock, {behind:,} behind", result.rate)
             await self.drain("Interlock", INTERLOCK)
             self.ratio("1,000,000 behind to plain", f"drain ×1 Interlock, {behind:,} behind", "drain ×1 Interlock")
+        left = await own.left(url)
+        assert behind <= left <= filled - rounds * JOBS, f"{left} of {filled} jobs are left"
 
     async def enqueuing(self) -> None:
         for what, measure, jobs in (
@@ -161,7 +168,7 @@ async def run_jobs(report: Report, directory: Path, *, quick: bool) -> None:
     else:
         report.notes.append(graphile.version)
     with PostgresServer(settings=SETTINGS) as server:
-        report.notes.append("PostgreSQL " + " ".join(f"{name}={value}" for name, value in SETTINGS.items()))
+        report.notes.append(await settings_of(server))
         run = Rounds(report, server, directory, quick=quick)
         for round_ in range(rounds):
             console.print(f"jobs: round {round_ + 1} of {rounds} …", style="dim")
@@ -172,6 +179,16 @@ async def run_jobs(report: Report, directory: Path, *, quick: bool) -> None:
             await run.latencies(SAMPLES)
         console.print("jobs: a million behind …", style="dim")
         await run.million(rounds)
+
+
+async def settings_of(server: PostgresServer) -> str:
+    connection = await asyncpg.connect(server.url())
+    try:
+        names = ("server_version", "fsync", "synchronous_commit", *SETTINGS)
+        shown = [f"{name}={await connection.fetchval('select current_setting($1)', name)}" for name in names]
+    finally:
+        await connection.close()
+    return "PostgreSQL with " + " ".join(shown)
 
 
 def judge_jobs(report: Report) -> None:

@@ -119,6 +119,9 @@ class Desk:
         if self._is_left and (self._afterwards is None or self._afterwards.done()):
             self._afterwards = asyncio.create_task(self._see_to_the_rest(), name="interlock-leftovers")
 
+    def _still_run(self) -> bool:
+        return any(any(worker.running(self._engine.session)) for worker in self._departed)
+
     @property
     def _is_left(self) -> bool:
         """Whether there is something that no worker will see to."""
@@ -131,7 +134,7 @@ class Desk:
         """
         loop = asyncio.get_running_loop()
         give_up = loop.time() + self._engine.settings.session_seconds
-        while loop.time() < give_up and any(any(one.running(self._engine.session)) for one in self._departed):
+        while loop.time() < give_up and self._still_run():  # noqa: ASYNC110 - other threads end it
             await asyncio.sleep(_PAUSE)
         if self._afterwards is not None:
             self._afterwards.cancel()
