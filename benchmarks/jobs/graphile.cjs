@@ -11,6 +11,7 @@ const { Pool } = required("pg");
 
 const logger = new Logger(() => (level, message) => level === "error" && console.error(message));
 const CONCURRENT = 24;
+const WARM_UP = 5000;
 const LOCAL_QUEUE = what === "work" ? Number(rest[0]) : 500;
 const now = () => Number(process.hrtime.bigint()) / 1e9;
 const say = (name, fields) => process.stdout.write(JSON.stringify({ name, ...fields }) + "\n");
@@ -55,7 +56,9 @@ async function fill(schema, jobs) {
 // The pool is ours only to see when the statements that complete jobs have returned.
 function watched(onLook, onComplete) {
   const pool = new Pool({ connectionString: url, max: 10 });
+  pool.on("error", console.error);
   pool.on("connect", (client) => {
+    client.on("error", console.error);
     const query = client.query;
     client.query = function (statement, ...more) {
       const name = statement && statement.name;
@@ -75,9 +78,8 @@ const taskList = { noop: async () => {} };
 const start = (schema, pgPool) =>
   run({ pgPool, taskList, preset: preset(schema), logger, noHandleSignals: true, parsedCronItems: [] });
 
-async function warmUp(schema, jobs) {
-  await fill(schema, jobs);
-  let left = jobs;
+async function warmUp(schema) {
+  let left = WARM_UP;
   let done;
   const finished = new Promise((resolve) => (done = resolve));
   const pool = watched(
@@ -92,7 +94,7 @@ async function warmUp(schema, jobs) {
 
 async function work() {
   // The compiler of the engine has to have seen the code, or the first second is spent on that.
-  await warmUp("warm_" + process.pid, 5000);
+  await warmUp(rest[1]);
   let began = false;
   const pool = watched(
     () => {
@@ -112,8 +114,16 @@ async function work() {
   process.exit(0);
 }
 
+const migrate = (schema) => runMigrations({ connectionString: url, preset: preset(schema), logger });
 const ways = {
-  prepare: () => runMigrations({ connectionString: url, preset: preset("graphile_worker"), logger }),
+  // A schema for each worker to warm up in, and the one that counts.
+  prepare: async () => {
+    for (const schema of rest) {
+      await migrate(schema);
+      await fill(schema, WARM_UP);
+    }
+    await migrate("graphile_worker");
+  },
   fill: () => fill("graphile_worker", Number(rest[0])),
   work,
 };

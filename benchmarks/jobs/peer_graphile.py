@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import shutil
 import subprocess
@@ -16,6 +17,8 @@ __all__ = ["Graphile", "installed"]
 
 _SCRIPT = Path(__file__).parent / "graphile.cjs"
 _INSTALL_SECONDS = 120
+_WARM = ("warm_1", "warm_2")
+"""Schemas to warm up in, one for each worker process."""
 
 
 def installed(directory: Path) -> Graphile | None:
@@ -38,6 +41,7 @@ class Graphile:
     def __init__(self, directory: Path, local_queue: int = 500) -> None:
         self._directory = directory
         self._local_queue = local_queue
+        self._warm = itertools.cycle(_WARM)
 
     def with_local_queue(self, size: int) -> Graphile:
         return Graphile(self._directory, size)
@@ -57,7 +61,7 @@ class Graphile:
             raise RuntimeError(f"graphile-worker: {what} failed")
 
     async def prepare(self, url: str) -> None:
-        await self._run("prepare", url)
+        await self._run("prepare", url, *_WARM)
 
     async def fill(self, url: str, jobs: int) -> None:
         await self._run("fill", url, str(jobs))
@@ -72,7 +76,7 @@ class Graphile:
 
     def spawn(self, url: str) -> Worker:
         process = subprocess.Popen(
-            self._command("work", url, str(self._local_queue)),
+            self._command("work", url, str(self._local_queue), next(self._warm)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
