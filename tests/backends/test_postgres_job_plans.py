@@ -1,5 +1,5 @@
-"""What a claim and a settlement touch does not grow with what waits: a million jobs, lanes by the hundred thousand, one
-lane a hundred thousand deep."""
+"""What a claim, a settlement and a promotion touch does not grow with what waits: a million jobs, lanes by the hundred
+thousand, one lane a hundred thousand deep. They go by indexes, whatever the planner believes about the tables."""
 
 from __future__ import annotations
 
@@ -29,9 +29,12 @@ insert into interlock.job_ready (pool, sort, id, class, limited, name)
 select 'default/q', n, n, 0, false, 'n' from generate_series($1::bigint, $2::bigint) n
 """
 LATER = """
-insert into interlock.job_later (pool, at, id, priority, class, limited, name)
-select 'default/q', 4102444800000000 + n, n, 0, 0, false, 'n' from generate_series(1, 300000) n
+insert into interlock.job_later (pool, at, id, priority, class, limited, name, lane)
+select 'default/q', $3::bigint + n, n, 0, 0, false, 'n', $4 from generate_series($1::bigint, $2::bigint) n
 """
+FAR = 4102444800000000
+"""A time that does not come."""
+SCANS = "select relname, seq_tup_read from pg_stat_xact_user_tables where schemaname = 'interlock' order by relname"
 LOWEST = [-(2**63)]
 
 
@@ -77,7 +80,7 @@ async def test_a_million_jobs_that_wait_cost_a_claim_and_a_settlement_nothing(co
     few = await cost(connection)
     await connection.execute(JOBS, 2001, 1_000_000, None)
     await connection.execute(READY, 2001, 1_000_000)
-    await connection.execute(LATER)
+    await connection.execute(LATER, 1, 300_000, FAR, None)
     many = await cost(connection)
 
     assert many[0] < few[0] * 1.5 + 300, (few, many)
@@ -101,3 +104,64 @@ async def test_neither_a_hundred_thousand_lanes_nor_a_deep_one_slow_the_claim(co
 
     assert many[0] < few[0] * 1.5 + 500, (few, many)
     assert many[1] < few[1] * 1.5 + 500, (few, many)
+
+
+async def scanned(connection: Any, sql: str, *args: Any) -> list[str]:
+    """The tables that a statement and its functions read from end to end."""
+    transaction = connection.transaction()
+    await transaction.start()
+    before = dict(await connection.fetch(SCANS))  # it also knows of what was done just before
+    await connection.fetch(sql, *args)
+    after = dict(await connection.fetch(SCANS))
+    await transaction.rollback()
+    return [table for table, read in after.items() if read - before.get(table, 0) > 1000]
+
+
+@pytest.mark.parametrize("analyzed", [False, True], ids=["statistics of empty tables", "fresh statistics"])
+async def test_claim_settlement_and_promotion_go_by_their_indexes_with_a_million_waiting(
+    connection: Any, analyzed: bool
+) -> None:
+    await connection.execute("analyze interlock.job, interlock.job_ready, interlock.job_later, interlock.job_lane")
+    await connection.execute(JOBS, 1, 600_000, None)
+    await connection.execute(READY, 1, 600_000)
+    await connection.execute(JOBS, 600_001, 700_000, "lane-%")
+    await connection.execute("insert into interlock.job_signal select 'default', position, lane from interlock.job"
+                             " where lane is not null limit 2000")  # fmt: skip
+    await connection.execute(JOBS, 700_001, 1_000_000, None)
+    await connection.execute(LATER, 700_001, 1_000_000, FAR, None)
+    await connection.execute("update interlock.job_later set at = id where id <= 701000")
+    if analyzed:
+        await connection.execute(
+            "analyze interlock.job, interlock.job_ready, interlock.job_later, interlock.job_signal"
+        )
+
+    promoted = await scanned(connection, "select interlock.job_promote('default', '{default/q}', 5000000, 1000)")
+    claim = await scanned(connection, CLAIM, LOWEST)
+    rows = await claimed(connection)
+    ends = ([row["id"] for row in rows], [row["fence"] for row in rows], [0.0] * 100)
+    settled = await scanned(connection, SETTLE, *ends)
+
+    assert (promoted, claim, settled) == ([], [], [])
+
+
+async def test_promotion_touches_what_is_due_and_not_what_is_not(connection: Any) -> None:
+    async def cost_of_promotion(first: int) -> int:
+        await connection.execute(JOBS, first, first + 99, None)
+        await connection.execute(LATER, first, first + 99, 0, None)
+        return await pages(connection, "select interlock.job_promote('default', '{default/q}', 5000000000, 1000)")
+
+    await cost_of_promotion(1)
+    few = await cost_of_promotion(1001)
+    await connection.execute(LATER, 10_001, 1_010_000, FAR, None)
+    many = await cost_of_promotion(2001)
+
+    assert many < few * 1.5 + 100, (few, many)
+
+
+async def test_a_missing_index_would_be_seen(connection: Any) -> None:
+    await connection.execute(JOBS, 1, 20_000, "lane-%")
+    await connection.execute("insert into interlock.job_signal select 'default', position, lane from interlock.job"
+                             " limit 200")  # fmt: skip
+    await connection.execute("drop index interlock.job_by_lane")
+
+    assert await scanned(connection, CLAIM, LOWEST) == ["job"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from interlock.errors import MisuseError, StoreUnavailableError
 from interlock.jobs.ends import Ends
 from interlock.jobs.ids import Ids
+from interlock.jobs.job import Lot
 from interlock.presence import repeat
 from interlock.telemetry.jobs import JobMetrics
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from interlock.jobs.definition import Definition
+    from interlock.jobs.job import Call
     from interlock.jobs.worker.desk import Desk
     from interlock.ports.jobs import NewJob
     from interlock.presence import Presence
@@ -112,18 +114,18 @@ class JobEngine:
 
     # -- enqueuing ---------------------------------------------------------------------------------------------------
 
-    async def enqueue(self, make: Sequence[Callable[[int], NewJob]]) -> list[int]:
-        """Have jobs accepted, all or none; their ids in order. Each is made once its id is known."""
+    async def enqueue(self, calls: Sequence[Call[Any]]) -> list[int]:
+        """Have jobs accepted, all or none; their ids in order."""
         self.ensure_open()
-        ids = await self._ids.take(len(make))
-        jobs = [new(number) for new, number in zip(make, ids, strict=True)]
+        ids = await self._ids.take(len(calls))
+        jobs = Lot(calls, ids)
         begun = self.monotonic()
         try:
             await self.jobs.enqueue(jobs)
         except StoreUnavailableError:
             await self._enqueue_again(jobs, begun)
-        for job in jobs:
-            self.metrics.of(job.name).enqueued += 1
+        for call in calls:
+            self.metrics.of(call.job.name).enqueued += 1
         return ids
 
     async def _enqueue_again(self, jobs: Sequence[NewJob], begun: float) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
 from interlock.ports.jobs import NewJob
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Iterator
 
     from interlock.jobs.definition import Definition
     from interlock.jobs.handle import Handle
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
         async def enqueue(self, call: Call[R], /) -> Handle[R]: ...
 
 
-__all__ = ["AsyncJob", "Call", "Job", "PlainJob"]
+__all__ = ["AsyncJob", "Call", "Job", "Lot", "PlainJob"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -56,6 +57,35 @@ class Call(Generic[R]):
             self.arguments,
             options.stored,
         )
+
+
+class Lot(Sequence[NewJob]):
+    """Calls with their ids, as the store is to accept them. Each is made when it is read: thousands at once that stay
+    would keep the garbage collector busy."""
+
+    __slots__ = ("_calls", "_ids")
+
+    def __init__(self, calls: Sequence[Call[Any]], ids: Sequence[int]) -> None:
+        self._calls = calls
+        self._ids = ids
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    @overload
+    def __getitem__(self, place: int, /) -> NewJob: ...
+
+    @overload
+    def __getitem__(self, place: slice, /) -> Lot: ...
+
+    def __getitem__(self, place: int | slice, /) -> NewJob | Lot:
+        if isinstance(place, slice):
+            return Lot(self._calls[place], self._ids[place])
+        return self._calls[place].new(self._ids[place])
+
+    def __iter__(self) -> Iterator[NewJob]:
+        for call, number in zip(self._calls, self._ids, strict=True):
+            yield call.new(number)
 
 
 class Job(Generic[P, R]):

@@ -120,7 +120,7 @@ class Jobs(Face[JobEngine]):
     async def enqueue(self, call: Call[R], /) -> Handle[R]:
         """Have one job run: ``await jobs.enqueue(job.call(…))``, which is ``await job.enqueue(…)``."""
         self._check(call)
-        (number,) = await self._running.enqueue([call.new])
+        (number,) = await self._running.enqueue([call])
         return Handle(self, number)
 
     async def enqueue_many(self, calls: Iterable[Call[R]]) -> list[Handle[R]]:
@@ -130,7 +130,7 @@ class Jobs(Face[JobEngine]):
             self._check(call)
         if not given:
             return []
-        return [Handle(self, number) for number in await self._running.enqueue([call.new for call in given])]
+        return [Handle(self, number) for number in await self._running.enqueue(given)]
 
     def _check(self, call: Call[Any]) -> None:
         if not isinstance(call, Call):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types

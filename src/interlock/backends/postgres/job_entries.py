@@ -31,8 +31,8 @@ class Entry(NamedTuple):
         return ""
 
 
-def columns(jobs: Iterable[NewJob]) -> tuple[Any, ...]:
-    """What ``job_enqueue`` takes between the namespace and the known ids."""
+def columns(jobs: Iterable[NewJob]) -> tuple[set[str], tuple[Any, ...]]:
+    """The queues of these jobs, and what ``job_enqueue`` takes between the namespace and the known ids."""
     kinds: dict[tuple[Any, ...], int] = {}
     ids: list[int] = []
     of_kind: list[int] = []
@@ -51,7 +51,7 @@ def columns(jobs: Iterable[NewJob]) -> tuple[Any, ...]:
         arguments.append(text)
     names, queues, priorities, failings, coalesces, keeps, all_options, all_uses = zip(*kinds, strict=True)
     limits = [_limits(uses) for uses in all_uses]
-    return (
+    return set(queues), (
         ids,
         of_kind,
         lanes if any(lanes) else None,

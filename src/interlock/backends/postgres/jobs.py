@@ -74,8 +74,6 @@ class PostgresJobs:
         if not jobs:
             return
         await self._combiner.do("", Entry(jobs, again), alone=again)
-        for queue in {job.queue for job in jobs}:
-            self._lower(self._pool(queue), LOWEST)
 
     async def claim(self, appetite: Appetite) -> Batch | SessionEnded:
         """Give jobs to a session."""
@@ -230,14 +228,15 @@ class PostgresJobs:
     async def _accept(self, lane: Lane, batch: list[Operation]) -> Sequence[Any]:
         entries: list[Entry] = [operation.want for operation in batch]
         sql = _sql.enqueue_again if entries[0].again else _sql.enqueue
+        queues, accepted = columns(job for entry in entries for job in entry.jobs)
         try:
-            await lane.fetch_here(
-                sql, self._namespace, *columns(job for entry in entries for job in entry.jobs), self._given()
-            )
+            await lane.fetch_here(sql, self._namespace, *accepted, self._given())
         except asyncpg.UniqueViolationError as error:
             raise MisuseError(
                 f"A job of that id was accepted before: {error}.", remedy="Take a fresh id, or say again=True."
             ) from error
+        for queue in queues:
+            self._lower(self._pool(queue), LOWEST)
         return [None] * len(batch)
 
     def _pool(self, queue: str) -> str:

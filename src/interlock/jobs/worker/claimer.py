@@ -31,7 +31,7 @@ _MOST_BYTES = 8 * 1024 * 1024
 _MOST_BYTES_AHEAD = 32 * 1024 * 1024
 _LEAST_PAUSE, _MOST_PAUSE = 0.02, 1.0
 _MOST_EARLY = 10_000
-_MOST_ASIDE = 2000
+_MOST_ASIDE = 4000
 
 
 class Claimer:
@@ -150,7 +150,7 @@ class Claimer:
         low = ahead // 2
         if not at_once and buffered > low:
             return 0, 0, low
-        most = min(crew.pace.claim, max(at_once, free + ahead - buffered), int(_MOST_BYTES / self._size))
+        most = min(crew.pace.claim, max(at_once, free + ahead - crew.waiting), int(_MOST_BYTES / self._size))
         return max(1, most) if at_once else most, at_once, low
 
     def _run(self) -> int:

@@ -82,6 +82,7 @@ class Runner:
             run = take()
             if run is None:
                 await crew.await_work()
+                pace.next_slice(monotonic())
                 continue
             tenure = self.tenure = crew.tenure
             if isinstance(run, ClaimedJob):

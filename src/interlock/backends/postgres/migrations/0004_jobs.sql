@@ -100,7 +100,8 @@ create table interlock.job_crew (
     unique (namespace, session)
 );
 
--- Claims: jobs that were given to a session together, those of them that have not been settled.
+-- Claims: jobs that were given to a session together, those of them that have not been settled. runs: which run of its
+-- lane each belongs to, null without one; a run is never parted between claims.
 create table interlock.job_claimed (
     fence      bigint primary key,
     claimed_at bigint not null,
@@ -110,7 +111,8 @@ create table interlock.job_claimed (
     limited    boolean not null,
     namespace  text not null,
     session    text not null,
-    ids        bigint[] not null
+    ids        bigint[] not null,
+    runs       integer[]
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
 
 create index job_claimed_by_session on interlock.job_claimed (session);
@@ -122,11 +124,11 @@ create table interlock.job_again (
 );
 
 -- A lane that claimers know to be not empty, or that is held or parked. low: nothing that was seen of it stands before it.
--- running: how many of its jobs are claimed.
+-- claimed: some of its jobs are; they are one run.
 create table interlock.job_lane (
     lane          text collate "C" primary key,
     low           bigint not null,
-    running       integer not null default 0,
+    claimed       boolean not null default false,
     held_since    bigint,
     held_by       text,
     held_reason   text,
@@ -338,7 +340,7 @@ as $$
 declare
     now_us bigint := interlock.micros(interlock.now_or(p_given));
     known bigint[] := p_known;
-    told record;
+    fresh bigint[] := p_ids;
 begin
     perform interlock.durably();
     if known is null then
@@ -347,52 +349,56 @@ begin
             known := array(select a.id from interlock.job_again a where a.id = any (p_ids));
         end if;
     end if;
-    for told in
-        with new as (
-            insert into interlock.job as j (
-                id, position, enqueued_at, due_at, keep_result, use_per, use_most, priority, failing, coalesces, paced,
-                pool, name, lane, use_key, uses, arguments, options)
-            select x.id, case when x.lane is not null and x.due_at <= now_us then nextval('interlock.job_position') end,
-                   now_us, x.due_at, x.keep, x.use_per, x.use_most, x.priority, x.failing, x.coalesces, x.paced, x.pool,
-                   x.name, x.lane, x.use_key, x.uses, x.arguments, x.options
-            from (
-                select s.id, coalesce((s.at * 1e6)::bigint, now_us + (coalesce(s.delay, 0) * 1e6)::bigint) as due_at,
-                       (k.keep * 1e6)::bigint as keep, k.use_per, k.use_most, k.priority, k.failing, k.coalesces, k.paced,
-                       p_namespace || '/' || k.queue as pool, k.name, p_namespace || '/' || nullif(s.lane, '') as lane,
-                       k.use_key, k.uses::jsonb as uses, s.arguments, k.options
-                from unnest(p_ids, p_kinds, p_lanes, p_delays, p_ats, p_arguments)
-                     with ordinality as s (id, kind, lane, delay, at, arguments, n)
-                join unnest(p_names, p_queues, p_priorities, p_failings, p_coalesce, p_keeps, p_options, p_use_keys,
-                            p_use_mosts, p_use_pers, p_uses, p_paced)
-                     with ordinality as k (name, queue, priority, failing, coalesces, keep, options, use_key, use_most,
-                                           use_per, uses, paced, n) on k.n = s.kind
-                where s.id <> all (known)
-                order by s.n
-            ) x
-            returning j.id, j.position, j.due_at, j.use_per, j.use_most, j.priority, j.paced, j.pool, j.name, j.lane,
-                      j.use_key, j.use_key is not null or j.uses is not null as limited
-        ),
-        ready as (
-            insert into interlock.job_ready (pool, sort, id, use_most, class, limited, name, use_key)
-            select n.pool, interlock.job_sort(n.due_at, n.priority), n.id, case when n.use_per = 0 then n.use_most end,
-                   interlock.job_class(0::smallint, n.paced), n.limited, n.name, case when n.use_per = 0 then n.use_key end
-            from new n where n.lane is null and n.due_at <= now_us
-        ),
-        later as (
-            insert into interlock.job_later (pool, at, id, use_most, priority, class, limited, name, lane, use_key)
-            select n.pool, n.due_at, n.id, case when n.use_per = 0 then n.use_most end, n.priority,
-                   interlock.job_class(0::smallint, n.paced), n.limited, n.name, n.lane,
-                   case when n.use_per = 0 then n.use_key end
-            from new n where n.due_at > now_us
-        ),
-        signal as (
-            insert into interlock.job_signal (namespace, position, lane)
-            select p_namespace, min(n.position), n.lane from new n where n.position is not null group by n.lane
-        )
-        select n.pool, min(interlock.job_sort(n.due_at, n.priority)) as sort from new n group by n.pool
-    loop
-        perform interlock.job_tell(told.pool, told.sort);
-    end loop;
+    if known <> '{}' then
+        fresh := array(select u.id from unnest(p_ids) as u (id) where u.id <> all (known));
+    end if;
+    insert into interlock.job (
+        id, position, enqueued_at, due_at, keep_result, use_per, use_most, priority, failing, coalesces, paced, pool, name,
+        lane, use_key, uses, arguments, options)
+    select x.id, case when x.lane is not null and x.due_at <= now_us then nextval('interlock.job_position') end, now_us,
+           x.due_at, x.keep, x.use_per, x.use_most, x.priority, x.failing, x.coalesces, x.paced, x.pool, x.name, x.lane,
+           x.use_key, x.uses, x.arguments, x.options
+    from (
+        select s.id, coalesce((s.at * 1e6)::bigint, now_us + (coalesce(s.delay, 0) * 1e6)::bigint) as due_at,
+               (k.keep * 1e6)::bigint as keep, k.use_per, k.use_most, k.priority, k.failing, k.coalesces, k.paced,
+               p_namespace || '/' || k.queue as pool, k.name, p_namespace || '/' || nullif(s.lane, '') as lane, k.use_key,
+               k.uses::jsonb as uses, s.arguments, k.options
+        from unnest(p_ids, p_kinds, p_lanes, p_delays, p_ats, p_arguments)
+             with ordinality as s (id, kind, lane, delay, at, arguments, n)
+        join unnest(p_names, p_queues, p_priorities, p_failings, p_coalesce, p_keeps, p_options, p_use_keys, p_use_mosts,
+                    p_use_pers, p_uses, p_paced)
+             with ordinality as k (name, queue, priority, failing, coalesces, keep, options, use_key, use_most, use_per,
+                                   uses, paced, n) on k.n = s.kind
+        where s.id <> all (known)
+        order by s.n
+    ) x;
+    insert into interlock.job_ready (pool, sort, id, use_most, class, limited, name, use_key)
+    select p_namespace || '/' || k.queue, interlock.job_sort(x.due_at, k.priority::smallint), s.id,
+           case when k.use_per = 0 then k.use_most end, interlock.job_class(0::smallint, k.paced),
+           k.use_key is not null or k.uses is not null, k.name, case when k.use_per = 0 then k.use_key end
+    from unnest(p_ids, p_kinds, p_lanes, p_delays, p_ats) as s (id, kind, lane, delay, at)
+    cross join lateral (
+        select coalesce((s.at * 1e6)::bigint, now_us + (coalesce(s.delay, 0) * 1e6)::bigint) as due_at) x
+    join unnest(p_names, p_queues, p_priorities, p_use_keys, p_use_mosts, p_use_pers, p_uses, p_paced)
+         with ordinality as k (name, queue, priority, use_key, use_most, use_per, uses, paced, n) on k.n = s.kind
+    where s.id <> all (known) and nullif(s.lane, '') is null and x.due_at <= now_us
+    order by s.id;
+    if p_delays is not null or p_ats is not null then
+        insert into interlock.job_later (pool, at, id, use_most, priority, class, limited, name, lane, use_key)
+        select j.pool, j.due_at, j.id, case when j.use_per = 0 then j.use_most end, j.priority,
+               interlock.job_class(0::smallint, j.paced), j.use_key is not null or j.uses is not null, j.name, j.lane,
+               case when j.use_per = 0 then j.use_key end
+        from interlock.job j where j.id = any (fresh) and j.due_at > now_us;
+    end if;
+    if p_lanes is not null then
+        insert into interlock.job_signal (namespace, position, lane)
+        select p_namespace, min(j.position), j.lane from interlock.job j
+        where j.id = any (fresh) and j.position is not null group by j.lane;
+    end if;
+    perform interlock.job_tell(
+        p_namespace || '/' || k.queue,
+        interlock.job_sort(least(now_us, (select (min(u.at) * 1e6)::bigint from unnest(p_ats) as u (at))), max(k.priority)::smallint))
+    from unnest(p_queues, p_priorities) as k (queue, priority) group by k.queue;
     -- They may have been sent again since the first look, and even have ended.
     if p_known is null and exists (select from interlock.job_again)
        and exists (select from interlock.job_again a where a.id = any (p_ids) and a.id <> all (known)) then

@@ -1,7 +1,10 @@
 -- Make lanes ready that can be; the caller has locked their rows, and whatever it changed before is seen. Lanes of which
 -- nothing is left are forgotten. A job whose signal nobody has handled yet may stand before low, so the first such signal
--- bounds it. told: pools in which something became ready, with the least sort key.
-create function interlock.job_advance(p_namespace text, p_lanes text[], out pools text[], out sorts bigint[])
+-- bounds it. p_offered: whether some may be offered already. pools, sorts: where something became ready, with the least
+-- sort key.
+create function interlock.job_advance(
+    p_namespace text, p_lanes text[], p_offered boolean, out pools text[], out sorts bigint[]
+)
 language plpgsql volatile
 set jit = off
 set enable_seqscan = off
@@ -15,7 +18,7 @@ begin
     with head as materialized (
         select l.lane, l.held_since is not null or l.parked_since is not null as held, h.*
         from unnest(p_lanes) as u (lane)
-        join interlock.job_lane l on l.lane = u.lane and l.running = 0
+        cross join lateral (select l.* from interlock.job_lane l where l.lane = u.lane and not l.claimed limit 1) l
         left join lateral (
             select j.id, j.pool, j.name, j.due_at, j.priority, j.crashes, j.paced, j.apart, j.use_key, j.use_most, j.use_per,
                    j.use_key is not null or j.uses is not null as limited
@@ -36,7 +39,7 @@ begin
                case when h.use_per = 0 then h.use_most end as use_most, x.tid, x.offered
         from head h
         left join lateral (
-            select x.ctid as tid, x.id as offered from interlock.job_ready x where x.lane = h.lane limit 1
+            select x.ctid as tid, x.id as offered from interlock.job_ready x where p_offered and x.lane = h.lane limit 1
         ) x on true
         where h.id is not null and not h.held and not h.apart
     ),
@@ -140,7 +143,7 @@ begin
     where s.ctid = any (array(
         select t.tid from unnest(tids, tid_lanes) as t (tid, lane) join unnest(ours) as o (lane) on o.lane = t.lane));
     unfinished := cardinality(tids) = p_most or cardinality(ours) < cardinality(lanes);
-    select a.pools, a.sorts into pools, sorts from interlock.job_advance(p_namespace, ours) a;
+    select a.pools, a.sorts into pools, sorts from interlock.job_advance(p_namespace, ours, true) a;
 end
 $$;
 

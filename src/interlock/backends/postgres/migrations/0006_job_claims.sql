@@ -446,13 +446,13 @@ begin
 end
 $$;
 
--- Read what stands in lanes: of each that nobody else is at, and that is locked by it, the jobs that can be given together.
--- p_ids: which job is offered of each, p_lanes null for those without one. able: whether the unit can be taken; units,
--- ids, positions: the jobs of each unit in order; stale: lanes whose head is another one than offered; wanting: units
--- whose head coalesces.
+-- Read what stands in lanes: of each that nobody else is at, and that is locked by it, the jobs that can be given together,
+-- at most p_most. p_ids: which job is offered of each, p_lanes null for those without one. able: whether the unit can be
+-- taken; lane_tids, lows: of each unit, its lane's row and its head's position; units, ids: the jobs of all units that can
+-- be taken, in order; stale: lanes whose head is another one than offered; wanting: units whose head coalesces.
 create function interlock.job_runs(
     p_namespace text, p_pool text, p_names text[], p_ids bigint[], p_lanes text[], p_most integer,
-    out able boolean[], out units integer[], out ids bigint[], out positions bigint[], out stale text[],
+    out able boolean[], out lane_tids tid[], out lows bigint[], out units integer[], out ids bigint[], out stale text[],
     out wanting integer[], out busy boolean
 )
 language plpgsql volatile
@@ -464,60 +464,42 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 set plan_cache_mode = force_generic_plan
 as $$
-declare
-    our_units integer[];
-    our_lanes text[];
-    our_lows bigint[];
-    our_ids bigint[];
-    number integer;
 begin
-    select array_agg(o.unit), array_agg(o.lane), array_agg(o.low), array_agg(o.id), count(*)
-    into our_units, our_lanes, our_lows, our_ids, number
-    from (
-        select u.unit, l.lane, l.low, u.id
-        from unnest(p_lanes, p_ids) with ordinality as u (lane, id, unit)
-        join interlock.job_lane l on l.lane = u.lane
-        where l.running = 0
-        for update of l skip locked
-    ) o;
-    select array_agg(x.unit order by x.unit, x.n), array_agg(x.id order by x.unit, x.n),
-           array_agg(x.position order by x.unit, x.n),
-           array_agg(x.lane) filter (where x.n = 1 and x.id is distinct from x.offered),
-           array_agg(x.unit) filter (where x.n = 1 and x.id = x.offered and x.coalesces)
-    into units, ids, positions, stale, wanting
-    from (
-        select o.unit, o.lane, o.offered, r.id, r.position, coalesce(r.n, 1) as n, r.coalesces
-        from unnest(our_units, our_lanes, our_lows, our_ids) as o (unit, lane, low, offered)
-        left join lateral (
-            select z.id, z.position, z.n, z.coalesces,
-                   bool_and(z.n = 1 or not (z.head_alone or z.alone or z.apart) and z.pool = p_pool
-                            and z.name = any (p_names)) over (order by z.position) as fits
+    select array_agg(l.tid), array_agg(l.low), bool_or(u.lane is not null and l.tid is null)
+    into lane_tids, lows, busy
+    from unnest(p_lanes) as u (lane)
+    left join lateral (
+        select l.ctid as tid, l.low from interlock.job_lane l
+        where l.lane = u.lane and not l.claimed limit 1 for update skip locked
+    ) l on true;
+    with read as materialized (
+        select u.unit, u.lane, u.tid, r.low, r.coalesces[1] as coalesces,
+               u.lane is null or coalesce(r.ids[1] = u.offered, false) as able,
+               case when u.lane is null then array[u.offered]
+                    when r.alone[1] then r.ids[: 1]
+                    else r.ids[: coalesce(array_position(r.misfits, true, 2) - 1, cardinality(r.ids))] end as ids
+        from unnest(p_lanes, p_ids, lane_tids, lows) with ordinality as u (lane, offered, tid, low, unit)
+        cross join lateral (
+            select array_agg(x.id) as ids, array_agg(x.alone) as alone, array_agg(x.coalesces) as coalesces,
+                   array_agg(x.alone or x.other) as misfits, min(x.position) as low
             from (
-                select q.*, row_number() over w as n, first_value(q.alone) over w as head_alone
-                from (
-                    select j.id, j.position, j.coalesces, j.apart, j.pool, j.name,
-                           j.coalesces or j.crashes > 0 or j.use_key is not null or j.uses is not null as alone
-                    from interlock.job j
-                    where j.lane = o.lane
-                      and j.position >= least(
-                          o.low, (select min(s.position) from interlock.job_signal s where s.namespace = p_namespace))
-                    order by j.position limit p_most
-                ) q
-                window w as (order by q.position)
-            ) z
-        ) r on r.fits
-        union all
-        select u.unit, null, u.id, u.id, null, 1, false
-        from unnest(p_lanes, p_ids) with ordinality as u (lane, id, unit) where u.lane is null
-    ) x;
-    able := array_fill(false, array[cardinality(p_ids)]);
-    for i in 1 .. coalesce(cardinality(units), 0) loop
-        able[units[i]] := true;
-    end loop;
-    busy := number < (select count(*) from unnest(p_lanes) as u (lane) where u.lane is not null);
-    for i in 1 .. coalesce(cardinality(stale), 0) loop
-        able[array_position(p_lanes, stale[i])] := false;
-    end loop;
+                select j.id, j.position, j.coalesces,
+                       j.coalesces or j.crashes > 0 or j.use_key is not null or j.uses is not null as alone,
+                       j.apart or j.pool <> p_pool or j.name <> all (p_names) as other
+                from interlock.job j
+                where u.tid is not null and j.lane = u.lane
+                  and j.position >= least(
+                      u.low, (select min(s.position) from interlock.job_signal s where s.namespace = p_namespace))
+                order by j.position limit p_most
+            ) x
+        ) r
+    )
+    select array_agg(r.able), array_agg(r.low), array_agg(r.lane) filter (where r.tid is not null and not r.able),
+           array_agg(r.unit) filter (where r.able and r.coalesces),
+           (select array_agg(x.unit) from (select q.unit, unnest(q.ids) from read q where q.able) x),
+           (select array_agg(x.id) from (select unnest(q.ids) as id from read q where q.able) x)
+    into able, lows, stale, wanting, units, ids
+    from read r;
 end
 $$;
 
@@ -564,14 +546,14 @@ $$;
 -- what is left as longer runs, spread evenly; those with limits as far as there is room. What is not taken and does not
 -- wait for a limit stays ready. p_locked, p_counts: limits' keys that are locked, and how much was taken of each in this
 -- claim. got_ids, got_sorts: the jobs in the order to start them, with their unit's sort key; got_careful: those to be
--- among the first. busy: something was left because somebody is at it; cut: because it has changed. placed: some wait
+-- among the first; got_runs: which run each belongs to, counted from p_first_run. busy: something was left because somebody is at it; cut: because it has changed. placed: some wait
 -- for slots since now; those may have come free meanwhile, unseen by who freed them.
 create function interlock.job_choose(
     p_namespace text, p_pool text, p_names text[], p_tids tid[], p_ids bigint[], p_sorts bigint[], p_classes smallint[],
     p_limited boolean[], p_lanes text[], p_keys text[], p_mosts integer[], p_quota integer, p_at_once integer,
-    p_units integer, p_run integer, p_now bigint, inout p_locked text[], inout p_counts jsonb, out got_ids bigint[],
-    out got_sorts bigint[], out got_careful boolean[], out units integer, out busy boolean, out cut boolean,
-    out laned boolean, out with_limits boolean, out placed boolean, out woken bigint[]
+    p_units integer, p_run integer, p_first_run integer, p_now bigint, inout p_locked text[], inout p_counts jsonb,
+    out got_ids bigint[], out got_sorts bigint[], out got_careful boolean[], out got_runs integer[], out units integer,
+    out busy boolean, out cut boolean, out laned boolean, out with_limits boolean, out placed boolean, out woken bigint[]
 )
 language plpgsql volatile
 set jit = off
@@ -589,7 +571,8 @@ declare
     able boolean[];
     run_units integer[];
     run_ids bigint[];
-    run_positions bigint[];
+    lane_tids tid[];
+    lows bigint[];
     stale text[];
     wanting integer[];
     verdicts smallint[];
@@ -605,15 +588,13 @@ begin
     with_limits := true = any (p_limited);
     woken := '{}';
     if laned then
-        -- Not all lanes have as much as their share; a second one makes up for most of that.
-        select r.able, r.units, r.ids, r.positions, r.stale, r.wanting, r.busy
-        into able, run_units, run_ids, run_positions, stale, wanting, busy
+        select r.able, r.units, r.ids, r.lane_tids, r.lows, r.stale, r.wanting, r.busy
+        into able, run_units, run_ids, lane_tids, lows, stale, wanting, busy
         from interlock.job_runs(
-            p_namespace, p_pool, p_names, p_ids, p_lanes,
-            1 + least(p_run - 1, 2 * ((greatest(0, p_quota - n) + lanes - 1) / lanes))) r;
+            p_namespace, p_pool, p_names, p_ids, p_lanes, 1 + least(p_run - 1, greatest(0, p_quota - n) / lanes)) r;
         if stale is not null then
             delete from interlock.job_ready r where r.lane = any (stale);
-            perform interlock.job_advance(p_namespace, stale);
+            perform interlock.job_advance(p_namespace, stale, false);
             cut := true;
         end if;
         if wanting is not null then
@@ -668,6 +649,7 @@ begin
                     got_ids := p_ids;
                     got_sorts := p_sorts;
                     got_careful := array_fill(false, array[n]);
+                    got_runs := array_fill(null::integer, array[n]);
                     units := n;
                     return;
                 end if;
@@ -702,43 +684,25 @@ begin
             select u.able::integer::smallint from unnest(able) with ordinality as u (able, n) order by u.n);
     end if;
 
-    -- What was taken goes out, runs as far as the claim has room; what waits goes out too.
-    with taken as materialized (
-        select x.*, row_number() over (order by x.n, x.place) as rank
-        from (
-            select q.unit, q.id, q.position, q.place, row_number() over (partition by q.unit order by q.place) as n
-            from unnest(run_units, run_ids, run_positions) with ordinality as q (unit, id, position, place)
-            where verdicts[q.unit] = 1
-        ) x
-    ),
-    given as materialized (
-        select * from taken where taken.rank <= p_quota
-    ),
-    gone as (
-        delete from interlock.job_ready r where r.ctid = any (array(
-            select p_tids[g.unit] from given g where g.n = 1
-            union all
-            select u.tid from unnest(verdicts, p_tids) as u (verdict, tid) where u.verdict = 2))
-    ),
-    lane as (
-        update interlock.job_lane l set running = x.count, low = coalesce(x.low, l.low)
-        from (
-            select j.lane, u.count, u.low
-            from (select g.unit, count(*) as count, min(g.position) as low, min(g.id) as id from given g
-                  where laned group by g.unit) u
-            join interlock.job j on j.id = u.id
-            where j.lane is not null
-        ) x
-        where l.lane = x.lane
-    ),
-    careful_ones as (
+    -- What was taken goes out; what waits goes out too.
+    delete from interlock.job_ready r where r.ctid = any (array(
+        select u.tid from unnest(verdicts, p_tids) as u (verdict, tid) where u.verdict in (1, 2)));
+    if laned then
+        update interlock.job_lane l set claimed = true, low = u.low
+        from unnest(verdicts, lane_tids, lows) as u (verdict, tid, low)
+        where u.verdict = 1 and u.tid is not null and l.ctid = u.tid;
+    end if;
+    if careful or with_limits then
         update interlock.job_ready r set class = 1 where r.ctid = any (array(
-            select u.tid from unnest(verdicts, p_tids) as u (verdict, tid) where u.verdict = 3))
-    )
-    select coalesce(array_agg(g.id order by g.place), '{}'), coalesce(array_agg(p_sorts[g.unit] order by g.place), '{}'),
-           coalesce(array_agg(p_classes[g.unit] > 0 order by g.place), '{}'), count(*) filter (where g.n = 1)
-    into got_ids, got_sorts, got_careful, units
-    from given g;
+            select u.tid from unnest(verdicts, p_tids) as u (verdict, tid) where u.verdict = 3));
+    end if;
+    select coalesce(array_agg(q.id), '{}'), coalesce(array_agg(p_sorts[q.unit]), '{}'),
+           coalesce(array_agg(p_classes[q.unit] > 0), '{}'),
+           coalesce(array_agg(case when p_lanes[q.unit] is not null then p_first_run + q.unit end), '{}')
+    into got_ids, got_sorts, got_careful, got_runs
+    from unnest(run_units, run_ids) as q (unit, id)
+    where verdicts[q.unit] = 1;
+    units := (select count(*) from unnest(verdicts) as u (verdict) where u.verdict = 1);
     if with_limits then
         placed := exists (
             select from unnest(verdicts, p_ids) as u (verdict, id)
@@ -777,7 +741,8 @@ as $$
 #variable_conflict use_column
 declare
     lowest constant bigint := -9223372036854775808;
-    chunk constant integer := 250;
+    chunk constant integer := 100;
+    breadth constant integer := 250;
     now_is timestamptz := interlock.now_or(p_given);
     now_us bigint := interlock.micros(now_is);
     me record;
@@ -791,6 +756,7 @@ declare
     from_ids bigint[] := array_fill(-1::bigint, array[pools]);
     over boolean[] := array_fill(false, array[pools]);
     sharing integer;
+    quota integer;
     want integer;
     found_here integer;
     suspected boolean := false;
@@ -809,8 +775,12 @@ declare
     all_ids bigint[] := '{}';
     all_sorts bigint[] := '{}';
     all_careful boolean[] := '{}';
+    all_runs integer[] := '{}';
     rounds integer := 0;
+    first integer := 1;
+    last integer;
     fences bigint[] := '{}';
+    next_fence bigint;
     units integer := 0;
     busy boolean := false;
     cut boolean := false;
@@ -874,7 +844,7 @@ begin
         end if;
     end if;
     if todo.signals then
-        select r.unfinished, r.pools, r.sorts into done from interlock.job_rouse(p_namespace, 2000) r;
+        select r.unfinished, r.pools, r.sorts into done from interlock.job_rouse(p_namespace, least(2000, greatest(100, 4 * p_most))) r;
         busy := done.unfinished;
         if done.pools is not null then
             for i in 1 .. pools loop
@@ -892,9 +862,17 @@ begin
         exit when sharing = 0 or cardinality(all_ids) >= p_most;
         for i in 1 .. pools loop
             continue when over[i];
-            want := (p_most - cardinality(all_ids) + sharing - 1) / sharing;
+            quota := (p_most - cardinality(all_ids) + sharing - 1) / sharing;
             sharing := sharing - 1;
-            continue when want <= 0;
+            continue when quota <= 0;
+            -- Lanes that have several jobs are given as runs, which is less to do for each job; fewer lanes are enough.
+            want := quota;
+            if p_run > 1 and quota > breadth and (
+                select r.lane is not null from interlock.job_ready r
+                where r.pool = p_pools[i] and r.class = 0 and r.sort >= from_sorts[i] order by r.sort, r.id limit 1)
+            then
+                want := greatest(breadth, p_at_once);
+            end if;
             select array_agg(p.ctid), array_agg(p.id), array_agg(p.sort), array_agg(p.limited), array_agg(p.lane),
                    array_agg(p.use_key), array_agg(p.use_most), coalesce(bool_or(p.limited or p.lane is not null), false),
                    count(*)
@@ -957,6 +935,7 @@ begin
                 all_ids := all_ids || ids;
                 all_sorts := all_sorts || sorts;
                 all_careful := all_careful || array_fill(false, array[found_here]);
+                all_runs := all_runs || array_fill(null::integer, array[found_here]);
                 units := units + found_here;
                 rounds := rounds + 1;
                 continue;
@@ -964,8 +943,8 @@ begin
             select c.* into done from interlock.job_choose(
                 p_namespace, p_pools[i], p_names, tids[: cardinality(ids)], ids, sorts[: cardinality(ids)],
                 classes[: cardinality(ids)], under_limits[: cardinality(ids)], lanes[: cardinality(ids)],
-                keys[: cardinality(ids)], mosts[: cardinality(ids)], want,
-                p_at_once, units, p_run, now_us, locked, counts) c;
+                keys[: cardinality(ids)], mosts[: cardinality(ids)], quota,
+                p_at_once, units, p_run, rounds * 10000, now_us, locked, counts) c;
             any_special := true;
             rounds := rounds + 1;
             any_laned := any_laned or done.laned;
@@ -973,6 +952,7 @@ begin
             all_ids := all_ids || done.got_ids;
             all_sorts := all_sorts || done.got_sorts;
             all_careful := all_careful || done.got_careful;
+            all_runs := all_runs || done.got_runs;
             units := units + done.units;
             locked := done.p_locked;
             counts := done.p_counts;
@@ -995,23 +975,30 @@ begin
     if cardinality(all_ids) > 0 then
         if rounds > 1 then
             -- Those that are given only to who can start now stay among the first.
-            select array_agg(u.id order by u.careful desc, u.sort, u.n) into all_ids
-            from unnest(all_ids, all_sorts, all_careful) with ordinality as u (id, sort, careful, n);
+            select array_agg(u.id order by u.careful desc, u.sort, u.n), array_agg(u.run order by u.careful desc, u.sort, u.n)
+            into all_ids, all_runs
+            from unnest(all_ids, all_sorts, all_careful, all_runs) with ordinality as u (id, sort, careful, run, n);
         end if;
-        for i in 0 .. (cardinality(all_ids) - 1) / chunk loop
-            fences := fences || nextval('interlock.fence');
-            insert into interlock.job_claimed (fence, claimed_at, crew, turn, laned, limited, namespace, session, ids)
-            values (fences[i + 1], now_us, me.id, p_turn, any_laned, any_limited, p_namespace, p_session,
-                    all_ids[i * chunk + 1 : (i + 1) * chunk]);
+        while first <= cardinality(all_ids) loop
+            last := least(first + chunk - 1, cardinality(all_ids));
+            while any_laned and all_runs[last] = all_runs[last + 1] loop
+                last := last + 1;
+            end loop;
+            next_fence := nextval('interlock.fence');
+            insert into interlock.job_claimed (fence, claimed_at, crew, turn, laned, limited, namespace, session, ids, runs)
+            values (next_fence, now_us, me.id, p_turn, any_laned, any_limited, p_namespace, p_session, all_ids[first : last],
+                    case when any_laned then all_runs[first : last] end);
+            fences := fences || array_fill(next_fence, array[last - first + 1]);
+            first := last + 1;
         end loop;
         return query
             select j.id, j.name, substr(j.pool, length(p_namespace) + 2), coalesce(substr(j.lane, length(p_namespace) + 2), ''),
-                   fences[(u.n - 1) / chunk + 1], j.attempt + 1, j.crashes, j.priority, j.enqueued_at / 1e6::float8,
+                   u.fence, j.attempt + 1, j.crashes, j.priority, j.enqueued_at / 1e6::float8,
                    j.due_at / 1e6::float8, j.arguments, j.options,
                    case when j.use_per = 0 then array[j.use_key]
                         when j.uses is not null then array(
                             select q.key from interlock.job_uses(null, null, null, j.uses) q where q.per = 0) end
-            from unnest(all_ids) with ordinality as u (id, n)
+            from unnest(all_ids, fences) as u (id, fence)
             join interlock.job j on j.id = u.id;
     end if;
 

@@ -1,8 +1,9 @@
 -- Take jobs out of the claims that have these fences; matched: which of them, by their places in the arrays, null if it is
 -- all. laned, limited: whether jobs of those claims may have lanes or limits. fences, crews, times: the claims' own.
+-- last_ones: of each run that is over with this, one job.
 create function interlock.job_unclaim(
     p_ids bigint[], p_fences bigint[], out matched integer[], out laned boolean, out limited boolean, out fences bigint[],
-    out crews bigint[], out times bigint[]
+    out crews bigint[], out times bigint[], out last_ones bigint[]
 )
 language plpgsql volatile
 set jit = off
@@ -17,29 +18,34 @@ declare
     places integer[];
 begin
     with held as materialized (
-        select c.fence, c.ids, c.crew, c.claimed_at, c.laned, c.limited from interlock.job_claimed c
+        select c.fence, c.ids, c.runs, c.crew, c.claimed_at, c.laned, c.limited from interlock.job_claimed c
         where c.fence = any (p_fences) order by c.fence for update
     ),
     given as materialized (
-        select o.fence, o.id, s.n
-        from (select h.fence, unnest(h.ids) as id from held h) o
+        select o.fence, o.id, o.run, s.n
+        from (select h.fence, unnest(h.ids) as id, unnest(h.runs) as run from held h) o
         left join unnest(p_ids, p_fences) with ordinality as s (id, fence, n) on s.id = o.id and s.fence = o.fence
     ),
     remaining as materialized (
-        select g.fence, array_agg(g.id) filter (where g.n is null) as ids, count(g.n) as matched from given g group by g.fence
+        select g.fence, array_agg(g.id) filter (where g.n is null) as ids,
+               array_agg(g.run) filter (where g.n is null) as runs, count(g.n) as matched
+        from given g group by g.fence
     ),
     emptied as (
         delete from interlock.job_claimed c
         where c.fence = any (array(select r.fence from remaining r where r.ids is null))
     ),
     changed as (
-        update interlock.job_claimed c set ids = r.ids from remaining r
+        update interlock.job_claimed c set ids = r.ids, runs = case when c.laned then r.runs end from remaining r
         where c.fence = any (array(select x.fence from remaining x where x.ids is not null and x.matched > 0))
           and r.fence = c.fence
     )
     select array_agg(h.fence), array_agg(h.crew), array_agg(h.claimed_at), bool_or(h.laned), bool_or(h.limited),
-           (select array_agg(g.n) from given g where g.n is not null)
-    into fences, crews, times, laned, limited, places
+           (select array_agg(g.n) from given g where g.n is not null),
+           (select array_agg(x.id)
+            from (select min(g.id) as id from given g where g.run is not null
+                  group by g.fence, g.run having count(*) = count(g.n)) x)
+    into fences, crews, times, laned, limited, places, last_ones
     from held h;
     if coalesce(cardinality(places), 0) < cardinality(p_ids) then
         matched := coalesce(places, '{}');
@@ -88,7 +94,7 @@ $$;
 create function interlock.job_settle_each(
     p_namespace text, p_session text, p_ids bigint[], p_fences bigint[], p_outcomes smallint[], p_ran double precision[],
     p_delays double precision[], p_results text[], p_errors text[], p_traces text[], p_claims bigint[], p_crews bigint[],
-    p_times bigint[], p_most_crashes integer, p_now bigint, out idle text[], out keys text[], out ready bigint
+    p_times bigint[], p_most_crashes integer, p_now bigint, out keys text[], out ready bigint
 )
 language plpgsql volatile
 set jit = off
@@ -207,28 +213,21 @@ begin
             where s.outcome in (7, 8) and t.namespace = p_namespace and t.key = u.key and t.at = s.claimed_at
               and t.id = s.id
         ),
-        lane as (
+        parked as (
             update interlock.job_lane l
-            set running = l.running - x.count,
-                parked_since = case when x.parks then coalesce(l.parked_since, p_now) else l.parked_since end,
-                parked_reason = case when x.parks then x.why else l.parked_reason end
+            set parked_since = coalesce(l.parked_since, p_now), parked_reason = x.why
             from (
-                select s.lane, count(*) as count, bool_or(g.id is not null) as parks, max(g.why) as why
-                from s
-                left join gone g on g.id = s.id and g.state in (1, 5) and g.failing = 2
-                where s.lane is not null group by s.lane
+                select g.lane, max(g.why) as why from gone g
+                where g.lane is not null and g.state in (1, 5) and g.failing = 2 group by g.lane
             ) x
             where l.lane = x.lane
-            returning l.lane, l.running
         )
-        select (select array_agg(l.lane) from lane l where l.running = 0) as idle,
-               (select array_agg(distinct f.key) from freed f) as keys,
+        select (select array_agg(distinct f.key) from freed f) as keys,
                (select array_agg(g.id) from gone g) as ended,
                (select array_agg(m.pool) from made m) as pools,
                (select array_agg(m.sort) from made m) as sorts,
                (select array_agg(distinct k.pool) from kept k where k.waits) as later_pools
     loop
-        idle := tell.idle;
         keys := tell.keys;
         ended := tell.ended;
         ready := (select min(m.sort) from unnest(tell.sorts) as m (sort));
@@ -288,14 +287,22 @@ begin
         end if;
     end if;
     if c.laned then
-        lanes := array(
-            select distinct j.lane from unnest(p_ids) as u (id) join interlock.job j on j.id = u.id
-            where j.lane is not null order by j.lane);
+        idle := array(
+            select j.lane from unnest(c.last_ones) as u (id)
+            cross join lateral (select j.lane from interlock.job j where j.id = u.id limit 1) j order by j.lane);
+        lanes := idle;
+        if p_outcomes is not null then
+            lanes := array(
+                select distinct j.lane from unnest(p_ids) as u (id)
+                cross join lateral (select j.lane from interlock.job j where j.id = u.id limit 1) j
+                where j.lane is not null order by j.lane);
+        end if;
         perform from interlock.job_lane l where l.lane = any (lanes) order by l.lane for update;
+        update interlock.job_lane l set claimed = false where l.lane = any (idle);
     end if;
 
     if p_outcomes is not null then
-        select m.idle, m.keys, m.ready into idle, keys, ready
+        select m.keys, m.ready into keys, ready
         from interlock.job_settle_each(
             p_namespace, p_session, p_ids, p_fences, p_outcomes, p_ran, p_delays, p_results, p_errors, p_traces, c.fences, c.crews,
             c.times, p_most_crashes, now_us) m;
@@ -332,15 +339,8 @@ begin
             cross join lateral interlock.job_uses(x.use_key, x.use_most, x.use_per, x.uses) u
             group by u.key, u.most, u.per
             returning f.key
-        ),
-        lane as (
-            update interlock.job_lane l set running = l.running - x.count
-            from (select g.lane, count(*) as count from gone g where g.lane is not null group by g.lane) x
-            where l.lane = x.lane
-            returning l.lane, l.running
         )
-        select (select array_agg(l.lane) from lane l where l.running = 0), (select array_agg(distinct f.key) from freed f)
-        into idle, keys;
+        select array_agg(distinct f.key) into keys from freed f;
     else
         with gone as (
             delete from interlock.job j using unnest(p_ids, p_fences, p_ran, p_results) as s (id, fence, ran, result)
@@ -367,9 +367,9 @@ begin
         perform interlock.job_tell_ends(p_namespace, p_ids);
     end if;
 
-    if idle is not null then
+    if cardinality(idle) > 0 then
         for tell in
-            select u.pool, u.sort from interlock.job_advance(p_namespace, idle) a
+            select u.pool, u.sort from interlock.job_advance(p_namespace, idle, false) a
             cross join lateral unnest(a.pools, a.sorts) as u (pool, sort)
         loop
             ready := least(ready, tell.sort);

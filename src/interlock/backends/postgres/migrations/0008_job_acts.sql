@@ -148,7 +148,7 @@ as $$
 begin
     if p_lane is not null then
         perform interlock.job_tell(u.pool, u.sort)
-        from interlock.job_advance(p_namespace, array[p_lane]) a
+        from interlock.job_advance(p_namespace, array[p_lane], true) a
         cross join lateral unnest(a.pools, a.sorts) as u (pool, sort);
     end if;
     if exists (select from unnest(p_keys) as u (key)
