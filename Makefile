@@ -4,6 +4,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# The demo needs little, so that a newcomer need not wait for the tools of development.
+DEMO_READY := .venv/.demo-ready
 # Much of what the tests do is waiting. Tests of one class or module stay together and share their servers.
 PARALLEL := -n 2 --dist loadscope
 
@@ -15,9 +17,14 @@ $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade pip
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@ $(DEMO_READY)
+
+$(DEMO_READY): pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[web]'
 	@touch $@
 
-demo: setup
+demo: $(DEMO_READY)
 	$(BIN)/interlock demo
 
 test: setup
@@ -25,7 +32,7 @@ test: setup
 
 test-system: setup
 	tests/system/install.sh
-	$(BIN)/pytest tests/system -m system $(PARALLEL)
+	$(BIN)/pytest tests/system tests/web/browser -m system $(PARALLEL)
 
 lint: setup
 	$(BIN)/ruff check .

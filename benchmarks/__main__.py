@@ -1,4 +1,4 @@
-"""Run all benchmarks and print one table: ``python -m benchmarks [--quick] [--only locks|claims|limits|jobs]``."""
+"""Run all benchmarks and print one table each: ``python -m benchmarks [--quick] [--only PART]``."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING
 
 from benchmarks.claims.rates import RAW, interlock_claims, interlock_claims_done, per_second
 from benchmarks.harness import Report, console
+from benchmarks.insight.suite import judge_insight, run_insight
 from benchmarks.jobs.suite import judge_jobs, run_jobs
 from benchmarks.limits.rates import starts_per_second
 from benchmarks.locks import peers, redis_peers
 from benchmarks.locks.contended import across_processes, uncontended, within_one_process
 from benchmarks.locks.idle import statements_per_second
+from benchmarks.webhooks import judge_webhooks, run_webhooks
 from interlock.testing.servers import PostgresServer, RedisServer
 
 if TYPE_CHECKING:
     from benchmarks.locks.contended import Turns
 
 RESULTS = Path(__file__).parent / "results"
-PARTS = ("locks", "claims", "limits", "jobs")
+PARTS = ("locks", "claims", "limits", "jobs", "webhooks", "insight")
 STORES = ("memory", "sqlite", "postgres", "redis")
 PEERS = ("asyncio", "filelock", "advisory", "redis-py", "python-redis-lock", "pottery")
 
@@ -157,9 +159,15 @@ async def run(options: argparse.Namespace, directory: Path, postgres: PostgresSe
             judge_claims(report)
         elif part == "limits":
             await run_limits(report, where, rounds=rounds, seconds=seconds)
-        else:
+        elif part == "jobs":
             await run_jobs(report, directory, quick=options.quick)
             judge_jobs(report)
+        elif part == "insight":
+            await run_insight(report, directory, quick=options.quick)
+            judge_insight(report)
+        else:
+            await run_webhooks(report, directory, quick=options.quick)
+            judge_webhooks(report)
         report.print()
         report.save(RESULTS / f"{part}.json")
 

@@ -69,3 +69,21 @@ def test_different_values_never_make_the_same_key(both: list[tuple[str, str, str
     template = Template("{a}:{b}!→{c}%")
     one, other = (template.render(dict(zip("abc", values, strict=True))) for values in both)
     assert one != other
+
+
+def test_finding_gives_nothing_where_a_field_is_not_there() -> None:
+    template = Template("{repository.full_name}#{issue.number}")
+    whole = {"repository": {"full_name": "acme/api#2"}, "issue": {"number": 7}}
+
+    assert template.find(whole) == template.render(whole) == "acme/api%232#7"
+    for less in (
+        {},
+        {"repository": None, "issue": {"number": 7}},
+        whole | {"issue": {}},
+        whole | {"issue": {"number": None}},
+        whole | {"issue": []},
+        whole | {"issue": "number"},
+    ):
+        assert template.find(less) is None
+    with pytest.raises(InvalidArgumentError, match="finds a dict"):
+        template.find(whole | {"issue": {"number": {}}})

@@ -8,6 +8,9 @@ from interlock.errors import (
     ConcurrencyConflictError,
     ConflictError,
     DeadlockError,
+    EventError,
+    EventGoneError,
+    EventRefusedError,
     InterlockError,
     InvalidArgumentError,
     JobCancelledError,
@@ -20,13 +23,16 @@ from interlock.errors import (
     LimitTimeoutError,
     LockError,
     LockTimeoutError,
+    MalformedEventError,
     MisuseError,
     NotFoundError,
     ResultGoneError,
     SchemaMismatchError,
+    SignatureError,
     StoreError,
     StoreUnavailableError,
 )
+from interlock.events import Event, Events, GitHub, Hmac, Receipt, Verdict
 from interlock.jobs import Discard, Handle, Job, Jobs, JobState, JobStatus, Retry, RetryLater, Snooze, current_job
 from interlock.limits import Cooldown, Limits, Rate, Reservation, Slots
 from interlock.locks import FOREVER, Lease, Locks
@@ -65,6 +71,13 @@ __all__ = [
     "Snooze",
     "Discard",
     "current_job",
+    # events
+    "Events",
+    "Event",
+    "GitHub",
+    "Hmac",
+    "Receipt",
+    "Verdict",
     # errors
     "InterlockError",
     "MisuseError",
@@ -82,6 +95,11 @@ __all__ = [
     "JobCancelledError",
     "JobTimeoutError",
     "ResultGoneError",
+    "EventError",
+    "SignatureError",
+    "MalformedEventError",
+    "EventRefusedError",
+    "EventGoneError",
     "ConflictError",
     "ConcurrencyConflictError",
     "StoreError",

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Never, Self, Unpack
 from interlock.backends import from_url
 from interlock.claims import Claims
 from interlock.cursors import Cursors
-from interlock.errors import CapabilityError
+from interlock.errors import CapabilityError, MisuseError
+from interlock.events import Events
+from interlock.insight import Insight
 from interlock.jobs import Jobs
 from interlock.limits import Limits
 from interlock.locks import Locks
@@ -23,12 +25,15 @@ if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
     from interlock.arguments import Seconds
+    from interlock.events.handler import Hears, Ignore
+    from interlock.events.source import Source
     from interlock.face import Face
     from interlock.jobs import Outcome
     from interlock.jobs.jobs import Defines
     from interlock.jobs.options import Defining
     from interlock.jobs.worker import Worker
     from interlock.ports.store import Capability
+    from interlock.web import Credentials, Web
 
 __all__ = ["App"]
 
@@ -75,6 +80,11 @@ class App:
         store = presences[url].store
         self._store = store.name
         self._jobs = Jobs(presences[url]) if Jobs.needs in store.capabilities else None
+        self._events: Events | None = None
+        if self._jobs is not None and Events.needs in store.capabilities:
+            self._events = Events(presences[url], jobs=self._jobs)
+        self.insight = Insight(store, locks=presences[places[Locks]].store, claims=presences[places[Claims]].store)
+        """Questions about all of it."""
         self._opened: AsyncExitStack | None = None
 
     @property
@@ -88,6 +98,27 @@ class App:
             )
         return self._jobs
 
+    @property
+    def events(self) -> Events:
+        """What comes in from outside, and who hears of it."""
+        if self._events is None:
+            raise CapabilityError(
+                f"{self._store} offers no events.",
+                remedy="Give the App a durable store, and Redis only what it is good for: "
+                "App('postgresql://…', locks='redis://…').",
+            )
+        return self._events
+
+    def source(self, source: Source) -> Source:
+        """Take events from a source: ``app.source(GitHub(secret=…))``; see :meth:`Events.source`."""
+        return self.events.source(source)
+
+    def on(
+        self, pattern: str, *, ignore: Ignore | None = None, hears_own: bool = False, **how: Unpack[Defining]
+    ) -> Hears:
+        """A decorator that makes a handler of events: ``@app.on("github.issues.*", lane=…)``; see :meth:`Events.on`."""
+        return self.events.on(pattern, ignore=ignore, hears_own=hears_own, **how)
+
     def job(self, *function: Never, **how: Unpack[Defining]) -> Defines:
         """A decorator that makes a job of a function: ``@app.job(lane="{repo}#{number}")``; see :meth:`Jobs.job`."""
         return self.jobs.job(*function, **how)
@@ -100,10 +131,46 @@ class App:
         """Run whatever can run now, in this process, until nothing is ready. For tests; see :meth:`Jobs.drain`."""
         return await self.jobs.drain(wait=wait, queues=queues)
 
+    def web(
+        self, *, credentials: Credentials | None = None, dashboard: bool = True, allowed_hosts: Iterable[str] = ()
+    ) -> Web:
+        """This app's web app: webhooks, health, metrics and the dashboard. ASGI: mount it anywhere, or run it alone.
+
+        Without ``credentials`` (those of the environment's ``INTERLOCK_WEB_CREDENTIALS``, if it is set) only this
+        machine sees the dashboard. ``allowed_hosts`` are further names under which it may be asked for.
+        """
+        try:
+            from interlock.web import Credentials, Web
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith("interlock"):
+                raise
+            raise MisuseError(
+                f"The web app needs the package {error.name}, which is not installed.",
+                remedy="Run: pip install 'interlock[web]'.",
+            ) from error
+        return Web(
+            self,
+            credentials=credentials or Credentials.from_environment(),
+            dashboard=dashboard,
+            allowed_hosts=allowed_hosts,
+        )
+
+    @property
+    def store_name(self) -> str:
+        """The backend of the durable store: memory, sqlite, postgres or redis."""
+        return self._store
+
+    @property
+    def is_open(self) -> bool:
+        """Whether everything is open: inside ``async with app:``."""
+        return self._opened is not None
+
     async def __aenter__(self) -> Self:
         parts: list[Face[Any]] = [self.locks, self.once, self.cursors, self.limits]
         if self._jobs is not None:
             parts.append(self._jobs)
+        if self._events is not None:
+            parts.append(self._events)
         async with AsyncExitStack() as stack:
             for part in parts:
                 await stack.enter_async_context(part)
@@ -123,4 +190,6 @@ class App:
         collectors: list[Collector] = [self.locks.metrics, self.once.metrics, self.limits.metrics]
         if self._jobs is not None:
             collectors.append(self._jobs.metrics)
+        if self._events is not None:
+            collectors.append(self._events.metrics)
         return Together(*collectors)

@@ -16,6 +16,11 @@
     │   ├── JobCancelledError
     │   ├── JobTimeoutError         (also a TimeoutError)
     │   └── ResultGoneError
+    ├── EventError                see what came in
+    │   ├── SignatureError
+    │   ├── MalformedEventError
+    │   ├── EventRefusedError
+    │   └── EventGoneError
     ├── ConflictError             read again, then decide
     │   └── ConcurrencyConflictError
     └── StoreError                mend the store or its settings
@@ -38,6 +43,9 @@ __all__ = [
     "ConcurrencyConflictError",
     "ConflictError",
     "DeadlockError",
+    "EventError",
+    "EventGoneError",
+    "EventRefusedError",
     "InterlockError",
     "InvalidArgumentError",
     "JobCancelledError",
@@ -50,10 +58,12 @@ __all__ = [
     "LimitTimeoutError",
     "LockError",
     "LockTimeoutError",
+    "MalformedEventError",
     "MisuseError",
     "NotFoundError",
     "ResultGoneError",
     "SchemaMismatchError",
+    "SignatureError",
     "StoreError",
     "StoreUnavailableError",
 ]
@@ -199,6 +209,40 @@ class ResultGoneError(JobError):
 
     code = "result-gone"
     remedy = "Ask sooner, or have it kept for longer: keep_result=…."
+
+
+class EventError(InterlockError):
+    """An event cannot be taken, or is not there any more."""
+
+    code = "event"
+
+
+class SignatureError(EventError):
+    """The delivery is not signed, or not with a secret that is known here."""
+
+    code = "signature"
+    remedy = "Set the same secret here and at the sender."
+
+
+class MalformedEventError(EventError):
+    """The delivery is signed, but cannot be read."""
+
+    code = "malformed-event"
+    remedy = "Look at what the sender has sent."
+
+
+class EventRefusedError(EventError):
+    """A rule of the app failed over the event: nothing was stored."""
+
+    code = "event-refused"
+    remedy = "Mend the rule, then have it delivered again."
+
+
+class EventGoneError(EventError):
+    """The event is no longer kept."""
+
+    code = "event-gone"
+    remedy = "Keep events for longer: keep_events_seconds=…."
 
 
 class ConflictError(InterlockError):

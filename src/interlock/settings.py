@@ -36,6 +36,9 @@ class Settings:
     keep_history_seconds: float = 7 * 24 * 3600.0
     """How long finished jobs are kept to be looked at."""
 
+    keep_events_seconds: float = 72 * 3600.0
+    """How long events are kept, and so how late a repeated delivery is still known. Those with unfinished jobs stay."""
+
     stuck_work: Literal["exit", "report"] = "exit"
     """What happens to work that ignores its cancellation past the end of the process's session:
     the process exits hard, or the overrun is only logged and counted."""
@@ -57,6 +60,7 @@ class Settings:
             ("recheck_seconds", 0.05),
             ("store_wait", 0.1),
             ("keep_history_seconds", 1.0),
+            ("keep_events_seconds", 1.0),
         ):
             value = getattr(self, name)
             if not math.isfinite(value) or value < least:

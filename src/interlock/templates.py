@@ -65,6 +65,14 @@ class Template:
         """The text for these values."""
         return "".join([part if type(part) is str else self._field(part, values) for part in self._parts])  # type: ignore[arg-type]
 
+    def find(self, values: Mapping[str, Any]) -> str | None:
+        """The same; None if one of the fields is not there, or is nothing."""
+        try:
+            found = [part if type(part) is str else self._text(part, _at(values, part)) for part in self._parts]  # type: ignore[arg-type]
+        except LookupError:
+            return None
+        return "".join(found)
+
     def _field(self, path: tuple[str, ...], values: Mapping[str, Any]) -> str:
         found: Any = values
         for depth, name in enumerate(path):
@@ -75,6 +83,9 @@ class Template:
                     f"The template {self.text!r} needs {'.'.join(path[: depth + 1])!r}, which is not there.",
                     remedy="Pass it, or mend the template.",
                 ) from None
+        return self._text(path, found)
+
+    def _text(self, path: tuple[str, ...], found: Any) -> str:
         if type(found) is str:
             return found if found.isalnum() else found.translate(self._escapes)
         if isinstance(found, int) and not -_MOST_NUMBER < found < _MOST_NUMBER:
@@ -100,6 +111,16 @@ def _escaped(char: str) -> str:
 def _parts(text: str) -> bool:
     """Whether a literal has a character that is escaped in values, and so parts them."""
     return any(not char.isalnum() for char in text)
+
+
+def _at(values: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    """What is at the end of a path; LookupError if that is nothing."""
+    found: Any = values
+    for name in path:
+        found = _inside(found, name)
+    if found is None:
+        raise LookupError(path[-1])
+    return found
 
 
 def _inside(value: Any, name: str) -> Any:

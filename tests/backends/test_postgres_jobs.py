@@ -75,11 +75,40 @@ async def test_any_program_enqueues_in_its_own_transaction(store: Store, other: 
     assert view.uses == (Use("a", 3, 60.0), Use("b", 2, 0.0))
 
 
-async def test_what_cannot_be_a_job_is_refused_from_sql(store: Store, other: Any) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "what"),
+    [
+        ("''", "p_name"),
+        ("null", "p_name"),
+        ("'two words'", "p_name"),
+        ("'n', '[]'", "p_arguments"),
+        ("'n', null", "p_arguments"),
+        ("'n', jsonb_build_object('a', repeat('x', 1048576))", "p_arguments"),
+        ("'n', p_queue => ''", "p_queue"),
+        ("'n', p_lane => repeat('x', 513)", "p_lane"),
+        ("'n', p_lane => null", "p_lane"),
+        ("'n', p_priority => 101", "p_priority"),
+        ("'n', p_delay => -1", "p_delay"),
+        ("'n', p_delay => 'NaN'", "p_delay"),
+        ("'n', p_at => 'infinity'", "p_at"),
+        ("'n', p_failing => 'never'", "p_failing"),
+        ("'n', p_coalesce => true", "p_coalesce"),
+        ("'n', p_keep_result => -1", "p_keep_result"),
+        ("'n', p_options => '[]'", "p_options"),
+        ("'n', p_namespace => ''", "p_namespace"),
+        ("'n', p_limits => '{}'", "p_limits"),
+        ("'n', p_limits => '[[\"a\", 0, 0]]'", "p_limits"),
+        ("'n', p_limits => '[[\"a\", 1]]'", "p_limits"),
+        ("'n', p_limits => '[[\"\", 1, 0]]'", "p_limits"),
+        ("'n', p_limits => '[[\"a\", 1, -1]]'", "p_limits"),
+        ("'n', p_limits => '[[\"a\", 1, 0], [\"a\", 2, 0]]'", "p_limits"),
+    ],
+)
+async def test_what_cannot_be_a_job_is_refused_from_sql(store: Store, other: Any, wrong: str, what: str) -> None:
     assert store.name == "postgres"
-    for wrong in ("'n', p_priority => 101", "'n', p_failing => 'never'", "''", "'n', '[]'", "'n', p_delay => -1"):
-        with pytest.raises(asyncpg.InvalidParameterValueError):
-            await other.fetchval(f"select interlock.enqueue({wrong})")
+    with pytest.raises(asyncpg.InvalidParameterValueError, match=f"{what} of"):
+        await other.fetchval(f"select interlock.enqueue({wrong})")
+    assert await other.fetchval("select count(*) from interlock.job") == 0
 
 
 async def test_a_job_that_was_accepted_before_another_comes_first_though_it_was_committed_late(

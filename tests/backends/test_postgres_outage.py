@@ -54,6 +54,28 @@ async def test_opening_is_bounded_when_the_store_goes_away_on_the_way(
     assert connections == 2
 
 
+async def test_a_connection_that_ends_between_two_steps_of_the_driver_is_an_outage(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare = asyncpg.Connection._get_statement
+
+    async def prepare_and_end(connection: Any, *args: Any, **options: Any) -> Any:
+        statement = await prepare(connection, *args, **options)
+        connection.terminate()
+        return statement
+
+    async with Locks.from_url(url, settings=SHORT) as locks:
+        async with locks.acquire("repo") as lease:
+            with monkeypatch.context() as patch:
+                patch.setattr(asyncpg.Connection, "_get_statement", prepare_and_end)
+                with pytest.raises(StoreUnavailableError, match="connection was ended"):
+                    await locks.list()
+                with pytest.raises(StoreUnavailableError):
+                    async with lease.fenced() as transaction:
+                        await transaction.fetch("select 1")
+        assert await locks.list() == []
+
+
 async def test_closing_ends_also_while_the_listener_is_in_the_middle_of_something(
     url: str, proxy: ThreadedFaultProxy
 ) -> None:

@@ -116,12 +116,12 @@ async def explained(cli: Callable[..., Any], url: str, key: str = "k") -> list[s
 async def test_explain_done(cli: Callable[..., Any], ready_url: str) -> None:
     async with Claims.from_url(ready_url) as once:
         await (await once.claim("k")).done()
-        first, second = await explained(cli, ready_url)
+        first, second, remedy = await explained(cli, ready_url)
 
     assert first.startswith("'k' was done by ")
     assert "on its first attempt at 20" in first
     assert second.startswith("it is not repeated before 20")
-    assert second.endswith("to have it done again: interlock claims forget 'k' --reason …")
+    assert remedy == "to have it done again: interlock claims forget 'k' --reason …"
 
 
 async def test_explain_failed_and_due(cli: Callable[..., Any], ready_url: str) -> None:
@@ -137,21 +137,22 @@ async def test_explain_failed_and_due(cli: Callable[..., Any], ready_url: str) -
 async def test_explain_failed_and_not_due(cli: Callable[..., Any], ready_url: str) -> None:
     async with Claims.from_url(ready_url) as once:
         await (await once.claim("k")).fail(retry_in=60)
-        first, second = await explained(cli, ready_url)
+        first, second, remedy = await explained(cli, ready_url)
 
     assert first.endswith("on its first attempt")
     assert second.startswith("whoever claims it from 20")
-    assert second.endswith("s, may try again; to have it tried at once: interlock claims forget 'k' --reason …")
+    assert second.endswith("s, may try again")
+    assert remedy == "to have it tried at once: interlock claims forget 'k' --reason …"
 
 
 async def test_explain_in_progress(cli: Callable[..., Any], ready_url: str) -> None:
     async with Claims.from_url(ready_url) as once, once.claim("k"):
-        first, second = await explained(cli, ready_url)
+        first, second, remedy = await explained(cli, ready_url)
 
     assert first.startswith("'k' is in progress: ")
     assert "works on its first attempt since 20" in first
     assert second.startswith("unless it is renewed, others may take it over in ")
-    assert second.endswith("to end it: interlock claims forget 'k' --reason …")
+    assert remedy == "to end it: interlock claims forget 'k' --reason …"
 
 
 async def test_explain_in_progress_and_abandoned(cli: Callable[..., Any], ready_url: str) -> None:

@@ -72,7 +72,8 @@ async def test_list_as_json_is_one_object_for_each_key(cli: Callable[..., Any], 
     assert lock["holder"]["party"] == "alice"
     assert lock["holder"]["fence"] > 0
     assert [waiter["party"] for waiter in lock["waiters"]] == ["bob"]
-    assert len(lock["explain"]) == 2
+    assert len(lock["explain"]) == 3
+    assert (lock["reason"], lock["remedy"]) == ("awaited", lock["explain"][-1])
 
 
 async def test_list_says_when_there_may_be_more(cli: Callable[..., Any], ready_url: str) -> None:
@@ -100,7 +101,7 @@ async def test_show_and_explain_tell_of_one_key(cli: Callable[..., Any], ready_u
 
     assert "1. bob" in shown.stdout
     assert words.stdout.startswith(f"{KEY!r} is held by alice")
-    assert len(words.stdout.splitlines()) == 2
+    assert len(words.stdout.splitlines()) == 3
     assert json.loads(data.stdout)["holder"]["party"] == "alice"
 
 

@@ -12,10 +12,14 @@ from interlock.testing.conformance import (
     ClaimStoreConformance,
     CursorsConformance,
     CursorStoreConformance,
+    EventsConformance,
+    EventStoreConformance,
+    InsightConformance,
     JobsConformance,
     JobStoreConformance,
     LimitsConformance,
     LimitStoreConformance,
+    ListConformance,
     LocksConformance,
     LockStoreConformance,
     ProcessConformance,
@@ -91,6 +95,22 @@ class TestJobStore(_OnStoresOfJobs, JobStoreConformance):
 
 
 class TestJobs(_OnStoresOfJobs, JobsConformance):
+    pass
+
+
+class TestEventStore(_OnStoresOfJobs, EventStoreConformance):
+    pass
+
+
+class TestEvents(_OnStoresOfJobs, EventsConformance):
+    pass
+
+
+class TestInsight(_OnStoresOfJobs, InsightConformance):
+    pass
+
+
+class TestLists(_OnEveryStore, ListConformance):
     pass
 
 

@@ -13,9 +13,11 @@ import pytest
 
 from interlock.cli import app
 from interlock.telemetry.claims import ClaimMetrics
+from interlock.telemetry.events import EventMetrics
 from interlock.telemetry.jobs import JobMetrics
 from interlock.telemetry.limits import LimitMetrics
 from interlock.telemetry.metrics import LockMetrics, Together
+from interlock.telemetry.web import WebMetrics
 
 ROOT = Path(__file__).parents[2]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -64,8 +66,8 @@ def test_every_log_event_is_on_a_page() -> None:
 
 def test_every_metric_is_on_a_page() -> None:
     names = set()
-    kinds = (LockMetrics, ClaimMetrics, LimitMetrics, JobMetrics)
-    for family in Together(*(kind("memory") for kind in kinds)).collect():
+    kinds = (LockMetrics, ClaimMetrics, LimitMetrics, JobMetrics, EventMetrics)
+    for family in Together(*(kind("memory") for kind in kinds), WebMetrics()).collect():
         names.add(f"{family.name}_total" if family.type == "counter" else family.name)
 
     assert not [name for name in names if f"| `{name}` |" not in ALL_DOCS]

@@ -23,6 +23,7 @@ from interlock import (
     StoreUnavailableError,
 )
 from interlock.backends.memory import MemoryStore
+from interlock.jobs.ids import Ids
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -198,3 +199,20 @@ async def test_ids_are_asked_for_in_blocks_that_grow_with_demand(monkeypatch: py
         assert len({handle.id for handle in handles}) == 5250
         assert len(asked) <= 4, "one block serves many"
         assert sum(asked) < 3 * 5250
+
+
+async def test_a_block_of_ids_that_lasts_for_long_is_dropped() -> None:
+    """So that the order of numbers is about that of time, also of processes that enqueue now and then."""
+    now, last = 0.0, 0
+
+    async def ask(count: int) -> range:
+        nonlocal last
+        last += count
+        return range(last - count + 1, last + 1)
+
+    ids = Ids(ask, lambda: now)
+    assert await ids.take(2) == [1, 2]
+    now = 9.0
+    assert await ids.take(1) == [3]
+    now = 11.0
+    assert await ids.take(2) == [101, 102]

@@ -218,6 +218,10 @@ def test_each_reason_in_words_and_as_data(seen: Outlook, reason: Reason, words: 
     assert told.data["reason"] == reason.value
     assert told.data["explain"] == list(told.lines)
     assert told.remedy in ("", told.lines[-1])
+    assert told.subject == ("job", "7")
+    assert told.data["why"] == told.why
+    assert bool(told.why) is (reason is not Reason.DONE)
+    assert len(told.why) <= 160
     assert json.loads(json.dumps(told.data)) == told.data
 
 
@@ -226,7 +230,7 @@ def test_every_state_has_its_words() -> None:
 
     assert told == set(JobState) - {JobState.BEHIND}
     reasons = {reason for _, reason, _ in [*WAITING, *ENDED]}
-    assert reasons == set(Reason) - {Reason.BEHIND, Reason.IDLE}
+    assert reasons == set(Reason) - {Reason.BEHIND, Reason.IDLE, Reason.LOCK}
 
 
 @pytest.mark.parametrize(("seen", "reason", "words"), WAITING, ids=lambda value: str(value)[:20])

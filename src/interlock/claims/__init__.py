@@ -2,6 +2,7 @@
 
 from interlock.claims.claim import Claim
 from interlock.claims.claims import Claiming, Claims
+from interlock.claims.explain import Reason
 from interlock.ports.claims import ClaimState, ClaimView
 
-__all__ = ["Claim", "ClaimState", "ClaimView", "Claiming", "Claims"]
+__all__ = ["Claim", "ClaimState", "ClaimView", "Claiming", "Claims", "Reason"]

@@ -1,41 +1,65 @@
-"""Says in words how a claim stands, who has it, and what to do about it."""
+"""Says in words, and as data, how a claim stands, who has it, and what to do about it."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from interlock.clock import as_text
+from interlock.explanation import Explanation, Subject, brief, span
 from interlock.ports.claims import ClaimState
 from interlock.values import decoded
 
 if TYPE_CHECKING:
     from interlock.ports.claims import ClaimView
 
-__all__ = ["as_data", "explain", "forgotten_why", "what_next"]
+__all__ = ["Reason", "as_data", "explain", "forgotten_why", "what_next"]
 
 
-def explain(view: ClaimView) -> list[str]:
+class Reason(StrEnum):
+    """How a claim stands."""
+
+    NEW = "new"
+    """Nobody claimed it, or what was claimed is kept no longer."""
+    IN_PROGRESS = "in-progress"
+    HOLDER_GONE = "holder-gone"
+    """In progress, but its holder is gone or silent: whoever claims it next takes it over."""
+    DONE = "done"
+    FAILED = "failed"
+    """And it may be tried again now."""
+    FAILED_NOT_DUE = "failed-not-due"
+    """And it may be tried again at its time."""
+
+
+def explain(key: str, view: ClaimView | None) -> Explanation[Reason]:
     """What the claim is, and what happens next."""
+    subject = Subject("claim", key)
+    if view is None:
+        lines = [f"{key!r} is new: no claim on it is kept."]
+        return Explanation.of(subject, Reason.NEW, "is new", lines, "", {"key": key, "state": None})
     who = f"{view.program}, process {view.pid} on {view.host}"
     tries = "its first attempt" if view.attempt == 1 else f"attempt {view.attempt}"
+    forget = f"interlock claims forget {key!r} --reason …"
     if view.state is ClaimState.DONE:
-        return [
-            f"{view.key!r} was done by {who} on {tries} at {_time(view.settled_at)}",
-            f"{what_next(view)}; to have it done again: {_forget(view)}",
-        ]
-    if view.state is ClaimState.FAILED:
-        why = f": {view.error}" if view.error else ""
-        again = f"; to have it tried at once: {_forget(view)}" if _wait(view) > 0 else ""
-        return [f"{view.key!r} failed in {who} on {tries}{why}", f"{what_next(view)}{again}"]
-    if view.live:
-        return [
-            f"{view.key!r} is in progress: {who} works on {tries} since {_time(view.claimed_at)}",
-            f"{what_next(view)}; to end it: {_forget(view)}",
-        ]
-    return [
-        f"{view.key!r} is in progress: {who} began {tries} at {_time(view.claimed_at)} and is gone or silent",
-        what_next(view),
-    ]
+        reason, why = Reason.DONE, f"was done {_ago(view)}"
+        line = f"{key!r} was done by {who} on {tries} at {_time(view.settled_at)}"
+        remedy = f"to have it done again: {forget}"
+    elif view.state is ClaimState.FAILED:
+        due = _wait(view) <= 0
+        reason = Reason.FAILED if due else Reason.FAILED_NOT_DUE
+        again = "may be tried again now" if due else f"may be tried again in {span(_wait(view))}"
+        said = f": {view.error}" if view.error else ""
+        why, line = f"failed and {again}{said}", f"{key!r} failed in {who} on {tries}{said}"
+        remedy = "" if due else f"to have it tried at once: {forget}"
+    elif view.live:
+        reason, why = Reason.IN_PROGRESS, f"is in progress for {span(view.seen_at - view.claimed_at)} in {_short(view)}"
+        line = f"{key!r} is in progress: {who} works on {tries} since {_time(view.claimed_at)}"
+        remedy = f"to end it: {forget}"
+    else:
+        reason, why = Reason.HOLDER_GONE, f"its holder {_short(view)} is gone or silent; it can be claimed again"
+        line = f"{key!r} is in progress: {who} began {tries} at {_time(view.claimed_at)} and is gone or silent"
+        remedy = ""
+    return Explanation.of(subject, reason, brief(why), [line, what_next(view)], remedy, _data(view))
 
 
 def what_next(view: ClaimView) -> str:
@@ -58,21 +82,29 @@ def forgotten_why(by: str, reason: str) -> str:
 
 def as_data(view: ClaimView) -> dict[str, Any]:
     """The same for programs."""
+    return explain(view.key, view).data
+
+
+def _data(view: ClaimView) -> dict[str, Any]:
     data = view._asdict()
     data["state"] = str(view.state)
     data["result"] = None if view.result is None else decoded(view.result)
     for name in ("claimed_at", "expires_at", "settled_at", "retry_at", "kept_until", "seen_at"):
         data[name] = None if data[name] is None else _time(data[name])
-    return {**data, "live": view.live, "explain": explain(view)}
+    return {**data, "live": view.live}
+
+
+def _ago(view: ClaimView) -> str:
+    return "" if view.settled_at is None else f"{span(view.seen_at - view.settled_at)} ago by {_short(view)}"
+
+
+def _short(view: ClaimView) -> str:
+    return f"{view.program}@{view.host}:{view.pid}"
 
 
 def _wait(view: ClaimView) -> float:
     """Seconds until one that failed is due."""
     return (view.retry_at or 0.0) - view.seen_at
-
-
-def _forget(view: ClaimView) -> str:
-    return f"interlock claims forget {view.key!r} --reason …"
 
 
 def _time(at: float | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from interlock.ports.claims import ClaimState, ClaimView
 
-__all__ = ["app", "look_at", "unknown"]
+__all__ = ["app"]
 
 app = typer.Typer(help="What was seen, and what became of it.", no_args_is_help=True)
 Key = Annotated[str, typer.Argument(help="The claim's key.")]
@@ -61,13 +61,13 @@ def list_claims(
 @app.command()
 def show(context: typer.Context, key: Key, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
     """Show one claim: its state, who has or had it, and what happens next."""
-    from interlock.claims.explain import as_data
+    from interlock.claims.explain import explain
 
     view = look_at(named_place(context, url, namespace), key)
     if json:
-        print_json(unknown(key) if view is None else as_data(view))
+        print_json(explain(key, view).data)
     elif view is None:
-        say(unknown(key)["explain"][0])
+        say(explain(key, view).lines[0])
     else:
         _print([view])
         _print_rest(view)
@@ -94,7 +94,7 @@ def forget(
 
     def kept() -> str | None:
         view = look_at(place, key)
-        return None if view is None else f"{explain(view)[0]}."
+        return None if view is None else f"{explain(key, view).lines[0]}."
 
     if not yes:
         ask_first("Forgetting a claim", "Forget it, so that it may be done again?", kept)
@@ -113,11 +113,6 @@ def look_at(place: Place, key: str) -> ClaimView | None:
 
     views = asyncio.run(_look(place, checked_key(key), "", None, 1))
     return views[0] if views else None
-
-
-def unknown(key: str) -> dict[str, Any]:
-    """What there is to say about a key without a claim."""
-    return {"key": key, "state": None, "explain": [f"{key!r} is new: no claim on it is kept."]}
 
 
 async def _look(
@@ -167,7 +162,7 @@ def _print_rest(view: ClaimView) -> None:
     from interlock.values import decoded
 
     out = console()
-    for line in explain(view):
+    for line in explain(view.key, view).lines:
         out.print(shown(line), soft_wrap=True)
     if view.result is not None:
         out.print(f"result: {brief(decoded(view.result))}", soft_wrap=True)

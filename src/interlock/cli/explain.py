@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interlock.cli import claims, jobs, lanes, limits, locks
+from interlock.cli import events, jobs, lanes
+from interlock.cli.asking import ask
 from interlock.cli.output import Json, print_json, shown
 from interlock.cli.place import Namespace, Url, named_place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from interlock.insight import Kind
+    from interlock.ports.store import Capability
 
 __all__ = ["app"]
 
@@ -27,10 +31,10 @@ def lock(
     namespace: Namespace = None,
 ) -> None:
     """Say who holds a key, since when, who waits for it and for how long yet."""
-    from interlock.locks.explain import as_data
+    from interlock.insight import Kind
+    from interlock.ports.store import Capability
 
-    view = locks.look_at(named_place(context, url, namespace), key)
-    _tell(locks.nobody(key) if view is None else as_data(view), json)
+    _explain(context, Capability.LOCKS, Kind.LOCK, key, json, url, namespace)
 
 
 @app.command()
@@ -42,10 +46,10 @@ def claim(
     namespace: Namespace = None,
 ) -> None:
     """Say how a claim stands, who has or had it, and what happens next."""
-    from interlock.claims.explain import as_data
+    from interlock.insight import Kind
+    from interlock.ports.store import Capability
 
-    view = claims.look_at(named_place(context, url, namespace), key)
-    _tell(claims.unknown(key) if view is None else as_data(view), json)
+    _explain(context, Capability.CLAIMS, Kind.CLAIM, key, json, url, namespace)
 
 
 @app.command()
@@ -56,11 +60,11 @@ def limit(
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Say what a limit allows, who is at work under it, and who waits, for what and until when."""
-    from interlock.limits.explain import as_data
+    """Say what a limit allows, who is at work under it, jobs too, and who waits, for what and until when."""
+    from interlock.insight import Kind
+    from interlock.ports.store import Capability
 
-    view = limits.look_at(named_place(context, url, namespace), key)
-    _tell(limits.unused(key) if view is None else as_data(view), json)
+    _explain(context, Capability.LIMITS, Kind.LIMIT, key, json, url, namespace)
 
 
 @app.command()
@@ -68,10 +72,14 @@ def job(
     context: typer.Context, job_id: jobs.Id, json: Json = False, url: Url = None, namespace: Namespace = None
 ) -> None:
     """Say how a job stands, what it waits for, who is before it, and what to do."""
-    from interlock.jobs.explain import explain_job
+    from interlock.errors import NotFoundError
+    from interlock.insight import Kind
+    from interlock.ports.store import Capability
 
-    found = jobs.look_at(named_place(context, url, namespace), job_id)
-    _tell(jobs.nothing(job_id) if found is None else explain_job(*found).data, json)
+    try:
+        _explain(context, Capability.JOBS, Kind.JOB, job_id, json, url, namespace)
+    except NotFoundError:
+        _tell(jobs.nothing(job_id), json)
 
 
 @app.command()
@@ -79,10 +87,34 @@ def lane(
     context: typer.Context, lane: lanes.Lane, json: Json = False, url: Url = None, namespace: Namespace = None
 ) -> None:
     """Say what a lane is at, why it does not go on, and what to do."""
-    from interlock.jobs.explain import explain_lane
+    from interlock.insight import Kind
+    from interlock.ports.store import Capability
 
-    view, head = lanes.look_at(named_place(context, url, namespace), lane)
-    _tell(explain_lane(lane, view, head).data, json)
+    _explain(context, Capability.JOBS, Kind.LANE, lane, json, url, namespace)
+
+
+@app.command()
+def event(
+    context: typer.Context, event_id: events.Id, json: Json = False, url: Url = None, namespace: Namespace = None
+) -> None:
+    """Say what an event was, and what became of the jobs that it caused."""
+    from interlock.insight import Kind
+    from interlock.ports.store import Capability
+
+    _explain(context, Capability.EVENTS, Kind.EVENT, event_id, json, url, namespace)
+
+
+def _explain(
+    context: typer.Context,
+    need: Capability,
+    kind: Kind,
+    ref: str | int,
+    json: bool,
+    url: str | None,
+    namespace: str | None,
+) -> None:
+    place = named_place(context, url, namespace)
+    _tell(ask(place, need, lambda insight: insight.explain(kind, ref)).data, json)
 
 
 def _tell(data: Mapping[str, Any], json: bool) -> None:

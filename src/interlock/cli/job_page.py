@@ -6,28 +6,26 @@ import json
 from typing import TYPE_CHECKING
 
 from interlock.cli.output import brief, console, shown
-from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import Console, RenderableType
 
-    from interlock.ports.job_views import Attempt, JobView, Outlook, WorkerView
+    from interlock.insight import JobPage
+    from interlock.ports.job_views import Attempt
 
 __all__ = ["print_page"]
 
 
-def print_page(outlook: Outlook, head: Outlook | None, *, traces: bool) -> None:
+def print_page(page: JobPage, *, traces: bool) -> None:
     """Print the words first: they are what was asked for; then the facts, what happened, and tracebacks."""
-    from interlock.jobs.explain import explain_job
-
-    out, job = console(), outlook.job
-    for line in explain_job(outlook, head).lines:
+    out, job = console(), page.job
+    for line in page.explanation.lines:
         out.print(shown(line), soft_wrap=True)
     out.print()
-    out.print(_facts(job))
-    out.print(_timeline(job))
+    out.print(_facts(page))
+    out.print(_timeline(page))
     failed = [attempt for attempt in job.attempts if attempt.trace]
     for attempt in failed if traces else failed[-1:]:
         _print_trace(out, attempt)
@@ -35,27 +33,30 @@ def print_page(outlook: Outlook, head: Outlook | None, *, traces: bool) -> None:
         out.print(f"Earlier attempts left {_tracebacks(len(failed) - 1)}: --traces.")
 
 
-def _facts(job: JobView) -> RenderableType:
+def _facts(page: JobPage) -> RenderableType:
     from rich.table import Table
 
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
-    for name, value in _fact_rows(job):
+    for name, value in _fact_rows(page):
         grid.add_row(f"  {name}", value)
     return grid
 
 
-def _fact_rows(job: JobView) -> Iterator[tuple[str, str]]:
+def _fact_rows(page: JobPage) -> Iterator[tuple[str, str]]:
     from interlock.clock import as_text
     from interlock.limits.explain import figure
 
+    job = page.job
     yield "queue", shown(job.queue)
     if job.lane:
         yield "lane", shown(job.lane)
     yield "priority", str(job.priority)
     for use in job.uses:
         yield "limit", shown(f"{use.key}: {figure(use.most, use.per)}")
+    if page.event is not None:
+        yield "event", shown(f"{page.event.id} ({page.event.source}.{page.event.type})")
     yield "arguments", _compact(job.arguments)
     options = json.loads(job.options or "{}")
     if options:
@@ -78,7 +79,7 @@ def _compact(text: str) -> str:
 _MOST_SHOWN = 300
 
 
-def _timeline(job: JobView) -> RenderableType:
+def _timeline(page: JobPage) -> RenderableType:
     from rich import box
     from rich.table import Table
 
@@ -90,43 +91,14 @@ def _timeline(job: JobView) -> RenderableType:
     table.add_column("what", overflow="fold")
     table.add_column("took", justify="right", no_wrap=True)
     table.add_column("worker", overflow="fold")
-    for at, what, took, worker in _moments(job):
+    for moment in page.timeline:
         table.add_row(
-            f"{as_datetime(at):%Y-%m-%d %H:%M:%S.%f}"[:-3],
-            shown(what),
-            "" if took is None else span(took),
-            "" if worker is None else shown(where(worker)),
+            f"{as_datetime(moment.at):%Y-%m-%d %H:%M:%S.%f}"[:-3],
+            shown(moment.what),
+            "" if moment.took is None else span(moment.took),
+            "" if moment.worker is None else shown(where(moment.worker)),
         )
     return table
-
-
-def _moments(job: JobView) -> Iterator[tuple[float, str, float | None, WorkerView | None]]:
-    """When what happened, how long that took, and in which worker."""
-    yield job.enqueued_at, "enqueued", None, None
-    for attempt in job.attempts:
-        error = f": {attempt.error}" if attempt.error and attempt.outcome != "crashed" else ""
-        what = f"attempt {attempt.number} {_ENDS.get(attempt.outcome, attempt.outcome)}{error}"
-        yield attempt.started_at, what, attempt.ended_at - attempt.started_at, attempt.worker
-    if job.state is JobState.RUNNING and job.claimed_at is not None:
-        yield job.claimed_at, f"attempt {job.attempt} runs", job.seen_at - job.claimed_at, job.worker
-    elif job.state is JobState.LATER:
-        yield job.due_at, "due", None, None
-    if job.finished_at is not None and job.state in _WITHOUT_ATTEMPT:
-        yield job.finished_at, str(job.state), None, None
-
-
-_WITHOUT_ATTEMPT = (JobState.CANCELLED, JobState.SUPERSEDED, JobState.QUARANTINED)
-"""How a job ends with no attempt that says so, or not the last one."""
-_ENDS = {
-    "done": "done",
-    "failed": "failed for good",
-    "retry": "failed, to be retried",
-    "snoozed": "snoozed",
-    "discarded": "discarded",
-    "cancelled": "cancelled",
-    "parked": "set aside",
-    "crashed": "ended when its worker died",
-}
 
 
 def _print_trace(out: Console, attempt: Attempt) -> None:

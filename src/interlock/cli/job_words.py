@@ -9,22 +9,21 @@ from rich.text import Text
 
 from interlock.cli.output import shown
 from interlock.clock import as_datetime, as_text
-from interlock.jobs.explain import PARKED_BY
+from interlock.explanation import span
+from interlock.jobs.why import where
 from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
-    from interlock.ports.job_views import Attempt, JobView, LaneView, QueueView, WorkerView
+    from interlock.ports.job_views import Attempt, JobView, LaneView, QueueView
 
 __all__ = [
     "coloured",
     "job_data",
     "lane_data",
-    "lane_next",
     "moment",
     "on_one_line",
     "queue_data",
     "span",
-    "what_next",
     "where",
 ]
 
@@ -44,49 +43,6 @@ _COLOURS = {
 _AT_LENGTH = ("arguments", "options", "result", "result_kept_until", "attempts")
 
 
-def what_next(job: JobView) -> str:
-    """What happens next, or why nothing does."""
-    match job.state:
-        case JobState.READY:
-            return "starts when a worker takes it"
-        case JobState.BEHIND:
-            return "waits for those before it in its lane"
-        case JobState.LATER:
-            return f"due in {span(job.due_at - job.seen_at)}{f', after {job.error}' if job.error else ''}"
-        case JobState.WAITING:
-            return "waits for a limit"
-        case JobState.HELD:
-            return "its lane is held or parked"
-        case JobState.RUNNING:
-            return f"in {where(job.worker)}"
-        case JobState.SUPERSEDED:
-            return f"job {job.superseded_by} took its place"
-        case JobState.QUARANTINED:
-            return f"{job.crashes} workers died while they ran it"
-        case JobState.DONE:
-            return ""
-    return job.error
-
-
-def lane_next(lane: LaneView) -> str:
-    """Why the lane does not go on, or who is at it."""
-    if lane.held_since is not None:
-        how = "parked" if lane.held_by == PARKED_BY else f"held by {lane.held_by}"
-        return f"{how}: {lane.held_reason}"
-    match lane.state:
-        case JobState.RUNNING:
-            return f"in {where(lane.worker)}"
-        case JobState.READY:
-            return "starts when a worker takes it"
-        case JobState.LATER:
-            return f"its head is due in {span(lane.since - lane.seen_at)}"
-        case JobState.WAITING:
-            return "its head waits for a limit"
-        case JobState.PARKED:
-            return "its head was set aside"
-    return ""
-
-
 def coloured(state: JobState) -> Text:
     """A state in a table."""
     return Text(str(state), _COLOURS.get(state, ""))
@@ -97,25 +53,9 @@ def on_one_line(text: str) -> Text:
     return Text(shown(text), no_wrap=True, overflow="ellipsis")
 
 
-def where(worker: WorkerView | None) -> str:
-    """A worker, as short as it can be found."""
-    return "a worker" if worker is None else f"{worker.program}@{worker.host}:{worker.pid}"
-
-
 def moment(at: float) -> str:
     """A time in a table, in UTC."""
     return f"{as_datetime(at):%m-%d %H:%M:%S}"
-
-
-def span(seconds: float) -> str:
-    """How long, in the unit that people would use."""
-    seconds = max(0.0, seconds)
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    for unit, size, most in (("s", 1, 120), ("min", 60, 7200), ("h", 3600, 172_800)):
-        if seconds < most:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds / 86_400:.1f} days"
 
 
 def job_data(job: JobView, *, brief: bool = False) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from interlock.cli.asking import ask, whole_list
 from interlock.cli.consent import By, Yes, ask_first, named
 from interlock.cli.output import Json, Limit, console, print_json, say, say_if_cut, shown
 from interlock.cli.place import Namespace, Place, Url, named_place, opened
@@ -15,10 +16,11 @@ from interlock.ports.jobs import JobState
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from interlock.ports.job_views import JobFilter, JobView, Outlook, QueueView
+    from interlock.insight import Insight, JobRow
+    from interlock.ports.job_views import Outlook, QueueView
     from interlock.ports.jobs import JobStore
 
-__all__ = ["Id", "app", "look_at", "nothing"]
+__all__ = ["Id", "app", "nothing"]
 
 app = typer.Typer(help="What waits, runs and ended.", no_args_is_help=True)
 _MOST_ID = 2**63 - 1
@@ -57,20 +59,25 @@ def list_jobs(
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Show jobs, those that ended too as long as they are kept, the newest first, as one snapshot."""
+    """Show jobs, those that ended too as long as they are kept, the newest first, each with why it stands so."""
     from interlock.arguments import checked_prefix
     from interlock.cli.job_words import job_data
     from interlock.ports.job_views import JobFilter
+    from interlock.ports.store import Capability
 
     wanted = JobFilter(tuple(state or ()), *map(checked_prefix, (name, queue, lane)))
-    views = asyncio.run(_look(named_place(context, url, namespace), wanted, limit))
+
+    async def look(insight: Insight) -> list[JobRow]:
+        return await whole_list(limit, lambda most, before: insight.jobs(wanted, limit=most, before=before))
+
+    rows = ask(named_place(context, url, namespace), Capability.JOBS, look)
     if json:
-        print_json([job_data(view, brief=True) for view in views])
-    elif views:
-        _print(views)
+        print_json([{**job_data(row.job, brief=True), "reason": row.reason, "why": row.why} for row in rows])
+    elif rows:
+        _print(rows)
     else:
         say("There is no job." if wanted == JobFilter() else "There is no such job.")
-    say_if_cut(len(views), limit)
+    say_if_cut(len(rows), limit)
 
 
 @app.command()
@@ -85,18 +92,23 @@ def show(
     """Show all about one job: what it is, what happened to it, why it waits or failed, and what to do."""
     from interlock.cli.job_page import print_page
     from interlock.cli.job_words import job_data
-    from interlock.jobs.explain import explain_job
+    from interlock.errors import NotFoundError
+    from interlock.ports.store import Capability
 
-    found = look_at(named_place(context, url, namespace), job_id)
-    if found is None and json:
-        print_json(nothing(job_id))
-    elif found is None:
-        say(nothing(job_id)["explain"][0])
-    elif json:
-        why = explain_job(*found)
-        print_json({**job_data(found[0].job), "reason": why.reason, "explain": why.lines})
+    try:
+        page = ask(named_place(context, url, namespace), Capability.JOBS, lambda insight: insight.job(job_id))
+    except NotFoundError:
+        if json:
+            print_json(nothing(job_id))
+        else:
+            say(nothing(job_id)["explain"][0])
+        return
+    if json:
+        event = None if page.event is None else page.event.id
+        about = {"reason": page.reason, "why": page.why, "event": event, "explain": page.explanation.lines}
+        print_json({**job_data(page.job), **about})
     else:
-        print_page(*found, traces=traces)
+        print_page(page, traces=traces)
 
 
 @app.command()
@@ -148,21 +160,18 @@ def cancel(
 
 @app.command()
 def queues(context: typer.Context, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
-    """Show all queues: how many jobs stand how, and who works on them, as one snapshot."""
+    """Show all queues: how many jobs stand how, counted up to 10,000, and who works on them, as one snapshot."""
     from interlock.cli.job_words import queue_data
+    from interlock.ports.store import Capability
 
-    views = asyncio.run(_queues(named_place(context, url, namespace)))
+    rows = ask(named_place(context, url, namespace), Capability.JOBS, lambda insight: insight.queues())
+    views = [row.queue for row in rows]
     if json:
         print_json([queue_data(view) for view in views])
     elif views:
         _print_queues(views)
     else:
         say("There is no queue: nothing waits, and nobody works.")
-
-
-def look_at(place: Place, job_id: int) -> tuple[Outlook, Outlook | None] | None:
-    """What decides about a job, and about the one that its lane is at; None if the job is not known."""
-    return asyncio.run(_look_at(place, job_id))
 
 
 def nothing(job_id: int) -> dict[str, Any]:
@@ -250,23 +259,6 @@ def _all_of(place: Place, ids: Sequence[int]) -> str | None:
 # -- looking -----------------------------------------------------------------------------------------------------------
 
 
-async def _look(place: Place, wanted: JobFilter, limit: int) -> Sequence[JobView]:
-    from interlock.ports.store import Capability
-
-    async with opened(place, Capability.JOBS) as store:
-        return await store.jobs.look(wanted, limit=limit)
-
-
-async def _look_at(place: Place, job_id: int) -> tuple[Outlook, Outlook | None] | None:
-    from interlock.ports.store import Capability
-
-    async with opened(place, Capability.JOBS) as store:
-        outlook = await store.jobs.outlook(job_id)
-        if outlook is None:
-            return None
-        return outlook, None if outlook.lane_head is None else await store.jobs.outlook(outlook.lane_head)
-
-
 async def _outlooks(place: Place, ids: Sequence[int]) -> list[Outlook]:
     from interlock.ports.store import Capability
 
@@ -275,19 +267,13 @@ async def _outlooks(place: Place, ids: Sequence[int]) -> list[Outlook]:
     return [outlook for outlook in found if outlook is not None]
 
 
-async def _queues(place: Place) -> Sequence[QueueView]:
-    from interlock.ports.store import Capability
-
-    async with opened(place, Capability.JOBS) as store:
-        return await store.jobs.queues()
-
-
-def _print(views: Sequence[JobView]) -> None:
+def _print(rows: Sequence[JobRow]) -> None:
     from rich import box
     from rich.table import Table
 
-    from interlock.cli.job_words import coloured, moment, on_one_line, what_next
+    from interlock.cli.job_words import coloured, moment, on_one_line
 
+    views = [row.job for row in rows]
     several = len({view.queue for view in views}) > 1
     laned = any(view.lane for view in views)
     table = Table(box=box.SIMPLE_HEAD, collapse_padding=True)
@@ -301,7 +287,7 @@ def _print(views: Sequence[JobView]) -> None:
     table.add_column("attempt", justify="right", no_wrap=True)
     table.add_column("since (UTC)", no_wrap=True)
     table.add_column("why, or what happens next", min_width=25)
-    for view in views:
+    for view, _, why in rows:
         table.add_row(
             str(view.id),
             shown(view.name),
@@ -310,7 +296,7 @@ def _print(views: Sequence[JobView]) -> None:
             *([shown(view.lane)] if laned else []),
             str(view.attempt) if view.attempt else "",
             moment(view.finished_at or view.claimed_at or view.enqueued_at),
-            on_one_line(what_next(view)),
+            on_one_line(why),
         )
     console().print(table)
 
@@ -330,10 +316,16 @@ def _print_queues(views: Sequence[QueueView]) -> None:
     for view in views:
         table.add_row(
             shown(view.queue),
-            *(f"{getattr(view, column):,}" for column in columns),
+            *(_counted(getattr(view, column)) for column in columns),
             "" if view.oldest_ready_at is None else moment(view.oldest_ready_at),
         )
     console().print(table)
     for view in views:
         if view.ready and not view.workers:
             say(f"Nobody works on queue {view.queue!r}. Start a worker: interlock run MODULE:APP --queues {view.queue}")
+
+
+def _counted(count: int) -> str:
+    from interlock.insight import MOST_COUNTED
+
+    return f"{count:,}{'+' if count >= MOST_COUNTED else ''}"

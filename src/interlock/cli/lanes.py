@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from interlock.cli.asking import ask, whole_list
 from interlock.cli.consent import By, Yes, ask_first, named
 from interlock.cli.output import Json, Limit, console, print_json, say, say_if_cut, shown
 from interlock.cli.place import Namespace, Place, Url, named_place, opened
@@ -14,7 +15,7 @@ from interlock.cli.place import Namespace, Place, Url, named_place, opened
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock.ports.job_views import LaneView, Outlook
+    from interlock.insight import Insight, LanePage, LaneRow
 
 __all__ = ["Lane", "app", "look_at"]
 
@@ -48,18 +49,17 @@ def list_lanes(
 @app.command()
 def show(context: typer.Context, lane: Lane, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
     """Show one lane: the job it is at, how many wait behind it, why, and what to do."""
-    from interlock.jobs.explain import explain_lane
+    from interlock.insight import LaneRow
 
-    view, head = look_at(named_place(context, url, namespace), lane)
-    why = explain_lane(lane, view, head)
+    page = look_at(named_place(context, url, namespace), lane)
     if json:
-        print_json(why.data)
-    elif view is None:
-        say(why.lines[0])
+        print_json(page.explanation.data)
+    elif page.lane is None:
+        say(page.explanation.lines[0])
     else:
-        _print([view])
+        _print([LaneRow(page.lane, page.reason, page.why)])
         out = console()
-        for line in why.lines:
+        for line in page.explanation.lines:
             out.print(shown(line), soft_wrap=True)
 
 
@@ -76,14 +76,13 @@ def hold(
 ) -> None:
     """Let no further job of a lane start until it is released. What runs goes on; new jobs are taken in."""
     from interlock.arguments import checked_key
-    from interlock.jobs.explain import explain_lane
 
     place = named_place(context, url, namespace)
     by = named("A hold", reason, by)
 
     def at_work() -> str | None:
-        view, head = look_at(place, lane)
-        return None if view is None else f"{explain_lane(lane, view, head).lines[0]}."
+        page = look_at(place, lane)
+        return None if page.lane is None else f"{page.explanation.lines[0]}."
 
     if not yes:
         ask_first("A hold", "Let it stand still?", at_work)
@@ -110,40 +109,28 @@ def release(
         typer.echo(shown(f"Released {lane!r}. It goes on."))
 
 
-def look_at(place: Place, lane: str) -> tuple[LaneView | None, Outlook | None]:
-    """One lane and the outlook of its head; None for what is not there."""
-    from interlock.arguments import checked_key
+def look_at(place: Place, lane: str) -> LanePage:
+    """One lane, also if nobody uses it."""
+    from interlock.ports.store import Capability
 
-    return asyncio.run(_look_at(place, checked_key(lane)))
+    return ask(place, Capability.JOBS, lambda insight: insight.lane(lane, limit=1))
 
 
 def _list(place: Place, limit: int, json: bool) -> None:
     from interlock.cli.job_words import lane_data
+    from interlock.ports.store import Capability
 
-    views = asyncio.run(_look(place, limit))
+    async def look(insight: Insight) -> list[LaneRow]:
+        return await whole_list(limit, lambda most, after: insight.lanes(limit=most, after=after))
+
+    rows = ask(place, Capability.JOBS, look)
     if json:
-        print_json([lane_data(view) for view in views])
-    elif views:
-        _print(views)
+        print_json([{**lane_data(row.lane), "reason": row.reason, "why": row.why} for row in rows])
+    elif rows:
+        _print(rows)
     else:
         say("No lane has jobs or is held.")
-    say_if_cut(len(views), limit)
-
-
-async def _look(place: Place, limit: int) -> Sequence[LaneView]:
-    from interlock.ports.store import Capability
-
-    async with opened(place, Capability.JOBS) as store:
-        return await store.jobs.lanes(limit=limit)
-
-
-async def _look_at(place: Place, lane: str) -> tuple[LaneView | None, Outlook | None]:
-    from interlock.ports.store import Capability
-
-    async with opened(place, Capability.JOBS) as store:
-        views = await store.jobs.lanes(lane, limit=1)
-        view = views[0] if views else None
-        return view, None if view is None or view.head is None else await store.jobs.outlook(view.head)
+    say_if_cut(len(rows), limit)
 
 
 async def _hold(place: Place, lane: str, reason: str, by: str) -> None:
@@ -160,11 +147,11 @@ async def _release(place: Place, lane: str) -> bool:
         return await store.jobs.release(lane)
 
 
-def _print(views: Sequence[LaneView]) -> None:
+def _print(rows: Sequence[LaneRow]) -> None:
     from rich import box
     from rich.table import Table
 
-    from interlock.cli.job_words import coloured, lane_next, moment, on_one_line
+    from interlock.cli.job_words import coloured, moment, on_one_line
 
     table = Table(box=box.SIMPLE_HEAD, collapse_padding=True)
     table.add_column("lane", overflow="fold")
@@ -174,7 +161,7 @@ def _print(views: Sequence[LaneView]) -> None:
     table.add_column("job", overflow="fold")
     table.add_column("since (UTC)", no_wrap=True)
     table.add_column("why, or who", min_width=25)
-    for view in views:
+    for view, _, why in rows:
         table.add_row(
             shown(view.lane),
             coloured(view.state),
@@ -182,6 +169,6 @@ def _print(views: Sequence[LaneView]) -> None:
             "" if view.head is None else str(view.head),
             shown(view.name),
             moment(view.since) if view.since <= view.seen_at else "",
-            on_one_line(lane_next(view)),
+            on_one_line(why),
         )
     console().print(table)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from interlock.cli.asking import ask, whole_list
 from interlock.cli.output import Json, Limit, console, print_json, say, say_if_cut, shown
-from interlock.cli.place import Namespace, Place, Url, named_place, opened
+from interlock.cli.place import Namespace, Place, Url, named_place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock.ports.limits import LimitView
+    from interlock.insight import Insight, LimitRow
 
-__all__ = ["app", "look_at", "unused"]
+__all__ = ["app"]
 
 app = typer.Typer(help="Which limits are in use, and who waits for them.", invoke_without_command=True)
 Key = Annotated[str, typer.Argument(help="The limit's full key, such as slots:containers or cooldown:account:a1.")]
@@ -47,70 +47,45 @@ def list_limits(
 @app.command()
 def show(context: typer.Context, key: Key, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
     """Show one limit: who is at work, and who waits in which order, for what and until when."""
-    from interlock.limits.explain import as_data, explain
+    from interlock.ports.store import Capability
 
-    view = look_at(named_place(context, url, namespace), key)
+    page = ask(named_place(context, url, namespace), Capability.LIMITS, lambda insight: insight.limit(key))
     if json:
-        print_json(unused(key) if view is None else as_data(view))
-    elif view is None:
-        say(unused(key)["explain"][0])
+        print_json(page.explanation.data)
+    elif not page.rows:
+        say(page.explanation.lines[0])
     else:
-        _print([view])
+        _print(page.rows)
         out = console()
-        for line in explain(view):
+        for line in page.explanation.lines:
             out.print(shown(line), soft_wrap=True)
 
 
-def look_at(place: Place, key: str) -> LimitView | None:
-    """One limit, None if nobody uses it."""
-    from interlock.arguments import checked_key
-
-    views = asyncio.run(_look(place, checked_key(key), 1))
-    return views[0] if views else None
-
-
-def unused(key: str) -> dict[str, Any]:
-    """What there is to say about a limit that nobody uses."""
-    line = f"Nobody uses {key!r}: whoever comes next may start at once."
-    return {"key": key, "most": None, "per": None, "started": [], "waiting": [], "explain": [line]}
-
-
 def _list(place: Place, limit: int, json: bool) -> None:
-    from interlock.limits.explain import as_data
-
-    views = asyncio.run(_look(place, None, limit))
-    if json:
-        print_json([as_data(view) for view in views])
-    elif views:
-        _print(views)
-    else:
-        say("No limit is in use.")
-    say_if_cut(len(views), limit)
-
-
-async def _look(place: Place, key: str | None, limit: int) -> Sequence[LimitView]:
+    from interlock.insight import data
     from interlock.ports.store import Capability
 
-    async with opened(place, Capability.LIMITS) as store:
-        return await store.limits.look(key, limit=limit)
+    async def look(insight: Insight) -> list[LimitRow]:
+        return await whole_list(limit, lambda most, after: insight.limits(limit=most, after=after))
+
+    rows = ask(place, Capability.LIMITS, look)
+    if json:
+        print_json([data(row) for row in rows])
+    elif rows:
+        _print(rows)
+    else:
+        say("No limit is in use.")
+    say_if_cut(len(rows), limit)
 
 
-def _print(views: Sequence[LimitView]) -> None:
+def _print(rows: Sequence[LimitRow]) -> None:
     from rich import box
     from rich.table import Table
 
-    from interlock.limits.explain import figure, what_next
-
-    table = Table("key", "figure", box=box.SIMPLE_HEAD)
+    table = Table("key", "counts", "figure", box=box.SIMPLE_HEAD)
     table.add_column("at work", justify="right")
     table.add_column("waiting", justify="right")
-    table.add_column("next")
-    for view in views:
-        table.add_row(
-            shown(view.key),
-            figure(view.most, view.per),
-            str(len(view.started)),
-            str(len(view.waiting)),
-            shown(what_next(view)),
-        )
+    table.add_column("how it stands")
+    for row in rows:
+        table.add_row(shown(row.key), row.counts, row.figure, f"{row.taken:,}", f"{row.waiting:,}", shown(row.why))
     console().print(table)

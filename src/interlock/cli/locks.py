@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from interlock.cli.asking import ask
 from interlock.cli.consent import By, Yes, ask_first, named
 from interlock.cli.output import Json, Limit, console, print_json, say, say_if_cut, shown
 from interlock.cli.place import Namespace, Place, Url, named_place, opened
@@ -14,9 +15,10 @@ from interlock.cli.place import Namespace, Place, Url, named_place, opened
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from interlock.explanation import Explanation
     from interlock.ports.locks import Holder, LockView
 
-__all__ = ["app", "look_at", "nobody"]
+__all__ = ["app"]
 
 app = typer.Typer(help="Who holds which key, and who waits for it.", no_args_is_help=True)
 Key = Annotated[str, typer.Argument(help="The lock's key.")]
@@ -46,15 +48,18 @@ def list_locks(
 @app.command()
 def show(context: typer.Context, key: Key, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
     """Show one key: its holder, and its waiters in order."""
-    from interlock.locks.explain import as_data
+    from interlock.insight import Kind
+    from interlock.ports.store import Capability
 
-    view = look_at(named_place(context, url, namespace), key)
+    place = named_place(context, url, namespace)
+    why = ask(place, Capability.LOCKS, lambda insight: insight.explain(Kind.LOCK, key))
+    view = None if json else look_at(place, key)
     if json:
-        print_json(nobody(key) if view is None else as_data(view))
+        print_json(why.data)
     elif view is None:
-        say(nobody(key)["explain"][0])
+        say(why.lines[0])
     else:
-        _print([view])
+        _print([view], why)
 
 
 @app.command()
@@ -99,11 +104,6 @@ def look_at(place: Place, key: str) -> LockView | None:
     return views[0] if views else None
 
 
-def nobody(key: str) -> dict[str, Any]:
-    """What there is to say about a key that nobody holds or awaits."""
-    return {"key": key, "holder": None, "waiters": [], "explain": [f"Nobody holds or awaits {key!r}."]}
-
-
 async def _look(place: Place, key: str | None, limit: int) -> Sequence[LockView]:
     from interlock.ports.store import Capability
 
@@ -126,7 +126,7 @@ def _as_data(holder: Holder) -> dict[str, Any]:
     return data
 
 
-def _print(views: Sequence[LockView]) -> None:
+def _print(views: Sequence[LockView], why: Explanation | None = None) -> None:
     from rich import box
     from rich.table import Table
 
@@ -150,5 +150,5 @@ def _print(views: Sequence[LockView]) -> None:
     out = console()
     out.print(table)
     for view in views:
-        for line in explain(view):
+        for line in (why or explain(view.key, view)).lines:
             out.print(shown(line), soft_wrap=True)

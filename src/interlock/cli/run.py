@@ -1,4 +1,4 @@
-"""``interlock run``: workers for an app, in this process or in several.
+"""``interlock run``: workers for an app, in this process or in several, and its web app next to them.
 
 Exit codes: 0 when it was told to finish and did; 1 when something failed; 2 when the call has to be mended; 70 when a
 handler did not stop though it was told to; 128 and the number of the signal when it was told to stop at once.
@@ -15,20 +15,24 @@ import signal
 import socket
 import sys
 import traceback
+from pathlib import Path  # noqa: TC003 - typer looks at what annotations mean
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from interlock.cli.output import say, shown
+from interlock.cli.web_place import WebPlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from interlock.app import App
     from interlock.jobs.worker import Worker, WorkerStatus
+    from interlock.web.serve import Serving
 
 __all__ = ["load", "run", "serve"]
 
+_EXIT_FAILED = 1
 _EXIT_STUCK = 70
 _IMPORTING = str(importlib.__file__)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -39,28 +43,62 @@ def run(
     concurrency: Annotated[int, typer.Option(min=1, help="How many jobs each process runs at the same time.")] = 50,
     queues: Annotated[str, typer.Option(help="From which queues, separated by commas.")] = "default",
     processes: Annotated[int, typer.Option(min=1, max=1000, help="How many processes.")] = 1,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            envvar="INTERLOCK_LISTEN",
+            show_envvar=True,
+            help="Serve webhooks and the dashboard there, such as 127.0.0.1:8080.",
+        ),
+    ] = None,
+    credentials_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Who may see the dashboard: user:password, one a line; instead of INTERLOCK_WEB_CREDENTIALS.",
+        ),
+    ] = None,
     supervised: Annotated[int | None, typer.Option(hidden=True)] = None,
+    listening: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Run an app's jobs until told to finish.
+    """Run an app's jobs until told to finish; with --listen, its webhooks and dashboard too.
 
-    SIGTERM or Ctrl-C finishes: nothing more is claimed, what has not started goes back, what runs is waited for. A
-    second time stops what runs, a third ends the process as it is. SIGUSR1 prints what it does.
+    SIGTERM or Ctrl-C finishes: nothing more is claimed or accepted, what has not started goes back, what runs is waited
+    for. A second time stops what runs, a third ends the process as it is. SIGUSR1 prints what it does.
     """
     names = tuple(name.strip() for name in queues.split(",") if name.strip())
     if processes > 1:
-        from interlock.cli.supervise import Supervisor
-
-        options = ["--concurrency", str(concurrency), "--queues", queues]
-        raise typer.Exit(asyncio.run(Supervisor([target, *options], processes).run()))
+        raise typer.Exit(_supervise(target, concurrency, queues, processes, listen, credentials_file))
     app = load(target)
     if supervised is not None:
         sys.argv[0] = "interlock"  # what its session calls it
         _check_shared(app)
+        place = WebPlace.handed_down(listening, credentials_file)
+    else:
+        place = WebPlace.named(listen, credentials_file)
     _log_to_stderr()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        code = runner.run(_serve_until_told(app, concurrency, names, supervised))
+        code = runner.run(_serve_until_told(app, concurrency, names, supervised, place))
     if code:
         raise typer.Exit(code)
+
+
+def _supervise(
+    target: str, concurrency: int, queues: str, processes: int, listen: str | None, credentials_file: Path | None
+) -> int:
+    """Run several processes. The first of them serves the web app, on sockets that are ours and so outlive it."""
+    from interlock.cli.supervise import Supervisor
+
+    options = ["--concurrency", str(concurrency), "--queues", queues]
+    place = WebPlace.named(listen, credentials_file)
+    first: list[str] = []
+    if place is not None:
+        first = ["--listening", ",".join(str(one.fileno()) for one in place.sockets)]
+        if credentials_file is not None:
+            first += ["--credentials-file", str(credentials_file)]
+    sockets = place.sockets if place is not None else ()
+    return asyncio.run(Supervisor([target, *options], processes, first=first, sockets=sockets).run())
 
 
 # -- the app -----------------------------------------------------------------------------------------------------------
@@ -139,18 +177,27 @@ def _broken(name: str, error: BaseException) -> Exception:
 # -- at work -----------------------------------------------------------------------------------------------------------
 
 
-async def serve(app: App, concurrency: int, queues: Sequence[str], opened: Callable[[Worker], None]) -> None:
-    """Open the app and its workers, and work until told to end. ``opened`` is called when work begins."""
+async def serve(
+    app: App,
+    concurrency: int,
+    queues: Sequence[str],
+    opened: Callable[[Worker, Serving | None], None],
+    place: WebPlace | None = None,
+) -> None:
+    """Open the app, its workers and its web app, and work until told to end. ``opened`` is called when work begins."""
     async with app:
         worker = app.worker(concurrency=concurrency, queues=queues)
-        opened(worker)
-        await worker.run()
-        if worker.left_behind:
-            # Before the session ends by itself, so that nobody begins anew what still runs here.
-            _exit_hard(f"{worker.left_behind} handlers did not stop", _EXIT_STUCK)
+        async with place.serving(app, failed=worker.wind_down) if place else contextlib.nullcontext() as serving:
+            opened(worker, serving)
+            await worker.run()
+            if worker.left_behind:
+                # Before the session ends by itself, so that nobody begins anew what still runs here.
+                _exit_hard(f"{worker.left_behind} handlers did not stop", _EXIT_STUCK)
 
 
-async def _serve_until_told(app: App, concurrency: int, queues: Sequence[str], supervised: int | None) -> int:
+async def _serve_until_told(
+    app: App, concurrency: int, queues: Sequence[str], supervised: int | None, place: WebPlace | None
+) -> int:
     task = asyncio.current_task()
     assert task is not None
     orders = _Orders(task)
@@ -165,18 +212,22 @@ async def _serve_until_told(app: App, concurrency: int, queues: Sequence[str], s
             loop.add_reader(link, orders.orphaned, link)
             stack.callback(loop.remove_reader, link)
 
-        def opened(worker: Worker) -> None:
-            orders.worker = worker
+        def opened(worker: Worker, serving: Serving | None) -> None:
+            orders.worker, orders.serving = worker, serving
+            if serving is not None:
+                say(f"Listens on {', '.join(serving.urls)}.")
             say(f"Runs up to {concurrency} at once of {', '.join(app_jobs(app))} from {', '.join(queues)}.")
             if supervised is not None:
                 link.send(b"ready")
 
         try:
-            await serve(app, concurrency, queues, opened)
+            await serve(app, concurrency, queues, opened, place)
         except asyncio.CancelledError:
             if orders.worker is not None or not orders.given:
                 raise
             return orders.code  # told to end before it had begun
+    if orders.serving is not None and orders.serving.failed and not orders.code:
+        return _EXIT_FAILED
     return orders.code
 
 
@@ -186,6 +237,7 @@ class _Orders:
     def __init__(self, task: asyncio.Task[Any]) -> None:
         self._task = task
         self.worker: Worker | None = None
+        self.serving: Serving | None = None
         self.given = 0
         self.code = 0
 
@@ -200,11 +252,13 @@ class _Orders:
         elif self.given == 1:
             running = len(self.worker.status().running)
             say(f"Finishes what runs ({running}); once more to stop it." if running else "Finishes.")
-            self.worker.wind_down()
+            self._wind_down(self.worker)
         else:
             self.code = 128 + number
             say("Stops what runs; once more to end at once.")
             self.worker.halt()
+            if self.serving is not None:
+                self.serving.halt()
 
     def orphaned(self, link: socket.socket) -> None:
         """Whoever started this process is gone."""
@@ -212,7 +266,12 @@ class _Orders:
         if self.worker is None:
             self._task.cancel()
         else:
-            self.worker.wind_down()
+            self._wind_down(self.worker)
+
+    def _wind_down(self, worker: Worker) -> None:
+        worker.wind_down()
+        if self.serving is not None:
+            self.serving.wind_down()
 
     def show(self) -> None:
         """Print what the worker does."""

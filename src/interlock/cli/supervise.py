@@ -27,9 +27,19 @@ _STEADY_SECONDS = 30.0
 class Supervisor:
     """Keeps so many processes running until it is told to end them."""
 
-    def __init__(self, arguments: Sequence[str], processes: int) -> None:
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        processes: int,
+        *,
+        first: Sequence[str] = (),
+        sockets: Sequence[socket.socket] = (),
+    ) -> None:
+        """``first`` are further arguments of the first process, which gets ``sockets`` too, each time it begins."""
         self._command = [sys.executable, "-c", "from interlock.cli import main; main()", "run", *arguments]
         self._count = processes
+        self._first = tuple(first)
+        self._sockets = tuple(sockets)
         self._children: dict[asyncio.subprocess.Process, socket.socket] = {}
         self._ending = asyncio.Event()
         self._given = 0
@@ -45,7 +55,7 @@ class Supervisor:
         first_works = asyncio.Event()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._keep(first_works))
+                group.create_task(self._keep(first_works, self._first, self._sockets))
                 await first_works.wait()  # so that what is wrong with all of them is said once
                 for _ in range(self._count - 1):
                     if not self._ending.is_set():
@@ -56,14 +66,16 @@ class Supervisor:
                     child.kill()
         return self._code
 
-    async def _keep(self, works: asyncio.Event) -> None:
+    async def _keep(
+        self, works: asyncio.Event, more: Sequence[str] = (), sockets: Sequence[socket.socket] = ()
+    ) -> None:
         """Keep one process running. ``works`` is set when it does for the first time, or when it never will."""
         pause = _LEAST_PAUSE
         loop = asyncio.get_running_loop()
         try:
             while not self._ending.is_set():
                 begun = loop.time()
-                code, worked = await self._live_once(works)
+                code, worked = await self._live_once(works, more, sockets)
                 if self._ending.is_set():
                     if worked or code != 128 + signal.SIGTERM:  # else it had not even begun
                         self._code = self._code or code
@@ -83,16 +95,19 @@ class Supervisor:
         finally:
             works.set()
 
-    async def _live_once(self, works: asyncio.Event) -> tuple[int, bool]:
+    async def _live_once(
+        self, works: asyncio.Event, more: Sequence[str], sockets: Sequence[socket.socket]
+    ) -> tuple[int, bool]:
         """Start a process and wait for its end: its status, 128 and more after a signal, and whether it ever worked."""
         ours, theirs = socket.socketpair()
         with ours, theirs:
             ours.setblocking(False)
             child = await asyncio.create_subprocess_exec(
                 *self._command,
+                *more,
                 "--supervised",
                 str(theirs.fileno()),
-                pass_fds=[theirs.fileno()],
+                pass_fds=[theirs.fileno(), *(one.fileno() for one in sockets)],
                 stdin=asyncio.subprocess.DEVNULL,
                 start_new_session=True,  # so that Ctrl-C reaches it through us, and once
             )
@@ -130,6 +145,8 @@ class Supervisor:
 
     def _end(self, number: signal.Signals) -> None:
         self._ending.set()
+        for one in self._sockets:  # else who connects now would wait in vain
+            one.close()
         self._pass_on(number)
 
     def _pass_on(self, number: signal.Signals) -> None:

@@ -7,7 +7,7 @@ from interlock.jobs.job import AsyncJob, Call, Job, PlainJob
 from interlock.jobs.jobs import Jobs
 from interlock.jobs.retry import ErrorClass, Retry
 from interlock.jobs.signals import Discard, RetryLater, Snooze
-from interlock.ports.job_views import Attempt, JobView, LaneView, QueueView, WorkerView
+from interlock.ports.job_views import Attempt, JobFilter, JobView, LaneView, QueueView, WorkerView
 from interlock.ports.jobs import JobState, Outcome
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Explanation",
     "Handle",
     "Job",
+    "JobFilter",
     "JobState",
     "JobStatus",
     "JobView",

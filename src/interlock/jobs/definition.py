@@ -12,11 +12,12 @@ from interlock.errors import InvalidArgumentError, MisuseError
 from interlock.jobs.options import checked_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from interlock.jobs.arguments import Codec
     from interlock.jobs.options import JobOptions
     from interlock.jobs.retry import Retry
+    from interlock.ports.limits import Use
 
 __all__ = ["Definition", "Terms"]
 
@@ -43,6 +44,7 @@ class Definition:
         "name",
         "options",
         "parameters",
+        "prepare",
         "read",
         "retry",
         "terms",
@@ -67,6 +69,8 @@ class Definition:
         self.timeout = options.timeout
         parameters, hints = _signature(function, self.name, dict(local or {}))
         self.parameters = tuple(parameters)
+        self.prepare: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]] | None = None
+        """What makes the handler's arguments of those stored, if they are not the same; awaited before it begins."""
         self._defaults = {
             name: parameter.default
             for name, parameter in parameters.items()
@@ -82,7 +86,12 @@ class Definition:
         """The handler's result as JSON; None for None. ``InvalidArgumentError`` if it is not what was declared."""
         self.terms: Callable[[str], Terms] = lru_cache(_MOST_TERMS)(self._terms_of)
         """How a job is run that carries these options; empty for none of its own."""
-        options.check_templates(self.name, self.parameters)
+        options.check_templates(self.name, self.roots)
+
+    @property
+    def roots(self) -> tuple[str, ...] | None:
+        """What templates of lanes and limits may begin with; None for anything."""
+        return self.parameters
 
     # -- what goes in ------------------------------------------------------------------------------------------------
 
@@ -100,6 +109,14 @@ class Definition:
         values = self._arguments.checked(kwargs)
         text = self._arguments.encode(values)
         return text, {**self._defaults, **values} if self._defaults else values
+
+    def lane_of(self, options: JobOptions, values: Mapping[str, Any]) -> str:
+        """The lane for these arguments, as they were bound; empty for none."""
+        return options.lane_of(self.name, values)
+
+    def uses_of(self, options: JobOptions, values: Mapping[str, Any]) -> tuple[Use, ...]:
+        """The limits for these arguments."""
+        return options.uses_of(values)
 
     def read_result(self, text: str | None) -> Any:
         """The result that was kept, of the type that the handler declared."""

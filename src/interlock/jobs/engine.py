@@ -8,6 +8,7 @@ from interlock.errors import MisuseError, StoreUnavailableError
 from interlock.jobs.ends import Ends
 from interlock.jobs.ids import Ids
 from interlock.jobs.job import Lot
+from interlock.ports.store import Capability
 from interlock.presence import repeat
 from interlock.telemetry.jobs import JobMetrics
 
@@ -58,6 +59,8 @@ class JobEngine:
     def __init__(self, presence: Presence, definitions: dict[str, Definition]) -> None:
         self.presence = presence
         self.jobs = presence.store.jobs
+        self.events = presence.store.events if Capability.EVENTS in presence.store.capabilities else None
+        """What is pruned along with the jobs that it caused."""
         self.settings = presence.settings
         self.clock = presence.clock
         self.monotonic = presence.clock.monotonic
@@ -116,8 +119,7 @@ class JobEngine:
 
     async def enqueue(self, calls: Sequence[Call[Any]]) -> list[int]:
         """Have jobs accepted, all or none; their ids in order."""
-        self.ensure_open()
-        ids = await self._ids.take(len(calls))
+        ids = await self.take_ids(len(calls))
         jobs = Lot(calls, ids)
         begun = self.monotonic()
         try:
@@ -127,6 +129,11 @@ class JobEngine:
         for call in calls:
             self.metrics.of(call.job.name).enqueued += 1
         return ids
+
+    async def take_ids(self, count: int) -> list[int]:
+        """So many numbers for jobs, and for what else is numbered with them."""
+        self.ensure_open()
+        return await self._ids.take(count)
 
     async def _enqueue_again(self, jobs: Sequence[NewJob], begun: float) -> None:
         """Repeat a call whose outcome is not known; the store leaves alone what it has accepted before."""

@@ -2,75 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.clock import as_text
+from interlock.explanation import Explanation, Subject, brief, counted
+from interlock.jobs.why import PARKED_BY, Reason, how_many, why_job, why_lane
+from interlock.locks.explain import held_for_short, who_holds
 from interlock.ports.jobs import MOST_CRASHES, JobState, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from interlock.locks.explain import Names
     from interlock.ports.job_views import JobView, LaneView, Outlook, WorkerView
+    from interlock.ports.locks import LockView
 
 __all__ = ["PARKED_BY", "Explanation", "Reason", "explain_job", "explain_lane", "who"]
 
-PARKED_BY = "interlock"
-"""Who holds a lane that was parked after a failure."""
-_MOST_COUNTED = 10_000
 _MOST_NAMED = 5
-
-
-class Reason(StrEnum):
-    """Why a job or a lane stands where it does. One word for programs; the lines say it to people."""
-
-    READY = "ready"
-    NO_WORKER = "no-worker"
-    """Ready, but no live worker works on its queue."""
-    UNKNOWN_NAME = "unknown-name"
-    """Ready, and workers are there, but none of them knows a job of its name: an old or a new version runs."""
-    DELAYED = "delayed"
-    TO_BE_RETRIED = "to-be-retried"
-    SNOOZED = "snoozed"
-    BEHIND = "behind"
-    """Not at the head of its lane; what the head waits for is in the data too."""
-    LIMIT = "limit"
-    """All slots of a limit are taken."""
-    PACE = "pace"
-    """Too soon after the last start under a limit."""
-    HELD = "held"
-    """Somebody holds its lane."""
-    LANE_PARKED = "lane-parked"
-    """Its lane was parked after a failure."""
-    PARKED = "parked"
-    RUNNING = "running"
-    WORKER_GONE = "worker-gone"
-    """Claimed, but no worker is left that could run it or take it over."""
-    DONE = "done"
-    FAILED = "failed"
-    DISCARDED = "discarded"
-    CANCELLED = "cancelled"
-    SUPERSEDED = "superseded"
-    QUARANTINED = "quarantined"
-    IDLE = "idle"
-    """A lane without jobs that nobody holds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """What is so, why, and what to do."""
-
-    reason: Reason
-    lines: tuple[str, ...]
-    """For people: how it stands, what that depends on, what to do about it."""
-    remedy: str
-    """What to do; the last of the lines too. Empty where nothing is to be done."""
-    data: dict[str, Any] = field(default_factory=dict[str, Any])
-    """For programs."""
-
-    def __str__(self) -> str:
-        return "\n".join(self.lines)
 
 
 class _Told(NamedTuple):
@@ -79,35 +28,54 @@ class _Told(NamedTuple):
     remedy: str
 
 
-def explain_job(outlook: Outlook, head: Outlook | None = None) -> Explanation:
-    """Why a job stands where it does; ``head`` is the outlook of the job that its lane is at, if it is another."""
+def explain_job(
+    outlook: Outlook, head: Outlook | None = None, *, waits: Sequence[LockView] = (), name: Names | None = None
+) -> Explanation[Reason]:
+    """Why a job stands where it does; ``head`` is the outlook of the job that its lane is at, if it is another.
+
+    ``waits`` are the locks that the handler of a job that runs waits for, and ``name`` says what to call their holders.
+    """
     job = outlook.job
     told = _STATES[job.state](outlook)
+    if waits and told.reason is Reason.RUNNING:
+        told = _for_a_lock(told, waits, name)
     lines = [*told.lines, *_in_general(outlook, told.reason)]
     remedy = told.remedy
-    before: Explanation | None = None
+    before: Explanation[Reason] | None = None
     if job.state is JobState.BEHIND and head is not None:
         before = explain_job(head)
         lines += before.lines[: len(before.lines) - bool(before.remedy)]
         remedy = before.remedy
     data = _job_data(outlook, told.reason)
     data["head_explained"] = None if before is None else before.data
-    return _explanation(told.reason, lines, remedy, data)
+    data["awaited_locks"] = [view.key for view in waits]
+    why = why_job(outlook, told.reason, "" if before is None else before.why)
+    if told.reason is Reason.LOCK:
+        why = brief(f"waits for lock {waits[0].key!r}: {held_for_short(waits[0], name)}; {why}")
+    return Explanation.of(Subject("job", str(job.id)), told.reason, why, lines, remedy, data)
 
 
-def explain_lane(lane: str, view: LaneView | None, head: Outlook | None = None) -> Explanation:
-    """Why a lane stands where it does; ``head`` is the outlook of the job that it is at."""
+def explain_lane(
+    lane: str,
+    view: LaneView | None,
+    head: Outlook | None = None,
+    *,
+    waits: Sequence[LockView] = (),
+    name: Names | None = None,
+) -> Explanation[Reason]:
+    """Why a lane stands where it does; ``head`` is the outlook of the job that it is at; for the rest see
+    :func:`explain_job`."""
+    subject = Subject("lane", lane)
     if view is None:
-        return _explanation(
-            Reason.IDLE, [f"lane {lane!r} is empty and nobody holds it"], "", {"lane": lane, "depth": 0}
-        )
-    depth = f"{_count(view.depth)} {'job' if view.depth == 1 else 'jobs'}"
+        lines = [f"lane {lane!r} is empty and nobody holds it"]
+        return Explanation.of(subject, Reason.IDLE, "empty", lines, "", {"lane": lane, "depth": 0})
+    depth = f"{counted(view.depth)} {'job' if view.depth == 1 else 'jobs'}"
     lines = [f"lane {lane!r} has {depth}" + (f" and is at job {view.head} ({view.name})" if view.head else "")]
-    before = None if head is None else explain_job(head)
+    before = None if head is None else explain_job(head, waits=waits, name=name)
     if view.held_since is not None:
         reason, held, remedy = _hold(lane, view.held_by, view.held_reason, view.held_since)
         lines += held
-        if before is not None and before.reason in (Reason.RUNNING, Reason.WORKER_GONE):
+        if before is not None and before.reason in (Reason.RUNNING, Reason.LOCK, Reason.WORKER_GONE):
             lines += before.lines[:1]
     elif before is not None:
         reason, remedy = before.reason, before.remedy
@@ -123,7 +91,7 @@ def explain_lane(lane: str, view: LaneView | None, head: Outlook | None = None) 
         "worker": None if view.worker is None else view.worker._asdict(),
         "head_explained": None if before is None else before.data,
     }
-    return _explanation(reason, lines, remedy, data)
+    return Explanation.of(subject, reason, why_lane(view, before), lines, remedy, data)
 
 
 def who(worker: WorkerView | None) -> str:
@@ -147,7 +115,7 @@ def _ready(outlook: Outlook) -> _Told:
         lines.append(f"{known} on its queue {job.queue!r}, but none knows a job called {job.name!r}")
         return _Told(Reason.UNKNOWN_NAME, lines, "finish the deployment, or start a worker whose app defines it")
     workers = f"{outlook.workers} {'worker takes' if outlook.workers == 1 else 'workers take'}"
-    first = "it is the next" if outlook.ahead == 0 else f"{_count(outlook.ahead)} before it"
+    first = "it is the next" if outlook.ahead == 0 else f"{how_many(outlook)} before it"
     lines.append(f"{workers} jobs like it from the queue {job.queue!r}, {first}")
     return _Told(Reason.READY, lines, f"wait for its turn, or start more workers: {run}")
 
@@ -170,7 +138,7 @@ def _later(outlook: Outlook) -> _Told:
 
 def _behind(outlook: Outlook) -> _Told:
     job = outlook.job
-    ahead = f"{_count(outlook.ahead)} {'other' if outlook.ahead == 1 else 'others'}"
+    ahead = f"{how_many(outlook)} {'other' if outlook.ahead == 1 else 'others'}"
     lines = [f"{_job(job)} is behind {ahead} in its lane {job.lane!r}"]
     if outlook.lane_head is not None:
         lines.append(f"the lane is at job {outlook.lane_head}, which is {outlook.lane_head_state or 'there'}")
@@ -180,7 +148,7 @@ def _behind(outlook: Outlook) -> _Told:
 
 def _waiting(outlook: Outlook) -> _Told:
     job, key = outlook.job, outlook.waits_for
-    line = "it is first in line" if outlook.ahead == 0 else f"{_count(outlook.ahead)} before it in line"
+    line = "it is first in line" if outlook.ahead == 0 else f"{how_many(outlook)} before it in line"
     lines = [f"{_job(job)} waits for the limit {key!r}; {line}"]
     if outlook.room_at is not None:
         lines.append(f"the next may start at {as_text(outlook.room_at)}, in {outlook.room_at - job.seen_at:.1f} s")
@@ -221,6 +189,12 @@ def _running(outlook: Outlook) -> _Told:
         return _Told(Reason.WORKER_GONE, lines, f"start a worker that knows it, which takes it over: {start}")
     lines = [f"{_job(job)} runs in {who(job.worker)}{since}{lasted} {attempt}"]
     return _Told(Reason.RUNNING, lines, f"to stop it: interlock jobs cancel {job.id} --reason …")
+
+
+def _for_a_lock(told: _Told, waits: Sequence[LockView], name: Names | None) -> _Told:
+    lines = [f"its handler waits for the lock {view.key!r}, which is {who_holds(view.holder, name)}" for view in waits]
+    see = f"see who holds it: interlock explain lock {waits[0].key!r}"
+    return _Told(Reason.LOCK, [*told.lines, *lines], see)
 
 
 # -- finished ---------------------------------------------------------------------------------------------------------
@@ -327,17 +301,8 @@ def _ended(job: JobView) -> str:
     return as_text(job.finished_at or job.seen_at)
 
 
-def _count(count: int) -> str:
-    return f"{_MOST_COUNTED:,} or more" if count >= _MOST_COUNTED else f"{count:,}"
-
-
 def _time(at: float | None) -> str | None:
     return None if at is None else as_text(at)
-
-
-def _explanation(reason: Reason, lines: list[str], remedy: str, data: dict[str, Any]) -> Explanation:
-    told = tuple(lines) if not remedy else (*lines, remedy)
-    return Explanation(reason, told, remedy, {**data, "reason": str(reason), "remedy": remedy, "explain": list(told)})
 
 
 def _job_data(outlook: Outlook, reason: Reason) -> dict[str, Any]:

@@ -14,10 +14,14 @@ __all__ = ["Ids"]
 _LEAST = 100
 _MOST = 10_000
 _SOON = 1.0
+_KEPT = 10.0
 
 
 class Ids:
-    """What this process may call its jobs. A block that is used up within a second is followed by a larger one."""
+    """What this process may call its jobs. A block that is used up within a second is followed by a larger one.
+
+    One that lasts for long is dropped, so that the order of numbers is about the order of time, which lists rely on.
+    """
 
     def __init__(self, ask: Callable[[int], Awaitable[range]], monotonic: Callable[[], float]) -> None:
         self._ask = ask
@@ -30,6 +34,9 @@ class Ids:
 
     async def take(self, count: int) -> list[int]:
         """So many numbers, each given once."""
+        if self._left and self._monotonic() - self._asked_at > _KEPT:
+            self._blocks.clear()
+            self._left = 0
         while self._left < count:
             async with self._turnstile:  # those who come meanwhile share the block
                 if self._left < count:

@@ -36,8 +36,8 @@ class Call(Generic[R]):
     def __init__(self, job: Job[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.job = job
         self.arguments, values = job.definition.bind(args, kwargs)
-        self.lane: str = job.chosen.lane_of(job.name, values)
-        self.uses: tuple[Use, ...] = job.chosen.uses_of(values)
+        self.lane: str = job.definition.lane_of(job.chosen, values)
+        self.uses: tuple[Use, ...] = job.definition.uses_of(job.chosen, values)
 
     def new(self, number: int) -> NewJob:
         """What the store is to accept, under this id."""
@@ -114,7 +114,7 @@ class Job(Generic[P, R]):
         ``delay`` is in seconds from when it is accepted, ``at`` a time with a zone. Of ``retry`` only the figures
         travel with the job; which errors are meant is for the code of the worker to say.
         """
-        chosen = self.chosen.changed(self.name, self.definition.parameters, changes)
+        chosen = self.chosen.changed(self.name, self.definition.roots, changes)
         return type(self)(self.jobs, self.definition, chosen)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:

@@ -10,7 +10,7 @@ from interlock.errors import CapabilityError, InvalidArgumentError, MisuseError,
 from interlock.face import Face
 from interlock.jobs.definition import Definition
 from interlock.jobs.engine import JobEngine
-from interlock.jobs.explain import PARKED_BY, Explanation, explain_job, explain_lane
+from interlock.jobs.explain import PARKED_BY, Explanation, Reason, explain_job, explain_lane
 from interlock.jobs.handle import Handle, JobStatus
 from interlock.jobs.job import AsyncJob, Call, Job, PlainJob
 from interlock.jobs.options import JobOptions, checked_name
@@ -64,6 +64,11 @@ class Jobs(Face[JobEngine]):
 
     def _new_engine(self, presence: Presence) -> JobEngine:
         return JobEngine(presence, self._definitions)
+
+    @property
+    def engine(self) -> JobEngine:
+        """What is behind this face while it is open, for concepts that are built on jobs."""
+        return self._running
 
     @property
     def metrics(self) -> JobMetrics:
@@ -195,7 +200,7 @@ class Jobs(Face[JobEngine]):
         )
         return await self._running.jobs.look(chosen, limit=checked_limit(limit))
 
-    async def explain(self, job: int | Handle[Any]) -> Explanation:
+    async def explain(self, job: int | Handle[Any]) -> Explanation[Reason]:
         """Why a job waits, where it runs or how it ended, and what to do about it."""
         engine, number = self._running, _number(job)
         outlook = await engine.jobs.outlook(number)
@@ -232,7 +237,7 @@ class Jobs(Face[JobEngine]):
         views = await self._running.jobs.lanes(checked_key(lane))
         return views[0] if views else None
 
-    async def explain_lane(self, lane: str) -> Explanation:
+    async def explain_lane(self, lane: str) -> Explanation[Reason]:
         """Why a lane waits, or where its head runs, and what to do about it."""
         view = await self.lane(lane)
         head = None if view is None or view.head is None else await self._running.jobs.outlook(view.head)

@@ -85,8 +85,8 @@ class JobOptions:
         """The options of a definition."""
         return cls().having(given)
 
-    def changed(self, name: str, parameters: tuple[str, ...], changes: Mapping[str, Any]) -> JobOptions:
-        """These options with others in their place, for some jobs of one definition."""
+    def changed(self, name: str, parameters: tuple[str, ...] | None, changes: Mapping[str, Any]) -> JobOptions:
+        """These options with others in their place, for some jobs of one definition; see :meth:`check_templates`."""
         if "delay" in changes and "at" in changes:
             raise InvalidArgumentError("delay and at were both given.", remedy="Say when in one way.")
         options = self.having(changes)
@@ -112,11 +112,14 @@ class JobOptions:
             checked["delay"] = 0.0
         return replace(self, **checked)
 
-    def check_templates(self, name: str, parameters: tuple[str, ...]) -> None:
-        """Refuse templates over arguments that the handler does not take, and coalescing without a lane."""
+    def check_templates(self, name: str, parameters: tuple[str, ...] | None) -> None:
+        """Refuse templates over arguments that the handler does not take, and coalescing without a lane.
+
+        No parameters but None: templates are over something whose names nobody knows before.
+        """
         templates = [("lane", self.lane), *((f"limit {limit.name!r}", limit.key) for limit in self.limits)]
         for what, text in templates:
-            if not isinstance(text, str):
+            if not isinstance(text, str) or parameters is None:
                 continue
             for root in Template.of(text).roots:
                 if root not in parameters:

@@ -1,8 +1,9 @@
 """Limits: how much at once, how often, and how far apart."""
 
+from interlock.limits.explain import Reason
 from interlock.limits.kinds import Cooldown, Limit, Rate, Slots
 from interlock.limits.limits import Limits, Starting
 from interlock.limits.reservation import Reservation
 from interlock.ports.limits import LimitView
 
-__all__ = ["Cooldown", "Limit", "LimitView", "Limits", "Rate", "Reservation", "Slots", "Starting"]
+__all__ = ["Cooldown", "Limit", "LimitView", "Limits", "Rate", "Reason", "Reservation", "Slots", "Starting"]

@@ -1,29 +1,73 @@
-"""Says in words who has a limit's room, who waits for it, why, and until when."""
+"""Says in words, and as data, who has a limit's room, who waits for it, why, and until when."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from interlock.clock import as_text
+from interlock.explanation import Explanation, Subject, brief, ordinal, span
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from interlock.ports.limits import LimitUser, LimitView, Turn
 
-__all__ = ["as_data", "explain", "figure", "what_next", "who_is_before"]
+    Names = Callable[[LimitUser], str]
+
+__all__ = ["Reason", "as_data", "explain", "figure", "next_at", "who_is_before", "why_waits"]
 
 
-def explain(view: LimitView) -> list[str]:
-    """One line for the limit, then one for each that waits, in order."""
-    lines = [_limit_line(view)]
+class Reason(StrEnum):
+    """How a limit stands."""
+
+    UNUSED = "unused"
+    """Nobody is under it: whoever comes next may start."""
+    ROOM = "room"
+    """The next may start now."""
+    FULL = "full"
+    """All slots are taken."""
+    TOO_SOON = "too-soon"
+    """A pace: the next may start at a time that is known."""
+    PASSING = "passing"
+    """Room has come free, and is kept for the first in line, which is to take it."""
+
+
+def explain(key: str, view: LimitView | None, name: Names | None = None) -> Explanation[Reason]:
+    """How a limit stands: one line for it, then one for each that waits, in order.
+
+    ``name`` says what to call a party that the asker knows better than the store does, such as a job.
+    """
+    subject = Subject("limit", key)
+    if view is None:
+        lines = [f"Nobody uses {key!r}: whoever comes next may start at once."]
+        data: dict[str, Any] = {"key": key, "most": None, "per": None, "started": [], "waiting": []}
+        return Explanation.of(subject, Reason.UNUSED, "is not in use", lines, "", data)
+    name = name or _party
+    lines = [_limit_line(view, name)]
     figures = {(user.most, user.per) for user in (*view.started, *view.waiting)}
+    remedy = ""
     if len(figures) > 1:
         known = " and ".join(figure(most, per) for most, per in sorted(figures))
         lines.append(f"processes disagree about it ({known}); the smaller one holds until they agree")
+        remedy = "finish the deployment, so that all processes know the same figure"
     ahead = 0
     for user in view.waiting:
-        lines.append(_waiter_line(view, user, ahead))
+        lines.append(_waiter_line(view, user, ahead, name))
         ahead += user.waits_for == view.key
-    return lines
+    return Explanation.of(subject, _reason(view), _why(view, name), lines, remedy, _data(view))
+
+
+def why_waits(view: LimitView, user: LimitUser, ahead: int) -> str:
+    """Why one in line waits, for a row of a table."""
+    waited = f"waits for {span(view.seen_at - user.asked_at)}"
+    if user.at is not None and user.at > view.seen_at:
+        return f"{waited}; its turn comes in {span(user.at - view.seen_at)}"
+    if user.waits_for and user.waits_for != view.key:
+        return brief(f"{waited} for the limit {user.waits_for!r}")
+    if user.waits_for and len(view.started) >= view.most:
+        return f"{waited}, {'first' if ahead == 0 else ordinal(ahead + 1)} in line"
+    return f"{waited}; it may start now"
 
 
 def who_is_before(view: LimitView | None, turn: Turn) -> str:
@@ -32,7 +76,7 @@ def who_is_before(view: LimitView | None, turn: Turn) -> str:
         return f"its turn comes at {as_text(turn.at)}"
     if view is None or not view.started:
         return "it has come free meanwhile"
-    return f"{len(view.started)} of {view.most} are at work, the first of them {_who(view.started[0])}"
+    return f"{len(view.started)} of {view.most} are at work, the first of them {_who(view.started[0], _party)}"
 
 
 def figure(most: int, per: float) -> str:
@@ -42,46 +86,67 @@ def figure(most: int, per: float) -> str:
     return f"1 every {per:g} s" if most == 1 else f"{most} in any {per:g} s"
 
 
-def what_next(view: LimitView) -> str:
-    """When the next one may start, in a few words."""
-    room = view.most - len(view.started)
-    if view.per:
-        at = min((user.at for user in view.waiting if user.at is not None), default=0.0)
-        at = max(at, 0.0 if room > 0 else _oldest(view) + view.per)
-        return "now" if at <= view.seen_at else f"at {as_text(at)}, in {at - view.seen_at:.1f} s"
-    if room <= 0:
-        return "when one of those at work finishes"
-    in_line = next((user for user in view.waiting if user.waits_for == view.key), None)
-    return "now" if in_line is None else f"now: {in_line.party} is first in line"
+def next_at(view: LimitView) -> float | None:
+    """When a pace lets the next one start; None if that is now, or not a matter of time."""
+    if not view.per:
+        return None
+    at = min((user.at for user in view.waiting if user.at is not None), default=0.0)
+    at = max(at, 0.0 if len(view.started) < view.most else _oldest(view) + view.per)
+    return at if at > view.seen_at else None
 
 
 def as_data(view: LimitView) -> dict[str, Any]:
     """The same for programs."""
+    return explain(view.key, view).data
+
+
+def _data(view: LimitView) -> dict[str, Any]:
     return {
         "key": view.key,
         "most": view.most,
         "per": view.per,
         "started": [_user(user) for user in view.started],
         "waiting": [_user(user) for user in view.waiting],
-        "explain": explain(view),
+        "seen_at": as_text(view.seen_at),
     }
 
 
-def _limit_line(view: LimitView) -> str:
+def _reason(view: LimitView) -> Reason:
+    if next_at(view) is not None:
+        return Reason.TOO_SOON
+    if not view.per and len(view.started) >= view.most:
+        return Reason.FULL
+    return Reason.PASSING if any(user.waits_for == view.key for user in view.waiting) else Reason.ROOM
+
+
+def _why(view: LimitView, name: Names) -> str:
+    taken = f"{len(view.started)} of {view.most} {'started' if view.per else 'at work'}"
+    waiting = "" if not view.waiting else f", {len(view.waiting)} {'waits' if len(view.waiting) == 1 else 'wait'}"
+    if (at := next_at(view)) is not None:
+        return f"{taken}{waiting}, room in {span(at - view.seen_at)}"
+    first = next((user for user in view.waiting if user.waits_for == view.key), None)
+    passing = first is not None and len(view.started) < view.most
+    return brief(
+        f"{taken}{waiting}; {name(first)} may start now" if passing and first is not None else f"{taken}{waiting}"
+    )
+
+
+def _limit_line(view: LimitView, name: Names) -> str:
     taken = len(view.started)
     if view.per:
         state = f"{taken} started in the last {view.per:g} s"
         if taken >= view.most:
             state += f", the next room comes at {as_text(_oldest(view) + view.per)}"
     else:
-        holders = f": {'; '.join(map(_who, view.started[:3]))}{' and others' if taken > 3 else ''}" if taken else ""
+        first = "; ".join(_who(user, name) for user in view.started[:3])
+        holders = f": {first}{' and others' if taken > 3 else ''}" if taken else ""
         state = f"{taken} at work{holders}"
     free = "" if view.waiting or taken >= view.most else "; the next may start now"
     return f"{view.key!r} allows {figure(view.most, view.per)}; {state}{free}"
 
 
-def _waiter_line(view: LimitView, user: LimitUser, ahead: int) -> str:
-    waited = f"{_who(user)} has waited for {max(0.0, view.seen_at - user.asked_at):.1f} s"
+def _waiter_line(view: LimitView, user: LimitUser, ahead: int, name: Names) -> str:
+    waited = f"{_who(user, name)} has waited for {max(0.0, view.seen_at - user.asked_at):.1f} s"
     if user.at is not None and user.at > view.seen_at:
         return f"{waited}; its turn comes at {as_text(user.at)}, in {user.at - view.seen_at:.1f} s"
     if user.waits_for and user.waits_for != view.key:
@@ -97,9 +162,13 @@ def _oldest(view: LimitView) -> float:
     return starts[-view.most] if len(starts) >= view.most else view.seen_at
 
 
-def _who(user: LimitUser) -> str:
+def _party(user: LimitUser) -> str:
+    return user.party
+
+
+def _who(user: LimitUser, name: Names) -> str:
     since = f" since {as_text(user.at)}" if user.started and user.at is not None else ""
-    return f"{user.party} ({user.program}, process {user.pid} on {user.host}){since}"
+    return f"{name(user)} ({user.program}, process {user.pid} on {user.host}){since}"
 
 
 def _user(user: LimitUser) -> dict[str, Any]:

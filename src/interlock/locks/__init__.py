@@ -1,7 +1,8 @@
 """Locks: one holder per key at a time, first come first served, with a fence for every grant."""
 
 from interlock.arguments import FOREVER
+from interlock.locks.explain import Reason
 from interlock.locks.lease import Lease
 from interlock.locks.locks import Acquisition, Locks, ManyAcquisition
 
-__all__ = ["FOREVER", "Acquisition", "Lease", "Locks", "ManyAcquisition"]
+__all__ = ["FOREVER", "Acquisition", "Lease", "Locks", "ManyAcquisition", "Reason"]

@@ -1,37 +1,85 @@
-"""Says in words who holds a key, who waits for it, why, and what to do about it."""
+"""Says in words, and as data, who holds a key, who waits for it, why, and what to do about it."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from interlock.clock import as_text
+from interlock.explanation import Explanation, Subject, brief, span
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from interlock.ports.locks import Holder, LockView, Wait, Waiter
 
-__all__ = ["as_data", "deadlock_lines", "explain", "forced_why", "who_holds"]
+    Names = Callable[[Holder | Waiter], str]
+
+__all__ = ["Reason", "as_data", "deadlock_lines", "explain", "forced_why", "held_for_short", "who_holds", "why_waits"]
 
 
-def explain(view: LockView) -> list[str]:
-    """One line for the key's holder, then one for each waiter in order."""
-    lines = [_holder_line(view)]
+class Reason(StrEnum):
+    """How a key stands."""
+
+    HELD = "held"
+    """And nobody waits for it."""
+    AWAITED = "awaited"
+    """Held, and others wait."""
+    PASSING = "passing"
+    """Free, and kept for the first in its queue, which is to take it."""
+    FREE = "free"
+    """Nobody holds it, and nobody waits."""
+
+
+def explain(key: str, view: LockView | None, name: Names | None = None) -> Explanation[Reason]:
+    """How a key stands: one line for its holder, then one for each waiter in order.
+
+    ``name`` says what to call a party that the asker knows better than the store does, such as a job.
+    """
+    subject = Subject("lock", key)
+    if view is None:
+        lines = [f"Nobody holds or awaits {key!r}."]
+        data: dict[str, Any] = {"key": key, "holder": None, "waiters": []}
+        return Explanation.of(subject, Reason.FREE, "is free", lines, "", data)
+    name = name or _party
+    lines = [_holder_line(view, name)]
     ahead = 0
     for waiter in view.waiters:
-        lines.append(_waiter_line(view, waiter, ahead))
+        lines.append(_waiter_line(view, waiter, ahead, name))
         ahead += waiter.live
-    return lines
+    reason = Reason.PASSING if view.holder is None else Reason.AWAITED if ahead else Reason.HELD
+    remedy = ""
+    if reason is Reason.AWAITED:
+        remedy = f"to end the wait: interlock locks release {key!r} --reason …"
+    return Explanation.of(subject, reason, _why(view, ahead, name), lines, remedy, _data(view))
 
 
-def who_holds(holder: Holder | None) -> str:
+def why_waits(view: LockView, waiter: Waiter, ahead: int, name: Names | None = None) -> str:
+    """Why one in the queue waits, for a row of a table."""
+    if not waiter.live:
+        return "is gone: its process ended or its time to wait is over"
+    place = "is next" if ahead == 0 else f"has {ahead} before it"
+    if view.holder is None:
+        return f"waits for {span(view.seen_at - waiter.asked_at)} and {place}; the key is free for it"
+    holder = (name or _party)(view.holder)
+    return brief(f"waits for {span(view.seen_at - waiter.asked_at)} and {place}; {holder} holds it")
+
+
+def who_holds(holder: Holder | None, name: Names | None = None) -> str:
     """Who stands in the way, for the middle of a sentence."""
     if holder is None:
         return "it is free now, or was passed to somebody else meanwhile"
     return (
-        f"held by {holder.party} ({holder.program}, process {holder.pid} on {holder.host}) "
+        f"held by {(name or _party)(holder)} ({holder.program}, process {holder.pid} on {holder.host}) "
         f"since {as_text(holder.granted_at)} with fence {holder.fence}"
     )
+
+
+def held_for_short(view: LockView, name: Names | None = None) -> str:
+    """Who has a key and how long, for a row of a table."""
+    if view.holder is None:
+        return "it is free"
+    return f"{(name or _party)(view.holder)} has it for {span(view.seen_at - view.holder.granted_at)}"
 
 
 def deadlock_lines(cycle: Sequence[Wait]) -> tuple[str, ...]:
@@ -46,6 +94,10 @@ def forced_why(by: str, reason: str) -> str:
 
 def as_data(view: LockView) -> dict[str, Any]:
     """The same for programs."""
+    return explain(view.key, view).data
+
+
+def _data(view: LockView) -> dict[str, Any]:
     holder = None
     if view.holder is not None:
         holder = view.holder._asdict()
@@ -57,26 +109,35 @@ def as_data(view: LockView) -> dict[str, Any]:
         data["asked_at"] = as_text(waiter.asked_at)
         data["gives_up_at"] = None if waiter.gives_up_at is None else as_text(waiter.gives_up_at)
         waiters.append(data)
-    return {"key": view.key, "holder": holder, "waiters": waiters, "explain": explain(view)}
+    return {"key": view.key, "holder": holder, "waiters": waiters, "seen_at": as_text(view.seen_at)}
 
 
-def _holder_line(view: LockView) -> str:
+def _party(one: Holder | Waiter) -> str:
+    return one.party
+
+
+def _why(view: LockView, waiting: int, name: Names) -> str:
+    queue = "" if not waiting else f"; {waiting} {'waits' if waiting == 1 else 'wait'}"
+    if view.holder is None:
+        first = next((waiter for waiter in view.waiters if waiter.live), None)
+        return brief("is free" if first is None else f"is free and kept for {name(first)}{queue}")
+    return brief(f"is held by {name(view.holder)} for {span(view.seen_at - view.holder.granted_at)}{queue}")
+
+
+def _holder_line(view: LockView, name: Names) -> str:
     if view.holder is None:
         since = "" if view.free_since is None else f" since {as_text(view.free_since)}"
         return f"{view.key!r} is free{since} and kept for the first in its queue"
     ends = view.holder.expires_at - view.seen_at
-    return f"{view.key!r} is {who_holds(view.holder)}; unless renewed it ends in {ends:.1f} s"
+    return f"{view.key!r} is {who_holds(view.holder, name)}; unless renewed it ends in {ends:.1f} s"
 
 
-def _waiter_line(view: LockView, waiter: Waiter, ahead: int) -> str:
-    who = f"{waiter.party} ({waiter.program}, process {waiter.pid} on {waiter.host})"
+def _waiter_line(view: LockView, waiter: Waiter, ahead: int, name: Names) -> str:
+    who = f"{name(waiter)} ({waiter.program}, process {waiter.pid} on {waiter.host})"
     for_long = f"for {max(0.0, view.seen_at - waiter.asked_at):.1f} s"
     if not waiter.live:
         return f"{who} waited {for_long} and is gone: its process ended or its time to wait is over"
     until = "for ever" if waiter.gives_up_at is None else f"until {as_text(waiter.gives_up_at)}"
     place = "is next" if ahead == 0 else f"has {ahead} before it"
-    if view.holder is None:
-        remedy = "it should take the key within a moment"
-    else:
-        remedy = f"to end the wait: interlock locks release {view.key!r} --reason …"
-    return f"{who} has waited {for_long}, {until}, and {place}; {remedy}"
+    taking = "; it should take the key within a moment" if view.holder is None and ahead == 0 else ""
+    return f"{who} has waited {for_long}, {until}, and {place}{taking}"

@@ -155,9 +155,15 @@ class ClaimStore(Protocol):
         ...
 
     async def look(
-        self, key: str | None = None, *, prefix: str = "", state: ClaimState | None = None, limit: int = 1000
+        self,
+        key: str | None = None,
+        *,
+        prefix: str = "",
+        state: ClaimState | None = None,
+        limit: int = 1000,
+        after: str = "",
     ) -> Sequence[ClaimView]:
-        """Claims that are still kept (or just the one) by key; at most ``limit`` of them.
+        """Claims that are still kept (or just the one) by key; at most ``limit`` of them, those after ``after``.
 
         As one snapshot, but in parts of a thousand where to look at more in one go would hold others up.
         """

@@ -98,6 +98,8 @@ class Outlook(NamedTuple):
     workers: int
     """How many live workers know its name and work on its queue."""
     workers_of_queue: int
+    more_ahead: bool = False
+    """Whether ``ahead`` was counted only so far, and there may be more."""
 
 
 class LaneView(NamedTuple):

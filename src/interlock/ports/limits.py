@@ -186,6 +186,6 @@ class LimitStore(Protocol):
         """Every reservation of the session that is not finished, as (one of its keys, owner)."""
         ...
 
-    async def look(self, key: str | None = None, *, limit: int = 1000) -> Sequence[LimitView]:
-        """Limits in use (or just the one) by key, as one snapshot; at most ``limit`` of them."""
+    async def look(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
+        """Limits in use (or just the one) by key, as one snapshot; at most ``limit`` of them, those after ``after``."""
         ...

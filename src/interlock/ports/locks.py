@@ -31,6 +31,7 @@ __all__ = [
     "Held",
     "Holder",
     "Left",
+    "LockCounts",
     "LockStore",
     "LockView",
     "Renewed",
@@ -104,11 +105,21 @@ class LockView(NamedTuple):
     waiters: tuple[Waiter, ...]
     free_since: float | None
     seen_at: float
+    more_waiters: int = 0
+    """How many stand in the queue behind those that are shown, counted up to 10,000."""
 
     @property
     def wanted(self) -> bool:
         """Whether anybody alive holds or awaits it."""
         return self.holder is not None or any(waiter.live for waiter in self.waiters)
+
+
+class LockCounts(NamedTuple):
+    """How many keys are held and how many wait for one, both counted up to 10,000."""
+
+    held: int
+    waiting: int
+    seen_at: float
 
 
 class Wait(NamedTuple):
@@ -213,8 +224,19 @@ class LockStore(Protocol):
         """Every (key, owner) under which the session holds or queues for something."""
         ...
 
-    async def look(self, key: str | None = None, *, limit: int = 1000) -> Sequence[LockView]:
-        """Held or awaited keys (or just the one) by name, as one snapshot; at most ``limit`` of them."""
+    async def look(
+        self, key: str | None = None, *, limit: int = 1000, after: str = "", waiters: int | None = None
+    ) -> Sequence[LockView]:
+        """Held or awaited keys (or just the one) by name, as one snapshot; at most ``limit`` of them, those after
+        ``after``, each with its first ``waiters``."""
+        ...
+
+    async def awaited_by(self, session: str, *, limit: int = 100) -> Sequence[LockView]:
+        """The keys that a session waits for, by name; at most ``limit`` of them."""
+        ...
+
+    async def count(self) -> LockCounts:
+        """How many keys are held, and how many wait."""
         ...
 
     def fenced(self, key: str, owner: str, fence: int) -> AbstractAsyncContextManager[Transaction]:

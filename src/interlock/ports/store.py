@@ -6,8 +6,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from interlock.ports.claims import ClaimStore
     from interlock.ports.cursors import CursorStore
+    from interlock.ports.events import EventStore
+    from interlock.ports.insight import JobInsight
     from interlock.ports.jobs import JobStore
     from interlock.ports.limits import LimitStore
     from interlock.ports.locks import LockStore
@@ -26,6 +30,7 @@ class Capability(StrEnum):
     CURSORS = "cursors"
     LIMITS = "limits"
     JOBS = "jobs"
+    EVENTS = "events"
     PROCESSES = "processes"
     """Several processes may use it at once."""
     DURABLE = "durable"
@@ -76,6 +81,24 @@ class Store(Protocol):
     @property
     def jobs(self) -> JobStore:
         """Durable units of work. Only where the store is capable of JOBS."""
+        ...
+
+    @property
+    def events(self) -> EventStore:
+        """What came in, and what it caused. Only where the store is capable of EVENTS."""
+        ...
+
+    @property
+    def insight(self) -> JobInsight:
+        """Many jobs at a glance. Only where the store is capable of JOBS."""
+        ...
+
+    def snapshot(self) -> AbstractAsyncContextManager[None]:
+        """What is read inside, by the task that opened it and through any port, is one state of the store.
+
+        For looking only: whatever changes something does so at once and is not seen inside. Nobody waits for it; it is
+        for short use all the same. Redis reads the state of one operation at a time: there this does nothing.
+        """
         ...
 
     @property

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
 from interlock.backends.memory.claims import MemoryClaims
 from interlock.backends.memory.cursors import MemoryCursors
+from interlock.backends.memory.events import memory_events
 from interlock.backends.memory.fences import Fences
-from interlock.backends.memory.jobs import memory_jobs
+from interlock.backends.memory.jobs import memory_insight, memory_jobs
 from interlock.backends.memory.limits import MemoryLimits
 from interlock.backends.memory.locks import MemoryLocks
 from interlock.backends.memory.messages import MemoryMessages
@@ -19,6 +21,8 @@ from interlock.errors import InvalidArgumentError
 from interlock.ports.store import Capability
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from interlock.settings import Settings
 
 __all__ = ["MemoryStore", "from_url"]
@@ -46,7 +50,7 @@ class MemoryStore:
 
     name = "memory"
     capabilities = frozenset(
-        {Capability.LOCKS, Capability.CLAIMS, Capability.CURSORS, Capability.LIMITS, Capability.JOBS}
+        {Capability.LOCKS, Capability.CLAIMS, Capability.CURSORS, Capability.LIMITS, Capability.JOBS, Capability.EVENTS}
     )
     migrations = None
 
@@ -61,7 +65,13 @@ class MemoryStore:
         self.limits = MemoryLimits(clock, self.sessions, self.messages)
         self.sessions.on_end += [self.messages.session_ended, self.locks.session_ended, self.limits.session_ended]
         self.jobs = memory_jobs(clock, self.sessions, self.messages, fences)
+        self.events = memory_events(self.jobs)
+        self.insight = memory_insight(self.jobs)
         self.sessions.sweepers += [self.claims.sweep, self.limits.sweep]
+
+    def snapshot(self) -> AbstractAsyncContextManager[None]:
+        """Nothing to do: reading gives way to nobody, so that nothing changes between two reads."""
+        return nullcontext()
 
     def lifeline(self) -> None:
         """None: there is no process that could outlive this one."""

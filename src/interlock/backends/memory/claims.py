@@ -173,11 +173,19 @@ class MemoryClaims:
         return view
 
     async def look(
-        self, key: str | None = None, *, prefix: str = "", state: ClaimState | None = None, limit: int = 1000
+        self,
+        key: str | None = None,
+        *,
+        prefix: str = "",
+        state: ClaimState | None = None,
+        limit: int = 1000,
+        after: str = "",
     ) -> Sequence[ClaimView]:
         """Claims that are still kept."""
         now = self._now()
-        keys = sorted(name for name in self._claims if name.startswith(prefix)) if key is None else [key]
+        keys = (
+            sorted(name for name in self._claims if name.startswith(prefix) and name > after) if key is None else [key]
+        )
         found = (claim for name in keys if (claim := self._claims.get(name)) and name.startswith(prefix))
         shown = (claim for claim in found if claim.kept_until > now and state in (None, claim.state))
         return [self._view(claim, now) for claim in islice(shown, limit)]

@@ -7,6 +7,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, TypeVar
 
+from interlock.backends.sqlite.job_insight import SqliteJobInsight
 from interlock.backends.sqlite.job_news import JobNews
 from interlock.backends.sqlite.jobs import SqliteJobs
 from interlock.backends.statements import Statements, read_migrations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from interlock.backends.memory.sessions import MemorySessions
     from interlock.clock import Clock
 
-__all__ = ["memory_jobs"]
+__all__ = ["memory_insight", "memory_jobs"]
 
 T = TypeVar("T")
 _NAMESPACE = "default"
@@ -32,6 +33,11 @@ def memory_jobs(clock: Clock, sessions: MemorySessions, messages: MemoryMessages
     news = JobNews(messages.turn, messages.lost)
     sessions.on_end.append(news.forget)
     return SqliteJobs(database.run, database.run, news, _NAMESPACE, clock, lambda _: fences.next())
+
+
+def memory_insight(jobs: SqliteJobs) -> SqliteJobInsight:
+    """Many of them at a glance."""
+    return SqliteJobInsight(jobs)
 
 
 class _Database:

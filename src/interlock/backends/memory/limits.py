@@ -165,10 +165,12 @@ class MemoryLimits:
         mine = self._by_session.get(session, {}).items()
         return [(next(iter(r.figures)), owner) for owner, r in mine if self._counts(r, now)]
 
-    async def look(self, key: str | None = None, *, limit: int = 1000) -> Sequence[LimitView]:
+    async def look(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
         """Limits in use."""
         now = micros(self._now())
-        keys = sorted(self._keys) if key is None else [key] if key in self._keys else []
+        keys = (
+            sorted(name for name in self._keys if name > after) if key is None else [key] if key in self._keys else []
+        )
         views = (self._view(key, held, now) for key in keys if (held := self._keys.get(key)) is not None)
         return [view for view in views if view.started or view.waiting][:limit]
 

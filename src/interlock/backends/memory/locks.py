@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from interlock.errors import CapabilityError
+from interlock.ports.insight import MOST_COUNTED
 from interlock.ports.locks import (
     CLAIM_SECONDS,
     Answer,
@@ -16,6 +17,7 @@ from interlock.ports.locks import (
     Held,
     Holder,
     Left,
+    LockCounts,
     LockView,
     Renewed,
     SessionEnded,
@@ -192,12 +194,30 @@ class MemoryLocks:
             found += [(key, owner) for owner, q in (lock.queue or {}).items() if q.want.session == session]
         return found
 
-    async def look(self, key: str | None = None, *, limit: int = 1000) -> Sequence[LockView]:
+    async def look(
+        self, key: str | None = None, *, limit: int = 1000, after: str = "", waiters: int | None = None
+    ) -> Sequence[LockView]:
         """Holders and queues."""
         now = self._now()
-        keys = sorted(self._locks) if key is None else [key]
+        keys = sorted(name for name in self._locks if name > after) if key is None else [key]
         views = (self._view(key, self._locks[key], now) for key in keys if key in self._locks)
-        return list(islice((view for view in views if view.wanted), limit))
+        shown = islice((view for view in views if view.wanted), limit)
+        return list(shown) if waiters is None else [_cut(view, waiters) for view in shown]
+
+    async def awaited_by(self, session: str, *, limit: int = 100) -> Sequence[LockView]:
+        """What a session waits for."""
+        now = self._now()
+        queued = ((key, one) for key, lock in self._locks.items() for one in (lock.queue or {}).values())
+        keys = {key for key, one in queued if one.want.session == session and self._live_waiter(one, now)}
+        return [self._view(key, self._locks[key], now) for key in sorted(keys)[:limit]]
+
+    async def count(self) -> LockCounts:
+        """How many are held, and how many wait."""
+        now = self._now()
+        held = sum(self._holder(lock, now) is not None for lock in self._locks.values())
+        queued = (queued for lock in self._locks.values() for queued in (lock.queue or {}).values())
+        waiting = sum(self._live_waiter(one, now) for one in queued)
+        return LockCounts(min(held, MOST_COUNTED), min(waiting, MOST_COUNTED), now)
 
     def fenced(self, key: str, owner: str, fence: int) -> AbstractAsyncContextManager[Transaction]:
         """Refused: there are no transactions here."""
@@ -354,3 +374,8 @@ class MemoryLocks:
 
 
 _LEFT = Left(True, "", None)
+
+
+def _cut(view: LockView, waiters: int) -> LockView:
+    more = min(MOST_COUNTED, max(0, len(view.waiters) - waiters))
+    return view._replace(waiters=view.waiters[:waiters], more_waiters=more)

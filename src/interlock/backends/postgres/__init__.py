@@ -10,16 +10,21 @@ from typing import TYPE_CHECKING
 
 from interlock.backends.postgres.claims import PostgresClaims
 from interlock.backends.postgres.cursors import PostgresCursors
+from interlock.backends.postgres.events import PostgresEvents
+from interlock.backends.postgres.job_insight import PostgresJobInsight
 from interlock.backends.postgres.jobs import PostgresJobs
 from interlock.backends.postgres.lane import Lane, Lanes, Server
 from interlock.backends.postgres.limits import PostgresLimits
 from interlock.backends.postgres.locks import PostgresLocks
 from interlock.backends.postgres.messages import PostgresMessages
+from interlock.backends.postgres.reader import Reader
 from interlock.backends.postgres.schema import PostgresMigrations
 from interlock.backends.postgres.sessions import PostgresSessions
 from interlock.ports.store import Capability
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from interlock.clock import Clock
     from interlock.settings import Settings
 
@@ -44,6 +49,7 @@ class PostgresStore:
             Capability.CURSORS,
             Capability.LIMITS,
             Capability.JOBS,
+            Capability.EVENTS,
             Capability.PROCESSES,
             Capability.DURABLE,
             Capability.TRANSACTIONS,
@@ -54,8 +60,9 @@ class PostgresStore:
         self._settings = settings
         self._server = server = Server(url)
         self._clock = clock
-        lanes = [Lane(server, settings.store_wait / 2) for _ in range(_LANES + 1)]
-        self._lanes = Lanes(lanes[1:], aside=lanes[0])
+        lanes = [Lane(server, settings.store_wait / 2) for _ in range(_LANES)]
+        self._reader = Reader(server, settings.store_wait / 2)
+        self._lanes = Lanes(lanes, aside=self._reader)
         self.migrations = PostgresMigrations(server, settings.store_wait)
         self.sessions = PostgresSessions(self._lanes.first, settings.namespace, clock)
         listener = Server(settings.listen_url) if settings.listen_url else server
@@ -68,6 +75,12 @@ class PostgresStore:
         self.messages.sources.append(lambda session: self.limits.turns(session, ()))
         self.jobs = PostgresJobs(self._lanes, server, self.messages, settings, clock)
         self.messages.sources.append(self.jobs.turns)
+        self.events = PostgresEvents(self._lanes, server, settings, clock, self.jobs.enqueued)
+        self.insight = PostgresJobInsight(self._reader, settings, clock)
+
+    def snapshot(self) -> AbstractAsyncContextManager[None]:
+        """One state of the database, in a read-only transaction of its own."""
+        return self._reader.snapshot()
 
     def lifeline(self) -> PostgresSessions:
         """Sessions through a connection of their own."""
@@ -85,6 +98,7 @@ class PostgresStore:
         await self.locks.close()
         await self.claims.close()
         await self.limits.close()
+        await self.events.close()
         await self.jobs.close()
         await self._lanes.close()
         await self._server.close()

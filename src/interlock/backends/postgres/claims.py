@@ -92,9 +92,18 @@ class PostgresClaims:
         return None if view is None else _view(view)
 
     async def look(
-        self, key: str | None = None, *, prefix: str = "", state: ClaimState | None = None, limit: int = 1000
+        self,
+        key: str | None = None,
+        *,
+        prefix: str = "",
+        state: ClaimState | None = None,
+        limit: int = 1000,
+        after: str = "",
     ) -> Sequence[ClaimView]:
         """Claims that are still kept."""
+        if after:
+            more = (self._namespace, prefix, state, limit, after, self._given())
+            return [_view(view) for (view,) in await self._lanes.aside.fetch(_sql.look_after, *more)]
         args = (self._namespace, key, prefix, state, limit, self._given())
         return [_view(view) for (view,) in await self._lanes.aside.fetch(_sql.look, *args)]
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
-from interlock.backends.postgres.lane import gone_translated, translated
+from interlock.backends.postgres.lane import answered, gone_translated, translated
 from interlock.errors import LeaseLostError, MisuseError
 
 if TYPE_CHECKING:
@@ -73,11 +72,7 @@ class FencedConnections:
             self._spare = None
 
     async def _bounded(self, connection: Any, statement: Any) -> Any:
-        alarm = asyncio.get_running_loop().call_later(self._wait, connection.terminate)
-        try:
-            return await statement
-        finally:
-            alarm.cancel()
+        return await answered(connection, statement, self._wait)
 
 
 class _Transaction:
@@ -90,13 +85,14 @@ class _Transaction:
         """Run a statement."""
         self._check()
         with gone_translated():
-            await self._connection.execute(sql, *args)
+            await answered(self._connection, self._connection.execute(sql, *args))
 
     async def fetch(self, sql: str, *args: Any) -> Sequence[tuple[Any, ...]]:
         """Run a statement and return its rows."""
         self._check()
         with gone_translated():
-            return [tuple(row) for row in await self._connection.fetch(sql, *args)]
+            rows = await answered(self._connection, self._connection.fetch(sql, *args))
+        return [tuple(row) for row in rows]
 
     def _check(self) -> None:
         if not self._connection.is_closed() and not self._connection.is_in_transaction():

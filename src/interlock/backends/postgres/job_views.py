@@ -72,13 +72,13 @@ def queue_view(row: Sequence[Any]) -> QueueView:
     return QueueView(queue, *counts, _time(oldest_ready_at), workers, runners)
 
 
-def outlook(row: Sequence[Any]) -> Outlook:
+def outlook(row: Sequence[Any], *, brief: bool = False) -> Outlook:
     """What decides when a job will run."""
     *job, ahead, head, head_state, held_by, held_reason, held_since, waits_for, holders, room_at, workers, of_queue = (
         row
     )
     return Outlook(
-        job_view(job),
+        job_view(job, brief=brief),
         ahead,
         head,
         None if head_state is None else JobState(head_state),

@@ -22,7 +22,7 @@ from interlock.ports.jobs import MOST_CRASHES, Batch, ClaimedJob, JobState, Outc
 from interlock.ports.leases import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from interlock.backends.postgres.combiner import Operation
     from interlock.backends.postgres.lane import Lanes, Server
@@ -74,6 +74,11 @@ class PostgresJobs:
         if not jobs:
             return
         await self._combiner.do("", Entry(jobs, again), alone=again)
+
+    def enqueued(self, queues: Iterable[str]) -> None:
+        """There are new jobs in these queues; claims by this process look for them from the start."""
+        for queue in queues:
+            self._lower(self._pool(queue), LOWEST)
 
     async def claim(self, appetite: Appetite) -> Batch | SessionEnded:
         """Give jobs to a session."""
@@ -235,8 +240,7 @@ class PostgresJobs:
             raise MisuseError(
                 f"A job of that id was accepted before: {error}.", remedy="Take a fresh id, or say again=True."
             ) from error
-        for queue in queues:
-            self._lower(self._pool(queue), LOWEST)
+        self.enqueued(queues)
         return [None] * len(batch)
 
     def _pool(self, queue: str) -> str:

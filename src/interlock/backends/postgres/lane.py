@@ -21,7 +21,7 @@ from interlock.errors import InvalidArgumentError, SchemaMismatchError, StoreErr
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
-__all__ = ["Lane", "Lanes", "Server", "gone_translated", "translated"]
+__all__ = ["LOCK_TIMEOUT", "Lane", "Lanes", "Server", "answered", "gone_translated", "translated"]
 
 # What a server says while it starts, stops, fails over or is too busy; all of it may pass.
 _PASSING = (
@@ -43,10 +43,10 @@ _PASSING = (
     asyncpg.ProtocolViolationError,
 )
 # Our functions rely on seeing what others have committed meanwhile, and wait for no row for long.
-_LOCK_TIMEOUT = "4s"
+LOCK_TIMEOUT = "4s"
 _SESSION_SETTINGS = {
     "default_transaction_isolation": "read committed",
-    "lock_timeout": _LOCK_TIMEOUT,
+    "lock_timeout": LOCK_TIMEOUT,
     "jit": "off",
     "application_name": "interlock",
 }
@@ -222,16 +222,9 @@ class Lane:
                 connection = self._connection
                 if connection is None or connection.is_closed():
                     connection = self._connection = await self._server.connect(give_up - loop.time())
-                # Ending the connection is the one way to stop waiting that needs no answer from the other end.
-                alarm = loop.call_at(give_up, connection.terminate)
-                try:
-                    if not self._server.pooled:
-                        return await connection.fetch(sql, *args)  # type: ignore[no-any-return]
-                    async with connection.transaction(isolation="read_committed"):
-                        await connection.execute(f"set local lock_timeout = '{_LOCK_TIMEOUT}'")
-                        return await connection.fetch(sql, *args)  # type: ignore[no-any-return]
-                finally:
-                    alarm.cancel()
+                work = _in_transaction(connection, sql, args) if self._server.pooled else connection.fetch(sql, *args)
+                rows: Sequence[Any] = await answered(connection, work, give_up - loop.time())
+                return rows
 
 
 class Lanes:
@@ -253,6 +246,28 @@ class Lanes:
         """Close them all."""
         for lane in (*self._lanes, self.aside):
             await lane.close()
+
+
+async def answered(connection: Any, work: Any, wait: float | None = None) -> Any:
+    """What the server answers, in bounded time if ``wait`` says so."""
+    # Ending the connection is the one way to stop waiting that needs no answer from the other end.
+    alarm = None if wait is None else asyncio.get_running_loop().call_later(wait, connection.terminate)
+    try:
+        return await work
+    except AttributeError as error:
+        if not connection.is_closed():
+            raise
+        # The driver trips over a connection that ended between two of its steps.
+        raise ConnectionResetError("the connection was ended") from error
+    finally:
+        if alarm is not None:
+            alarm.cancel()
+
+
+async def _in_transaction(connection: Any, sql: str, args: tuple[Any, ...]) -> Any:
+    async with connection.transaction(isolation="read_committed"):
+        await connection.execute(f"set local lock_timeout = '{LOCK_TIMEOUT}'")
+        return await connection.fetch(sql, *args)
 
 
 def _missing_files(url: str) -> list[tuple[str, str]]:

@@ -98,9 +98,9 @@ class PostgresLimits:
         rows = await self._lanes.first.fetch(_sql.belongings, self._namespace, session, STALE, self._given())
         return [(key, owner) for key, owner in rows]
 
-    async def look(self, key: str | None = None, *, limit: int = 1000) -> Sequence[LimitView]:
+    async def look(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
         """Limits in use."""
-        rows = await self._lanes.aside.fetch(_sql.look, self._namespace, key, limit, STALE, self._given())
+        rows = await self._lanes.aside.fetch(_sql.look, self._namespace, key, limit, STALE, self._given(), after)
         return [_view(*row) for row in rows]
 
     async def close(self) -> None:

@@ -11,6 +11,7 @@ from interlock.backends.postgres.fenced import FencedConnections
 from interlock.backends.postgres.given import given_by
 from interlock.backends.postgres.lane import Lane
 from interlock.backends.statements import Statements
+from interlock.ports.insight import MOST_COUNTED
 from interlock.ports.locks import (
     CLAIM_SECONDS,
     Answer,
@@ -20,6 +21,7 @@ from interlock.ports.locks import (
     Held,
     Holder,
     Left,
+    LockCounts,
     LockView,
     Renewed,
     SessionEnded,
@@ -102,10 +104,31 @@ class PostgresLocks:
         rows = await self.lanes.first.fetch(_sql.belongings, self._namespace, session)
         return [(key, owner) for key, owner in rows]
 
-    async def look(self, key: str | None = None, *, limit: int = 1000) -> Sequence[LockView]:
+    async def look(
+        self, key: str | None = None, *, limit: int = 1000, after: str = "", waiters: int | None = None
+    ) -> Sequence[LockView]:
         """Holders and queues."""
-        rows = await self.lanes.aside.fetch(_sql.look, self._namespace, key, limit, self._given())
-        return [view for view in map(_view, rows) if view.wanted]
+        if key is not None:
+            rows = await self.lanes.aside.fetch(_sql.look_one, self._namespace, [key], waiters, self._given())
+        else:
+            rows = await self.lanes.aside.fetch(_sql.look, self._namespace, after, limit, waiters, self._given())
+        return [_view(row) for row in rows]
+
+    async def awaited_by(self, session: str, *, limit: int = 100) -> Sequence[LockView]:
+        """What a session waits for."""
+        rows = await self.lanes.aside.fetch(_sql.awaited_by, self._namespace, session, limit, self._given())
+        if not rows:
+            return []
+        keys = [key for (key,) in rows]
+        found = await self.lanes.aside.fetch(_sql.look_one, self._namespace, keys, None, self._given())
+        return [_view(row) for row in found]
+
+    async def count(self) -> LockCounts:
+        """How many are held, and how many wait."""
+        ((held, waiting, seen_at),) = await self.lanes.aside.fetch(
+            _sql.count, self._namespace, MOST_COUNTED, self._given()
+        )
+        return LockCounts(held, waiting, seen_at)
 
     def fenced(self, key: str, owner: str, fence: int) -> AbstractAsyncContextManager[Transaction]:
         """A transaction in which the lease is live; nobody else is granted the key before it ends."""
@@ -147,6 +170,7 @@ def _view(row: Any) -> LockView:
         ends_at,
         free_since,
         waiters,
+        more,
     ) = row
     holder = None
     if ends_at is not None and ends_at > seen_at:
@@ -154,4 +178,4 @@ def _view(row: Any) -> LockView:
     elif ends_at is not None:
         free_since = max(ends_at, granted_at)
     queue = tuple(Waiter(*waiter) for waiter in json.loads(waiters))
-    return LockView(key, holder, queue, None if holder else free_since, seen_at)
+    return LockView(key, holder, queue, None if holder else free_since, seen_at, more)

@@ -6,6 +6,7 @@ fence still grows and protects whatever checks it.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from interlock.backends.redis import claims, cursors, limits, locks, sessions
@@ -24,6 +25,8 @@ from interlock.backends.redis.sessions import RedisSessions
 from interlock.ports.store import Capability
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from redis.credentials import CredentialProvider
 
     from interlock.clock import Clock
@@ -81,6 +84,10 @@ class RedisStore:
         self.cursors = RedisCursors(self._lane, self._place)
         self.limits = RedisLimits(self._lane, self._place)
         self._lane.on_restored = self.messages.ask_all
+
+    def snapshot(self) -> AbstractAsyncContextManager[None]:
+        """Nothing to do: each read is one script, and so one state; two of them are two."""
+        return nullcontext()
 
     def lifeline(self) -> RedisSessions:
         """Sessions through a connection of their own."""

@@ -85,17 +85,21 @@ class RedisClaims:
         return None if reply is None else _view(reply)
 
     async def look(
-        self, key: str | None = None, *, prefix: str = "", state: ClaimState | None = None, limit: int = 1000
+        self,
+        key: str | None = None,
+        *,
+        prefix: str = "",
+        state: ClaimState | None = None,
+        limit: int = 1000,
+        after: str = "",
     ) -> Sequence[ClaimView]:
         """Claims that are still kept."""
         one = () if key is None else (key,)
         views: list[ClaimView] = []
-        after: str | None = ""
-        while after is not None and len(views) < limit:
+        last: str | None = after
+        while last is not None and len(views) < limit:
             left = limit - len(views)
-            after, *found = await self._lane.run(
-                scripts.look, *self._here(), left, prefix, str(state or ""), after, *one
-            )
+            last, *found = await self._lane.run(scripts.look, *self._here(), left, prefix, str(state or ""), last, *one)
             views += map(_view, found)
         return views
 

@@ -54,10 +54,10 @@ class RedisLimits:
         flat = iter(await self._lane.run(scripts.belongings, *self._here(), session))
         return list(zip(flat, flat, strict=True))
 
-    async def look(self, key: str | None = None, *, limit: int = 1000) -> Sequence[LimitView]:
+    async def look(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
         """Limits in use."""
         one = () if key is None else (key,)
-        now, *views = await self._lane.run(scripts.look, *self._here(), limit, *one)
+        now, *views = await self._lane.run(scripts.look, *self._here(), limit, after, *one)
         return [_view(view, now / 1e6) for view in views]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.backends.redis.scripts import Scripts
 from interlock.errors import CapabilityError
+from interlock.ports.insight import MOST_COUNTED
 from interlock.ports.locks import (
     CLAIM_SECONDS,
     Answer,
@@ -16,6 +17,7 @@ from interlock.ports.locks import (
     Held,
     Holder,
     Left,
+    LockCounts,
     LockView,
     Renewed,
     SessionEnded,
@@ -111,11 +113,23 @@ class RedisLocks:
         flat = iter(await self._lane.run(scripts.belongings, *self._here(), session))
         return [(key, owner) for owner, key in zip(flat, flat, strict=True)]
 
-    async def look(self, key: str | None = None, *, limit: int = 1000) -> Sequence[LockView]:
+    async def look(
+        self, key: str | None = None, *, limit: int = 1000, after: str = "", waiters: int | None = None
+    ) -> Sequence[LockView]:
         """Holders and queues."""
-        words = (limit,) if key is None else (limit, key)
+        words = (limit, "" if waiters is None else waiters, after, *(() if key is None else (key,)))
         now, *views = await self._lane.run(scripts.look, *self._here(), *words)
-        return [view for view in (_view(reply, now) for reply in views) if view.wanted]
+        return [_view(reply, now) for reply in views]
+
+    async def awaited_by(self, session: str, *, limit: int = 100) -> Sequence[LockView]:
+        """What a session waits for."""
+        keys = sorted(set(await self._lane.run(scripts.awaited_by, *self._here(), session)))
+        return [view for key in keys[:limit] for view in await self.look(key)]
+
+    async def count(self) -> LockCounts:
+        """How many are held, and how many wait."""
+        now, held, waiting = await self._lane.run(scripts.count, *self._here(), MOST_COUNTED)
+        return LockCounts(held, waiting, now / 1e6)
 
     def fenced(self, key: str, owner: str, fence: int) -> AbstractAsyncContextManager[Transaction]:
         """Refused: there are no transactions here."""
@@ -137,7 +151,7 @@ def _holder(reply: Any) -> Holder | None:
 
 
 def _view(reply: Any, now: int) -> LockView:
-    key, holder, free_since, waiters = reply
+    key, holder, free_since, waiters, more = reply
     queue = tuple(
         Waiter(
             owner,
@@ -152,4 +166,4 @@ def _view(reply: Any, now: int) -> LockView:
         )
         for owner, party, session, host, pid, program, asked_at, gives_up_at, live in waiters
     )
-    return LockView(key, _holder(holder), queue, None if free_since is None else free_since / 1e6, now / 1e6)
+    return LockView(key, _holder(holder), queue, None if free_since is None else free_since / 1e6, now / 1e6, more)

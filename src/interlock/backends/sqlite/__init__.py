@@ -6,20 +6,21 @@ what several callers asked for meanwhile; one thread looks out for other process
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from interlock.backends.sqlite.claims import SqliteClaims
-from interlock.backends.sqlite.connection import snapshot
 from interlock.backends.sqlite.cursors import SqliteCursors
+from interlock.backends.sqlite.events import SqliteEvents
+from interlock.backends.sqlite.job_insight import SqliteJobInsight
 from interlock.backends.sqlite.job_lookout import Lookout
 from interlock.backends.sqlite.job_news import JobNews
 from interlock.backends.sqlite.jobs import SqliteJobs
 from interlock.backends.sqlite.limits import SqliteLimits
 from interlock.backends.sqlite.locks import SqliteLocks
 from interlock.backends.sqlite.messages import SqliteMessages
+from interlock.backends.sqlite.reader import Reader
 from interlock.backends.sqlite.schema import SqliteMigrations
 from interlock.backends.sqlite.sessions import SqliteSessions
 from interlock.backends.sqlite.writer import Writer
@@ -30,14 +31,13 @@ from interlock.ports.store import Capability
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
 
     from interlock.settings import Settings
 
 __all__ = ["SqliteStore", "from_url"]
 
 _locks = Statements("interlock.backends.sqlite", "locks")
-T = TypeVar("T")
 
 
 def from_url(url: str, *, settings: Settings, clock: Clock | None = None) -> SqliteStore:
@@ -62,6 +62,7 @@ class SqliteStore:
             Capability.CURSORS,
             Capability.LIMITS,
             Capability.JOBS,
+            Capability.EVENTS,
             Capability.PROCESSES,
             Capability.DURABLE,
             Capability.TRANSACTIONS,
@@ -74,34 +75,34 @@ class SqliteStore:
         self._settings = settings
         self._clock = clock
         self._writer = Writer(path, settings.store_wait / 2)
+        self._reader = Reader(path, settings.store_wait / 2)
         self.migrations = SqliteMigrations(path, settings.store_wait, clock)
         self.sessions = SqliteSessions(self._writer.run, settings.namespace, clock)
         self.messages = SqliteMessages(path, settings.namespace)
-        self.locks = SqliteLocks(self._writer, path, settings, clock)
+        self.locks = SqliteLocks(self._writer, self._reader, path, settings, clock)
         self.messages.sources.append(self.locks.whose_turn)
-        self.claims = SqliteClaims(self._writer, path, settings, clock)
-        self.cursors = SqliteCursors(self._writer, path, settings, clock)
-        self.limits = SqliteLimits(self._writer, path, settings, clock)
+        self.claims = SqliteClaims(self._writer, self._reader, settings, clock)
+        self.cursors = SqliteCursors(self._writer, self._reader, settings, clock)
+        self.limits = SqliteLimits(self._writer, self._reader, settings, clock)
         self.messages.sources.append(self.limits.whose_turn)
         self.jobs = self._jobs()
+        self.insight = SqliteJobInsight(self.jobs)
+        self.events = SqliteEvents(self.jobs)
 
     def _jobs(self) -> SqliteJobs:
         messages = self.messages
         news = JobNews(messages.turn, messages.lost)
         jobs = SqliteJobs(
-            self._writer.run, self._look_apart, news, self._settings.namespace, self._clock, self._next_fence
+            self._writer.run, self._reader.run, news, self._settings.namespace, self._clock, self._next_fence
         )
         jobs.lookout = Lookout(jobs.rows, news, messages.look_out, messages.look_now)
         messages.lookouts.append(jobs.lookout.look)
         messages.sources.append(jobs.lookout.whose_turn)
         return jobs
 
-    async def _look_apart(self, do: Callable[[sqlite3.Connection], T]) -> T:
-        def look() -> T:
-            with snapshot(self._path, self._settings.store_wait / 2) as db:
-                return do(db)
-
-        return await asyncio.to_thread(look)
+    def snapshot(self) -> AbstractAsyncContextManager[None]:
+        """One state of the file, in a read transaction of its own."""
+        return self._reader.snapshot()
 
     def _next_fence(self, db: sqlite3.Connection) -> int:
         return int(db.execute(_locks.next_fence, {"namespace": self._settings.namespace}).fetchone()[0])
@@ -115,9 +116,12 @@ class SqliteStore:
         """Bring the file up to date, which here is nobody else's business."""
         await self.migrations.up()
         self._writer.start()
+        self._reader.open()
 
     async def close(self) -> None:
         """Stop the threads and close the file."""
+        await self.events.close()
         await self.messages.close()
         await self.locks.close()
         await self._writer.close()
+        self._reader.close()

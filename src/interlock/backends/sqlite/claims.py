@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.claim_words import kept_error, why_not
-from interlock.backends.sqlite.connection import snapshot
 from interlock.backends.statements import Statements
 from interlock.ports.claims import (
     ClaimAnswer,
@@ -25,8 +23,8 @@ from interlock.ports.claims import (
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
-    from pathlib import Path
 
+    from interlock.backends.sqlite.reader import Reader
     from interlock.backends.sqlite.writer import Writer
     from interlock.clock import Clock
     from interlock.settings import Settings
@@ -40,10 +38,9 @@ _locks = Statements("interlock.backends.sqlite", "locks")
 class SqliteClaims:
     """Keeps the claims port."""
 
-    def __init__(self, writer: Writer, path: Path, settings: Settings, clock: Clock) -> None:
+    def __init__(self, writer: Writer, reader: Reader, settings: Settings, clock: Clock) -> None:
         self._run = writer.run
-        self._path = path
-        self._wait = settings.store_wait / 2
+        self._read = reader.run
         self._namespace = settings.namespace
         self._now = clock.now
 
@@ -64,10 +61,16 @@ class SqliteClaims:
         return await self._run(lambda db: self._forget(db, key, why))
 
     async def look(
-        self, key: str | None = None, *, prefix: str = "", state: ClaimState | None = None, limit: int = 1000
+        self,
+        key: str | None = None,
+        *,
+        prefix: str = "",
+        state: ClaimState | None = None,
+        limit: int = 1000,
+        after: str = "",
     ) -> Sequence[ClaimView]:
         """Claims that are still kept. Looking never waits for writers."""
-        return await asyncio.to_thread(self._look_apart, key, prefix, state, limit)
+        return await self._read(lambda db: self._look(db, key, prefix, state, limit, after))
 
     # -- operations, on the writer's thread ------------------------------------------------------------------------
 
@@ -123,7 +126,7 @@ class SqliteClaims:
         return Settled(False, self._why_not(db, values, now_with, state))
 
     def _forget(self, db: sqlite3.Connection, key: str, why: str) -> ClaimView | None:
-        views = self._look(db, key, "", None, 1)
+        views = self._look(db, key, "", None, 1, "")
         if not views:
             return None
         (view,) = views
@@ -143,21 +146,17 @@ class SqliteClaims:
 
     # -- looking ---------------------------------------------------------------------------------------------------
 
-    def _look_apart(self, key: str | None, prefix: str, state: ClaimState | None, limit: int) -> list[ClaimView]:
-        with snapshot(self._path, self._wait) as db:
-            return self._look(db, key, prefix, state, limit)
-
     def _look(
-        self, db: sqlite3.Connection, key: str | None, prefix: str, state: ClaimState | None, limit: int
+        self, db: sqlite3.Connection, key: str | None, prefix: str, state: ClaimState | None, limit: int, after: str
     ) -> list[ClaimView]:
         """Walk along the keys from the first that may be meant, and stop behind the last."""
         now = self._now()
         views: list[ClaimView] = []
-        for row in db.execute(_sql.look, self._values(now, start=prefix if key is None else key)):
+        for row in db.execute(_sql.look, self._values(now, start=max(prefix, after) if key is None else key)):
             if len(views) >= limit or not row[0].startswith(prefix) or key not in (None, row[0]):
                 break
             view = _view(row, now)
-            if view.kept_until > now and state in (None, view.state):
+            if view.kept_until > now and state in (None, view.state) and view.key != after:
                 views.append(view)
         return views
 

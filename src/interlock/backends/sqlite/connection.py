@@ -14,12 +14,15 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-__all__ = ["begin", "connect", "snapshot", "translated"]
+__all__ = ["begin", "connect", "translated"]
 
 
-def connect(path: Path, give_up: float) -> sqlite3.Connection:
-    """A connection that belongs to the thread that made it; ``give_up`` is a time of ``time.monotonic``."""
-    connection = sqlite3.connect(path, isolation_level=None, timeout=0, cached_statements=512)
+def connect(path: Path, give_up: float, *, any_thread: bool = False) -> sqlite3.Connection:
+    """A connection that belongs to the thread that made it, or to one at a time; ``give_up`` is a time of
+    ``time.monotonic``."""
+    connection = sqlite3.connect(
+        path, isolation_level=None, timeout=0, cached_statements=512, check_same_thread=not any_thread
+    )
     try:
         _when_free(connection, "pragma journal_mode = wal", give_up)
         connection.execute("pragma synchronous = full")
@@ -65,15 +68,3 @@ def translated(path: Path) -> Generator[None]:
         ) from error
     except sqlite3.DatabaseError as error:
         raise StoreError(f"{path} is not usable: {error}.", remedy="Check that it is an intact SQLite file.") from error
-
-
-@contextmanager
-def snapshot(path: Path, wait: float) -> Generator[sqlite3.Connection]:
-    """A connection of its own that sees the file as it is at the first look, and never waits for writers."""
-    with translated(path):
-        connection = connect(path, time.monotonic() + wait)
-        try:
-            connection.execute("begin")
-            yield connection
-        finally:
-            connection.close()

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.sqlite.connection import snapshot
 from interlock.backends.statements import Statements
 from interlock.ports.cursors import MOVES_KEPT, CursorView, Move, Moved, Overtaken
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
-    from pathlib import Path
 
+    from interlock.backends.sqlite.reader import Reader
     from interlock.backends.sqlite.writer import Writer
     from interlock.clock import Clock
     from interlock.settings import Settings
@@ -27,10 +25,9 @@ _locks = Statements("interlock.backends.sqlite", "locks")
 class SqliteCursors:
     """Keeps the cursors port. Reading never waits for writers."""
 
-    def __init__(self, writer: Writer, path: Path, settings: Settings, clock: Clock) -> None:
+    def __init__(self, writer: Writer, reader: Reader, settings: Settings, clock: Clock) -> None:
         self._run = writer.run
-        self._path = path
-        self._wait = settings.store_wait / 2
+        self._read = reader.run
         self._namespace = settings.namespace
         self._now = clock.now
 
@@ -75,11 +72,8 @@ class SqliteCursors:
         return None if row is None else CursorView(*row)
 
     async def _views(self, sql: str, **values: Any) -> list[CursorView]:
-        return await asyncio.to_thread(self._read_apart, sql, self._values(**values))
-
-    def _read_apart(self, sql: str, values: dict[str, Any]) -> list[CursorView]:
-        with snapshot(self._path, self._wait) as db:
-            return [CursorView(*row) for row in db.execute(sql, values)]
+        args = self._values(**values)
+        return await self._read(lambda db: [CursorView(*row) for row in db.execute(sql, args)])
 
     def _values(self, **values: Any) -> dict[str, Any]:
         return {"namespace": self._namespace, **values}

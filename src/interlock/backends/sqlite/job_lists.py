@@ -15,7 +15,7 @@ from interlock.ports.jobs import JobState
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["lanes", "queues"]
+__all__ = ["lane_view", "lanes", "queues", "worked_on"]
 
 
 def lanes(rows: JobRows, lane: str | None, limit: int) -> list[LaneView]:
@@ -26,16 +26,17 @@ def lanes(rows: JobRows, lane: str | None, limit: int) -> list[LaneView]:
         # Nothing sorts between "namespace/" and "namespace0" but what begins with the former.
         bounds = {"first": f"{rows.namespace}/", "beyond": f"{rows.namespace}0"}
         found = [name for (name,) in rows.all(sql.lanes, limit=limit, **bounds)]
-    return [view for name in found if name is not None and (view := _lane(rows, name)) is not None]
+    return [view for name in found if name is not None and (view := lane_view(rows, name, MOST_COUNTED)) is not None]
 
 
-def _lane(rows: JobRows, lane: str) -> LaneView | None:
+def lane_view(rows: JobRows, lane: str, most: int) -> LaneView | None:
+    """One lane, its depth counted up to a bound; None if it is empty and nobody holds it."""
     by, reason, since = held(rows, lane)
     head = rows.one(sql.head, lane=lane)
     job = None if head is None else find(rows, head[0])
     if job is None and since is None:
         return None
-    (depth,) = rows.one(sql.depth, lane=lane, limit=MOST_COUNTED)
+    (depth,) = rows.one(sql.depth, lane=lane, limit=most)
     state = JobState.HELD if job is None else job.state
     begun = since if since is not None and state is JobState.HELD else job.due_at if job is not None else 0.0
     return LaneView(
@@ -76,7 +77,7 @@ def queues(rows: JobRows) -> list[QueueView]:
         counts["parked"][kind] += count
         behind[kind] -= count
     counts["behind"] = behind
-    at_work, runners = _workers(rows)
+    at_work, runners = worked_on(rows)
     names = sorted({*kinds.values(), *at_work})
     in_queue = {what: _by_queue(kinds, counter) for what, counter in counts.items()}
     return [
@@ -104,7 +105,7 @@ def _by_queue(kinds: dict[int, str], counter: Counter[int]) -> Counter[str]:
     return total
 
 
-def _workers(rows: JobRows) -> tuple[Counter[str], Counter[str]]:
+def worked_on(rows: JobRows) -> tuple[Counter[str], Counter[str]]:
     """How many live workers, and runners, each queue has."""
     workers: Counter[str] = Counter()
     runners: Counter[str] = Counter()

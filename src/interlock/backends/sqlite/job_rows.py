@@ -81,6 +81,10 @@ class JobRows:
         """Rows as they are asked for. Nothing that they come from may be changed meanwhile."""
         return self._db.execute(statement, values)
 
+    def lazily(self, statement: str, **values: Any) -> Iterator[Any]:
+        """The same with values by name."""
+        return self._db.execute(statement, self._values | values)
+
     # -- names and numbers -----------------------------------------------------------------------------------------
 
     def lane(self, name: str) -> str | None:

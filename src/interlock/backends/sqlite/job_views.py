@@ -16,10 +16,10 @@ from interlock.ports.jobs import JobState
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["MOST_COUNTED", "find", "held", "look", "maybe_seconds", "outlook"]
+__all__ = ["MOST_COUNTED", "MOST_HOLDERS", "find", "finished", "held", "look", "maybe_seconds", "outlook", "unfinished"]
 
 MOST_COUNTED = 10_000
-_MOST_HOLDERS = 20
+MOST_HOLDERS = 20
 _LISTS = {
     JobState.READY: sql.look_ready,
     JobState.BEHIND: sql.look_behind,
@@ -81,7 +81,7 @@ def _behind(rows: JobRows, told: Outlook, lane: str) -> Outlook:
 def _in_line(rows: JobRows, told: Outlook, uses: str) -> Outlook:
     key, ticket = rows.one(sql.place_in_line, id=told.job.id)
     (ahead,) = rows.one(sql.in_line_before, key=key, ticket=ticket, limit=MOST_COUNTED)
-    holders = tuple(holder for (holder,) in rows.all(sql.holders, key=key, limit=_MOST_HOLDERS))
+    holders = tuple(holder for (holder,) in rows.all(sql.holders, key=key, limit=MOST_HOLDERS))
     opens = maybe_seconds(room_at(rows, key, read_uses(uses)))
     return told._replace(ahead=ahead, waits_for=key, holders=holders, room_at=opens)
 
@@ -122,12 +122,13 @@ def _ids(rows: JobRows, wanted: JobFilter, kinds: str, limit: int) -> set[int]:
 def _views(rows: JobRows, ids: Sequence[int]) -> Iterable[JobView]:
     wanted = json.dumps(ids)
     for row in rows.all(sql.view, ids=wanted):
-        yield _unfinished(rows, row)
+        yield unfinished(rows, row)
     for row in rows.all(sql.view_history, ids=wanted):
-        yield _finished(rows, row)
+        yield finished(rows, row)
 
 
-def _unfinished(rows: JobRows, row: Sequence[Any]) -> JobView:
+def unfinished(rows: JobRows, row: Sequence[Any]) -> JobView:
+    """A row of an unfinished job."""
     id, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, claimed_at, *rest = row  # noqa: A001
     *who, fence, error, uses, arguments, options, attempts_text = rest
     attempts = read_attempts(attempts_text)
@@ -158,7 +159,8 @@ def _unfinished(rows: JobRows, row: Sequence[Any]) -> JobView:
     )
 
 
-def _finished(rows: JobRows, row: Sequence[Any]) -> JobView:
+def finished(rows: JobRows, row: Sequence[Any]) -> JobView:
+    """A row of history."""
     id, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, claimed_at, *rest = row  # noqa: A001
     finished_at, ran, *who, fence, error, superseded_by, uses, arguments, options, attempts, result, kept_until = rest
     done = state == JobState.DONE

@@ -156,6 +156,14 @@ class SqliteJobs:
         """Remove what is old."""
         return await self._do(lambda rows: job_upkeep.prune(rows, keep_history, most))
 
+    async def write(self, work: Callable[[JobRows], T]) -> T:
+        """For what commits together with jobs: do something in a transaction, and tell whom it concerns."""
+        return await self._do(work)
+
+    async def read(self, work: Callable[[JobRows], T]) -> T:
+        """For what is kept next to jobs: look at one snapshot."""
+        return await self._look(lambda db: work(self.rows(db)))
+
     async def _do(self, work: Callable[[JobRows], T]) -> T:
         """Do something in a transaction, and tell whom it concerns once it is committed."""
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
-import time
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.admission import CLAIM, PLENTY, Room, Standing, Verdict, Waits, admit, room_since
 from interlock.backends.pacing import Figure, micros, seconds
-from interlock.backends.sqlite.connection import connect, translated
 from interlock.backends.sqlite.limit_rows import NOBODY, LimitRows, sql
 from interlock.ports import limits as port
 from interlock.ports.limits import Finished, Full, LimitAnswer, LimitUser, LimitView, Plan, SessionEnded, Turn, Turns
@@ -18,8 +15,8 @@ from interlock.ports.limits import Finished, Full, LimitAnswer, LimitUser, Limit
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
-    from pathlib import Path
 
+    from interlock.backends.sqlite.reader import Reader
     from interlock.backends.sqlite.writer import Writer
     from interlock.clock import Clock
     from interlock.settings import Settings
@@ -30,10 +27,9 @@ __all__ = ["SqliteLimits"]
 class SqliteLimits:
     """Keeps the limits port."""
 
-    def __init__(self, writer: Writer, path: Path, settings: Settings, clock: Clock) -> None:
+    def __init__(self, writer: Writer, reader: Reader, settings: Settings, clock: Clock) -> None:
         self._run = writer.run
-        self._path = path
-        self._wait = settings.store_wait / 2
+        self._read = reader.run
         self._namespace = settings.namespace
         self._now = clock.now
 
@@ -53,9 +49,9 @@ class SqliteLimits:
         """All reservations of a session."""
         return await self._run(lambda db: self._rows(db).all(sql.belongings, session=session))
 
-    async def look(self, key: str | None = None, *, limit: int = 1000) -> Sequence[LimitView]:
+    async def look(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
         """Limits in use. Looking never waits for writers: it reads a snapshot on a connection of its own."""
-        return await asyncio.to_thread(self._look_apart, key, limit)
+        return await self._read(lambda db: self._look(self._rows(db), key, limit, after))
 
     def whose_turn(self, db: sqlite3.Connection, session: str) -> tuple[str, ...]:
         """Which reservations of a session should ask again, for the watcher."""
@@ -145,17 +141,11 @@ class SqliteLimits:
 
     # -- what people see -------------------------------------------------------------------------------------------
 
-    def _look_apart(self, key: str | None, limit: int) -> list[LimitView]:
-        with translated(self._path):
-            db = connect(self._path, time.monotonic() + self._wait)
-            try:
-                db.execute("begin")
-                return self._look(self._rows(db), key, limit)
-            finally:
-                db.close()
-
-    def _look(self, rows: LimitRows, key: str | None, limit: int) -> list[LimitView]:
-        keys = [name for (name,) in rows.all(sql.look_keys, key=key, limit=limit)]
+    def _look(self, rows: LimitRows, key: str | None, limit: int, after: str) -> list[LimitView]:
+        if key is not None:
+            keys = [name for (name,) in rows.all(sql.look_key, key=key)]
+        else:
+            keys = [name for (name,) in rows.all(sql.look_keys, after=after, limit=limit)]
         wanted = json.dumps(keys)
         noted = dict(rows.all(sql.look_free, keys=wanted))
         deaths: dict[str, list[tuple[int, bool, int | None]]] = {name: [] for name in keys}

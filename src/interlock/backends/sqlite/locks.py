@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.sqlite.connection import snapshot
 from interlock.backends.sqlite.fenced import FencedWriter
 from interlock.backends.statements import Statements
+from interlock.ports.insight import MOST_COUNTED
 from interlock.ports.locks import (
     CLAIM_SECONDS,
     Answer,
@@ -20,6 +19,7 @@ from interlock.ports.locks import (
     Held,
     Holder,
     Left,
+    LockCounts,
     LockView,
     Renewed,
     SessionEnded,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
+    from interlock.backends.sqlite.reader import Reader
     from interlock.backends.sqlite.writer import Writer
     from interlock.clock import Clock
     from interlock.settings import Settings
@@ -65,13 +66,12 @@ class _Row:
 class SqliteLocks:
     """Keeps the locks port."""
 
-    def __init__(self, writer: Writer, path: Path, settings: Settings, clock: Clock) -> None:
+    def __init__(self, writer: Writer, reader: Reader, path: Path, settings: Settings, clock: Clock) -> None:
         self._run = writer.run
+        self._read = reader.run
         self._namespace = settings.namespace
         self._now = clock.now
-        self._path = path
-        self._wait = settings.store_wait / 2
-        self._fenced = FencedWriter(path, self._wait)
+        self._fenced = FencedWriter(path, settings.store_wait / 2)
 
     async def ask(self, want: Want) -> Answer:
         """Take the key or queue for it."""
@@ -98,9 +98,19 @@ class SqliteLocks:
         values = {"namespace": self._namespace, "session": session}
         return await self._run(lambda db: db.execute(_sql.belongings, values).fetchall())
 
-    async def look(self, key: str | None = None, *, limit: int = 1000) -> Sequence[LockView]:
+    async def look(
+        self, key: str | None = None, *, limit: int = 1000, after: str = "", waiters: int | None = None
+    ) -> Sequence[LockView]:
         """Holders and queues. Looking never waits for writers: it reads a snapshot on a connection of its own."""
-        return await asyncio.to_thread(self._look_apart, key, limit)
+        return await self._read(lambda db: self._look(db, key, limit, after, waiters))
+
+    async def awaited_by(self, session: str, *, limit: int = 100) -> Sequence[LockView]:
+        """What a session waits for."""
+        return await self._read(lambda db: self._awaited_by(db, session, limit))
+
+    async def count(self) -> LockCounts:
+        """How many are held, and how many wait."""
+        return await self._read(self._count)
 
     @asynccontextmanager
     async def fenced(self, key: str, owner: str, fence: int) -> AsyncIterator[Transaction]:
@@ -227,27 +237,40 @@ class SqliteLocks:
                 paths += [(holder, (*path, Wait(party, key, holder))) for key, holder in waits]
         return ()
 
-    def _look_apart(self, key: str | None, limit: int) -> list[LockView]:
-        with snapshot(self._path, self._wait) as db:
-            return self._look(db, key, limit)
-
-    def _look(self, db: sqlite3.Connection, key: str | None, limit: int) -> list[LockView]:
+    def _look(
+        self, db: sqlite3.Connection, key: str | None, limit: int, after: str, most: int | None
+    ) -> list[LockView]:
         now = self._now()
-        values = self._values(key=key, limit=limit, now=now)
-        queues: dict[str, list[Waiter]] = {}
-        for name, *waiter in db.execute(_sql.look_waiters, values):
-            queues.setdefault(name, []).append(Waiter(*waiter))
-        views = []
-        for row in db.execute(_sql.look, values):
-            name, owner, party, session, fence, granted_at, expires_at, free_since = row[:8]
-            session_expiry, host, pid, program = row[8:]
-            ends_at = 0.0 if owner is None else min(expires_at, session_expiry or 0.0)
-            holder = None
-            if ends_at > now:
-                holder = Holder(owner, party, session, host, pid, program, fence, granted_at, ends_at)
-            free = None if holder else (free_since if owner is None else max(ends_at, granted_at))
-            views.append(LockView(name, holder, tuple(queues.get(name, ())), free, now))
-        return [view for view in views if view.wanted]
+        values = self._values(key=key, limit=limit, after=after, now=now)
+        rows = db.execute(_sql.look if key is None else _sql.look_one, values).fetchall()
+        return [self._view(db, row, most, now) for row in rows]
+
+    def _awaited_by(self, db: sqlite3.Connection, session: str, limit: int) -> list[LockView]:
+        now = self._now()
+        keys = db.execute(_sql.awaited_by, self._values(session=session, limit=limit, now=now)).fetchall()
+        rows = [db.execute(_sql.look_one, self._values(key=key, now=now)).fetchone() for (key,) in keys]
+        return [self._view(db, row, None, now) for row in rows if row is not None]
+
+    def _count(self, db: sqlite3.Connection) -> LockCounts:
+        values = self._values(limit=MOST_COUNTED)
+        held, waiting = db.execute(_sql.count, values).fetchone()
+        return LockCounts(held, waiting, values["now"])
+
+    def _view(self, db: sqlite3.Connection, row: Sequence[Any], most: int | None, now: float) -> LockView:
+        name, owner, party, session, fence, granted_at, expires_at, free_since = row[:8]
+        session_expiry, host, pid, program = row[8:]
+        ends_at = 0.0 if owner is None else min(expires_at, session_expiry or 0.0)
+        holder = None
+        if ends_at > now:
+            holder = Holder(owner, party, session, host, pid, program, fence, granted_at, ends_at)
+        free = None if holder else (free_since if owner is None else max(ends_at, granted_at))
+        values = self._values(key=name, now=now, limit=-1 if most is None else most)
+        waiters = tuple(Waiter._make((*row[:-1], bool(row[-1]))) for row in db.execute(_sql.look_waiters, values))
+        more = 0
+        if most is not None and len(waiters) >= most:
+            (all_of_them,) = db.execute(_sql.count_waiters, values | {"limit": MOST_COUNTED + most}).fetchone()
+            more = all_of_them - len(waiters)
+        return LockView(name, holder, waiters, free, now, more)
 
     def _values(self, **values: Any) -> dict[str, Any]:
         return {"namespace": self._namespace, "now": self._now(), **values}

@@ -1,15 +1,14 @@
-"""``interlock demo``: locks, claims, limits and jobs under ``kill -9``, and an audit of what really happened.
+"""``interlock demo``: webhooks, lanes, locks and limits under ``kill -9``, and an audit of what really happens.
 
-Real worker processes contend for a few locks and write to a target that knows nothing of the store but fences; they
-handle deliveries that all of them receive; they run containers under limits; and they run jobs in lanes, some of which
-fail. Some workers are killed, one is frozen until its lease is gone. The audit reads only what workers, senders and
-target wrote down.
+A forge posts signed webhooks to the bot's web app; worker processes handle them and are killed or frozen now and then.
+The dashboard shows what Interlock knows, and the audit what the forge, the handlers and the target wrote down.
 """
 
 from __future__ import annotations
 
 import asyncio
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -17,45 +16,69 @@ from typing import Annotated
 import typer
 
 from interlock.cli.output import say
-from interlock.cli.place import Namespace, Place, named_place
+from interlock.cli.place import Place, named_place
 
 __all__ = ["demo"]
 
 NAMESPACE = "demo"
+SECONDS = 20.0
+LISTEN = "127.0.0.1:0"
 
 
 def demo(
     context: typer.Context,
-    seconds: Annotated[float, typer.Option(min=1, max=86_400, help="How long it runs.")] = 20.0,
-    workers: Annotated[int, typer.Option(min=2, max=32, help="How many worker processes.")] = 4,
-    url: Annotated[
-        str | None,
-        typer.Option("--url", "--postgres", help="A store of yours; without it SQLite in a temporary directory."),
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=1, help="How long it runs; without it until Ctrl-C on a terminal, else 20 seconds."),
     ] = None,
-    namespace: Namespace = None,
+    workers: Annotated[int, typer.Option(min=2, max=32, help="How many worker processes.")] = 3,
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where to serve the dashboard; port 0 is any that is free.")
+    ] = LISTEN,
+    web: Annotated[bool, typer.Option("--web/--no-web", help="Whether to serve webhooks and the dashboard.")] = True,
+    postgres: Annotated[bool, typer.Option("--postgres", help="On a PostgreSQL that is started for it.")] = False,
+    redis: Annotated[
+        bool, typer.Option("--redis", help="With locks and claims on a Redis that is started for it.")
+    ] = False,
+    url: Annotated[
+        str | None, typer.Option("--url", help="On a store of yours; without it SQLite in a temporary directory.")
+    ] = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", help="The namespace in the store; 'demo' if not given.")
+    ] = None,
 ) -> None:
-    """Watch locks, claims, limits and jobs survive kill -9, live, then audited. Exit code 1 if that finds anything."""
-    from interlock.cli.demo.audit import read_records
+    """Watch a bot keep its promises under kill -9, in a browser, and audited. Exit code 1 if that finds anything."""
     from interlock.cli.demo.director import Director
-    from interlock.cli.demo.screen import print_audit, screen_for_this_terminal
+    from interlock.cli.demo.report import print_audit
+    from interlock.cli.demo.screen import screen_for_this_terminal
+    from interlock.cli.demo.stores import chosen_stores
 
     place = _place(context, url, namespace)
+    if seconds is None and not sys.stdout.isatty():
+        seconds = SECONDS
     directory = Path(tempfile.mkdtemp(prefix="interlock-demo-"))
     try:
-        url = place.url or f"sqlite:///{directory / 'demo.db'}"
-        director = Director(url, place.namespace or NAMESPACE, directory, workers, seconds)
-        with screen_for_this_terminal() as screen:
-            findings = asyncio.run(director.run(screen))
+        with chosen_stores(directory, place.url, postgres=postgres, redis=redis) as stores:
+            director = Director(
+                stores,
+                place.namespace or NAMESPACE,
+                directory,
+                workers=workers,
+                seconds=seconds,
+                listen=listen if web else None,
+            )
+            with screen_for_this_terminal() as screen:
+                findings = asyncio.run(director.run(screen))
         print_audit(findings)
         if not findings.clean:
-            kept, directory = directory, Path()
-            say(f"What was written down is kept in {kept} ({len(read_records(kept))} records).")
+            kept = Path(tempfile.mkdtemp(prefix="interlock-demo-records-")) / "records.jsonl"
+            count = director.minutes.keep(kept)
+            say(f"The last {count} things that were written down are kept in {kept}.")
             raise typer.Exit(1)
     except asyncio.CancelledError:
         raise typer.Exit(130) from None
     finally:
-        if directory != Path():
-            shutil.rmtree(directory, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _place(context: typer.Context, url: str | None, namespace: str | None) -> Place:

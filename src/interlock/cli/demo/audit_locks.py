@@ -3,91 +3,120 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from interlock.cli.demo.spans import Span, ended_at, overlaps, spans, taken_over_after, whose
+from interlock.cli.demo.runs import GONE, ended_at, whose
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
+    from interlock.cli.demo.findings import Findings
     from interlock.cli.demo.records import Record
 
-__all__ = ["LockFindings", "audit_locks"]
+__all__ = ["LockAudit"]
+
+_ENDS = ("ended", "failed", "stopped", "gave up")
 
 
 @dataclass(slots=True)
-class LockFindings:
-    """Counts: what happened, then what must never happen."""
-
-    grants: int = 0
-    takeovers: list[float] = field(default_factory=list)
-    """Seconds from the death of a holder to the grant of its key to the next."""
-
-    overlaps: int = 0
-    fences_back: int = 0
-    inversions: int = 0
-
-
-@dataclass(slots=True, frozen=True)
 class _Request:
-    key: str
     who: str
+    job: int
     asked: float
     queued: float = math.inf
     granted: float = math.inf
-    gone: float = math.inf
-    """When it ended without a grant."""
 
 
-def audit_locks(records: Sequence[Record]) -> LockFindings:
-    """Count what was written down."""
-    holds = spans(records, "granted", "done")
-    by_key: dict[str, list[Span]] = defaultdict(list)
-    for hold in holds:
-        by_key[hold.first["key"]].append(hold)
-    return LockFindings(
-        grants=len(holds),
-        takeovers=[seconds for holds in by_key.values() for seconds in taken_over_after(holds)],
-        overlaps=sum(map(overlaps, by_key.values())),
-        fences_back=sum(map(_fences_back, by_key.values())),
-        inversions=_inversions(_requests(records)),
-    )
+@dataclass(slots=True)
+class _Key:
+    holder: _Request | None = None
+    fence: int = 0
+    written: int = 0
+    """The largest fence that the target has taken."""
+    waiting: dict[int, _Request] = field(default_factory=dict)
+    granted: list[_Request] = field(default_factory=list)
+    """Those that somebody who still waits may have been passed over for."""
+    bereft: float | None = None
 
 
-def _fences_back(holds: Iterable[Span]) -> int:
-    return sum(after.first["fence"] <= before.first["fence"] for before, after in pairwise(holds))
+@dataclass(slots=True)
+class LockAudit:
+    """All locks."""
 
+    findings: Findings
+    _keys: dict[str, _Key] = field(default_factory=dict)
 
-def _requests(records: Iterable[Record]) -> list[_Request]:
-    requests: list[_Request] = []
-    current: dict[str, _Request] = {}
-    for record in records:
-        what, who, at = record["what"], whose(record), ended_at(record)
-        request = current.get(who)
+    def hear(self, record: Record) -> None:
+        """Go on."""
+        what = record["what"]
+        if what == "write":
+            self._write(record)
+        elif what in GONE:
+            self._gone(whose(record), ended_at(record))
+        elif what == "session lost":
+            self._leave(record["who"])
+        elif what == "forced":
+            self._key(record["subject"]).holder = None
+        elif what in ("asked", "queued", "granted", "released") and record.get("key"):
+            self._about(what, record["key"], record)
+        elif what in _ENDS:
+            for key in self._keys.values():
+                request = key.waiting.get(record["job"])
+                if request is not None and request.who == record["who"]:
+                    del key.waiting[record["job"]]
+
+    def _key(self, name: str) -> _Key:
+        return self._keys.setdefault(name, _Key())
+
+    def _about(self, what: str, name: str, record: Record) -> None:
+        key, job, who, at = self._key(name), record["job"], record["who"], record["at"]
         if what == "asked":
-            current[who] = _Request(record["key"], who, at)
-        elif request is None:
-            continue
-        elif what == "queued":
-            current[who] = replace(request, queued=at)
+            key.waiting[job] = _Request(who, job, at)
+        elif what == "queued" and job in key.waiting:
+            key.waiting[job].queued = at
         elif what == "granted":
-            requests.append(replace(current.pop(who), granted=at))
-        elif what in ("killed", "stopped", "session lost", "lost", "store away"):
-            requests.append(replace(current.pop(who), gone=at))
-    return requests
+            request = key.waiting.pop(job) if job in key.waiting else _Request(who, job, at)
+            self._granted(name, key, request, record)
+        elif what == "released" and key.holder is not None and (key.holder.job, key.holder.who) == (job, who):
+            key.holder = None
 
+    def _granted(self, name: str, key: _Key, request: _Request, record: Record) -> None:
+        request.granted = record["at"]
+        self.findings.seen["grants"] += 1
+        if key.holder is not None:
+            other = key.holder
+            how = f"{name}: {request.who} (job {request.job}) while {other.who} (job {other.job}) had it"
+            self.findings.found("two holders of a lock", how)
+        if record["fence"] <= key.fence:
+            self.findings.found("fences going back", f"{name}: {record['fence']} after {key.fence}")
+        key.fence = max(key.fence, record["fence"])
+        key.holder = request
+        # Granted before to one who asked only after this one was known to queue.
+        for other in key.granted:
+            if request.queued < other.asked and other.granted < request.granted:
+                how = f"{name}: job {other.job} before job {request.job}"
+                self.findings.found("locks granted out of turn", how)
+        oldest = min((waiting.asked for waiting in key.waiting.values()), default=math.inf)
+        key.granted = [one for one in (*key.granted, request) if one.asked > oldest]
+        if key.bereft is not None:
+            self.findings.locks_taken_over.add(request.granted - key.bereft)
+            key.bereft = None
 
-def _inversions(requests: Iterable[_Request]) -> int:
-    """Grants to one who asked only after another was known to queue, while that other still waited."""
-    by_key: dict[str, list[_Request]] = defaultdict(list)
-    for request in requests:
-        by_key[request.key].append(request)
-    return sum(
-        early.queued < late.asked and late.granted < min(early.granted, early.gone)
-        for same_key in by_key.values()
-        for early in same_key
-        for late in same_key
-    )
+    def _gone(self, who: str, at: float) -> None:
+        """A holder and waiters that were killed or frozen."""
+        self._leave(who)
+        for key in self._keys.values():
+            if key.holder is not None and key.holder.who == who:
+                key.holder, key.bereft = None, at
+
+    def _leave(self, who: str) -> None:
+        for key in self._keys.values():
+            key.waiting = {job: one for job, one in key.waiting.items() if one.who != who}
+
+    def _write(self, record: Record) -> None:
+        """The target's own account: in the order in which it took and refused writes."""
+        key = self._key(record["key"])
+        self.findings.seen["writes" if record["accepted"] else "stale writes refused"] += 1
+        if record["accepted"] and record["fence"] < key.written:
+            self.findings.found("stale writes accepted", f"{record['key']}: {record['fence']} after {key.written}")
+        if record["accepted"]:
+            key.written = max(key.written, record["fence"])

@@ -1,61 +1,91 @@
-"""What is written down during the demo: one append-only file of JSON lines, with times of one monotonic clock.
+"""What is written down during the demo: lines of JSON through one pipe, with times of one monotonic clock.
 
-Every process of the machine reads the same clock, and a line goes to the file in one write, so that the lines of
-many processes mix but never break.
+Every process of the machine reads the same clock. A line goes into the pipe in one write, so lines of many processes
+mix but never break, and what caused something comes out before it. Nothing stays behind on the disk.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["Notebook", "Reader", "Record"]
+__all__ = ["PIPE", "Minutes", "Notebook", "Record"]
 
+PIPE = "records"
 Record = dict[str, Any]
+_LARGER = getattr(fcntl, "F_SETPIPE_SZ", None)
+_PIPE_BYTES = 1 << 20
+_CHUNK = 1 << 16
+_KEPT = 20_000
 
 
 class Notebook:
-    """Where one process writes down what it does."""
+    """Where one process writes down what it does. It waits if nobody reads for a long time."""
 
-    def __init__(self, path: Path, who: str) -> None:
-        self._who = who
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    def __init__(self, directory: Path, who: str) -> None:
+        self.who = who
+        self._pipe = os.open(directory / PIPE, os.O_WRONLY)
 
     def write(self, what: str, **fields: Any) -> None:
-        """Write down one thing that is so now."""
-        record = {"at": time.monotonic(), "who": self._who, "what": what, **fields}
-        os.write(self._file, json.dumps(record).encode() + b"\n")
+        """Write down one thing that is so now. Short, as only short lines stay in one piece."""
+        os.write(self._pipe, json.dumps(record(self.who, what, fields), separators=(",", ":")).encode() + b"\n")
 
     def close(self) -> None:
-        """Close the file."""
-        os.close(self._file)
+        """Let go of the pipe."""
+        os.close(self._pipe)
 
 
-class Reader:
-    """Follows the file while others write to it."""
+class Minutes:
+    """Reads what all of them write down, and keeps the last of it."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._offset = 0
+    def __init__(self, directory: Path) -> None:
+        path = directory / PIPE
+        os.mkfifo(path, 0o600)
+        self._pipe = os.open(path, os.O_RDWR | os.O_NONBLOCK)  # to write too, so that it never ends
+        if _LARGER is not None:
+            fcntl.fcntl(self._pipe, _LARGER, _PIPE_BYTES)
+        self._partial = b""
+        self._unread: list[Record] = []
+        self._last: deque[Record] = deque(maxlen=_KEPT)
 
-    def skip(self) -> None:
-        """Begin with what is written from now on."""
-        self._offset = self._path.stat().st_size if self._path.exists() else 0
+    def new(self) -> list[Record]:
+        """What was written down since the last call, in order."""
+        self._drain()
+        found, self._unread = self._unread, []
+        self._last += found
+        return found
 
-    def new(self) -> Iterator[Record]:
-        """The records written since the last call."""
-        if not self._path.exists():
-            return
-        with self._path.open("rb") as file:
-            file.seek(self._offset)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    return
-                self._offset += len(line)
-                yield json.loads(line)
+    def note(self, who: str, what: str, **fields: Any) -> None:
+        """Write down something of this process's own, after all that is in the pipe already."""
+        self._drain()
+        self._unread.append(record(who, what, fields))
+
+    def _drain(self) -> None:
+        while True:
+            try:
+                data = os.read(self._pipe, _CHUNK)
+            except BlockingIOError:
+                return
+            *lines, self._partial = (self._partial + data).split(b"\n")
+            self._unread += [json.loads(line) for line in lines]
+
+    def keep(self, path: Path) -> int:
+        """Put the last of it into a file; says how much that is."""
+        path.write_text("".join(f"{json.dumps(one)}\n" for one in self._last))
+        return len(self._last)
+
+    def close(self) -> None:
+        """Let go of the pipe."""
+        os.close(self._pipe)
+
+
+def record(who: str, what: str, fields: dict[str, Any]) -> Record:
+    """One thing that is so now."""
+    return {"at": time.monotonic(), "who": who, "what": what, **fields}

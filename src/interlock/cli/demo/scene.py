@@ -4,53 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CommentScene", "ContainerScene", "DeliveryScene", "KeyScene", "Scene"]
+__all__ = ["LockScene", "Scene", "WorkerScene"]
 
 
 @dataclass(frozen=True, slots=True)
-class KeyScene:
-    """One lock."""
+class LockScene:
+    """One lock that is held or waited for."""
 
     key: str
     holder: str
+    """Which worker, and which job of it."""
     gone: bool
     """Whether the holder is dead or frozen, and only its session not over yet."""
-    fence: int | None
-    seconds: float
-    waiters: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveryScene:
-    """All deliveries."""
-
-    sent: int
-    handled: int
-    duplicates: int
-    in_progress: int
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerScene:
-    """All containers."""
-
-    most: int
-    at_work: tuple[str, ...]
-    """Who runs one, also if it is dead and only its session not over yet."""
+    fence: int
     waiting: int
-    accounts: tuple[tuple[str, float], ...]
-    """In how many seconds the next start for each account may be."""
 
 
 @dataclass(frozen=True, slots=True)
-class CommentScene:
-    """All comments, which are jobs with lanes."""
+class WorkerScene:
+    """One worker process."""
 
-    enqueued: int
-    done: int
-    failures: int
-    lanes: tuple[tuple[str, str, int], ...]
-    """Each lane that is not empty: its issue, how its head stands, and how many jobs it has, the head included."""
+    name: str
+    frozen: bool
+    doing: tuple[str, ...]
+    """The handlers that it runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +35,19 @@ class Scene:
     """Everything."""
 
     elapsed: float
-    seconds: float
-    keys: tuple[KeyScene, ...]
-    deliveries: DeliveryScene
-    containers: ContainerScene
-    comments: CommentScene | None
-    """None on a store without jobs."""
-    workers: tuple[tuple[str, str], ...]
-    """Each worker's name, and what it does."""
+    seconds: float | None
+    """None: until somebody ends it."""
+    webhooks: tuple[tuple[str, int], ...]
+    """What became of those that were posted."""
+    jobs: tuple[tuple[str, int], ...]
+    """How many are in which state."""
+    locks: tuple[LockScene, ...]
+    containers: tuple[int, int]
+    """At work, and at most."""
+    held: str
+    """The lane that somebody holds, and why; empty for none."""
+    workers: tuple[WorkerScene, ...]
     kills: int
+    under_way: int
+    audit: tuple[tuple[str, int], ...]
+    """What must be 0, and is."""

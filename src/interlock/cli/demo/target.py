@@ -1,6 +1,6 @@
 """What the workers change: files that know nothing of locks but the largest fence they have seen.
 
-A write with a smaller fence is refused. Each attempt is entered in a ledger, in the order in which it happened.
+A write with a smaller fence is refused. Each attempt is written down, in the order in which it happened.
 """
 
 from __future__ import annotations
@@ -9,25 +9,25 @@ import fcntl
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
-
-from interlock.cli.demo.records import Notebook
+from urllib.parse import quote
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-__all__ = ["LEDGER", "Target"]
+    from interlock.cli.demo.records import Notebook
 
-LEDGER = "ledger.jsonl"
+__all__ = ["Target"]
+
 _DIGITS = 20
 
 
 class Target:
     """The files behind a few keys, as one worker reaches them."""
 
-    def __init__(self, directory: Path, worker: str) -> None:
+    def __init__(self, directory: Path, log: Notebook) -> None:
         self._directory = directory
-        self._ledger = Notebook(directory / LEDGER, worker)
+        self._log = log
 
     def write(self, key: str, fence: int) -> bool:
         """Write in the name of a fence; False if it is stale."""
@@ -36,13 +36,13 @@ class Target:
             accepted = fence >= largest
             if accepted:
                 os.pwrite(file, f"{fence:0{_DIGITS}}".encode(), 0)
-            self._ledger.write("write", key=key, fence=fence, accepted=accepted)
+            self._log.write("write", key=key, fence=fence, accepted=accepted)
         return accepted
 
     @contextmanager
     def _locked(self, key: str) -> Generator[int]:
         """The key's file, for one process at a time; the kernel lets go when a process dies."""
-        file = os.open(self._directory / f"{key.replace(':', '-')}.target", os.O_RDWR | os.O_CREAT, 0o600)
+        file = os.open(self._directory / f"{quote(key, safe='')}.target", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield file

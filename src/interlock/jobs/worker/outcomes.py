@@ -9,6 +9,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from interlock.errors import StoreUnavailableError
 from interlock.jobs.signals import Discard, RetryLater, Signal, Snooze
 from interlock.ports.jobs import Outcome, Settlement
 from interlock.telemetry.log import emit
@@ -19,7 +20,18 @@ if TYPE_CHECKING:
     from interlock.jobs.definition import Terms
     from interlock.ports.jobs import ClaimedJob
 
-__all__ = ["GOES_ON", "Why", "failed_for_good", "note", "one_line", "parked", "returned", "stopped", "told"]
+__all__ = [
+    "GOES_ON",
+    "UnpreparedError",
+    "Why",
+    "failed_for_good",
+    "note",
+    "one_line",
+    "parked",
+    "returned",
+    "stopped",
+    "told",
+]
 
 _log = logging.getLogger("interlock.jobs")
 _MOST_LINE = 2000
@@ -28,6 +40,14 @@ _OWN = str(Path(__file__).parent)
 
 GOES_ON = frozenset({Outcome.DONE, Outcome.DISCARDED, Outcome.CANCELLED})
 """After these the next job of the lane may follow. After any other the lane may have to wait."""
+
+
+class UnpreparedError(Exception):
+    """What the handler takes could not be had, so that it never began."""
+
+    def __init__(self, why: Exception) -> None:
+        super().__init__(str(why))
+        self.why = why
 
 
 class Why(IntEnum):
@@ -88,6 +108,9 @@ def told(job: ClaimedJob, ran: float, error: BaseException, terms: Terms, why: W
         return Settlement(job.id, job.fence, Outcome.CANCELLED, ran, error=_bounded(why_text))
     if why is Why.STOPPED:
         return stopped(job, ran, why_text)
+    if isinstance(error, UnpreparedError):
+        away = isinstance(error.why, StoreUnavailableError)
+        return returned(job) if away else failed_for_good(job, ran, error.why)
     signal = _signal_in(error)
     if isinstance(signal, Discard):
         return Settlement(job.id, job.fence, Outcome.DISCARDED, ran, error=_bounded(signal.reason))

@@ -1,4 +1,4 @@
-"""Removes the history of jobs when it is old."""
+"""Removes the history of jobs when it is old, and the events that they came from."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ async def prune_now_and_then(engine: JobEngine, health: Health) -> None:
             found = _PLENTY
             while found >= _PLENTY:
                 found = await engine.jobs.prune(engine.settings.keep_history_seconds, most=_MOST)
+                if engine.events is not None:
+                    found = max(found, await engine.events.prune(most=_MOST))
         except StoreUnavailableError:
             health.trouble()
         except Exception as error:  # noqa: BLE001 - whatever failed is tried again

@@ -11,13 +11,23 @@ from interlock.errors import InvalidArgumentError
 from interlock.jobs.current import CurrentJob
 from interlock.jobs.definition import Terms
 from interlock.jobs.worker.drive import call, first_step, other_steps
-from interlock.jobs.worker.outcomes import GOES_ON, Why, failed_for_good, note, parked, returned, stopped, told
+from interlock.jobs.worker.outcomes import (
+    GOES_ON,
+    UnpreparedError,
+    Why,
+    failed_for_good,
+    note,
+    parked,
+    returned,
+    stopped,
+    told,
+)
 from interlock.jobs.worker.threads import Hand
 from interlock.ports.jobs import ClaimedJob, Outcome, Settlement
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
     from contextvars import Context
 
     from interlock.jobs.definition import Definition
@@ -163,7 +173,7 @@ class Runner:
         session.at_work += 1
         self._definition = definition
         context = crew.context.copy()
-        if not definition.is_async:
+        if not definition.is_async or definition.prepare is not None:
             self._context, self._work, self._arguments = context, None, arguments
             return None
         try:
@@ -187,9 +197,10 @@ class Runner:
         timer = None if timeout is None else crew.loop.call_later(timeout, self._time_out, job, timeout)
         value, error = None, None
         try:
+            if self._definition.prepare is not None:
+                self._arguments = await _prepared(self._definition.prepare, self._arguments)
             if self._definition.is_async:
-                assert self._work is not None
-                value = await other_steps(self._context, self._work, self._waits_for)
+                value = await self._in_task(job)
             else:
                 await self._in_thread(job)
                 assert self._hand is not None
@@ -214,6 +225,16 @@ class Runner:
             return self._ended(job, tenure, value, error)
         finally:
             error = None  # whose traceback knows this frame
+
+    async def _in_task(self, job: ClaimedJob) -> Any:
+        work = self._work
+        if work is None:
+            work = self._work = self._definition.function(**self._arguments)
+            try:
+                self._waits_for = self._context.run(first_step, CurrentJob(job), work)
+            except StopIteration as end:
+                return end.value
+        return await other_steps(self._context, work, self._waits_for)
 
     async def _in_thread(self, job: ClaimedJob) -> None:
         if self._hand is None:
@@ -243,6 +264,8 @@ class Runner:
             terms = self._terms or Terms(definition.retry, definition.timeout)
             settlement = told(job, ran, error, terms, self.why, self.why_text)
         self.why = Why.NOTHING
+        if settlement.outcome is Outcome.RETURNED:
+            return settlement
         crew.count(job.name, settlement.outcome).durations.observe(ran)
         if settlement.outcome is not _DONE:
             note(job, settlement)
@@ -269,3 +292,12 @@ class Runner:
     def _forget(self, tenure: Tenure) -> None:
         self.job = None
         tenure.session.at_work -= 1
+
+
+async def _prepared(
+    prepare: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]], arguments: dict[str, Any]
+) -> dict[str, Any]:
+    try:
+        return await prepare(arguments)
+    except Exception as error:
+        raise UnpreparedError(error) from error

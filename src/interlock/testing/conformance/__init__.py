@@ -17,6 +17,9 @@ from interlock.testing.conformance.claims.store import ClaimStoreConformance
 from interlock.testing.conformance.claims.users import ClaimsConformance
 from interlock.testing.conformance.cursors.store import CursorStoreConformance
 from interlock.testing.conformance.cursors.users import CursorsConformance
+from interlock.testing.conformance.events.store import EventStoreConformance
+from interlock.testing.conformance.events.users import EventsConformance
+from interlock.testing.conformance.insight.store import InsightConformance, ListConformance
 from interlock.testing.conformance.jobs.store import JobStoreConformance
 from interlock.testing.conformance.jobs.users import JobsConformance
 from interlock.testing.conformance.limits.store import LimitStoreConformance
@@ -30,10 +33,14 @@ __all__ = [
     "ClaimsConformance",
     "CursorStoreConformance",
     "CursorsConformance",
+    "EventStoreConformance",
+    "EventsConformance",
+    "InsightConformance",
     "JobStoreConformance",
     "JobsConformance",
     "LimitStoreConformance",
     "LimitsConformance",
+    "ListConformance",
     "LockStoreConformance",
     "LocksConformance",
     "ProcessConformance",

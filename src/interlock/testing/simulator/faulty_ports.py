@@ -90,11 +90,17 @@ class FaultyClaims:
         return await self._call("forget", (), operation)
 
     async def look(
-        self, key: str | None = None, *, prefix: str = "", state: ClaimState | None = None, limit: int = 1000
+        self,
+        key: str | None = None,
+        *,
+        prefix: str = "",
+        state: ClaimState | None = None,
+        limit: int = 1000,
+        after: str = "",
     ) -> Sequence[ClaimView]:
         """Look."""
         looked = self._claims.look
-        return await self._call("look", (), lambda: looked(key, prefix=prefix, state=state, limit=limit))
+        return await self._call("look", (), lambda: looked(key, prefix=prefix, state=state, limit=limit, after=after))
 
 
 class FaultyLimits:
@@ -134,9 +140,9 @@ class FaultyLimits:
         """What a session has."""
         return await self._call("belongings", (), lambda: self._limits.belongings(session))
 
-    async def look(self, key: str | None = None, *, limit: int = 1000) -> Sequence[LimitView]:
+    async def look(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
         """Look."""
-        return await self._call("look", (), lambda: self._limits.look(key, limit=limit))
+        return await self._call("look", (), lambda: self._limits.look(key, limit=limit, after=after))
 
 
 class FaultyCursors:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from interlock.testing.simulator.faulty_events import FaultyEvents
 from interlock.testing.simulator.faulty_jobs import FaultyJobs
 from interlock.testing.simulator.faulty_ports import FaultyClaims, FaultyCursors, FaultyLimits
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
     from interlock.ports.claims import ClaimStore
     from interlock.ports.cursors import CursorStore
+    from interlock.ports.events import EventStore
+    from interlock.ports.insight import JobInsight
     from interlock.ports.jobs import JobStore
     from interlock.ports.limits import LimitStore
     from interlock.ports.locks import (
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
         Held,
         Holder,
         Left,
+        LockCounts,
         LockStore,
         LockView,
         Renewed,
@@ -44,6 +48,7 @@ class FaultyStore:
         self._store = store
         self._wire, self._watcher = wire, watcher
         self._jobs: JobStore | None = None
+        self._events: EventStore | None = None
         self.locks: LockStore = _FaultyLocks(store.locks, wire, watcher)
         self.claims: ClaimStore = FaultyClaims(store.claims, wire, watcher)
         self.limits: LimitStore = FaultyLimits(store.limits, wire, watcher)
@@ -59,6 +64,13 @@ class FaultyStore:
         return self._jobs
 
     @property
+    def events(self) -> EventStore:
+        """Events; not every store has them."""
+        if self._events is None:
+            self._events = FaultyEvents(self._store.events, self._wire, self._watcher)
+        return self._events
+
+    @property
     def name(self) -> str:
         """The backend's name."""
         return self._store.name
@@ -72,6 +84,15 @@ class FaultyStore:
     def migrations(self) -> Migrations | None:
         """The schema's versions, if it has one."""
         return self._store.migrations
+
+    @property
+    def insight(self) -> JobInsight:
+        """Looking is not what goes wrong here."""
+        return self._store.insight
+
+    def snapshot(self) -> AbstractAsyncContextManager[None]:
+        """The store's own."""
+        return self._store.snapshot()
 
     def lifeline(self) -> None:
         """None: there are no threads here, so heartbeats run on the process's own loop."""
@@ -168,8 +189,17 @@ class _FaultyLocks:
     async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
         return await self._call("belongings", (), lambda: self._locks.belongings(session))
 
-    async def look(self, key: str | None = None, *, limit: int = 1000) -> Sequence[LockView]:
-        return await self._call("look", (), lambda: self._locks.look(key, limit=limit))
+    async def look(
+        self, key: str | None = None, *, limit: int = 1000, after: str = "", waiters: int | None = None
+    ) -> Sequence[LockView]:
+        looked = self._locks.look
+        return await self._call("look", (), lambda: looked(key, limit=limit, after=after, waiters=waiters))
+
+    async def awaited_by(self, session: str, *, limit: int = 100) -> Sequence[LockView]:
+        return await self._call("awaited_by", (), lambda: self._locks.awaited_by(session, limit=limit))
+
+    async def count(self) -> LockCounts:
+        return await self._call("count", (), self._locks.count)
 
     def fenced(self, key: str, owner: str, fence: int) -> AbstractAsyncContextManager[Transaction]:
         return self._locks.fenced(key, owner, fence)

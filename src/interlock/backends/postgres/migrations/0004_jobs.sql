@@ -462,14 +462,42 @@ create function interlock.enqueue(
 language plpgsql volatile
 as $$
 declare
+    year constant double precision := 366 * 24 * 3600;
     new_id bigint := nextval('interlock.job_id');
     failing integer := array_position(array['block', 'skip', 'park'], p_failing) - 1;
+    wrong text;
     uses jsonb;
 begin
-    if failing is null or p_priority not between 0 and 100 or p_name = '' or p_queue = '' or p_delay < 0
-       or jsonb_typeof(p_arguments) <> 'object' or octet_length(p_arguments::text) > 1048576 then
-        raise exception 'not a job that could be accepted: % in queue %, priority %, delay %, failing %',
-            p_name, p_queue, p_priority, p_delay, p_failing using errcode = 'invalid_parameter_value';
+    wrong := case
+        when (p_name ~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$') is not true then 'p_name'
+        when (p_queue ~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$') is not true then 'p_queue'
+        when (jsonb_typeof(p_arguments) = 'object' and octet_length(p_arguments::text) <= 1048576) is not true
+            then 'p_arguments'
+        when (octet_length(p_lane) <= 512) is not true then 'p_lane'
+        when (p_priority between 0 and 100) is not true then 'p_priority'
+        when (p_delay between 0 and year) is not true then 'p_delay'
+        when not isfinite(p_at) then 'p_at'
+        when failing is null then 'p_failing'
+        when (p_coalesce and p_lane = '') is not false then 'p_coalesce'
+        when (p_keep_result between 0 and year) is not true then 'p_keep_result'
+        when (jsonb_typeof(p_options) = 'object') is not true then 'p_options'
+        when coalesce(p_namespace, '') = '' then 'p_namespace'
+        when (jsonb_typeof(p_limits) = 'array') is not true then 'p_limits' end;
+    if wrong is null and exists (
+        select from jsonb_array_elements(p_limits) u
+        where (jsonb_typeof(u) = 'array' and jsonb_array_length(u) = 3 and jsonb_typeof(u -> 0) = 'string'
+               and octet_length(u ->> 0) between 1 and 512 and (u ->> 1) ~ '^([1-9][0-9]{0,3}|10000)$'
+               and jsonb_typeof(u -> 2) = 'number' and (u ->> 2)::numeric between 0 and year) is not true)
+       or (select count(*) > count(distinct u ->> 0) from jsonb_array_elements(
+               case jsonb_typeof(p_limits) when 'array' then p_limits else '[]' end) u)
+    then
+        wrong := 'p_limits';
+    end if;
+    if wrong is not null then
+        raise exception 'Not a job that could be accepted: % of % is wrong.', wrong, coalesce(p_name, 'null')
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Names have 1 to 63 letters, digits, dots, dashes and underscores, a letter or digit first; '
+                         'arguments and options are objects, limits [[key, most, seconds]]; spans are seconds up to a year.';
     end if;
     select jsonb_agg(jsonb_build_array(u ->> 0, (u ->> 1)::integer, round((u ->> 2)::numeric * 1000000)::bigint)
                      order by (u ->> 0) collate "C")

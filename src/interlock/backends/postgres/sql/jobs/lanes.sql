@@ -1,10 +1,26 @@
-with clock as materialized (select interlock.micros(interlock.now_or($4)) as now_us),
-known as (
-    select l.lane from interlock.job_lane l
-    where l.lane >= $1 || '/' and l.lane < $1 || '0' and ($2::text is null or l.lane = $1 || '/' || $2)
-    union
-    select s.lane from interlock.job_signal s
-    where s.namespace = $1 and ($2::text is null or s.lane = $1 || '/' || $2)
+-- Lanes with jobs and lanes that are held, by name, or just the one. Each step finds the next lane, however many jobs one has.
+with recursive clock as materialized (select interlock.micros(interlock.now_or($4)) as now_us),
+busy (lane, n) as (
+    (select j.lane, 1 from interlock.job j
+     where $2::text is null and j.lane >= $1 || '/' and j.lane < $1 || '0' and j.position is not null
+     order by j.lane limit 1)
+    union all
+    select (select j.lane from interlock.job j
+            where j.lane > b.lane and j.lane < $1 || '0' and j.position is not null order by j.lane limit 1), b.n + 1
+    from busy b where b.lane is not null and b.n < $3
+),
+known as materialized (
+    select x.lane from (
+        select $1 || '/' || $2::text collate "C" as lane where $2 is not null
+        union
+        select b.lane from busy b where b.lane is not null
+        union
+        (select l.lane from interlock.job_lane l
+         where $2::text is null and (l.held_since is not null or l.parked_since is not null)
+           and l.lane >= $1 || '/' and l.lane < $1 || '0'
+         order by l.lane limit $3)
+    ) x
+    order by x.lane limit $3
 )
 select now_us, substr(known.lane, length($1) + 2), case when h.id is null then 'held' else interlock.job_state(h.job, $1) end as state, h.id,
        coalesce(h.name, ''),

@@ -7,13 +7,13 @@ uses as materialized (
     from interlock.limit_use u
     cross join clock
     join interlock.session s on s.namespace = u.namespace and s.id = u.session and s.expires_at > now_is
-    where u.namespace = $1 and ($2::text is null or u.key = $2)
+    where u.namespace = $1 and ($2::text is null and u.key > $6::text or u.key = $2)
       and (u.started or now_us <= greatest(u.last_asked, u.at) + $4::bigint)
 ),
 starts as materialized (
     select t.* from interlock.limit_start t
     cross join clock
-    where t.namespace = $1 and ($2::text is null or t.key = $2) and t.at + t.per > now_us
+    where t.namespace = $1 and ($2::text is null and t.key > $6::text or t.key = $2) and t.at + t.per > now_us
 ),
 keys as (
     select key from (

@@ -10,14 +10,22 @@ select extract(epoch from now_is)::float8 as seen_at, l.key,
                extract(epoch from w.asked_at), extract(epoch from w.gives_up_at),
                coalesce(ws.expires_at > now_is, false) and (w.gives_up_at is null or w.gives_up_at > now_is)
                ) order by w.ticket)
-           from interlock.waiter w
-           left join interlock.session ws on ws.namespace = w.namespace and ws.id = w.session
-           where w.namespace = l.namespace and w.key = l.key), '[]') as waiters
+           from (
+               select x.* from interlock.waiter x
+               where x.namespace = l.namespace and x.key = l.key order by x.ticket limit $4::integer) w
+           left join interlock.session ws on ws.namespace = w.namespace and ws.id = w.session), '[]') as waiters,
+       case when $4::integer is null then 0 else greatest(0, (
+           select count(*) from (
+               select from interlock.waiter x where x.namespace = l.namespace and x.key = l.key limit $4::integer + 10000) x)
+           - $4::integer) end as more
 from interlock.lock l
-cross join (select interlock.now_or($4) as now_is) clock
+cross join (select interlock.now_or($5) as now_is) clock
 left join interlock.session s on s.namespace = l.namespace and s.id = l.session
-where l.namespace = $1 and ($2::text is null or l.key = $2)
-  and (l.owner is not null
-       or exists (select from interlock.waiter w where w.namespace = l.namespace and w.key = l.key))
+where l.namespace = $1 and l.key > $2
+  and (l.owner is not null and l.expires_at > now_is and s.expires_at > now_is
+       or exists (
+           select from interlock.waiter w
+           join interlock.session ws on ws.namespace = w.namespace and ws.id = w.session and ws.expires_at > now_is
+           where w.namespace = l.namespace and w.key = l.key and (w.gives_up_at is null or w.gives_up_at > now_is)))
 order by l.key
 limit $3

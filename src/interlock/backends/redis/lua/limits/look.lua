@@ -1,4 +1,4 @@
--- Limits in use by key, or just the one in ARGV[4], at most ARGV[3]. Answers {now, {key, free since, started, waiting} …},
+-- Limits in use by key, those after ARGV[4], or just the one in ARGV[5], at most ARGV[3]. Answers {now, {key, free since, started, waiting} …},
 -- each reservation as the port describes it.
 local most = tonumber(ARGV[3])
 
@@ -48,7 +48,8 @@ local function waiting_of(key)
     return waiting
 end
 
-local names = ARGV[4] and {ARGV[4]} or call('ZRANGE', prefix .. 'limit_names', 0, -1)
+local from = ARGV[4] ~= '' and '(' .. ARGV[4] or '-'
+local names = ARGV[5] and {ARGV[5]} or call('ZRANGEBYLEX', prefix .. 'limit_names', from, '+')
 local views = {now}
 for _, key in ipairs(names) do
     if #views > most then

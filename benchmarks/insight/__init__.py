@@ -1,0 +1,1 @@
+"""How long those wait who look."""

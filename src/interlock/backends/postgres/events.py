@@ -1,0 +1,131 @@
+"""Events as rows, next to the jobs that they cause. Each operation is one statement, one round trip."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import asyncpg
+
+from interlock.backends.pacing import seconds
+from interlock.backends.postgres.combiner import Combiner
+from interlock.backends.postgres.given import given_by
+from interlock.backends.postgres.job_entries import columns
+from interlock.backends.postgres.lane import Lane
+from interlock.backends.statements import Statements
+from interlock.errors import MisuseError
+from interlock.ports.events import EventView
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from interlock.backends.postgres.combiner import Operation
+    from interlock.backends.postgres.lane import Lanes, Server
+    from interlock.clock import Clock
+    from interlock.ports.events import EventFilter, NewEvent
+    from interlock.settings import Settings
+
+__all__ = ["PostgresEvents"]
+
+_sql = Statements("interlock.backends.postgres", "events")
+_JOB_COLUMNS = 18  # what job_enqueue takes between the namespace and the known ids
+
+
+class PostgresEvents:
+    """Keeps the events port. ``enqueued`` is told in which queues there are new jobs, as the jobs port itself is."""
+
+    def __init__(
+        self,
+        lanes: Lanes,
+        server: Server,
+        settings: Settings,
+        clock: Clock | None,
+        enqueued: Callable[[Iterable[str]], None],
+    ) -> None:
+        wait = settings.store_wait / 2
+        self._namespace = settings.namespace
+        self._given = given_by(clock)
+        self._aside = lanes.aside
+        self._entries, self._loads = Lane(server, wait), Lane(server, wait)
+        self._combiner = Combiner(partial(self._accept, self._entries), wait)
+        self._enqueued = enqueued
+
+    async def accept(self, events: Sequence[NewEvent]) -> Sequence[int]:
+        """Accept events. Those that are handed in at the same time go together."""
+        if not events:
+            return []
+        kept: Sequence[int] = await self._combiner.do("", _Entry(events))
+        self._enqueued({job.queue for event in events for job in event.jobs})
+        return kept
+
+    async def find(self, id: int) -> EventView | None:  # noqa: A002
+        """One event."""
+        rows = await self._aside.fetch(_sql.find, self._namespace, [id], self._given())
+        return _view(rows[0]) if rows else None
+
+    async def find_many(self, ids: Sequence[int]) -> Sequence[EventView]:
+        """Those that are kept. Workers ask, and wait for nobody who only looks."""
+        rows = await self._loads.fetch(_sql.find, self._namespace, list(ids), self._given())
+        return [_view(row) for row in rows]
+
+    async def look(
+        self,
+        filter: EventFilter,  # noqa: A002
+        *,
+        limit: int = 100,
+        before: int | None = None,
+    ) -> Sequence[EventView]:
+        """Events, newest first."""
+        rows = await self._aside.fetch(_statement(filter), self._namespace, *filter, before, limit, self._given())
+        return [_view(row) for row in rows]
+
+    async def prune(self, *, most: int = 10_000) -> int:
+        """Remove what was kept long enough."""
+        ((pruned,),) = await self._loads.fetch(_sql.prune, self._namespace, most, self._given())
+        return int(pruned)
+
+    async def close(self) -> None:
+        """Finish what was handed in, and close the connections."""
+        await self._combiner.close()
+        await self._entries.close()
+        await self._loads.close()
+
+    async def _accept(self, lane: Lane, batch: list[Operation]) -> Sequence[Any]:
+        entries: list[_Entry] = [operation.want for operation in batch]
+        events = [event for entry in entries for event in entry.events]
+        jobs = [job for event in events for job in event.jobs]
+        ids, sources, deliveries, types, actors, payloads, keeps, replays, bys, all_jobs = zip(*events, strict=True)
+        about = (ids, sources, deliveries, types, actors, payloads, keeps, replays, bys, [*map(len, all_jobs)])
+        work = columns(jobs)[1] if jobs else (None,) * _JOB_COLUMNS
+        try:
+            ((kept,),) = await lane.fetch_here(_sql.accept, self._namespace, *about, *work, self._given())
+        except asyncpg.UniqueViolationError as error:
+            raise MisuseError(f"An event or one of its jobs has an id that was used before: {error}.") from error
+        answers = iter(kept)
+        return [[next(answers) for _ in entry.events] for entry in entries]
+
+
+class _Entry(NamedTuple):
+    """Events that are accepted together."""
+
+    events: Sequence[NewEvent]
+
+    @property
+    def key(self) -> str:
+        """Where to queue: all of them in one line."""
+        return ""
+
+
+def _statement(wanted: EventFilter) -> str:
+    if wanted.delivery:
+        return _sql.look_delivery
+    if wanted.actor:
+        return _sql.look_actor
+    if wanted.type:
+        return _sql.look_type
+    return _sql.look_source if wanted.source else _sql.look_any
+
+
+def _view(row: Any) -> EventView:
+    *about, received_at, replay_of, by, jobs, seen_at = row
+    return EventView._make((*about, seconds(received_at), replay_of, by, tuple(jobs), seen_at))

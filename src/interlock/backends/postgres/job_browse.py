@@ -1,0 +1,108 @@
+"""Finds the jobs that a list is to show, by their numbers, looking at a bounded number of rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from interlock.backends.browsing import MOST_FEW, Found
+from interlock.backends.statements import Statements
+from interlock.ports.jobs import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+
+    from interlock.ports.job_views import JobFilter
+
+    Fetch = Callable[..., Awaitable[Sequence[Any]]]
+
+__all__ = ["ENDED", "browse", "sql"]
+
+sql = Statements("interlock.backends.postgres", "insight")
+ENDED = {
+    JobState.DONE: 0,
+    JobState.FAILED: 1,
+    JobState.DISCARDED: 2,
+    JobState.CANCELLED: 3,
+    JobState.SUPERSEDED: 4,
+    JobState.QUARANTINED: 5,
+}
+_FEW = {
+    JobState.RUNNING: sql.few_running,
+    JobState.WAITING: sql.few_waiting,
+    JobState.LATER: sql.few_later,
+    JobState.PARKED: sql.few_parked,
+    JobState.HELD: sql.few_held,
+    JobState.READY: sql.few_ready,
+}
+_SCAN = 10_000
+_SCAN_STATES = 2_000
+_MOST_SIGNALS = 1_000
+_MOST_HELD = 2_000
+
+
+async def browse(
+    fetch: Fetch, namespace: str, wanted: JobFilter, before: int, limit: int, rounds: int
+) -> AsyncIterator[Found]:
+    """What each source finds below a number, in the n-th round."""
+    unfinished = {state for state in wanted.states if not state.final}
+    ended = set(wanted.states) - unfinished
+    walk = _Walk(fetch, (namespace, wanted.name, wanted.queue, before))
+    # Without a filter whatever is there is wanted, unless it is of other namespaces.
+    scan = _SCAN if wanted.name or wanted.queue or rounds else limit + 1
+    if wanted.lane:
+        if unfinished or not ended:
+            yield await walk.lane(wanted.lane, unfinished)
+        if ended or not unfinished:
+            states = [ENDED[state] for state in ended] or None
+            yield await walk.along(sql.walk_ended_lane, _SCAN, wanted.lane, states)
+    elif not wanted.states:
+        yield await walk.along(sql.walk, scan)
+        yield await walk.along(sql.walk_ended, scan, None)
+    else:
+        async for found in walk.by_state(unfinished):
+            yield found
+        for state in ended - {JobState.DONE}:
+            yield await walk.along(sql.walk_state, scan, ENDED[state])
+        if JobState.DONE in ended:
+            yield await walk.along(sql.walk_ended, _SCAN, ENDED[JobState.DONE])
+
+
+class _Walk:
+    """Looks for jobs below a number. ``wanted`` is what every statement begins with."""
+
+    def __init__(self, fetch: Fetch, wanted: tuple[str, str, str, int]) -> None:
+        self._fetch = fetch
+        self._wanted = wanted
+
+    async def along(self, statement: str, scan: int, *more: Any) -> Found:
+        """Along a table in the order of numbers."""
+        ((ids, last, looked_at),) = await self._fetch(statement, *self._wanted, scan, *more)
+        return Found(ids, last if looked_at >= scan else None)
+
+    async def lane(self, lane: str, states: Collection[JobState]) -> Found:
+        """Along a lane, in about the order of numbers."""
+        found = await self.along(sql.walk_lane, _SCAN, lane)
+        ids = list(found.ids)
+        if not states:
+            return found
+        floor = found.floor
+        if len(ids) > _SCAN_STATES:
+            floor, ids = ids[_SCAN_STATES - 1], ids[:_SCAN_STATES]
+        rows = await self._fetch(sql.states, self._wanted[0], ids, list(states))
+        return Found([number for (number,) in rows], floor)
+
+    async def by_state(self, states: set[JobState]) -> AsyncIterator[Found]:
+        """Each state from the table that has just those, unless they are many; the others along all jobs."""
+        many: set[JobState] = states & {JobState.BEHIND}
+        if JobState.READY in states:
+            ((signals,),) = await self._fetch(sql.many_signals, self._wanted[0], _MOST_SIGNALS)
+            many |= {JobState.READY} if signals else set()
+        for state in states - many:
+            most = _MOST_HELD if state is JobState.HELD else MOST_FEW
+            ((ids,),) = await self._fetch(_FEW[state], *self._wanted, most + 1)
+            if len(ids) > most:
+                many.add(state)
+            else:
+                yield Found(ids, None)
+        if many:
+            yield await self.along(sql.walk_states, _SCAN_STATES, list(many))

@@ -1,0 +1,113 @@
+"""How many jobs stand how, and what came and went, counted up to a bound."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from interlock.backends.pacing import seconds
+from interlock.backends.postgres.job_browse import ENDED, sql
+from interlock.ports.insight import MOST_COUNTED, Change, Changes, JobCounts
+from interlock.ports.job_views import QueueView
+from interlock.ports.jobs import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from interlock.backends.postgres.job_browse import Fetch
+
+__all__ = ["activity", "counts"]
+
+_FIRST_SCAN = 500
+_SCAN = 10_000
+_MOST_WALKED = 100_000
+_STATES = {str(state): state for state in JobState if not state.final}
+
+
+async def counts(fetch: Fetch, namespace: str, given: float | None, limits: tuple[int, int]) -> JobCounts:
+    """``limits`` are those in use and those that are full."""
+    ((now, others),) = await fetch(sql.now, namespace, given)
+    found: dict[JobState, Counter[str]] = {state: Counter() for state in JobState}
+    oldest: dict[str, int] = {}
+    names: dict[str, set[str]] = {}
+    workers: Counter[str] = Counter()
+    runners: Counter[str] = Counter()
+    other: Counter[str] = Counter()
+    for what, pool, count, value, ready in await fetch(sql.counts, namespace, MOST_COUNTED, given):
+        queue = pool[len(namespace) + 1 :]
+        state = _STATES.get(what)
+        if state is not None:
+            found[state][queue] = min(MOST_COUNTED, found[state][queue] + count)
+        elif what == "workers":
+            workers[queue], runners[queue] = count, value
+        else:
+            other[what] = count
+        if state is JobState.READY:
+            names.setdefault(queue, set()).update(ready or ())
+            if value is not None:
+                oldest[queue] = min(value, oldest.get(queue, value))
+    states = {state: min(MOST_COUNTED, sum(counter.values())) for state, counter in found.items()}
+    if others:
+        ended = dict(await fetch(sql.count_ended, namespace, MOST_COUNTED))
+    else:
+        ended = dict(await fetch(sql.count_ended_here, MOST_COUNTED))
+    states.update({state: ended.get(number, 0) for state, number in ENDED.items()})
+    queues = {queue for counter in found.values() for queue in counter} | set(workers)
+    return JobCounts(
+        states=states,
+        queues=[_queue(queue, found, oldest, workers[queue], runners[queue]) for queue in sorted(queues)],
+        names={queue: frozenset(ready) for queue, ready in names.items()},
+        lanes_running=other["lanes_running"],
+        lanes_held=other["lanes_held"],
+        lanes_parked=other["lanes_parked"],
+        limits_used=limits[0],
+        limits_full=limits[1],
+        limits_waiting=states[JobState.WAITING],
+        orphans=other["orphans"],
+        seen_at=seconds(now),
+    )
+
+
+def _queue(
+    queue: str, found: Mapping[JobState, Counter[str]], oldest: Mapping[str, int], workers: int, runners: int
+) -> QueueView:
+    return QueueView(
+        queue=queue,
+        ready=found[JobState.READY][queue],
+        behind=found[JobState.BEHIND][queue],
+        later=found[JobState.LATER][queue],
+        waiting=found[JobState.WAITING][queue],
+        running=found[JobState.RUNNING][queue],
+        parked=found[JobState.PARKED][queue] + found[JobState.HELD][queue],
+        oldest_ready_at=seconds(oldest[queue]) if queue in oldest else None,
+        workers=workers,
+        runners=runners,
+    )
+
+
+async def activity(fetch: Fetch, namespace: str, given: float | None, wanted: tuple[int, int, int]) -> Changes:
+    """What was accepted and what ended lately, by spans: how wide, how many, and from which one on."""
+    width, spans, since = wanted
+    ((now, _),) = await fetch(sql.now, namespace, given)
+    first = max(now // width - spans + 1, since)
+    accepted: Counter[int] = Counter()
+    done: Counter[int] = Counter()
+    failed: Counter[int] = Counter()
+    rows: Sequence[Any] = await fetch(sql.activity_ended, namespace, width, first * width)
+    for ended, began, well, badly, count in rows:
+        done[ended] += well
+        failed[ended] += badly
+        accepted[began] += count
+    before, walked, scan = 2**63 - 1, 0, _FIRST_SCAN
+    while walked < _MOST_WALKED:
+        rows = await fetch(sql.activity_accepted, namespace, width, before, scan)
+        for span, _, _, of_these in rows:
+            accepted[span] += of_these
+        count = sum(row[1] for row in rows)
+        # Numbers are drawn ahead, so that their order is only about that of time.
+        if count < scan or max(row[0] for row in rows) < first:
+            break
+        walked += count
+        before, scan = min(row[2] for row in rows), _SCAN
+    known = sorted(span for span in accepted | done | failed if span >= first)
+    return Changes([Change(span, accepted[span], done[span], failed[span]) for span in known], seconds(now))

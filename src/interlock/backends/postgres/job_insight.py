@@ -1,0 +1,216 @@
+"""Many jobs at a glance: each answer is a few statements, each of which looks at a bounded number of rows."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from interlock.backends.browsing import SECONDS, merged
+from interlock.backends.pacing import micros, seconds
+from interlock.backends.postgres.given import given_by
+from interlock.backends.postgres.job_browse import browse, sql
+from interlock.backends.postgres.job_counts import activity, counts
+from interlock.backends.postgres.job_views import job_view, lane_view, outlook
+from interlock.ports.insight import (
+    JobLimitUse,
+    JobLimitUsers,
+    JobLimitView,
+    JobSlice,
+    LaneShow,
+    LaneSlice,
+    Neighbours,
+    Numbers,
+    WorkerStanding,
+)
+from interlock.ports.job_views import Outlook, WorkerView
+from interlock.ports.jobs import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from interlock.backends.postgres.reader import Reader
+    from interlock.clock import Clock
+    from interlock.ports.insight import Changes, JobCounts
+    from interlock.ports.job_views import JobFilter, LaneView
+    from interlock.settings import Settings
+
+__all__ = ["PostgresJobInsight"]
+
+_NEWEST = 2**63 - 1
+_ROUNDS = 10
+_MOST_AHEAD = 1000
+_MOST_AHEAD_OF_MANY = 100
+_FEW = 5
+_MOST_DEEP = 1000
+_MOST_LIMITS = 1000
+_SCAN_LANES = 500
+
+
+class PostgresJobInsight:
+    """Keeps the port."""
+
+    def __init__(self, reader: Reader, settings: Settings, clock: Clock | None) -> None:
+        self._fetch = reader.fetch
+        self._namespace = settings.namespace
+        self._given = given_by(clock)
+
+    async def jobs(self, filter: JobFilter, *, limit: int, before: int | None = None) -> JobSlice:  # noqa: A002
+        """Jobs by their numbers, the largest first."""
+        found = await self.numbers(filter, limit=limit, before=before)
+        told = await self.outlooks(found.ids)
+        if filter.states:
+            told = [one for one in told if one.job.state in filter.states]
+        return JobSlice(told, found.more)
+
+    async def numbers(self, filter: JobFilter, *, limit: int, before: int | None = None) -> Numbers:  # noqa: A002
+        """Just the numbers of those."""
+        ids: list[int] = []
+        more: int | None = _NEWEST if before is None else before
+        began = time.perf_counter()
+        for n in range(_ROUNDS):
+            if more is None or len(ids) >= limit or (n and time.perf_counter() - began > SECONDS):
+                break
+            left = limit - len(ids)
+            sources = browse(self._fetch, self._namespace, filter, more, left, n)
+            found, more = merged([source async for source in sources], left)
+            ids += found
+        return Numbers(ids, more)
+
+    async def outlooks(self, ids: Sequence[int]) -> Sequence[Outlook]:
+        """What decides about each of these jobs."""
+        if not ids:
+            return []
+        most = _MOST_AHEAD if len(ids) <= _FEW else _MOST_AHEAD_OF_MANY
+        rows = await self._fetch(sql.outlooks, self._namespace, list(ids), most, self._given())
+        found = {told.job.id: told._replace(more_ahead=told.ahead >= most) for told in _outlooks(rows)}
+        missing = [id for id in ids if id not in found]  # noqa: A001
+        if missing:
+            for row in await self._fetch(sql.ended, self._namespace, missing, self._given()):
+                view = job_view(row, brief=True)
+                found[view.id] = Outlook(view, 0, None, None, "", "", None, "", (), None, 0, 0)
+        return [found[id] for id in ids if id in found]  # noqa: A001
+
+    async def neighbours(self, id: int, *, most: int) -> Neighbours:  # noqa: A002
+        """The jobs next to one in its lane."""
+        rows = await self._fetch(sql.neighbours, self._namespace, id, most)
+        if not rows:
+            return Neighbours((), ())
+        ahead, head, behind = rows[0]
+        if ahead and head not in ahead:
+            ahead[-1] = head
+        return Neighbours(ahead[::-1], behind)
+
+    async def lane_jobs(self, lane: str, *, limit: int) -> Sequence[int]:
+        """The first jobs of a lane."""
+        ids = [row[0] for row in await self._fetch(sql.lane_jobs, self._namespace, lane, limit)]
+        if len(ids) < limit:
+            rows = await self._fetch(sql.lane_unplaced, self._namespace, lane, limit - len(ids))
+            ids += [row[0] for row in rows]
+        return ids
+
+    async def lanes(self, *, show: LaneShow = LaneShow.ALL, limit: int, after: str = "") -> LaneSlice:
+        """Walk along the lanes; of those that are not wanted a bounded number."""
+        names, floor = await self._lane_names(show, limit, f"{self._namespace}/{after}")
+        views: list[LaneView] = []
+        # In a list of those that wait some turn out not to; otherwise nearly all are wanted.
+        step = limit + 1
+        for start in range(0, len(names), step):
+            for view in await self._lane_views(names[start : start + step]):
+                if len(views) >= limit:
+                    return LaneSlice(views, views[-1].lane)
+                waits = view.state is not JobState.RUNNING and view.held_since is None
+                if show is not LaneShow.WAITING or waits:
+                    views.append(view)
+        return LaneSlice(views, None if floor is None else self._lane_name(floor))
+
+    async def counts(self) -> JobCounts:
+        """How many jobs stand how."""
+        views = await self.limits(limit=_MOST_LIMITS)
+        full = sum(view.room_at is not None if view.per else view.taken >= view.most for view in views)
+        return await counts(self._fetch, self._namespace, self._given(), (len(views), full))
+
+    async def workers(self, session: str | None = None, *, limit: int) -> Sequence[WorkerStanding]:
+        """Live workers."""
+        rows = await self._fetch(sql.workers, self._namespace, session, limit, self._given())
+        return [
+            WorkerStanding(WorkerView(*row[:4]), tuple(row[4]), tuple(row[5]), row[6], int(row[7]), row[8], row[9])
+            for row in rows
+        ]
+
+    async def claimed(self, session: str, *, limit: int) -> Sequence[int]:
+        """Jobs that a session has claimed."""
+        return [id for (id,) in await self._fetch(sql.claimed, self._namespace, session, limit)]  # noqa: A001
+
+    async def limits(self, key: str | None = None, *, limit: int, after: str = "") -> Sequence[JobLimitView]:
+        """Limits that jobs are under."""
+        if key is not None:
+            rows = await self._fetch(sql.limit, self._namespace, key, self._given())
+        else:
+            rows = await self._fetch(sql.limits, self._namespace, after, limit, self._given())
+        return [_limit(*row) for row in rows]
+
+    async def limit_users(self, key: str, *, limit: int) -> JobLimitUsers:
+        """Who has a limit's room, and who waits."""
+        holders = [
+            *await self._fetch(sql.limit_holders, self._namespace, key, limit),
+            *await self._fetch(sql.limit_starts, self._namespace, key, limit, self._given()),
+        ]
+        waiters = await self._fetch(sql.limit_waiters, self._namespace, key, limit)
+        return JobLimitUsers([_use(row) for row in holders[:limit]], [_use(row) for row in waiters])
+
+    async def activity(self, width: float, spans: int, *, since: int = 0) -> Changes:
+        """What was accepted and what ended."""
+        return await activity(self._fetch, self._namespace, self._given(), (micros(width), spans, since))
+
+    async def _lane_names(self, show: LaneShow, limit: int, after: str) -> tuple[list[str], str | None]:
+        """The next lanes to look at, and up to which one all there are; None for the end."""
+        where = (self._namespace, after)
+        if show is LaneShow.RUNNING:
+            rows = await self._fetch(sql.running_lanes, *where, limit + 1)
+            return [lane for (lane,) in rows], None
+        held = await self._fetch(sql.held_lanes, *where, _SCAN_LANES)
+        if show in (LaneShow.HELD, LaneShow.PARKED):
+            names = [lane for lane, by_person in held if by_person is (show is LaneShow.HELD)]
+            return names, held[-1][0] if len(held) >= _SCAN_LANES else None
+        scan = limit + 1 if show is LaneShow.ALL else _SCAN_LANES
+        names = [lane for (lane,) in await self._fetch(sql.lanes, *where, scan)]
+        floor = names[-1] if len(names) >= scan else None
+        if show is LaneShow.ALL:
+            names = sorted({*names, *(lane for lane, _ in held if floor is None or lane <= floor)})
+        return names, floor
+
+    async def _lane_views(self, names: Sequence[str]) -> list[LaneView]:
+        rows = await self._fetch(sql.lane_views, self._namespace, list(names), _MOST_DEEP, self._given())
+        return [lane_view(row) for row in rows]
+
+    def _lane_name(self, lane: str) -> str:
+        return lane[len(self._namespace) + 1 :]
+
+
+def _outlooks(rows: Sequence[Any]) -> Iterator[Outlook]:
+    return (outlook(row, brief=True) for row in rows)
+
+
+def _limit(
+    key: str,
+    most: int | None,
+    per: int | None,
+    first_most: int | None,
+    first_per: int | None,
+    taken: int,
+    started: int,
+    waiting: int,
+    wake_at: int | None,
+    now: int,
+) -> JobLimitView:
+    figures = [figure for figure in (most if taken else None, first_most) if figure is not None]
+    least = min(figures, default=most if most is not None else started)
+    longest = max(per or 0, first_per or 0)
+    opens = seconds(wake_at) if wake_at is not None and waiting and wake_at > now else None
+    return JobLimitView(key, least, seconds(longest), started if longest else taken, waiting, opens, seconds(now))
+
+
+def _use(row: Sequence[Any]) -> JobLimitUse:
+    id, name, since, until, *who = row  # noqa: A001
+    worker = None if who[0] is None else WorkerView(*who)
+    return JobLimitUse(id, name, seconds(since), None if until is None else seconds(until), worker)

@@ -1,0 +1,1 @@
+select interlock.event_prune($1, $2, $3)

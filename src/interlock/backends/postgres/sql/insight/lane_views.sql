@@ -1,0 +1,30 @@
+-- Lanes as people see them, their depths counted up to a bound.
+with clock as materialized (select interlock.micros(interlock.now_or($4)) as now_us),
+heads as materialized (
+    select u.lane, j as job, j.id, j.name, j.due_at
+    from unnest($2::text[]) as u (lane)
+    cross join lateral (
+        select x.* from interlock.job x where x.lane = u.lane and x.position is not null order by x.position limit 1) h
+    join interlock.job j on j.id = h.id
+),
+claimed as materialized (
+    select o.id, w.session, w.host, w.pid, w.program
+    from interlock.job_claimed c cross join lateral unnest(c.ids) as o (id) join interlock.job_crew w on w.id = c.crew
+    where c.namespace = $1 and c.laned and o.id = any (array(select h.id from heads h))
+)
+select now_us, substr(u.lane, length($1) + 2),
+       case when h.id is null then 'held' when c.id is not null then 'running' else interlock.job_state(h.job, $1) end, h.id,
+       coalesce(h.name, ''),
+       (select count(*) from (
+           select from interlock.job j where j.lane = u.lane and j.position is not null limit $3::integer) x),
+       coalesce(h.due_at, l.held_since, l.parked_since), c.session, c.host, c.pid, c.program,
+       case when l.held_since is not null then l.held_by when l.parked_since is not null then 'interlock' else '' end,
+       coalesce(case when l.held_since is not null then l.held_reason else l.parked_reason end, ''),
+       coalesce(l.held_since, l.parked_since)
+from clock
+cross join unnest($2::text[]) with ordinality as u (lane, n)
+left join interlock.job_lane l on l.lane = u.lane
+left join heads h on h.lane = u.lane
+left join claimed c on c.id = h.id
+where h.id is not null or l.held_since is not null or l.parked_since is not null
+order by u.n

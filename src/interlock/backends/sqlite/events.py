@@ -1,0 +1,140 @@
+"""Events as rows of the file, next to the jobs that they cause. Accepting is one immediate transaction for both."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+from interlock.backends.pacing import micros, seconds
+from interlock.backends.sqlite.gathering import Gathering
+from interlock.backends.sqlite.job_enqueue import enqueue
+from interlock.backends.statements import Statements
+from interlock.errors import MisuseError
+from interlock.ports.events import EventFilter, EventView
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock.backends.sqlite.job_rows import JobRows
+    from interlock.backends.sqlite.jobs import SqliteJobs
+    from interlock.ports.events import NewEvent
+
+__all__ = ["SqliteEvents"]
+
+_sql = Statements("interlock.backends.sqlite", "events")
+_LATEST = 2**63 - 1
+_KEPT_ON = 3_600_000_000
+"""How much longer an event is kept that has an unfinished job, before that is looked at again; in microseconds."""
+
+
+class SqliteEvents:
+    """Keeps the events port, in the transactions of the jobs. Several callers share one, if they may ``gather``."""
+
+    def __init__(self, jobs: SqliteJobs, *, gather: bool = True) -> None:
+        self._jobs = jobs
+        self._gathering = Gathering(self._accept) if gather else None
+
+    async def accept(self, events: Sequence[NewEvent]) -> Sequence[int]:
+        """Accept events with their jobs."""
+        if not events:
+            return []
+        return await (self._accept(events) if self._gathering is None else self._gathering.do(events))
+
+    async def close(self) -> None:
+        """Have what was handed in written."""
+        if self._gathering is not None:
+            await self._gathering.close()
+
+    async def _accept(self, events: Sequence[NewEvent]) -> list[int]:
+        return await self._jobs.write(lambda rows: _accepted(rows, events))
+
+    async def find(self, id: int) -> EventView | None:  # noqa: A002
+        """One event."""
+        return next(iter(await self.find_many([id])), None)
+
+    async def find_many(self, ids: Sequence[int]) -> Sequence[EventView]:
+        """Those that are kept."""
+        wanted = json.dumps(list(ids))
+        return await self._jobs.read(lambda rows: [_view(rows, row) for row in rows.all(_sql.find, ids=wanted)])
+
+    async def look(
+        self,
+        filter: EventFilter,  # noqa: A002
+        *,
+        limit: int = 100,
+        before: int | None = None,
+    ) -> Sequence[EventView]:
+        """Events, newest first."""
+        return await self._jobs.read(lambda rows: _look(rows, filter, limit, before))
+
+    async def prune(self, *, most: int = 10_000) -> int:
+        """Remove what is old."""
+        return await self._jobs.write(lambda rows: _prune(rows, most))
+
+
+def _accepted(rows: JobRows, events: Sequence[NewEvent]) -> list[int]:
+    try:
+        return _accept(rows, events)
+    except sqlite3.IntegrityError as error:
+        raise MisuseError(f"An event or one of its jobs has an id that was used before: {error}.") from error
+
+
+def _accept(rows: JobRows, events: Sequence[NewEvent]) -> list[int]:
+    names = [(event.delivery, event.source) for event in events]
+    kept = {
+        (delivery, source): int(id)
+        for delivery, source, id in rows.all(_sql.kept, names=json.dumps(names))  # noqa: A001
+    }
+    new: list[NewEvent] = []
+    for name, event in zip(names, events, strict=True):
+        if name not in kept:
+            kept[name] = event.id
+            new.append(event)
+    rows.each_named(_sql.add, [_row(event) for event in new])
+    jobs = [job for event in new for job in event.jobs]
+    if jobs:
+        enqueue(rows, jobs, again=False)
+    return [kept[name] for name in names]
+
+
+def _row(event: NewEvent) -> dict[str, Any]:
+    row = event._asdict()
+    row["jobs"] = json.dumps([job.id for job in event.jobs])
+    row["keep"] = micros(event.keep)
+    return row
+
+
+def _look(rows: JobRows, wanted: EventFilter, limit: int, before: int | None) -> list[EventView]:
+    found = (_LATEST,) if before is None else rows.one(_sql.place, id=before)
+    # Of one that is gone all that is known is its number.
+    place = {"at": _LATEST if found is None else found[0], "known": found is not None}
+    statement = _statement(wanted)
+    values: dict[str, Any] = {**wanted._asdict(), **place, "before": before or _LATEST, "limit": limit}
+    return [_view(rows, row) for row in rows.all(statement, **values)]
+
+
+def _statement(wanted: EventFilter) -> str:
+    if wanted.delivery:
+        return _sql.look_delivery
+    if wanted.actor:
+        return _sql.look_actor
+    if wanted.type:
+        return _sql.look_type
+    return _sql.look_source if wanted.source else _sql.look_any
+
+
+def _prune(rows: JobRows, most: int) -> int:
+    due = rows.all(_sql.due, limit=most)
+    busy = [id for id, unfinished in due if unfinished]  # noqa: A001
+    old = [id for id, unfinished in due if not unfinished]  # noqa: A001
+    if busy:
+        rows.run(_sql.keep_on, ids=json.dumps(busy), until=rows.now + _KEPT_ON)
+    if old:
+        rows.run(_sql.remove, ids=json.dumps(old))
+    return len(old)
+
+
+def _view(rows: JobRows, row: Sequence[Any]) -> EventView:
+    *about, received_at, replay_of, by, jobs = row
+    return EventView._make((*about, seconds(received_at), replay_of, by, tuple(json.loads(jobs)), seconds(rows.now)))

@@ -1,0 +1,131 @@
+"""Finds the jobs that a list is to show, by their numbers, looking at a bounded number of rows."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from interlock.backends.browsing import MOST_FEW, Found
+from interlock.backends.sqlite.job_outlooks import sql
+from interlock.backends.sqlite.job_rows import JobRows
+from interlock.backends.sqlite.job_rows import sql as jobs_sql
+from interlock.ports.jobs import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from interlock.ports.job_views import JobFilter
+
+__all__ = ["browse", "kinds_of"]
+
+_SCAN = 10_000
+_SCAN_STATES = 2_000
+_FEW = {
+    JobState.RUNNING: sql.few_running,
+    JobState.WAITING: sql.few_waiting,
+    JobState.LATER: sql.few_later,
+    JobState.PARKED: sql.few_parked,
+    JobState.HELD: sql.few_held,
+    JobState.READY: sql.few_ready,
+}
+
+
+def kinds_of(rows: JobRows, wanted: JobFilter) -> set[int]:
+    """The kinds that a filter lets through."""
+    return {
+        kind
+        for kind, queue, name in rows.all(jobs_sql.namespace_kinds)
+        if wanted.queue in ("", queue) and wanted.name in ("", name)
+    }
+
+
+def browse(rows: JobRows, wanted: JobFilter, before: int, limit: int) -> Iterator[Found]:
+    """What each source finds below a number."""
+    kinds = kinds_of(rows, wanted)
+    states = frozenset(wanted.states)
+    if not kinds:
+        return
+    walk = _Walk(rows, kinds, before, limit)
+    unfinished = {state for state in states if not state.final}
+    ended = states - unfinished
+    if wanted.lane:
+        lane = rows.lane(wanted.lane)
+        if not states or unfinished:
+            yield walk.unfinished(sql.walk_lane, unfinished, lane=lane)
+        if not states or ended:
+            yield walk.along(sql.walk_ended_lane, ended, lane=lane)
+    elif not states:
+        yield walk.along(sql.walk)
+        yield walk.along(sql.walk_ended)
+    else:
+        yield from walk.by_state(unfinished)
+        for state in ended - {JobState.DONE}:
+            yield walk.along(sql.walk_state, state=state)
+        if JobState.DONE in ended:
+            yield walk.along(sql.walk_ended, {JobState.DONE})
+
+
+class _Walk:
+    """Looks for jobs of some kinds below a number."""
+
+    def __init__(self, rows: JobRows, kinds: set[int], before: int, limit: int) -> None:
+        self._rows = rows
+        self._kinds = kinds
+        self._before = before
+        self._limit = limit
+
+    def along(self, statement: str, states: frozenset[JobState] | set[JobState] = frozenset(), **values: Any) -> Found:
+        """Along a table in the order of numbers. Rows are a number, a kind, and perhaps a state."""
+        found: list[int] = []
+        last = looked_at = 0
+        for number, kind, *state in self._rows.lazily(statement, **self._values(_SCAN), **values):
+            last = number
+            looked_at += 1
+            if kind in self._kinds and (not states or state[0] in states):
+                found.append(number)
+                if len(found) > self._limit:
+                    return Found(found, last)
+        return Found(found, last if looked_at >= _SCAN else None)
+
+    def by_state(self, states: set[JobState]) -> Iterator[Found]:
+        """Each state from the table that has just those, unless they are many; the others along all jobs."""
+        many: set[JobState] = states & {JobState.BEHIND}
+        for state in states - many:
+            rows = self._scan(_FEW[state], MOST_FEW + 1)
+            if len(rows) > MOST_FEW:
+                many.add(state)
+                continue
+            mine = (number for number, kind in rows if number < self._before and kind in self._kinds)
+            ids = sorted(mine, reverse=True)
+            if state is JobState.HELD:
+                ids = self._standing(ids[:MOST_FEW], {state})
+            yield Found(ids, None)
+        if many:
+            yield self.along_states(many)
+
+    def along_states(self, states: set[JobState]) -> Found:
+        """Along all unfinished jobs, looking at how each of them stands."""
+        rows = self._scan(sql.walk_states, _SCAN_STATES)
+        found = [number for number, kind, state in rows if kind in self._kinds and state in states]
+        return Found(found, rows[-1][0] if len(rows) >= _SCAN_STATES else None)
+
+    def unfinished(self, statement: str, states: set[JobState], **values: Any) -> Found:
+        """Rows in about the order of numbers."""
+        rows = self._scan(statement, _SCAN, **values)
+        ids = sorted((number for number, kind in rows if kind in self._kinds), reverse=True)
+        if states:
+            ids = ids[:_SCAN_STATES]
+            floor = ids[-1] if len(ids) >= _SCAN_STATES else None
+            return Found(self._standing(ids, states), floor)
+        return Found(ids, ids[-1] if len(rows) >= _SCAN and ids else None)
+
+    def _standing(self, ids: list[int], states: set[JobState]) -> list[int]:
+        stands = self._rows.all(sql.states, ids=json.dumps(ids))
+        return [number for number, state in stands if state in states]
+
+    def _scan(self, statement: str, scan: int, **values: Any) -> list[Any]:
+        return self._rows.all(statement, **self._values(scan), **values)
+
+    def _values(self, scan: int) -> dict[str, Any]:
+        bounds = {"first": f"{self._rows.namespace}/", "beyond": f"{self._rows.namespace}0"}
+        return {"before": self._before, "scan": scan, "kinds": json.dumps(list(self._kinds)), **bounds}

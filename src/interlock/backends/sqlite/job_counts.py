@@ -1,0 +1,156 @@
+"""How many jobs stand how, counted up to a bound, from one snapshot."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from interlock.backends.pacing import seconds
+from interlock.backends.sqlite.job_lists import worked_on
+from interlock.backends.sqlite.job_outlooks import sql
+from interlock.backends.sqlite.job_rows import Care, JobRows
+from interlock.backends.sqlite.job_rows import sql as jobs_sql
+from interlock.backends.sqlite.job_views import maybe_seconds
+from interlock.ports.insight import MOST_COUNTED, Change, Changes, JobCounts
+from interlock.ports.job_views import QueueView
+from interlock.ports.jobs import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["activity", "counts"]
+
+_ENDED = tuple(state for state in JobState if state.final and state is not JobState.DONE)
+_MOST_HELD = 1000
+_FIRST_SCAN = 500
+_SCAN = 10_000
+_MOST_WALKED = 100_000
+
+
+def counts(rows: JobRows, limits: tuple[int, int]) -> JobCounts:
+    """``limits`` are those in use and those that are full."""
+    kinds: dict[int, tuple[str, str]] = {
+        kind: (queue, name) for kind, queue, name in rows.all(jobs_sql.namespace_kinds)
+    }
+    bounds = {"first": f"{rows.namespace}/", "beyond": f"{rows.namespace}0", "limit": MOST_COUNTED}
+    by_kind: dict[JobState, Counter[int]] = {state: Counter() for state in JobState}
+    oldest: dict[str, int] = {}
+    left: dict[tuple[JobState, str], int] = {}
+    for kind, (queue, _) in kinds.items():
+        # A queue is counted up to the bound, however many kinds are in it; one of each is looked at all the same.
+        room = max(1, left.setdefault((JobState.READY, queue), MOST_COUNTED))
+        (count,) = rows.one(sql.count_ready, kind=kind, limit=room)
+        by_kind[JobState.READY][kind] = count
+        left[JobState.READY, queue] -= count
+        if count:
+            first = [rows.one(sql.oldest_ready, kind=kind, care=care)[0] for care in range(Care.SUSPECT + 1)]
+            due = min(at for at in first if at is not None)
+            oldest[queue] = min(due, oldest.get(queue, due))
+        for state, statement, of in ((JobState.LATER, sql.count_later, queue), (JobState.DONE, sql.count_done, "")):
+            room = left.setdefault((state, of), MOST_COUNTED)
+            if room > 0:
+                (by_kind[state][kind],) = rows.one(statement, kind=kind, limit=room)
+                left[state, of] -= by_kind[state][kind]
+    by_kind[JobState.WAITING].update(dict(rows.all(sql.count_waiting, limit=MOST_COUNTED)))
+    behind = by_kind[JobState.BEHIND]
+    before = None
+    for kind, lane in rows.lazily(sql.placed, **bounds):
+        if lane == before:  # not the first of its lane
+            behind[kind] += 1
+        before = lane
+    orphans = 0
+    for kind, count, _, lost, follows in rows.all(sql.count_running, limit=MOST_COUNTED):
+        if kind in kinds:
+            by_kind[JobState.RUNNING][kind] = count
+            behind[kind] = max(0, behind[kind] - follows)
+            orphans += lost
+    for kind, count, follows in rows.all(sql.count_parked, limit=MOST_COUNTED):
+        by_kind[JobState.PARKED][kind] = count
+        behind[kind] = max(0, behind[kind] - follows)
+    by_kind[JobState.HELD].update(dict(rows.all(sql.count_held, **bounds, scan=_MOST_HELD)))
+    in_queue = {state: _by_queue(kinds, counter) for state, counter in by_kind.items()}
+    states = {state: min(MOST_COUNTED, sum(counter.values())) for state, counter in in_queue.items()}
+    (known,) = rows.one("select count(*) from interlock_job_kind")
+    chosen = json.dumps(list(kinds))
+    for state in _ENDED:
+        values = {"state": state, "all": known == len(kinds), "kinds": chosen, "limit": MOST_COUNTED}
+        (states[state],) = rows.one(sql.count_ended, **values)
+    held, parked = rows.one(sql.count_holds, **bounds)
+    (running_lanes,) = rows.one(sql.count_running_lanes, **bounds)
+    names: dict[str, set[str]] = {}
+    for kind, count in by_kind[JobState.READY].items():
+        if count:
+            names.setdefault(kinds[kind][0], set()).add(kinds[kind][1])
+    return JobCounts(
+        states=states,
+        queues=_queues(rows, in_queue, {queue for queue, _ in kinds.values()}, oldest),
+        names={queue: frozenset(ready) for queue, ready in names.items()},
+        lanes_running=running_lanes,
+        lanes_held=held,
+        lanes_parked=parked,
+        limits_used=limits[0],
+        limits_full=limits[1],
+        limits_waiting=states[JobState.WAITING],
+        orphans=orphans,
+        seen_at=seconds(rows.now),
+    )
+
+
+def _by_queue(kinds: Mapping[int, tuple[str, str]], counter: Counter[int]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for kind, count in counter.items():
+        if kind in kinds:
+            queue = kinds[kind][0]
+            total[queue] = min(MOST_COUNTED, total[queue] + count)
+    return total
+
+
+def _queues(
+    rows: JobRows, found: Mapping[JobState, Counter[str]], queues: Iterable[str], oldest: Mapping[str, int]
+) -> list[QueueView]:
+    workers, runners = worked_on(rows)
+    return [
+        QueueView(
+            queue=queue,
+            ready=found[JobState.READY][queue],
+            behind=found[JobState.BEHIND][queue],
+            later=found[JobState.LATER][queue],
+            waiting=found[JobState.WAITING][queue],
+            running=found[JobState.RUNNING][queue],
+            parked=found[JobState.PARKED][queue] + found[JobState.HELD][queue],
+            oldest_ready_at=maybe_seconds(oldest.get(queue)),
+            workers=workers[queue],
+            runners=runners[queue],
+        )
+        for queue in sorted({*queues, *workers})
+    ]
+
+
+def activity(rows: JobRows, width: int, spans: int, since: int) -> Changes:
+    """What was accepted and what ended lately, by spans."""
+    kinds = [kind for kind, _, _ in rows.all(jobs_sql.namespace_kinds)]
+    first = max(rows.now // width - spans + 1, since)
+    accepted: Counter[int] = Counter()
+    done: Counter[int] = Counter()
+    failed: Counter[int] = Counter()
+    for kind in kinds:
+        for ended, began, well, badly, count in rows.all(sql.ended_since, kind=kind, since=first * width, width=width):
+            done[ended] += well
+            failed[ended] += badly
+            accepted[began] += count
+    before, walked, chosen, scan = 2**63 - 1, 0, json.dumps(kinds), _FIRST_SCAN
+    while walked < _MOST_WALKED:
+        found = rows.all(sql.accepted, before=before, scan=scan, kinds=chosen, width=width)
+        for span, _, _, of_these in found:
+            accepted[span] += of_these
+        count = sum(row[1] for row in found)
+        # Numbers are drawn ahead, so that their order is only about that of time.
+        if count < scan or max(row[0] for row in found) < first:
+            break
+        walked += count
+        before = min(row[2] for row in found)
+        scan = _SCAN
+    known = sorted(span for span in accepted | done | failed if span >= first)
+    changes = [Change(span, accepted[span], done[span], failed[span]) for span in known]
+    return Changes(changes, seconds(rows.now))

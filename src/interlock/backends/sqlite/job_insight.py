@@ -1,0 +1,244 @@
+"""Many jobs at a glance, from the rows of the file: bounded, and apart from those who write."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from interlock.backends.browsing import SECONDS, merged
+from interlock.backends.pacing import micros, seconds
+from interlock.backends.sqlite.job_browse import browse
+from interlock.backends.sqlite.job_counts import activity, counts
+from interlock.backends.sqlite.job_limits import room_at
+from interlock.backends.sqlite.job_lists import lane_view
+from interlock.backends.sqlite.job_outlooks import outlooks, sql
+from interlock.backends.sqlite.job_rows import sql as jobs_sql
+from interlock.backends.sqlite.job_uses import read_uses
+from interlock.backends.sqlite.job_views import maybe_seconds
+from interlock.ports.insight import (
+    MOST_COUNTED,
+    Changes,
+    JobCounts,
+    JobLimitUse,
+    JobLimitUsers,
+    JobLimitView,
+    JobSlice,
+    LaneShow,
+    LaneSlice,
+    Neighbours,
+    Numbers,
+    WorkerStanding,
+)
+from interlock.ports.job_views import WorkerView
+from interlock.ports.jobs import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock.backends.sqlite.job_rows import JobRows
+    from interlock.backends.sqlite.jobs import SqliteJobs
+    from interlock.ports.job_views import JobFilter, LaneView, Outlook
+
+__all__ = ["SqliteJobInsight"]
+
+_NEWEST = 2**63 - 1
+_ROUNDS = 10
+_SCAN_LANES = 1000
+_MOST_DEEP = 1000
+_MOST_LIMITS = 1000
+
+
+class SqliteJobInsight:
+    """Keeps the port over the rows of jobs."""
+
+    def __init__(self, jobs: SqliteJobs) -> None:
+        self._read = jobs.read
+
+    async def jobs(self, filter: JobFilter, *, limit: int, before: int | None = None) -> JobSlice:  # noqa: A002
+        """Jobs by their numbers, the largest first."""
+        return await self._read(lambda rows: _jobs(rows, filter, limit, before))
+
+    async def numbers(self, filter: JobFilter, *, limit: int, before: int | None = None) -> Numbers:  # noqa: A002
+        """Just the numbers of those."""
+        return await self._read(lambda rows: _numbers(rows, filter, limit, before))
+
+    async def outlooks(self, ids: Sequence[int]) -> Sequence[Outlook]:
+        """What decides about each of these jobs."""
+        return await self._read(lambda rows: outlooks(rows, ids)) if ids else []
+
+    async def neighbours(self, id: int, *, most: int) -> Neighbours:  # noqa: A002
+        """The jobs next to one in its lane."""
+        return await self._read(lambda rows: _neighbours(rows, id, most))
+
+    async def lane_jobs(self, lane: str, *, limit: int) -> Sequence[int]:
+        """The first jobs of a lane."""
+        return await self._read(lambda rows: _lane_jobs(rows, lane, limit))
+
+    async def lanes(self, *, show: LaneShow = LaneShow.ALL, limit: int, after: str = "") -> LaneSlice:
+        """Lanes by name."""
+        return await self._read(lambda rows: _lanes(rows, show, limit, after))
+
+    async def counts(self) -> JobCounts:
+        """How many jobs stand how."""
+        return await self._read(lambda rows: _counts(rows))
+
+    async def workers(self, session: str | None = None, *, limit: int) -> Sequence[WorkerStanding]:
+        """Live workers."""
+        return await self._read(lambda rows: _workers(rows, session, limit))
+
+    async def claimed(self, session: str, *, limit: int) -> Sequence[int]:
+        """Jobs that a session has claimed."""
+        return await self._read(lambda rows: _claimed(rows, session, limit))
+
+    async def limits(self, key: str | None = None, *, limit: int, after: str = "") -> Sequence[JobLimitView]:
+        """Limits that jobs are under."""
+        return await self._read(lambda rows: _limits(rows, key, limit, after))
+
+    async def limit_users(self, key: str, *, limit: int) -> JobLimitUsers:
+        """Who has a limit's room, and who waits."""
+        return await self._read(lambda rows: _limit_users(rows, key, limit))
+
+    async def activity(self, width: float, spans: int, *, since: int = 0) -> Changes:
+        """What was accepted and what ended."""
+        return await self._read(lambda rows: activity(rows, micros(width), spans, since))
+
+
+def _jobs(rows: JobRows, wanted: JobFilter, limit: int, before: int | None) -> JobSlice:
+    found = _numbers(rows, wanted, limit, before)
+    told = outlooks(rows, found.ids)
+    if wanted.states:
+        told = [outlook for outlook in told if outlook.job.state in wanted.states]
+    return JobSlice(told, found.more)
+
+
+def _numbers(rows: JobRows, wanted: JobFilter, limit: int, before: int | None) -> Numbers:
+    ids: list[int] = []
+    more: int | None = _NEWEST if before is None else before
+    began = time.perf_counter()
+    for n in range(_ROUNDS):
+        if more is None or len(ids) >= limit or (n and time.perf_counter() - began > SECONDS):
+            break
+        found, more = merged(browse(rows, wanted, more, limit - len(ids)), limit - len(ids))
+        ids += found
+    return Numbers(ids, more)
+
+
+def _neighbours(rows: JobRows, id: int, most: int) -> Neighbours:  # noqa: A002
+    found = rows.one(jobs_sql.keys_of_job, id=id)
+    if found is None or found[0] is None or found[1] is None:
+        return Neighbours((), ())
+    lane, position = found[0], found[1]
+    before = [one for (one,) in rows.all(sql.lane_before, lane=lane, position=position, limit=most)]
+    (head,) = rows.one(jobs_sql.head, lane=lane)
+    if before and head not in before:
+        before[-1] = head
+    behind = [one for (one,) in rows.all(sql.lane_behind, lane=lane, position=position, limit=most)]
+    return Neighbours(before[::-1], behind)
+
+
+def _lane_jobs(rows: JobRows, lane: str, limit: int) -> list[int]:
+    key = rows.lane(lane)
+    ids = [number for (number,) in rows.all(sql.lane_jobs, lane=key, limit=limit)]
+    if len(ids) < limit:
+        ids += [number for (number,) in rows.all(sql.lane_unplaced, lane=key, limit=limit - len(ids))]
+    return ids
+
+
+def _lanes(rows: JobRows, show: LaneShow, limit: int, after: str) -> LaneSlice:
+    """Walk along the lanes; of those that are not wanted a bounded number."""
+    bounds = {"after": rows.lane(after) or f"{rows.namespace}/", "beyond": f"{rows.namespace}0"}
+    held = rows.all(sql.held_lanes, **bounds, scan=_SCAN_LANES)
+    names: list[str]
+    floor: str | None = None
+    if show in (LaneShow.HELD, LaneShow.PARKED):
+        names = [lane for lane, by_person in held if bool(by_person) is (show is LaneShow.HELD)]
+        floor = held[-1][0] if len(held) >= _SCAN_LANES else None
+    elif show is LaneShow.RUNNING:
+        names = [lane for (lane,) in rows.all(sql.running_lanes, **bounds, limit=limit + 1)]
+    else:
+        scan = limit + 1 if show is LaneShow.ALL else _SCAN_LANES
+        busy = rows.all(sql.next_lanes, **bounds, scan=scan)
+        floor = busy[-1][0] if len(busy) >= scan else None
+        names = [lane for lane, placed in busy if placed]
+        if show is LaneShow.ALL:
+            names = sorted({*names, *(lane for lane, _ in held if floor is None or lane <= floor)})
+    views: list[LaneView] = []
+    for n, name in enumerate(names):
+        if len(views) >= limit:
+            return LaneSlice(views, rows.lane_name(names[n - 1]))
+        view = lane_view(rows, name, _MOST_DEEP)
+        if view is None:
+            continue
+        waits = view.state is not JobState.RUNNING and view.held_since is None
+        if show is LaneShow.WAITING and not waits:
+            continue
+        views.append(view)
+    return LaneSlice(views, None if floor is None else rows.lane_name(floor))
+
+
+def _counts(rows: JobRows) -> JobCounts:
+    views = _limits(rows, None, _MOST_LIMITS, "")
+    full = sum(view.room_at is not None if view.per else view.taken >= view.most for view in views)
+    return counts(rows, (len(views), full))
+
+
+def _workers(rows: JobRows, session: str | None, limit: int) -> list[WorkerStanding]:
+    return [
+        WorkerStanding(WorkerView(*who), tuple(json.loads(queues)), tuple(json.loads(names)), *rest)
+        for *who, queues, names, runners, running, since, expires_at in rows.all(
+            sql.workers, session=session, limit=limit
+        )
+        for rest in [(runners, running, since, expires_at)]
+    ]
+
+
+def _claimed(rows: JobRows, session: str, limit: int) -> list[int]:
+    return [number for (number,) in rows.all(sql.claimed, session=session, limit=limit)]
+
+
+def _limits(rows: JobRows, key: str | None, limit: int, after: str) -> list[JobLimitView]:
+    views: list[JobLimitView] = []
+    while len(views) < limit:
+        scan = limit - len(views)
+        keys = [key] if key is not None else [name for (name,) in rows.all(sql.limit_keys, after=after, scan=scan)]
+        views += [view for name in keys if (view := _limit(rows, name)) is not None]
+        if key is not None or len(keys) < scan:
+            break
+        after = keys[-1]
+    return views
+
+
+def _limit(rows: JobRows, key: str) -> JobLimitView | None:
+    """One limit; None if nothing counts under it any more and nobody waits."""
+    values: dict[str, Any] = {"key": key, "limit": MOST_COUNTED}
+    taken, most, per = rows.one(sql.limit_taken, **values)
+    (waiting,) = rows.one(sql.limit_waiting, **values)
+    (started,) = rows.one(sql.limit_started, **values)
+    (uses,) = rows.one(sql.limit_first, **values) or (None,)
+    figures = [figure for name, figure in read_uses(uses) if name == key] if uses else []
+    if figures:
+        most = min(figure.most for figure in figures) if most is None else min(most, *(f.most for f in figures))
+        per = max(per or 0, *(figure.per for figure in figures))
+    if most is None:
+        # Only starts that count are left, of jobs that have ended: they do not say under which figure.
+        return JobLimitView(key, started, 0.0, started, 0, None, seconds(rows.now)) if started else None
+    opens = None
+    if waiting and per and uses:
+        opens = maybe_seconds(room_at(rows, key, read_uses(uses)))
+    return JobLimitView(key, most, seconds(per), started if per else taken, waiting, opens, seconds(rows.now))
+
+
+def _limit_users(rows: JobRows, key: str, limit: int) -> JobLimitUsers:
+    holders = rows.all(sql.limit_holders, key=key, limit=limit) + rows.all(sql.limit_starts, key=key, limit=limit)
+    line: list[Any] = []
+    for _, kind in rows.all(jobs_sql.lines, keys=json.dumps([key])):
+        line += rows.all(sql.limit_waiters, key=key, kind=kind, limit=limit)
+    waiters = [JobLimitUse(id, name, seconds(due), None, None) for _, id, name, due in sorted(line)[:limit]]  # noqa: A001
+    return JobLimitUsers([_use(row) for row in holders[:limit]], waiters)
+
+
+def _use(row: Sequence[Any]) -> JobLimitUse:
+    id, name, since, until, *who = row  # noqa: A001
+    worker = None if who[0] is None else WorkerView(*who)
+    return JobLimitUse(id, name, seconds(since), maybe_seconds(until), worker)

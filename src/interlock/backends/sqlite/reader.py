@@ -1,0 +1,135 @@
+"""Reading apart from writing: connections that see the file as it is at their first look, and never wait for writers.
+
+Each read is a snapshot of its own, unless the task that reads has opened one for several: then all of them see that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+import threading
+import time
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from interlock.backends.sqlite.connection import connect, translated
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable
+    from pathlib import Path
+
+__all__ = ["Reader"]
+
+T = TypeVar("T")
+_MOST_IDLE = 2
+
+
+class _Look:
+    """A connection inside a transaction, and who reads through it."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self.db = db
+        self.task = asyncio.current_task()
+        self.broken = False
+        """A read was given up and may still be under way."""
+        self.failed = False
+
+
+class Reader:
+    """Connections for reading, a few of them kept for the next one."""
+
+    def __init__(self, path: Path, wait: float) -> None:
+        self._path = path
+        self._wait = wait
+        self._idle: list[sqlite3.Connection] = []
+        self._lock = threading.Lock()
+        self._closed = True
+        self._looking: ContextVar[_Look | None] = ContextVar("interlock_sqlite_look", default=None)
+
+    def open(self) -> None:
+        """Keep connections from now on."""
+        self._closed = False
+
+    def close(self) -> None:
+        """Close those that are kept."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for db in idle:
+            db.close()
+
+    async def run(self, do: Callable[[sqlite3.Connection], T]) -> T:
+        """Read something: in the snapshot that this task has opened, else in one of its own."""
+        look = self._looking.get()
+        if look is None or look.task is not asyncio.current_task():
+            return await asyncio.to_thread(self._alone, do)
+        work = asyncio.get_running_loop().run_in_executor(None, self._within, look.db, do)
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            look.broken = True
+            look.db.interrupt()
+            work.add_done_callback(lambda done: _ended(done, look.db))
+            raise
+        except BaseException:
+            look.failed = True
+            raise
+
+    @contextlib.asynccontextmanager
+    async def snapshot(self) -> AsyncGenerator[None]:
+        """Let all that this task reads inside be of one state."""
+        look = _Look(await asyncio.to_thread(self._take))
+        token = self._looking.set(look)
+        try:
+            yield
+        finally:
+            self._looking.reset(token)
+            if not look.broken:
+                self._give_back(look.db, keep=not look.failed)
+
+    # -- on any thread -------------------------------------------------------------------------------------------------
+
+    def _alone(self, do: Callable[[sqlite3.Connection], T]) -> T:
+        db = self._take()
+        keep = False
+        try:
+            result = self._within(db, do)
+            keep = True
+        finally:
+            self._give_back(db, keep=keep)
+        return result
+
+    def _within(self, db: sqlite3.Connection, do: Callable[[sqlite3.Connection], T]) -> T:
+        with translated(self._path):
+            return do(db)
+
+    def _take(self) -> sqlite3.Connection:
+        """A connection whose snapshot begins now."""
+        with self._lock:
+            db = self._idle.pop() if self._idle else None
+        with translated(self._path):
+            if db is None:
+                db = connect(self._path, time.monotonic() + self._wait, any_thread=True)
+            try:
+                db.execute("begin")
+                db.execute("select 1 from sqlite_schema limit 1").fetchone()
+            except BaseException:
+                db.close()
+                raise
+        return db
+
+    def _give_back(self, db: sqlite3.Connection, *, keep: bool) -> None:
+        with contextlib.suppress(sqlite3.Error):
+            db.rollback()
+            with self._lock:
+                if keep and not self._closed and len(self._idle) < _MOST_IDLE:
+                    self._idle.append(db)
+                    return
+        db.close()
+
+
+def _ended(work: asyncio.Future[Any], db: sqlite3.Connection) -> None:
+    if not work.cancelled():
+        work.exception()
+    db.close()

@@ -1,0 +1,1 @@
+select id, kind from interlock_job where parked is not null limit :scan

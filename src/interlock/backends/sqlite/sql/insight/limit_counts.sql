@@ -1,0 +1,1 @@
+select count(*) from (select 1 from interlock_job_wait where namespace = :namespace and not woken limit :limit)

@@ -1,0 +1,44 @@
+"""Commands that only look ask Insight, as the dashboard does, so that both say the same."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, TypeVar
+
+from interlock.cli.place import Place, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+
+    from interlock.insight import Insight, Listing
+    from interlock.ports.store import Capability
+
+__all__ = ["ask", "whole_list"]
+
+T = TypeVar("T")
+_PAGE = 200
+
+
+def ask(place: Place, need: Capability, question: Callable[[Insight], Coroutine[None, None, T]]) -> T:
+    """What Insight answers about a store."""
+    return asyncio.run(_ask(place, need, question))
+
+
+async def whole_list(limit: int, page: Callable[[int, str | None], Awaitable[Listing[T]]]) -> list[T]:
+    """So many rows, page by page; a look for something rare goes on to the end."""
+    rows: list[T] = []
+    more: str | None = None
+    while len(rows) < limit:
+        part = await page(min(_PAGE, limit - len(rows)), more)
+        rows += part.rows
+        more = part.more
+        if more is None:
+            break
+    return rows
+
+
+async def _ask(place: Place, need: Capability, question: Callable[[Insight], Coroutine[None, None, T]]) -> T:
+    from interlock.insight import Insight
+
+    async with opened(place, need) as store:
+        return await question(Insight(store))

@@ -1,0 +1,98 @@
+"""How a webhook gets to the bot: over HTTP, as a forge would send it, or by hand where nothing is served."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+from interlock.errors import EventRefusedError, MalformedEventError, SignatureError, StoreUnavailableError
+from interlock.events import Verdict
+
+if TYPE_CHECKING:
+    from interlock.app import App
+
+__all__ = ["Answer", "Door", "HandDoor", "HttpDoor"]
+
+_SOURCE = "github"
+_SECONDS = 10.0
+_CODES = {SignatureError: 401, MalformedEventError: 400, EventRefusedError: 422, StoreUnavailableError: 503}
+
+
+class Answer(NamedTuple):
+    """What a sender hears."""
+
+    status: int
+    """0: nothing."""
+    verdict: str = ""
+    jobs: tuple[int, ...] = ()
+
+
+class Door(Protocol):
+    """Takes webhooks."""
+
+    async def post(self, headers: dict[str, str], body: bytes) -> Answer:
+        """Hand one in."""
+        ...
+
+
+class HttpDoor:
+    """``POST /webhooks/github``, each on a connection of its own."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        assert parts.hostname is not None
+        assert parts.port is not None
+        self._host, self._port = parts.hostname, parts.port
+        self._named = parts.netloc
+
+    async def post(self, headers: dict[str, str], body: bytes) -> Answer:
+        """Send it and read the answer."""
+        try:
+            async with asyncio.timeout(_SECONDS):
+                return _answer(await self._exchange(headers, body))
+        except (OSError, TimeoutError, ValueError):
+            return Answer(0)
+
+    async def _exchange(self, headers: dict[str, str], body: bytes) -> bytes:
+        reader, writer = await asyncio.open_connection(self._host, self._port)
+        lines = {"Host": self._named, "Content-Length": str(len(body)), "Connection": "close", **headers}
+        head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        try:
+            writer.write(f"POST /webhooks/{_SOURCE} HTTP/1.1\r\n{head}\r\n".encode() + body)
+            return await reader.read()
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+
+class HandDoor:
+    """``app.events.receive``, in an app that is open here."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def post(self, headers: dict[str, str], body: bytes) -> Answer:
+        """Hand it over, and answer as the web app would."""
+        try:
+            receipt = await self._app.events.receive(
+                _SOURCE, {name.lower(): text for name, text in headers.items()}, body
+            )
+        except tuple(_CODES) as error:
+            return Answer(_CODES[type(error)], "refused")
+        return Answer(202 if receipt.verdict is Verdict.ACCEPTED else 200, str(receipt.verdict), receipt.jobs)
+
+
+def _answer(said: bytes) -> Answer:
+    head, _, body = said.partition(b"\r\n\r\n")
+    status = int(head.split(None, 2)[1]) if head.startswith(b"HTTP/1.1 ") else 0
+    try:
+        told: Any = json.loads(body)
+    except ValueError:
+        told = None
+    if not isinstance(told, dict):
+        return Answer(status)
+    return Answer(status, str(told.get("verdict", "")), tuple(told.get("jobs") or ()))

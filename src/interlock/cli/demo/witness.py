@@ -1,0 +1,127 @@
+"""Writes down what an App hears from its store, and what people do to it, where the audit would not know otherwise."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any, cast
+
+from interlock.errors import MisuseError
+from interlock.jobs import current_job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from interlock.app import App
+    from interlock.cli.demo.records import Notebook
+    from interlock.ports.jobs import Appetite, Batch, SessionEnded, Settled, Settlement
+
+__all__ = ["Witness"]
+
+_HEARD = {"lock_waiting": "queued", "session_lost": "session lost", "job_quarantined": "quarantined"}
+"""What is written down of Interlock's own events, and as what."""
+_MOST_ASKED = 1000
+
+
+class Witness:
+    """Stands between one process's App, which is not open yet, and its stores."""
+
+    def __init__(self, app: App, log: Notebook) -> None:
+        self._log = log
+        self._asked: dict[int, float] = {}
+        jobs = app.jobs._presence  # noqa: SLF001 - the store is the demo's own business, and nobody else's
+        presences = {id(jobs): jobs}
+        for part in (app.locks, app.once):
+            presences[id(part._presence)] = part._presence  # noqa: SLF001
+        for presence in presences.values():
+            presence.store = cast("Any", _Seen(presence.store, self._parts(presence.store, jobs=presence is jobs)))
+        logger = logging.getLogger("interlock")
+        logger.setLevel(logging.DEBUG)
+        logger.addHandler(_Listener(log))
+        logger.propagate = False
+
+    def asked(self, job: int) -> float:
+        """When the claim was made that gave this job: it did not start before, whoever says so."""
+        return self._asked.get(job, time.monotonic())
+
+    def _parts(self, store: Any, *, jobs: bool) -> dict[str, Any]:
+        acts: dict[str, dict[str, str]] = {"locks": {"force": "forced"}, "claims": {"forget": "forgotten"}}
+        parts = {
+            name: _Seen(
+                getattr(store, name), {act: self._told(getattr(store, name), act, what) for act, what in of.items()}
+            )
+            for name, of in acts.items()
+        }
+        if jobs:
+            inner = store.jobs
+            methods: dict[str, Any] = {
+                "claim": self._claim(inner),
+                "settle": self._settle(inner),
+                "cancel": self._told(inner, "cancel", "cancelled"),
+                "retry": self._told(inner, "retry", "retried"),
+            }
+            parts["jobs"] = _Seen(inner, methods)
+        return parts
+
+    def _told(self, part: Any, act: str, what: str) -> Callable[..., Any]:
+        """An act of a person, written down before it is done, as others may be quicker to tell what follows."""
+        done = getattr(part, act)
+
+        async def tell(subject: object, *args: Any) -> Any:
+            self._log.write(what, subject=subject)
+            return await done(subject, *args)
+
+        return tell
+
+    def _claim(self, jobs: Any) -> Callable[..., Any]:
+        async def claim(appetite: Appetite) -> Batch | SessionEnded:
+            asked = time.monotonic()
+            batch: Batch | SessionEnded = await jobs.claim(appetite)
+            for job in getattr(batch, "jobs", ()):
+                self._asked[job.id] = asked
+            while len(self._asked) > _MOST_ASKED:
+                del self._asked[next(iter(self._asked))]
+            return batch
+
+        return claim
+
+    def _settle(self, jobs: Any) -> Callable[..., Any]:
+        async def settle(session: str, settlements: Sequence[Settlement]) -> Settled:
+            settled: Settled = await jobs.settle(session, settlements)
+            for one, accepted in zip(settlements, settled.accepted, strict=True):
+                self._log.write(
+                    "settled", job=one.id, fence=one.fence, outcome=str(one.outcome), accepted=bool(accepted)
+                )
+            return settled
+
+        return settle
+
+
+class _Seen:
+    """Something with a few of its members in other hands."""
+
+    def __init__(self, inner: Any, members: dict[str, Any]) -> None:
+        self._inner = inner
+        self.__dict__.update(members)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+class _Listener(logging.Handler):
+    """Writes down what only Interlock itself knows, such as from when on a request stands in the queue."""
+
+    def __init__(self, log: Notebook) -> None:
+        super().__init__()
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        what = _HEARD.get(getattr(record, "event", ""))
+        if what is None:
+            return
+        fields = getattr(record, "fields", {})
+        try:
+            job = fields.get("id") or current_job().id
+        except MisuseError:
+            job = None
+        self._log.write(what, key=fields.get("key"), job=job)

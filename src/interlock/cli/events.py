@@ -1,0 +1,197 @@
+"""``interlock events``: what came in, what it caused, and having it handled again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from interlock.cli.consent import By, Yes, ask_first, named
+from interlock.cli.output import Json, Limit, console, print_json, say, say_if_cut, shown
+from interlock.cli.place import Namespace, Place, Url, named_place, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock.app import App
+    from interlock.events import Receipt
+    from interlock.ports.events import EventFilter, EventView
+    from interlock.ports.job_views import JobView
+
+__all__ = ["Id", "app", "look_at"]
+
+app = typer.Typer(help="What came in, and what it caused.", no_args_is_help=True)
+Id = Annotated[int, typer.Argument(min=1, metavar="ID", help="The event's id.")]
+
+
+@app.command("list")
+def list_events(
+    context: typer.Context,
+    source: Annotated[str, typer.Option(help="Only events of this source.")] = "",
+    kind: Annotated[str, typer.Option("--type", help="Only events of this type, such as issues.opened.")] = "",
+    actor: Annotated[str, typer.Option(help="Only what this one did.")] = "",
+    delivery: Annotated[str, typer.Option(help="Only this delivery, by the source's name for it.")] = "",
+    before: Annotated[int | None, typer.Option(min=1, help="Go on behind the event of this id.")] = None,
+    limit: Limit = 100,
+    json: Json = False,
+    url: Url = None,
+    namespace: Namespace = None,
+) -> None:
+    """Show the events that are kept, newest first, as one snapshot."""
+    from interlock.arguments import checked_prefix
+    from interlock.events.explain import as_data
+    from interlock.ports.events import EventFilter
+
+    wanted = EventFilter(*map(checked_prefix, (source, kind, actor, delivery)))
+    views = asyncio.run(_look(named_place(context, url, namespace), wanted, limit, before))
+    if json:
+        print_json([as_data(view) for view in views])
+    elif views:
+        _print(views)
+    else:
+        say("No such event is kept." if any(wanted) or before else "No event is kept.")
+    say_if_cut(len(views), limit)
+
+
+@app.command()
+def show(
+    context: typer.Context,
+    event_id: Id,
+    payload: Annotated[bool, typer.Option("--payload/--no-payload", help="Also what was sent.")] = True,
+    json: Json = False,
+    url: Url = None,
+    namespace: Namespace = None,
+) -> None:
+    """Show one event: what it is, what came of it, and what was sent."""
+    from interlock.events.explain import explain_event
+
+    view, jobs = look_at(named_place(context, url, namespace), event_id)
+    explanation = explain_event(view, jobs)
+    sent = _sent(view) if payload else None
+    if json:
+        print_json({**explanation.data, "payload": sent} if payload else explanation.data)
+        return
+    out = console()
+    for line in explanation.lines:
+        out.print(shown(line), soft_wrap=True)
+    if payload:
+        print_json(sent)
+
+
+@app.command()
+def replay(
+    context: typer.Context,
+    event_id: Id,
+    target: Annotated[
+        str,
+        typer.Option(
+            "--app",
+            metavar="MODULE:APP",
+            envvar="INTERLOCK_APP",
+            show_envvar=True,
+            help="The app whose handlers are to hear it, such as bot:app.",
+        ),
+    ],
+    reason: Annotated[str, typer.Option(help="Why; it is logged.")] = "",
+    by: By = None,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Have a kept event handled again, by the handlers that the app has today. It becomes a new event."""
+    from interlock.cli.run import load
+
+    by = named("Replaying an event", reason or None, by)
+    found = load(target)
+    if not yes:
+        ask_first("Replaying an event", "Have it handled again?", lambda: asyncio.run(_about(found, event_id)))
+    receipt = asyncio.run(_replay(found, event_id, by, reason))
+    if json:
+        print_json({"replay_of": event_id, "by": by, "reason": reason, **_receipt(receipt)})
+    elif receipt.event is None:
+        say(f"Nothing came of it: {receipt.reason}.")
+    else:
+        jobs = ", ".join(map(str, receipt.jobs))
+        typer.echo(f"Event {event_id} is handled again as event {receipt.event}, by jobs {jobs}.")
+
+
+def look_at(place: Place, event_id: int) -> tuple[EventView, Sequence[JobView]]:
+    """One event, and those of its jobs that are known."""
+    from interlock.errors import NotFoundError
+
+    view, jobs = asyncio.run(_find(place, event_id))
+    if view is None:
+        raise NotFoundError(
+            f"There is no event {event_id}.", remedy="See: interlock events list. Old ones are removed."
+        )
+    return view, jobs
+
+
+async def _look(place: Place, wanted: EventFilter, limit: int, before: int | None) -> Sequence[EventView]:
+    from interlock.ports.store import Capability
+
+    async with opened(place, Capability.EVENTS) as store:
+        return await store.events.look(wanted, limit=limit, before=before)
+
+
+async def _find(place: Place, event_id: int) -> tuple[EventView | None, Sequence[JobView]]:
+    from interlock.ports.store import Capability
+
+    async with opened(place, Capability.EVENTS) as store:
+        view = await store.events.find(event_id)
+        jobs = [await store.jobs.find(job) for job in (view.jobs if view is not None else ())]
+        return view, [job for job in jobs if job is not None]
+
+
+async def _about(found: App, event_id: int) -> str | None:
+    from interlock.clock import as_text
+
+    async with found:
+        view = await found.events.view(event_id)
+    if view is None:
+        return None
+    return f"Event {view.id}: {view.source}.{view.type} by {view.actor or 'nobody known'}, {as_text(view.received_at)}."
+
+
+async def _replay(found: App, event_id: int, by: str, reason: str) -> Receipt:
+    async with found:
+        return await found.events.replay(event_id, by=by, reason=reason)
+
+
+def _receipt(receipt: Receipt) -> dict[str, Any]:
+    return {
+        "verdict": str(receipt.verdict),
+        "event": receipt.event,
+        "jobs": list(receipt.jobs),
+        "why": receipt.reason,
+    }
+
+
+def _sent(view: EventView) -> Any:
+    import json
+
+    return json.loads(view.payload or "null")
+
+
+def _print(views: Sequence[EventView]) -> None:
+    from rich import box
+    from rich.table import Table
+
+    from interlock.clock import as_datetime
+
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("id", justify="right")
+    for title in ("received (UTC)", "source", "type", "actor", "delivery", "jobs"):
+        table.add_column(title)
+    for view in views:
+        origin = f"replay of {view.replay_of} by {view.by}" if view.replay_of else view.delivery
+        table.add_row(
+            str(view.id),
+            f"{as_datetime(view.received_at):%Y-%m-%d %H:%M:%S}",
+            shown(view.source),
+            shown(view.type),
+            shown(view.actor),
+            shown(origin),
+            ", ".join(map(str, view.jobs)),
+        )
+    console().print(table)

@@ -1,0 +1,68 @@
+"""Where ``interlock run`` serves the web app, and to whom. What cannot work is refused before anything opens."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from interlock.app import App
+    from interlock.web.credentials import Credentials
+    from interlock.web.serve import Serving
+
+__all__ = ["WebPlace"]
+
+
+@dataclass(frozen=True, slots=True)
+class WebPlace:
+    """Sockets that listen already, and the credentials that are asked for there."""
+
+    sockets: Sequence[socket.socket]
+    credentials: Credentials | None
+
+    @classmethod
+    def named(cls, listen: str | None, credentials_file: Path | None) -> Self | None:
+        """Where somebody said; None if nobody did. Raises ``MisuseError`` if others could see it unasked."""
+        from interlock.errors import MisuseError
+
+        if not listen:
+            if credentials_file is not None:
+                raise MisuseError("--credentials-file is for --listen.", remedy="Add --listen HOST:PORT.")
+            return None
+        try:
+            from interlock.web.serve import Address, check_exposure, listening
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith("interlock"):
+                raise
+            raise MisuseError(
+                f"--listen needs the package {error.name}, which is not installed.",
+                remedy="Run: pip install 'interlock[web]'.",
+            ) from error
+        credentials = _credentials(credentials_file)
+        address = Address.parse(listen)
+        check_exposure(address, credentials)
+        return cls(listening(address), credentials)
+
+    @classmethod
+    def handed_down(cls, listening: str | None, credentials_file: Path | None) -> Self | None:
+        """Sockets that whoever started this process holds open; None if the web app is not this one's business."""
+        if listening is None:
+            return None
+        sockets = [socket.socket(fileno=int(number)) for number in listening.split(",")]
+        return cls(sockets, _credentials(credentials_file))
+
+    def serving(self, app: App, failed: Callable[[], None]) -> Serving:
+        """The web app of an app, served there. ``failed`` is called if it ends by itself."""
+        from interlock.web.serve import Serving
+
+        return Serving(app.web(credentials=self.credentials), self.sockets, on_failure=failed)
+
+
+def _credentials(file: Path | None) -> Credentials | None:
+    from interlock.web.credentials import Credentials
+
+    return Credentials.from_environment() if file is None else Credentials.from_file(file)

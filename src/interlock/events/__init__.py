@@ -1,0 +1,24 @@
+"""Events: what came in from outside, each delivery once, and the jobs that it causes."""
+
+from interlock.events.event import Event
+from interlock.events.events import Events
+from interlock.events.explain import EventReason
+from interlock.events.github import GitHub
+from interlock.events.receipt import Receipt, Verdict
+from interlock.events.signed import Hmac
+from interlock.events.source import Incoming, Source
+from interlock.ports.events import EventFilter, EventView
+
+__all__ = [
+    "Event",
+    "EventFilter",
+    "EventReason",
+    "EventView",
+    "Events",
+    "GitHub",
+    "Hmac",
+    "Incoming",
+    "Receipt",
+    "Source",
+    "Verdict",
+]

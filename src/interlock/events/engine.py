@@ -1,0 +1,242 @@
+"""From a delivery to its jobs: verified, read, routed, and accepted by the store in one step with what it causes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from interlock.clock import as_datetime
+from interlock.errors import (
+    EventRefusedError,
+    InterlockError,
+    MalformedEventError,
+    SignatureError,
+    StoreUnavailableError,
+)
+from interlock.events.event import Event, event_of
+from interlock.events.payloads import plain_text
+from interlock.events.receipt import Receipt, Verdict
+from interlock.jobs.job import Call
+from interlock.ports.events import MOST_PAYLOAD_BYTES, NewEvent
+from interlock.presence import repeat
+from interlock.telemetry.events import EventMetrics
+from interlock.telemetry.log import emit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from interlock.events.handler import Handler
+    from interlock.events.router import Router
+    from interlock.events.source import Incoming, Source
+    from interlock.jobs import Jobs
+    from interlock.jobs.engine import JobEngine
+    from interlock.ports.events import EventView
+    from interlock.presence import Presence
+
+__all__ = ["EventEngine"]
+
+_log = logging.getLogger("interlock.events")
+_REFUSALS: dict[type[InterlockError], str] = {
+    SignatureError: "signature",
+    MalformedEventError: "malformed",
+    EventRefusedError: "refused",
+    StoreUnavailableError: "unavailable",
+}
+
+
+class EventEngine:
+    """Lives from opening to closing. With ``own_jobs`` the jobs are opened and closed along with it."""
+
+    def __init__(self, presence: Presence, router: Router, jobs: Jobs, *, own_jobs: bool) -> None:
+        self.events = presence.store.events
+        self.metrics = EventMetrics(presence.store.name, presence.settings.metrics_prefix)
+        self.jobs: JobEngine
+        self._presence = presence
+        self._settings = presence.settings
+        self._clock = presence.clock
+        self._router = router
+        self._jobs = jobs
+        self._own_jobs = own_jobs
+        self._closed = False
+
+    async def open(self) -> None:
+        """Begin to work."""
+        if self._own_jobs:
+            await self._jobs.open()
+        self.jobs = self._jobs.engine
+
+    async def close(self) -> None:
+        """Give everything back. What is being accepted is not tried again."""
+        self._closed = True
+        if self._own_jobs:
+            await self._jobs.close()
+
+    # -- receiving ---------------------------------------------------------------------------------------------------
+
+    async def receive(self, source: Source, own: frozenset[str], headers: Mapping[str, str], body: bytes) -> Receipt:
+        """Take one delivery of a source. Nothing that is not signed gets any further than this."""
+        try:
+            _verify(source, headers, body)
+            incoming = _read(source, headers, body)
+            receipt = await self._take(source.name, own, incoming)
+        except InterlockError as error:
+            self._refused(source.name, error)
+            raise
+        self.metrics.received(source.name, receipt.verdict)
+        return receipt
+
+    async def _take(self, source: str, own: frozenset[str], incoming: Incoming) -> Receipt:
+        delivery, kind, actor, payload, text, ignored = incoming
+        if ignored:
+            return self._ignored(source, incoming, ignored)
+        numbers = await self._numbers(f"{source}.{kind}")
+        event = Event(
+            id=numbers[0],
+            source=source,
+            type=kind,
+            delivery=delivery,
+            actor=actor,
+            payload=payload,
+            received_at=as_datetime(self._clock.now()),
+        )
+        return await self._route(event, numbers, text or _written(payload), own)
+
+    async def _numbers(self, name: str) -> list[int]:
+        """Numbers for an event and for as many jobs as it may cause. One that nobody hears needs none."""
+        heard = len(self._router.hearing(name))
+        return await self.jobs.take_ids(1 + heard) if heard else [0]
+
+    async def _route(
+        self, event: Event, numbers: Sequence[int], text: str, own: frozenset[str], by: str = ""
+    ) -> Receipt:
+        """Have an event accepted with the jobs of those who want to hear of it."""
+        handlers, reason = self._router.route(event, own)
+        if not handlers:
+            return self._ignored(event.source, event, reason)
+        new = self._new(event, numbers, text, by, handlers)
+        kept = await self._accept(new)
+        if kept != new.id:
+            emit(_log, logging.INFO, "event_duplicate", source=new.source, delivery=new.delivery, id=kept)
+            return Receipt(Verdict.DUPLICATE, kept, (), f"this delivery was accepted before, as event {kept}")
+        for job in new.jobs:
+            self.jobs.metrics.of(job.name).enqueued += 1
+        jobs = tuple(job.id for job in new.jobs)
+        emit(
+            _log,
+            logging.DEBUG,
+            "event_accepted",
+            source=new.source,
+            delivery=new.delivery,
+            type=new.type,
+            id=kept,
+            jobs=jobs,
+        )
+        return Receipt(Verdict.ACCEPTED, kept, jobs)
+
+    def _new(self, event: Event, numbers: Sequence[int], text: str, by: str, handlers: Sequence[Handler]) -> NewEvent:
+        return NewEvent(
+            event.id,
+            event.source,
+            event.delivery,
+            event.type,
+            event.actor,
+            text,
+            self._settings.keep_events_seconds,
+            event.replay_of,
+            by,
+            tuple(_call(handler, event).new(number) for handler, number in zip(handlers, numbers[1:], strict=False)),
+        )
+
+    async def _accept(self, event: NewEvent) -> int:
+        """The id under which it is kept. A call whose answer was lost is repeated: the store takes it once."""
+        clock = self._clock.monotonic
+        begun = clock()
+        (kept,) = await repeat(
+            lambda: self.events.accept([event]), self._settings.store_wait, clock, failed=lambda: not self._closed
+        )
+        self.metrics.accepting.observe(clock() - begun)
+        return kept
+
+    def _ignored(self, source: str, what: Event | Incoming, reason: str) -> Receipt:
+        emit(_log, logging.DEBUG, "event_ignored", source=source, delivery=what.delivery, type=what.type, reason=reason)
+        return Receipt(Verdict.IGNORED, reason=reason)
+
+    def _refused(self, source: str, error: InterlockError) -> None:
+        reason = next((word for kind, word in _REFUSALS.items() if isinstance(error, kind)), "error")
+        self.metrics.refused(source, reason)
+        emit(_log, logging.WARNING, "event_refused", source=source, reason=reason, error=error.message)
+
+    # -- replaying ---------------------------------------------------------------------------------------------------
+
+    async def replay(self, view: EventView, own: frozenset[str], by: str, reason: str) -> Receipt:
+        """Route a kept event again, as a new one."""
+        old = event_of(view)
+        numbers = await self._numbers(old.name)
+        event = Event(
+            id=numbers[0],
+            source=old.source,
+            type=old.type,
+            # Nobody outside can have sent this before: it cannot be guessed.
+            delivery=f"replay-of-{old.id}-{secrets.token_hex(8)}",
+            actor=old.actor,
+            payload=old.payload,
+            received_at=as_datetime(self._clock.now()),
+            replay_of=old.id,
+        )
+        receipt = await self._route(event, numbers, view.payload or "{}", own, by)
+        emit(_log, logging.INFO, "event_replayed", id=receipt.event, replay_of=old.id, by=by, reason=reason)
+        return receipt
+
+
+def _verify(source: Source, headers: Mapping[str, str], body: bytes) -> None:
+    """Whatever a source of somebody's own fails of, what it was to verify is not verified."""
+    try:
+        source.verify(headers, body)
+    except InterlockError:
+        raise
+    except Exception as error:
+        raise SignatureError(f"The source failed to verify it: {type(error).__name__}.") from error
+
+
+def _read(source: Source, headers: Mapping[str, str], body: bytes) -> Incoming:
+    if len(body) > MOST_PAYLOAD_BYTES:
+        raise MalformedEventError(
+            f"The delivery has {len(body):,} bytes, and may have {MOST_PAYLOAD_BYTES:,}.",
+            remedy="Let the sender send less.",
+        )
+    try:
+        incoming = source.read(headers, body)
+    except InterlockError:
+        raise
+    except Exception as error:
+        raise MalformedEventError(f"The source failed to read it: {type(error).__name__}.") from error
+    plain_text("The delivery's id", incoming.delivery)
+    plain_text("The type", incoming.type)
+    if incoming.actor != "":
+        plain_text("The actor", incoming.actor)
+    return incoming
+
+
+def _call(handler: Handler, event: Event) -> Call[Any]:
+    try:
+        return Call(handler.job, (event,), {})
+    except Exception as error:
+        why = error.message if isinstance(error, InterlockError) else f"{type(error).__name__}."
+        raise EventRefusedError(
+            f"The lane or a limit of {handler.job.name!r} cannot be told for {event.name}: {why}",
+            remedy="Mend the template or the function, then have the event delivered again.",
+        ) from error
+
+
+def _written(payload: dict[str, Any]) -> str:
+    """A payload that a source made itself."""
+    try:
+        text = json.dumps(payload, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        text.encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise MalformedEventError(f"The payload cannot be kept: {type(error).__name__}.") from error
+    if "\\u0000" in text:
+        raise MalformedEventError("The payload contains a NUL character.")
+    return text

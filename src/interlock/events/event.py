@@ -1,0 +1,57 @@
+"""An event, as handlers see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import from_json
+
+from interlock.clock import as_datetime
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from interlock.ports.events import EventView
+
+__all__ = ["Event", "event_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened outside and was told to this app."""
+
+    id: int
+    """Its number here. Jobs and events never have the same."""
+    source: str
+    """Where it came from, such as ``github``."""
+    type: str
+    """What happened, such as ``issues.opened``."""
+    delivery: str
+    """What the source calls this delivery."""
+    actor: str
+    """Who did it; empty if that is not known."""
+    payload: dict[str, Any]
+    received_at: datetime
+    """When it was accepted, by the store's clock."""
+    replay_of: int | None = None
+    """The event that it repeats, if somebody replayed it."""
+
+    @property
+    def name(self) -> str:
+        """Source and type, which is what patterns are held against."""
+        return f"{self.source}.{self.type}"
+
+
+def event_of(view: EventView) -> Event:
+    """A kept event with a payload of its own, which whoever gets it may change."""
+    return Event(
+        id=view.id,
+        source=view.source,
+        type=view.type,
+        delivery=view.delivery,
+        actor=view.actor,
+        payload=from_json(view.payload or "{}"),
+        received_at=as_datetime(view.received_at),
+        replay_of=view.replay_of,
+    )

@@ -1,0 +1,212 @@
+"""The public face of events: ``app.events``, or alone ``Events.from_url(url)``."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Unpack
+
+from interlock.arguments import checked_limit, checked_reason
+from interlock.errors import CapabilityError, InvalidArgumentError, MisuseError, NotFoundError
+from interlock.events.engine import EventEngine
+from interlock.events.event import event_of
+from interlock.events.explain import explain_event
+from interlock.events.handler import EventDefinition, Handler, Hears
+from interlock.events.loader import Loader
+from interlock.events.patterns import Pattern
+from interlock.events.router import Router
+from interlock.events.source import Source, checked_actors, checked_source_name
+from interlock.face import Face
+from interlock.jobs.jobs import Jobs
+from interlock.jobs.options import JobOptions
+from interlock.ports.events import EventFilter
+from interlock.ports.store import Capability
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from interlock.clock import Clock
+    from interlock.events.event import Event
+    from interlock.events.explain import EventReason
+    from interlock.events.handler import Ignore
+    from interlock.events.receipt import Receipt
+    from interlock.explanation import Explanation
+    from interlock.jobs.job import Job
+    from interlock.jobs.options import Defining
+    from interlock.ports.events import EventView
+    from interlock.ports.store import Store
+    from interlock.presence import Presence
+    from interlock.settings import Settings
+    from interlock.telemetry.events import EventMetrics
+
+__all__ = ["Events"]
+
+
+class Events(Face[EventEngine]):
+    """What comes in from outside, each delivery once, and the handlers that hear of it.
+
+    Sources and handlers are defined before or after opening; whatever talks to the store needs it open.
+    """
+
+    needs = Capability.EVENTS
+    _these = "These events"
+
+    def __init__(
+        self,
+        store: Store | Presence,
+        settings: Settings | None = None,
+        *,
+        clock: Clock | None = None,
+        jobs: Jobs | None = None,
+    ) -> None:
+        super().__init__(store, settings, clock=clock)
+        presence = self._presence
+        if self.needs not in presence.store.capabilities:
+            raise CapabilityError(
+                f"{presence.store.name} offers no events.",
+                remedy="Use memory://, sqlite:// or postgresql:// for the app's store.",
+            )
+        self.jobs = Jobs(presence) if jobs is None else jobs
+        """Where its handlers are jobs."""
+        self._own_jobs = jobs is None
+        self._sources: dict[str, Source] = {}
+        self._own: dict[str, frozenset[str]] = {}
+        self._router = Router()
+        self._loader = Loader(presence.store.events, presence.settings.store_wait, presence.clock.monotonic)
+
+    def _new_engine(self, presence: Presence) -> EventEngine:
+        return EventEngine(presence, self._router, self.jobs, own_jobs=self._own_jobs)
+
+    @property
+    def metrics(self) -> EventMetrics:
+        """What these events have counted and timed; register it with a Prometheus registry."""
+        return self._running.metrics
+
+    # -- defining ----------------------------------------------------------------------------------------------------
+
+    def source(self, source: Source) -> Source:
+        """Take events from a source, such as ``GitHub(secret=…)``."""
+        if not isinstance(source, Source):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
+            raise InvalidArgumentError(
+                f"A {type(source).__name__} is no source.", remedy="Pass GitHub(…), Hmac(…) or a source of your own."
+            )
+        name = checked_source_name(source.name)
+        if name in self._sources:
+            raise MisuseError(
+                f"There are two sources called {name!r}.", remedy="Give one of them another name: name=…."
+            )
+        self._own[name] = checked_actors("own", getattr(source, "own", ()))
+        self._sources[name] = source
+        return source
+
+    @property
+    def sources(self) -> Mapping[str, Source]:
+        """The sources by their names."""
+        return MappingProxyType(self._sources)
+
+    @property
+    def handlers(self) -> tuple[Handler, ...]:
+        """Who hears what, in the order in which they were defined."""
+        return self._router.handlers
+
+    def on(
+        self,
+        pattern: str,
+        *,
+        ignore: Ignore | None = None,
+        hears_own: bool = False,
+        **how: Unpack[Defining],
+    ) -> Hears:
+        """A decorator that makes a job of a function that takes an event: ``@app.on("github.issues.*", lane=…)``.
+
+        The pattern is held against the event's name, its source and type: ``*`` is one part, ``**`` at the end any
+        number. ``lane`` is a template over the payload or a function of the event; an event that has not got what the
+        template names has no subject, and runs at once. ``ignore`` is a function of the event, or actors. What the app
+        does itself (``own`` of the source) reaches only handlers with ``hears_own``. The rest is as for any job; see
+        :meth:`Jobs.job`.
+        """
+        if not isinstance(pattern, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
+            raise MisuseError("A handler needs a pattern.", remedy='Write: @app.on("github.issues.*").')
+        checked = Pattern(pattern)
+        given: dict[str, Any] = dict(how)
+        name = given.pop("name", None)
+        options = JobOptions.of(given)
+
+        def define(function: Callable[..., Any], local: Mapping[str, Any] | None) -> Job[..., Any]:
+            definition = EventDefinition(function, options, self._loader, name=name, local=local)
+            job = self.jobs.define(definition)
+            self._router.add(Handler(job, checked, ignore, hears_own=hears_own))
+            return job
+
+        return Hears(define)
+
+    # -- receiving ---------------------------------------------------------------------------------------------------
+
+    async def receive(self, source_name: str, headers: Mapping[str, str], body: bytes) -> Receipt:
+        """Take a delivery: verified on its bytes, read, routed, and accepted in one step with the jobs it causes.
+
+        Durable when this returns. Raises ``NotFoundError`` for a source that is not known, ``SignatureError`` for one
+        that is not signed, ``MalformedEventError`` for what cannot be read, ``EventRefusedError`` if a rule of the app
+        failed over it, and ``StoreUnavailableError``; then it may be delivered again without harm.
+        """
+        source = self._sources.get(source_name)
+        if source is None:
+            known = ", ".join(sorted(self._sources)) or "none"
+            raise NotFoundError(f"There is no source called {source_name!r} here.", remedy=f"Known are: {known}.")
+        return await self._running.receive(source, self._own[source_name], headers, body)
+
+    async def replay(self, event: int | Event, *, by: str, reason: str = "") -> Receipt:
+        """Route a kept event again, by the handlers of today and as a new event; ``by`` says who wants it."""
+        checked_reason("Replaying an event", reason or "by hand", by)
+        engine, number = self._running, _number(event)
+        view = await engine.jobs.repeat(lambda: engine.events.find(number))
+        if view is None:
+            raise NotFoundError(f"There is no event {number}.", remedy="Look which there are: interlock events list.")
+        return await engine.replay(view, self._own.get(view.source, frozenset()), by, reason)
+
+    # -- looking -----------------------------------------------------------------------------------------------------
+
+    async def find(self, event: int | Event) -> Event | None:
+        """One event with its payload; None if it is not known, or no longer."""
+        view = await self.view(event)
+        return None if view is None else event_of(view)
+
+    async def view(self, event: int | Event) -> EventView | None:
+        """One event as the store keeps it, with the ids of the jobs that it caused."""
+        return await self._running.events.find(_number(event))
+
+    async def look(
+        self,
+        *,
+        source: str = "",
+        type: str = "",  # noqa: A002 - as everywhere else
+        actor: str = "",
+        delivery: str = "",
+        limit: int = 100,
+        before: int | None = None,
+    ) -> Sequence[EventView]:
+        """Events as one snapshot, newest first, without payloads; ``before`` goes on behind the event of that id."""
+        chosen = EventFilter(*(_text(*given) for given in zip(EventFilter._fields, (source, type, actor, delivery))))  # noqa: B905
+        start = None if before is None else _number(before)
+        return await self._running.events.look(chosen, limit=checked_limit(limit), before=start)
+
+    async def explain(self, event: int | Event) -> Explanation[EventReason]:
+        """What came of an event: the jobs that it caused and how they stand, and what to do."""
+        engine, number = self._running, _number(event)
+        view = await engine.events.find(number)
+        if view is None:
+            raise NotFoundError(f"There is no event {number}.", remedy="Look which there are: interlock events list.")
+        jobs = [await engine.jobs.jobs.find(job) for job in view.jobs]
+        return explain_event(view, [job for job in jobs if job is not None])
+
+
+def _number(event: object) -> int:
+    number = getattr(event, "id", event)
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 < number < 2**63:
+        raise InvalidArgumentError(f"{event!r} is no event.", remedy="Pass an event, or the id of one.")
+    return number
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str) or "\0" in value:
+        raise InvalidArgumentError(f"{name} is {value!r}.", remedy="Use plain text; empty for any.")
+    return value

@@ -1,0 +1,102 @@
+"""Says in words, and as data, what came of an event."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from interlock.clock import as_text
+from interlock.explanation import Explanation, Subject, brief
+from interlock.ports.jobs import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock.ports.events import EventView
+    from interlock.ports.job_views import JobView
+
+__all__ = ["EventReason", "as_data", "explain_event"]
+
+_GONE_WRONG = (JobState.FAILED, JobState.QUARANTINED)
+_STUCK = (JobState.PARKED, JobState.HELD)
+
+
+class EventReason(StrEnum):
+    """What came of an event. One word for programs; the lines say it to people."""
+
+    WORKED_ON = "worked-on"
+    """A job that it caused runs."""
+    WAITING = "waiting"
+    """None runs, and at least one has yet to."""
+    STUCK = "stuck"
+    """A job waits for a person: it is parked, or its lane is held."""
+    FAILED = "failed"
+    """All have ended, and at least one has failed."""
+    HANDLED = "handled"
+    """All have ended, none of them by failing."""
+    FORGOTTEN = "forgotten"
+    """Its jobs have ended, and are no longer kept."""
+
+
+def explain_event(view: EventView, jobs: Sequence[JobView]) -> Explanation[EventReason]:
+    """What came of an event, given those of its jobs that are still known."""
+    reason, remedy = _reason(view, jobs)
+    about = f"{view.source}.{view.type}" + (f" by {view.actor}" if view.actor else "")
+    origin = f"replayed by {view.by} from event {view.replay_of}" if view.replay_of else f"delivery {view.delivery!r}"
+    lines = [f"event {view.id} is {about}, {origin}, accepted at {as_text(view.received_at)}"]
+    lines += [_line(job) for job in sorted(jobs, key=lambda job: job.id)]
+    if gone := len(view.jobs) - len(jobs):
+        lines.append(f"{gone} of its jobs ended and {'is' if gone == 1 else 'are'} no longer kept")
+    return Explanation.of(
+        Subject("event", str(view.id)),
+        reason,
+        _why(reason, view, jobs),
+        lines,
+        remedy,
+        {**as_data(view), "states": {str(job.id): str(job.state) for job in jobs}},
+    )
+
+
+def as_data(view: EventView) -> dict[str, Any]:
+    """An event for programs, without its payload."""
+    data = view._asdict()
+    del data["payload"]
+    for name in ("received_at", "seen_at"):
+        data[name] = as_text(data[name])
+    return {**data, "jobs": list(view.jobs)}
+
+
+def _reason(view: EventView, jobs: Sequence[JobView]) -> tuple[EventReason, str]:
+    if any(job.state is JobState.RUNNING for job in jobs):
+        return EventReason.WORKED_ON, ""
+    for job in jobs:
+        if job.state in _STUCK:
+            return EventReason.STUCK, f"see what holds it: interlock explain job {job.id}"
+    for job in jobs:
+        if not job.state.final:
+            return EventReason.WAITING, f"see why: interlock explain job {job.id}"
+    for job in jobs:
+        if job.state in _GONE_WRONG:
+            return EventReason.FAILED, f"mend the cause, then: interlock jobs retry {job.id}"
+    return (EventReason.HANDLED if jobs or not view.jobs else EventReason.FORGOTTEN), ""
+
+
+def _why(reason: EventReason, view: EventView, jobs: Sequence[JobView]) -> str:
+    if reason is EventReason.FORGOTTEN:
+        return "its jobs have ended and are no longer kept"
+    if not view.jobs:
+        return "it caused no job"
+    counts: dict[str, int] = {}
+    for job in jobs:
+        counts[str(job.state)] = counts.get(str(job.state), 0) + 1
+    if gone := len(view.jobs) - len(jobs):
+        counts["ended"] = gone
+    if len(view.jobs) == 1:
+        return f"its job is {next(iter(counts))}"
+    return brief(f"{len(view.jobs)} jobs: " + ", ".join(f"{count} {state}" for state, count in counts.items()))
+
+
+def _line(job: JobView) -> str:
+    why = f": {brief(job.error)}" if job.error else ""
+    lane = f" in lane {job.lane!r}" if job.lane else ""
+    return f"job {job.id} ({job.name}){lane} is {job.state}{why}"

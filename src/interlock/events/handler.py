@@ -1,0 +1,155 @@
+"""A handler of events: a job whose argument is an event, which events it hears, and in which lane."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from interlock.arguments import checked_key
+from interlock.errors import InvalidArgumentError, MisuseError
+from interlock.events.event import Event, event_of
+from interlock.events.source import checked_actors
+from interlock.jobs.definition import Definition
+from interlock.templates import Template
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Mapping
+
+    from interlock.events.loader import Loader
+    from interlock.events.patterns import Pattern
+    from interlock.jobs.arguments import Codec
+    from interlock.jobs.job import AsyncJob, Job, PlainJob
+    from interlock.jobs.options import JobOptions
+    from interlock.ports.limits import Use
+
+__all__ = ["EventDefinition", "Handler", "Hears", "Ignore", "stored_event"]
+
+Ignore = Callable[[Event], bool] | str | tuple[str, ...] | list[str] | frozenset[str] | set[str]
+"""A function that says which events to ignore, or the actors whose events to ignore."""
+R = TypeVar("R")
+
+
+class EventDefinition(Definition):
+    """A job whose handler takes an event. What is stored is the event's id; templates are over the payload."""
+
+    __slots__ = ("_loader", "_parameter")
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        options: JobOptions,
+        loader: Loader,
+        *,
+        name: str | None = None,
+        local: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(function, options, name=name, local=local)
+        if len(self.parameters) != 1:
+            raise MisuseError(
+                f"{self.name!r} takes {len(self.parameters)} arguments, and a handler of events takes one.",
+                remedy="Write: async def handler(event: Event) -> None.",
+            )
+        (self._parameter,) = self.parameters
+        self._loader = loader
+        self.prepare = self._load
+
+    @property
+    def roots(self) -> None:
+        """Templates are over the payload, of which nobody knows before what is in it."""
+        return
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        """An event that is kept, as its id."""
+        given = [*args, *kwargs.values()]
+        if len(given) != 1 or not isinstance(given[0], Event) or kwargs.keys() - {self._parameter}:
+            raise InvalidArgumentError(
+                f"{self.name!r} takes one event.", remedy="Pass an Event that was accepted here."
+            )
+        (event,) = given
+        if not 0 < event.id < 2**63:
+            raise InvalidArgumentError(
+                f"The event has the id {event.id!r}, and so is not kept.",
+                remedy="Only an event that was accepted can be handled; see app.events.find.",
+            )
+        return stored_event(event.id), {"event": event}
+
+    def lane_of(self, options: JobOptions, values: Mapping[str, Any]) -> str:
+        """The lane of an event; none if it has not got what the template names, and so no subject."""
+        lane, event = options.lane, values["event"]
+        if lane is None:
+            return ""
+        if callable(lane):
+            found: Any = lane(event)
+            if found is not None and not isinstance(found, str):
+                raise InvalidArgumentError(
+                    f"The lane function of {self.name!r} gave a {type(found).__name__}.",
+                    remedy="Let it return text, or None.",
+                )
+        else:
+            found = Template.of(lane).find(event.payload)
+        return checked_key(found) if found else ""
+
+    def uses_of(self, options: JobOptions, values: Mapping[str, Any]) -> tuple[Use, ...]:
+        """The limits for an event."""
+        return options.uses_of(values["event"].payload)
+
+    def _arguments_of(self, hints: dict[str, Any]) -> Codec:
+        from interlock.jobs.arguments import Codec
+
+        for name in self.parameters:
+            if hints.get(name, Event) not in (Event, Any):
+                raise MisuseError(
+                    f"{name!r} of {self.name!r} is declared as something else than an event.",
+                    remedy=f"Declare it: {name}: Event.",
+                )
+        return Codec.of_fields(f"The arguments of {self.name!r}", {"event": (int, True)})
+
+    async def _load(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        return {self._parameter: event_of(await self._loader.load(arguments["event"]))}
+
+
+class Handler:
+    """Who hears which events."""
+
+    __slots__ = ("_actors", "_ignores", "hears_own", "job", "pattern")
+
+    def __init__(self, job: Job[..., Any], pattern: Pattern, ignore: Ignore | None, *, hears_own: bool) -> None:
+        self.job = job
+        self.pattern = pattern
+        self.hears_own = hears_own
+        self._ignores = ignore if callable(ignore) else None
+        self._actors = frozenset[str]() if ignore is None or callable(ignore) else checked_actors("ignore", ignore)
+
+    def ignores(self, event: Event) -> bool:
+        """Whether it does not want to hear of this one."""
+        if self._ignores is not None:
+            return bool(self._ignores(event))
+        return bool(self._actors) and event.actor.casefold() in self._actors
+
+
+class Hears:
+    """Makes a handler of the function that it decorates."""
+
+    __slots__ = ("_define",)
+
+    def __init__(self, define: Callable[[Callable[..., Any], Mapping[str, Any] | None], Job[..., Any]]) -> None:
+        self._define = define
+
+    @overload
+    def __call__(self, function: Callable[[Event], Coroutine[Any, Any, R]], /) -> AsyncJob[[Event], R]: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def __call__(self, function: Callable[[Event], R], /) -> PlainJob[[Event], R]: ...
+
+    def __call__(self, function: Callable[..., Any], /) -> Any:
+        """The job; calling it still calls the function."""
+        frame = inspect.currentframe()
+        # Types defined next to the function, inside another one, are found too.
+        local = frame.f_back.f_locals if frame is not None and frame.f_back is not None else None
+        return self._define(function, local)
+
+
+def stored_event(id: int) -> str:  # noqa: A002
+    """The stored arguments of a job that an event causes."""
+    return f'{{"event":{id}}}'

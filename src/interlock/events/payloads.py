@@ -1,0 +1,126 @@
+"""Payloads from outside: a JSON object that can be kept and read back everywhere, or a refusal that says why."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Never, cast
+from urllib.parse import parse_qsl
+
+from pydantic_core import from_json
+
+from interlock.errors import MalformedEventError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["header", "inside", "is_form", "payload_of_form", "plain_text", "read_object"]
+
+_MOST_DEPTH = 200
+"""Of nesting. The quicker of the two parsers goes no deeper."""
+_MOST_FIELDS = 10
+_MOST_TEXT = 200
+_ESCAPE = re.compile(rb"\\u")
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+
+
+def read_object(body: bytes) -> tuple[str, dict[str, Any]]:
+    """The text and what it says."""
+    try:
+        text = body.decode()
+        escapes = _ESCAPE.search(body) is not None
+        if escapes or body.count(b"{") + body.count(b"[") > _MOST_DEPTH:
+            from_json(body, allow_inf_nan=False)  # refuses half characters, and what is nested too deeply
+        value: Any = _decode(text)
+    except UnicodeDecodeError:
+        raise MalformedEventError("The payload is not UTF-8.") from None
+    except RecursionError:
+        raise MalformedEventError("The payload is nested too deeply.") from None
+    except ValueError as error:
+        raise MalformedEventError(f"The payload is no JSON that could be kept: {_short(error)}.") from None
+    if not isinstance(value, dict):
+        raise MalformedEventError(f"The payload is a JSON {type(value).__name__}, not an object.")
+    if escapes and b"\\u0000" in body and _NUL.search(body):  # the pattern alone takes long
+        raise MalformedEventError("The payload contains a NUL character.")
+    return text, cast("dict[str, Any]", value)
+
+
+def is_form(headers: Mapping[str, str]) -> bool:
+    """Whether the body is a form instead of JSON itself."""
+    kind = header(headers, "content-type") or ""
+    return kind.partition(";")[0].strip().lower() == "application/x-www-form-urlencoded"
+
+
+def payload_of_form(body: bytes) -> bytes:
+    """The one field ``payload`` of a form."""
+    try:
+        text = body.decode("ascii")
+        fields = parse_qsl(text, True, strict_parsing=True, errors="strict", max_num_fields=_MOST_FIELDS)
+        found = [value.encode() for name, value in fields if name == "payload"]
+    except ValueError:
+        raise MalformedEventError("The body is not a form that could be read.") from None
+    if len(found) != 1:
+        raise MalformedEventError(f"The form has {len(found)} fields called 'payload'; it has to have one.")
+    return found[0]
+
+
+def header(headers: Mapping[str, str], name: str) -> str | None:
+    """A header, however it is written; ``name`` in lower case."""
+    value = headers.get(name)
+    if value is not None:
+        return value
+    return next((value for key, value in headers.items() if key.lower() == name), None)
+
+
+def inside(payload: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    """What a path leads to; None if that is not there."""
+    found: Any = payload
+    for name in path:
+        if not isinstance(found, dict):
+            return None
+        found = cast("dict[str, Any]", found).get(name)
+    return found
+
+
+def plain_text(what: str, value: object) -> str:
+    """A short text that can be kept and shown, such as the name of a delivery."""
+    if type(value) is str and 0 < len(value) <= _MOST_TEXT and value.isprintable():
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value) if abs(value) < 10**_MOST_TEXT else "too long".rjust(_MOST_TEXT + 1)
+    if value is None or value == "":
+        raise MalformedEventError(f"{what} is missing.")
+    if not isinstance(value, str):
+        raise MalformedEventError(f"{what} is a {type(value).__name__}, not text.")
+    if len(value) > _MOST_TEXT or not value.isprintable():
+        raise MalformedEventError(f"{what} is not printable, or longer than {_MOST_TEXT} characters.")
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return found
+
+
+def _float(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError("a number is too large")
+    return number
+
+
+def _constant(text: str) -> Never:
+    raise ValueError(f"{text} is no number")
+
+
+def _short(error: ValueError) -> str:
+    # What json says of itself names a place, never the content; what it says of numbers is long.
+    text = str(error)
+    return "a number is too large" if "digit" in text else text[:120]
+
+
+_decode: Callable[[str], Any] = json.JSONDecoder(
+    object_pairs_hook=_object, parse_float=_float, parse_constant=_constant
+).decode

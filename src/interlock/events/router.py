@@ -1,0 +1,74 @@
+"""Which handlers an event reaches, and why it reaches none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from interlock.errors import EventRefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock.events.event import Event
+    from interlock.events.handler import Handler
+
+__all__ = ["Route", "Router"]
+
+_MOST_NAMES = 1024
+
+
+class Route(NamedTuple):
+    """Who is to hear of an event."""
+
+    handlers: Sequence[Handler]
+    reason: str
+    """Why it is nobody; empty otherwise."""
+
+
+class Router:
+    """The handlers of an app, by what they hear."""
+
+    def __init__(self) -> None:
+        self._handlers: list[Handler] = []
+        self._by_name: dict[str, tuple[Handler, ...]] = {}
+
+    @property
+    def handlers(self) -> tuple[Handler, ...]:
+        """All of them, in the order in which they were defined."""
+        return tuple(self._handlers)
+
+    def add(self, handler: Handler) -> None:
+        """One more."""
+        self._handlers.append(handler)
+        self._by_name.clear()
+
+    def hearing(self, name: str) -> tuple[Handler, ...]:
+        """Those whose pattern means events of this name."""
+        found = self._by_name.get(name)
+        if found is None:
+            if len(self._by_name) >= _MOST_NAMES:  # names come from outside, and may be many
+                self._by_name.clear()
+            found = self._by_name[name] = tuple(one for one in self._handlers if one.pattern.fits(name))
+        return found
+
+    def route(self, event: Event, own: frozenset[str]) -> Route:
+        """Who is to hear of an event, given who this app is at its source; a rule that fails refuses it."""
+        found = self.hearing(event.name)
+        if not found:
+            return Route((), f"no handler hears {event.name}")
+        if event.actor and event.actor.casefold() in own:
+            found = tuple(handler for handler in found if handler.hears_own)
+            if not found:
+                return Route((), f"{event.actor} is this app itself")
+        wanted = [handler for handler in found if not _ignores(handler, event)]
+        return Route(wanted, "" if wanted else f"every handler of {event.name} ignores it")
+
+
+def _ignores(handler: Handler, event: Event) -> bool:
+    try:
+        return handler.ignores(event)
+    except Exception as error:
+        raise EventRefusedError(
+            f"The ignore function of {handler.job.name!r} failed over {event.name}: {type(error).__name__}.",
+            remedy="Mend it, then have the event delivered again.",
+        ) from error

@@ -1,0 +1,86 @@
+"""Why something is as it is: one answer for all concepts, in words for people and as data for programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Generic, NamedTuple
+
+from typing_extensions import TypeVar
+
+__all__ = ["MOST_WHY", "Explanation", "Subject", "brief", "counted", "ordinal", "span"]
+
+MOST_WHY = 160
+"""How long a text for a row of a table may be."""
+_MOST_COUNTED = 10_000
+R = TypeVar("R", bound=StrEnum, default=StrEnum, covariant=True)
+S = TypeVar("S", bound=StrEnum)
+
+
+class Subject(NamedTuple):
+    """What is explained."""
+
+    kind: str
+    """job, lane, lock, limit, claim or event."""
+    ref: str
+    """Its number or key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation(Generic[R]):
+    """What is so, why, and what to do."""
+
+    subject: Subject
+    reason: R
+    """One word for programs, out of the subject's own set."""
+    why: str
+    """The short of it, for a row of a table; without the subject's name. Empty where there is nothing to say."""
+    lines: tuple[str, ...]
+    """For people: how it stands, what that depends on, what to do about it."""
+    remedy: str
+    """What to do; the last of the lines too. Empty where nothing is to be done."""
+    data: dict[str, Any] = field(default_factory=dict[str, Any])
+    """For programs; the reason, why, the remedy and the lines (as ``explain``) are in it too."""
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+    @staticmethod
+    def of(
+        subject: Subject, reason: S, why: str, lines: list[str], remedy: str, data: dict[str, Any]
+    ) -> Explanation[S]:
+        """One whose remedy is its last line, and whose data says all of it too."""
+        told = tuple(lines) if not remedy else (*lines, remedy)
+        also = {"reason": str(reason), "why": why, "remedy": remedy, "explain": list(told)}
+        return Explanation(subject, reason, why, told, remedy, {**data, **also})
+
+
+# -- parts of sentences -----------------------------------------------------------------------------------------------
+
+
+def brief(text: str, most: int = MOST_WHY) -> str:
+    """A text on one line, and not at any length."""
+    line = " ".join(text.split()) if "\n" in text or "\t" in text else text
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def span(seconds: float) -> str:
+    """How long, in the unit that people would use."""
+    seconds = max(0.0, seconds)
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    for unit, size, most in (("s", 1, 120), ("min", 60, 7200), ("h", 3600, 172_800)):
+        if seconds < most:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds / 86_400:.1f} days"
+
+
+def counted(count: int, most: int = _MOST_COUNTED) -> str:
+    """A number that was counted up to a bound."""
+    return f"{most:,} or more" if count >= most else f"{count:,}"
+
+
+def ordinal(place: int) -> str:
+    """1st, 2nd, 3rd, 4th."""
+    suffix = "th" if place % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
+    return f"{place:,}{suffix}"

@@ -1,0 +1,42 @@
+"""What came and went lately. Spans of time that are over are counted once and remembered."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from interlock.insight.views import Activity, Bucket
+from interlock.ports.insight import Change
+
+if TYPE_CHECKING:
+    from interlock.insight.looking import Looking
+
+__all__ = ["Recorder"]
+
+_SETTLES = 10.0
+"""Seconds after which nothing is added to a span any more: what was under way is committed by then."""
+_MOST_KINDS = 8
+
+
+class Recorder:
+    """Remembers spans that are over, in a row up to the last one, for each kind of question."""
+
+    def __init__(self, looking: Looking) -> None:
+        self._looking = looking
+        self._over: dict[tuple[float, int], list[Change]] = {}
+
+    async def activity(self, width: float, spans: int) -> Activity:
+        """The spans up to now."""
+        over = self._over.get((width, spans), [])
+        found = await self._looking.store.insight.activity(width, spans, since=over[-1].span + 1 if over else 0)
+        first = math.floor(found.seen_at / width) - spans + 1
+        if over and over[0].span > first:  # the clock has gone back
+            over = []
+            found = await self._looking.store.insight.activity(width, spans)
+        known = {change.span: change for change in (*over, *found.changes)}
+        changes = [known.get(span, Change(span, 0, 0, 0)) for span in range(first, first + spans)]
+        if len(self._over) >= _MOST_KINDS:
+            self._over.clear()
+        self._over[width, spans] = [c for c in changes if (c.span + 1) * width + _SETTLES < found.seen_at]
+        buckets = tuple(Bucket(change.span * width, change.accepted, change.done, change.failed) for change in changes)
+        return Activity(width, buckets, found.seen_at)

@@ -1,0 +1,75 @@
+"""Events as rows and pages, with what became of the jobs that they caused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from interlock.errors import NotFoundError
+from interlock.events.explain import explain_event
+from interlock.insight.jobs import job_rows
+from interlock.insight.views import EventPage, EventRow, Listing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from interlock.events.explain import EventReason
+    from interlock.explanation import Explanation
+    from interlock.insight.looking import Looking
+    from interlock.ports.events import EventFilter, EventView
+    from interlock.ports.job_views import JobView
+
+__all__ = ["event_listing", "event_page", "event_rows", "explain_an_event", "jobs_of"]
+
+_JOBS_OF_ALL = 500
+"""How many jobs are looked at for a list of events."""
+
+
+async def event_listing(looking: Looking, wanted: EventFilter, limit: int, before: int | None) -> Listing[EventRow]:
+    """Events, the newest first."""
+    views = await looking.store.events.look(wanted, limit=limit + 1, before=before)
+    outlooks = await looking.store.insight.outlooks(jobs_of(views[:limit]))
+    rows = event_rows(views[:limit], {outlook.job.id: outlook.job for outlook in outlooks})
+    more = str(rows[-1].event.id) if len(views) > limit else None
+    return Listing(rows, more, views[0].seen_at if views else looking.now())
+
+
+def jobs_of(views: Sequence[EventView]) -> list[int]:
+    """The jobs that events caused, a bounded number of them."""
+    return list(dict.fromkeys(job for view in views for job in view.jobs))[:_JOBS_OF_ALL]
+
+
+def event_rows(views: Sequence[EventView], jobs: Mapping[int, JobView]) -> tuple[EventRow, ...]:
+    """Each with how the jobs stand that it caused."""
+    rows: list[EventRow] = []
+    for view in views:
+        known = [jobs[job] for job in view.jobs if job in jobs]
+        why = explain_event(view, known)
+        rows.append(EventRow(view, Counter(job.state for job in known), str(why.reason), why.why))
+    return tuple(rows)
+
+
+async def event_page(looking: Looking, number: int) -> EventPage:
+    """One event with its payload."""
+    view = await _find(looking, number)
+    outlooks = await looking.store.insight.outlooks(view.jobs[:_JOBS_OF_ALL])
+    why = explain_event(view, [outlook.job for outlook in outlooks])
+    jobs = await job_rows(looking, outlooks)
+    return EventPage(view, str(why.reason), why.why, jobs, why, looking.seen(view.seen_at, "events", "jobs"))
+
+
+async def explain_an_event(looking: Looking, number: int) -> Explanation[EventReason]:
+    """What came of it."""
+    view = await _find(looking, number)
+    jobs: list[JobView] = [o.job for o in await looking.store.insight.outlooks(view.jobs[:_JOBS_OF_ALL])]
+    return explain_event(view, jobs)
+
+
+async def _find(looking: Looking, number: int) -> EventView:
+    view = await looking.store.events.find(number)
+    if view is None:
+        raise NotFoundError(
+            f"There is no event {number}: it was never accepted here, or is no longer kept.",
+            remedy="Look which there are: interlock events list.",
+        )
+    return view

@@ -1,0 +1,304 @@
+"""Answers every question about what waits, runs, holds and failed, for people and programs: ``app.insight``.
+
+Each answer is made of one snapshot of each store that it is about. To look changes nothing and holds nobody up.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from interlock.arguments import checked_key, checked_limit, checked_prefix
+from interlock.clock import SystemClock, as_text
+from interlock.errors import InvalidArgumentError
+from interlock.insight import claims as _claims
+from interlock.insight import events as _events
+from interlock.insight import jobs as _jobs
+from interlock.insight import limits as _limits
+from interlock.insight import locks as _locks
+from interlock.insight import overview as _overview
+from interlock.insight.activity import Recorder
+from interlock.insight.looking import Looking
+from interlock.insight.views import Listing
+from interlock.ports.events import EventFilter
+from interlock.ports.insight import LaneShow
+from interlock.ports.job_views import JobFilter
+from interlock.ports.jobs import JobState
+
+if TYPE_CHECKING:
+    from interlock.clock import Clock
+    from interlock.explanation import Explanation
+    from interlock.insight.job_rows import JobPage, JobRow, LanePage, LaneRow, QueueRow, WorkerPage, WorkerRow
+    from interlock.insight.views import (
+        Activity,
+        ClaimPage,
+        ClaimRow,
+        EventPage,
+        EventRow,
+        LimitPage,
+        LimitRow,
+        LockPage,
+        LockRow,
+        Overview,
+    )
+    from interlock.ports.claims import ClaimState
+    from interlock.ports.store import Store
+
+__all__ = ["Insight", "Kind"]
+
+_PULSE = 5
+"""Seconds that a pulse tells of."""
+_MOST_SPANS = 1000
+
+
+class Kind(StrEnum):
+    """What can be explained."""
+
+    JOB = "job"
+    LANE = "lane"
+    LOCK = "lock"
+    LIMIT = "limit"
+    CLAIM = "claim"
+    EVENT = "event"
+
+
+class Insight:
+    """Questions about an app's stores, which have to be open. It has no session, and nothing to close.
+
+    What a store does not offer raises ``CapabilityError``; see :attr:`parts`. A job, an event or a worker that is not
+    known, or no longer, raises ``NotFoundError``; a key or a lane that nobody uses is answered as such.
+    """
+
+    def __init__(
+        self, store: Store, *, locks: Store | None = None, claims: Store | None = None, clock: Clock | None = None
+    ) -> None:
+        self._looking = Looking(store, locks or store, claims or store, clock or SystemClock())
+        self._recorder = Recorder(self._looking)
+
+    @property
+    def parts(self) -> frozenset[str]:
+        """What there is to ask about: jobs, events, limits, locks, claims."""
+        return self._looking.parts
+
+    # -- all of it -----------------------------------------------------------------------------------------------------
+
+    async def overview(self) -> Overview:
+        """How everything stands, problems first."""
+        async with self._looking.at("locks", "claims"):
+            return await _overview.overview(self._looking)
+
+    async def activity(self, seconds: float = 600.0, buckets: int = 60) -> Activity:
+        """How many jobs were accepted, done and failed in each of so many equal spans up to now."""
+        self._looking.need("jobs")
+        if not 1 <= buckets <= _MOST_SPANS or not 0.1 <= seconds / buckets <= 86_400:
+            raise InvalidArgumentError(
+                f"{buckets!r} spans of {seconds!r} seconds together cannot be told.",
+                remedy=f"Use 1 to {_MOST_SPANS:,} spans of 0.1 s to a day each.",
+            )
+        async with self._looking.at():
+            return await self._recorder.activity(seconds / buckets, buckets)
+
+    async def pulse(self) -> dict[str, Any]:
+        """The little that changes all the time, as data, for those who watch. Costs next to nothing.
+
+        ``{"states": {state: count}, "running": n, "accepted": n, "done": n, "failed": n, "seconds": s,
+        "problems": n, "version": text, "seen_at": iso}``; ``accepted``, ``done`` and ``failed`` are those of the last
+        ``seconds``. ``version`` changes whenever a count or one of the figures has changed. Without jobs only
+        ``locks`` (held and waiting), ``version`` and ``seen_at``.
+        """
+        async with self._looking.at("locks"):
+            return await self._pulse()
+
+    async def _pulse(self) -> dict[str, Any]:
+        looking = self._looking
+        locks = await looking.locks.locks.count()
+        data: dict[str, Any] = {"locks": {"held": locks.held, "waiting": locks.waiting}}
+        seen_at = locks.seen_at
+        if looking.has_jobs:
+            counts = await looking.store.insight.counts()
+            workers = await looking.store.insight.workers(limit=100)
+            lately = (await self._recorder.activity(1.0, _PULSE)).buckets
+            data |= {
+                "states": {str(state): counts.states.get(state, 0) for state in JobState},
+                "running": counts.states.get(JobState.RUNNING, 0),
+                "accepted": sum(bucket.accepted for bucket in lately),
+                "done": sum(bucket.done for bucket in lately),
+                "failed": sum(bucket.failed for bucket in lately),
+                "seconds": float(_PULSE),
+                "workers": len(workers),
+                "problems": len(await _overview.problems(looking, counts, workers)),
+            }
+            seen_at = counts.seen_at
+        version = f"{zlib.crc32(json.dumps(data, sort_keys=True).encode()):08x}"
+        return {**data, "version": version, "seen_at": as_text(seen_at)}
+
+    # -- jobs ----------------------------------------------------------------------------------------------------------
+
+    async def jobs(
+        self,
+        filter: JobFilter | None = None,  # noqa: A002
+        *,
+        limit: int = 50,
+        before: str | int | None = None,
+    ) -> Listing[JobRow]:
+        """Jobs, the newest first by their numbers, each with why it stands where it does."""
+        self._looking.need("jobs")
+        wanted, number = _checked(filter or JobFilter()), _before(before)
+        async with self._looking.at("locks"):
+            return await _jobs.job_listing(self._looking, wanted, checked_limit(limit), number)
+
+    async def job(self, id: int) -> JobPage:  # noqa: A002
+        """All about one job."""
+        self._looking.need("jobs")
+        async with self._looking.at("locks"):
+            return await _jobs.job_page(self._looking, _number(id))
+
+    async def queues(self) -> tuple[QueueRow, ...]:
+        """All queues, what is in them and who works on them."""
+        self._looking.need("jobs")
+        async with self._looking.at():
+            return tuple(_overview.queue_rows(await self._looking.store.insight.counts()))
+
+    async def workers(self, *, limit: int = 100) -> Listing[WorkerRow]:
+        """Live workers, and what they work on."""
+        self._looking.need("jobs")
+        async with self._looking.at():
+            found = await self._looking.store.insight.workers(limit=checked_limit(limit))
+        return Listing(tuple(map(_jobs.worker_row, found)), None, self._looking.now())
+
+    async def worker(self, session: str, *, limit: int = 100) -> WorkerPage:
+        """One live worker and the jobs that it has."""
+        self._looking.need("jobs")
+        async with self._looking.at("locks"):
+            return await _jobs.worker_page(self._looking, checked_key(session), checked_limit(limit))
+
+    # -- lanes ---------------------------------------------------------------------------------------------------------
+
+    async def lanes(self, *, show: str = "", limit: int = 50, after: str | None = None) -> Listing[LaneRow]:
+        """Lanes by name, each with why it does not go on.
+
+        ``show`` is one of ``running``, ``waiting`` (has jobs, none runs), ``held`` (by a person), ``parked`` (after a
+        failure), or empty for all.
+        """
+        self._looking.need("jobs")
+        if show not in set(LaneShow):
+            raise InvalidArgumentError(f"show is {show!r}.", remedy=f"Known are: {', '.join(filter(None, LaneShow))}.")
+        async with self._looking.at("locks"):
+            return await _jobs.lane_listing(
+                self._looking, LaneShow(show), checked_limit(limit), checked_prefix(after or "")
+            )
+
+    async def lane(self, name: str, *, limit: int = 50) -> LanePage:
+        """All about one lane, with its first jobs in order."""
+        self._looking.need("jobs")
+        async with self._looking.at("locks"):
+            return await _jobs.lane_page(self._looking, checked_key(name), checked_limit(limit))
+
+    # -- locks, limits, claims -----------------------------------------------------------------------------------------
+
+    async def locks(self, *, limit: int = 50, after: str | None = None) -> Listing[LockRow]:
+        """Keys that are held or awaited, by name."""
+        self._looking.need("locks")
+        async with self._looking.at("locks"):
+            return await _locks.lock_listing(self._looking, checked_limit(limit), checked_prefix(after or ""))
+
+    async def lock(self, key: str, *, limit: int = 1000) -> LockPage:
+        """Who holds a key, and who waits for it, in order."""
+        self._looking.need("locks")
+        async with self._looking.at("locks"):
+            return await _locks.lock_page(self._looking, checked_key(key), checked_limit(limit))
+
+    async def limits(self, *, limit: int = 50, after: str | None = None) -> Listing[LimitRow]:
+        """Limits in use, by key."""
+        self._looking.need("limits")
+        async with self._looking.at():
+            return await _limits.limit_listing(self._looking, checked_limit(limit), checked_prefix(after or ""))
+
+    async def limit(self, key: str, *, limit: int = 100) -> LimitPage:
+        """Who has a limit's room, and who waits for it, in order."""
+        self._looking.need("limits")
+        async with self._looking.at():
+            return await _limits.limit_page(self._looking, checked_key(key), checked_limit(limit))
+
+    async def claims(
+        self, *, prefix: str = "", state: ClaimState | None = None, limit: int = 50, after: str | None = None
+    ) -> Listing[ClaimRow]:
+        """Claims that are kept, by key."""
+        self._looking.need("claims")
+        where = (checked_prefix(prefix), state, checked_limit(limit), checked_prefix(after or ""))
+        async with self._looking.at("claims"):
+            return await _claims.claim_listing(self._looking, *where)
+
+    async def claim(self, key: str) -> ClaimPage:
+        """How a claim stands."""
+        self._looking.need("claims")
+        async with self._looking.at("claims"):
+            return await _claims.claim_page(self._looking, checked_key(key))
+
+    # -- events --------------------------------------------------------------------------------------------------------
+
+    async def events(
+        self,
+        filter: EventFilter | None = None,  # noqa: A002
+        *,
+        limit: int = 50,
+        before: str | int | None = None,
+    ) -> Listing[EventRow]:
+        """Events, the newest first, each with what became of the jobs that it caused."""
+        self._looking.need("events")
+        wanted, number = EventFilter(*map(checked_prefix, filter or EventFilter())), _before(before)
+        async with self._looking.at():
+            return await _events.event_listing(self._looking, wanted, checked_limit(limit), number)
+
+    async def event(self, id: int) -> EventPage:  # noqa: A002
+        """One event with its payload, and the jobs that it caused."""
+        self._looking.need("events")
+        async with self._looking.at("locks"):
+            return await _events.event_page(self._looking, _number(id))
+
+    # -- why -----------------------------------------------------------------------------------------------------------
+
+    async def explain(self, kind: Kind | str, ref: str | int) -> Explanation:
+        """Why a job, lane, lock, limit, claim or event is as it is, and what to do about it."""
+        if kind not in set(Kind):
+            raise InvalidArgumentError(f"A {kind!r} cannot be explained.", remedy=f"Known are: {', '.join(Kind)}.")
+        looking, what = self._looking, Kind(kind)
+        looking.need("jobs" if what is Kind.LANE else f"{what}s")
+        async with looking.at("locks", "claims"):
+            match what:
+                case Kind.JOB:
+                    return await _jobs.explain_a_job(looking, _number(ref))
+                case Kind.LANE:
+                    return await _jobs.explain_a_lane(looking, checked_key(ref))
+                case Kind.LOCK:
+                    return await _locks.explain_a_lock(looking, checked_key(ref))
+                case Kind.LIMIT:
+                    return await _limits.explain_a_limit(looking, checked_key(ref))
+                case Kind.CLAIM:
+                    return await _claims.explain_a_claim(looking, checked_key(ref))
+                case Kind.EVENT:
+                    return await _events.explain_an_event(looking, _number(ref))
+
+
+def _checked(wanted: JobFilter) -> JobFilter:
+    """A filter whose texts every store can be asked for."""
+    if unknown := set(wanted.states) - set(JobState):
+        raise InvalidArgumentError(
+            f"{unknown.pop()!r} is no state of a job.", remedy=f"Known are: {', '.join(JobState)}."
+        )
+    texts = map(checked_prefix, (wanted.name, wanted.queue, wanted.lane))
+    return JobFilter(tuple(map(JobState, wanted.states)), *texts)
+
+
+def _number(given: object) -> int:
+    """The number of a job or an event, also as text, as it is in a URL."""
+    text = str(given)
+    if isinstance(given, bool) or not text.isascii() or not text.isdecimal() or not 0 < int(text[:20]) < 2**63:
+        raise InvalidArgumentError(f"{given!r} is no number of a job or an event.", remedy="Pass a whole number.")
+    return int(text)
+
+
+def _before(given: str | int | None) -> int | None:
+    return None if given is None or given == "" else _number(given)

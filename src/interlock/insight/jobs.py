@@ -1,0 +1,241 @@
+"""Jobs and lanes as rows and pages, each with why it stands where it does."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from interlock.errors import NotFoundError
+from interlock.insight.job_rows import JobPage, JobRow, LanePage, LaneRow, WorkerPage, WorkerRow
+from interlock.insight.locks import lock_row
+from interlock.insight.looking import Cast
+from interlock.insight.timeline import timeline
+from interlock.insight.views import Listing
+from interlock.jobs.explain import explain_job, explain_lane
+from interlock.ports.job_views import JobFilter
+from interlock.ports.jobs import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from interlock.explanation import Explanation
+    from interlock.insight.looking import Looking
+    from interlock.jobs.why import Reason
+    from interlock.ports.events import EventView
+    from interlock.ports.insight import LaneShow, WorkerStanding
+    from interlock.ports.job_views import JobView, LaneView, Outlook
+    from interlock.ports.locks import LockView
+
+__all__ = [
+    "explain_a_job",
+    "explain_a_lane",
+    "job_listing",
+    "job_page",
+    "job_rows",
+    "job_rows_of",
+    "lane_listing",
+    "lane_page",
+    "no_job",
+    "worker_page",
+    "worker_row",
+]
+
+_NEIGHBOURS = 3
+_ENDED_OF_LANE = 10
+_MOST_SESSIONS = 20
+"""How many workers' lock waits are looked at for one list."""
+_Waits = dict[int, list["LockView"]]
+
+
+def no_job(number: int) -> NotFoundError:
+    """A job that is not there."""
+    return NotFoundError(
+        f"There is no job {number}: it was never enqueued here, or is no longer kept.",
+        remedy="Look which there are: interlock jobs list.",
+    )
+
+
+async def job_listing(looking: Looking, wanted: JobFilter, limit: int, before: int | None) -> Listing[JobRow]:
+    """Jobs by their numbers, the largest first."""
+    found = await looking.store.insight.jobs(wanted, limit=limit, before=before)
+    rows = await job_rows(looking, found.outlooks)
+    return Listing(
+        rows,
+        None if found.more is None else str(found.more),
+        found.outlooks[0].job.seen_at if found.outlooks else looking.now(),
+    )
+
+
+async def job_rows_of(looking: Looking, ids: Sequence[int]) -> tuple[JobRow, ...]:
+    """Jobs in the order of their ids here."""
+    return await job_rows(looking, await looking.store.insight.outlooks(ids)) if ids else ()
+
+
+async def job_rows(looking: Looking, outlooks: Sequence[Outlook]) -> tuple[JobRow, ...]:
+    """Each with why, in a few reads for all of them."""
+    heads = await _heads(looking, outlooks)
+    waits, cast = await _lock_waits(looking, outlooks)
+    rows: list[JobRow] = []
+    for outlook in outlooks:
+        why = explain_job(
+            outlook, heads.get(outlook.lane_head or 0), waits=waits.get(outlook.job.id, ()), name=cast.name
+        )
+        rows.append(JobRow(outlook.job._replace(attempts=()), str(why.reason), why.why))
+    return tuple(rows)
+
+
+async def job_page(looking: Looking, number: int) -> JobPage:
+    """All about one job."""
+    outlook = await _outlook(looking, number)
+    why, waits, cast = await _explained(looking, outlook)
+    around = await looking.store.insight.neighbours(number, most=_NEIGHBOURS)
+    rows = {row.job.id: row for row in await job_rows_of(looking, [*around.ahead, *around.behind])}
+    return JobPage(
+        job=outlook.job,
+        reason=str(why.reason),
+        why=why.why,
+        explanation=why,
+        event=await _event(looking, outlook.job),
+        ahead=tuple(rows[one] for one in around.ahead if one in rows),
+        behind=tuple(rows[one] for one in around.behind if one in rows),
+        waits=tuple(lock_row(view, cast) for view in waits),
+        timeline=timeline(outlook.job),
+        seen=looking.seen(outlook.job.seen_at, "jobs", "locks", "events"),
+    )
+
+
+async def explain_a_job(looking: Looking, number: int) -> Explanation[Reason]:
+    """Why it stands where it does."""
+    return (await _explained(looking, await _outlook(looking, number)))[0]
+
+
+async def lane_listing(looking: Looking, show: LaneShow, limit: int, after: str) -> Listing[LaneRow]:
+    """Lanes by name."""
+    found = await looking.store.insight.lanes(show=show, limit=limit, after=after)
+    heads = {
+        outlook.job.id: outlook
+        for outlook in await looking.store.insight.outlooks(
+            [lane.head for lane in found.lanes if lane.head is not None]
+        )
+    }
+    waits, cast = await _lock_waits(looking, heads.values())
+    rows: list[LaneRow] = []
+    for lane in found.lanes:
+        head = heads.get(lane.head or 0)
+        why = explain_lane(lane.lane, lane, head, waits=waits.get(lane.head or 0, ()), name=cast.name)
+        rows.append(LaneRow(lane, str(why.reason), why.why))
+    return Listing(tuple(rows), found.more, found.lanes[0].seen_at if found.lanes else looking.now())
+
+
+async def lane_page(looking: Looking, name: str, limit: int) -> LanePage:
+    """All about one lane."""
+    view, why = await _lane(looking, name)
+    jobs = await job_rows_of(looking, await looking.store.insight.lane_jobs(name, limit=limit))
+    final = tuple(state for state in JobState if state.final)
+    ended = await looking.store.insight.jobs(JobFilter(final, lane=name), limit=_ENDED_OF_LANE)
+    last = await job_rows(looking, ended.outlooks)
+    at = view.seen_at if view is not None else last[0].job.seen_at if last else looking.now()
+    return LanePage(name, view, str(why.reason), why.why, why, jobs, last, looking.seen(at, "jobs", "locks"))
+
+
+async def explain_a_lane(looking: Looking, name: str) -> Explanation[Reason]:
+    """Why it stands where it does."""
+    return (await _lane(looking, name))[1]
+
+
+def worker_row(found: WorkerStanding) -> WorkerRow:
+    """One live worker."""
+    return WorkerRow(*found)
+
+
+async def worker_page(looking: Looking, session: str, limit: int) -> WorkerPage:
+    """One live worker and its jobs."""
+    found = await looking.store.insight.workers(session, limit=1)
+    if not found:
+        raise NotFoundError(
+            f"There is no live worker of the session {session!r}.",
+            remedy="Look which there are: interlock jobs queues.",
+        )
+    jobs = await job_rows_of(looking, await looking.store.insight.claimed(session, limit=limit))
+    at = jobs[0].job.seen_at if jobs else looking.now()
+    return WorkerPage(worker_row(found[0]), jobs, looking.seen(at, "jobs"))
+
+
+# -- parts -------------------------------------------------------------------------------------------------------------
+
+
+async def _outlook(looking: Looking, number: int) -> Outlook:
+    """What decides about a job, with its arguments, result and attempts."""
+    found = await looking.store.insight.outlooks([number])
+    whole = await looking.store.jobs.find(number) if found else None
+    if whole is None:
+        raise no_job(number)
+    return found[0]._replace(job=whole)
+
+
+async def _explained(looking: Looking, outlook: Outlook) -> tuple[Explanation[Reason], Sequence[LockView], Cast]:
+    heads = await _heads(looking, [outlook])
+    waits, cast = await _lock_waits(looking, [outlook])
+    mine = waits.get(outlook.job.id, [])
+    return explain_job(outlook, heads.get(outlook.lane_head or 0), waits=mine, name=cast.name), mine, cast
+
+
+async def _heads(looking: Looking, outlooks: Iterable[Outlook]) -> dict[int, Outlook]:
+    """What decides about the jobs that the lanes of those behind are at."""
+    known = {outlook.job.id: outlook for outlook in outlooks}
+    wanted = {
+        outlook.lane_head
+        for outlook in known.values()
+        if outlook.job.state is JobState.BEHIND and outlook.lane_head is not None
+    }
+    missing = sorted(wanted - known.keys())
+    for outlook in await looking.store.insight.outlooks(missing):
+        known[outlook.job.id] = outlook
+    return known
+
+
+async def _lock_waits(looking: Looking, outlooks: Iterable[Outlook]) -> tuple[_Waits, Cast]:
+    """The locks that the handlers of those that run wait for, where locks and jobs are in one store."""
+    running = [outlook.job for outlook in outlooks if outlook.job.state is JobState.RUNNING]
+    sessions = sorted({job.worker.session for job in running if job.worker is not None})
+    if looking.locks is not looking.store or not sessions:
+        return {}, Cast()
+    views: dict[str, LockView] = {}
+    for session in sessions[:_MOST_SESSIONS]:
+        views.update({view.key: view for view in await looking.locks.locks.awaited_by(session)})
+    if not views:
+        return {}, Cast()
+    holders = [view.holder for view in views.values() if view.holder is not None]
+    waiters = [waiter for view in views.values() for waiter in view.waiters]
+    cast = await looking.cast([*holders, *waiters])
+    waits: _Waits = {}
+    for view in views.values():
+        for waiter in view.waiters:
+            job = cast.job(waiter)
+            if job is not None and waiter.live:
+                waits.setdefault(job.id, []).append(view)
+    return waits, cast
+
+
+async def _lane(looking: Looking, name: str) -> tuple[LaneView | None, Explanation[Reason]]:
+    views = await looking.store.jobs.lanes(name, limit=1)
+    view = views[0] if views else None
+    ids = [] if view is None or view.head is None else [view.head]
+    heads = await looking.store.insight.outlooks(ids)
+    waits, cast = await _lock_waits(looking, heads)
+    mine = waits.get(heads[0].job.id, []) if heads else []
+    return view, explain_lane(name, view, heads[0] if heads else None, waits=mine, name=cast.name)
+
+
+async def _event(looking: Looking, job: JobView) -> EventView | None:
+    """The event that a job's arguments name, if it caused the job."""
+    if "events" not in looking.parts or '"event"' not in job.arguments:
+        return None
+    try:
+        number = json.loads(job.arguments).get("event")
+    except (ValueError, AttributeError):
+        return None
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 < number < 2**63:
+        return None
+    event = await looking.store.events.find(number)
+    return None if event is None or job.id not in event.jobs else event._replace(payload=None)

@@ -1,0 +1,208 @@
+"""Limits as rows and pages: those of jobs and those of reservations, who has their room and who waits, in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock.clock import as_text
+from interlock.explanation import Explanation, Subject, counted, ordinal, span
+from interlock.insight.views import LimitHolder, LimitPage, LimitRow, LimitWaiter, Listing, Who
+from interlock.limits.explain import Reason, explain, figure, next_at, why_waits
+from interlock.ports.insight import JobLimitUsers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock.insight.looking import Cast, Looking
+    from interlock.ports.insight import JobLimitUse, JobLimitView
+    from interlock.ports.limits import LimitView
+
+__all__ = ["JOBS", "RESERVATIONS", "explain_a_limit", "job_limit_row", "limit_listing", "limit_page", "reservation_row"]
+
+JOBS = "jobs"
+RESERVATIONS = "reservations"
+_MOST_NAMED = 5
+
+
+def job_limit_row(view: JobLimitView) -> LimitRow:
+    """A limit that jobs are under."""
+    full = view.room_at is not None if view.per else view.taken >= view.most
+    if view.per:
+        reason = Reason.TOO_SOON if full else Reason.ROOM
+    else:
+        reason = Reason.FULL if full else Reason.PASSING if view.waiting else Reason.ROOM
+    waiting = "" if not view.waiting else f", {counted(view.waiting)} {'waits' if view.waiting == 1 else 'wait'}"
+    opens = "" if view.room_at is None else f", room in {span(view.room_at - view.seen_at)}"
+    why = f"{counted(view.taken)} of {view.most} {'started' if view.per else 'at work'}{waiting}{opens}"
+    return LimitRow(
+        view.key,
+        JOBS,
+        view.most,
+        view.per,
+        figure(view.most, view.per),
+        view.taken,
+        view.waiting,
+        full,
+        view.room_at,
+        str(reason),
+        why,
+        view.seen_at,
+    )
+
+
+def reservation_row(view: LimitView) -> LimitRow:
+    """A limit that reservations are under."""
+    why, opens = explain(view.key, view), next_at(view)
+    full = opens is not None if view.per else len(view.started) >= view.most
+    return LimitRow(
+        view.key,
+        RESERVATIONS,
+        view.most,
+        view.per,
+        figure(view.most, view.per),
+        len(view.started),
+        len(view.waiting),
+        full,
+        opens,
+        str(why.reason),
+        why.why,
+        view.seen_at,
+    )
+
+
+async def limit_listing(looking: Looking, limit: int, after: str) -> Listing[LimitRow]:
+    """Limits in use, by key; the two of one key stand together."""
+    rows = [reservation_row(view) for view in await looking.store.limits.look(limit=limit + 1, after=after)]
+    if looking.has_jobs:
+        rows += map(job_limit_row, await looking.store.insight.limits(limit=limit + 1, after=after))
+    rows.sort(key=lambda row: (row.key, row.counts))
+    more = None
+    if len(rows) > limit:
+        # Both rows of one key, or none, so that whoever goes on misses none.
+        end = limit - 1 if rows[limit - 1].key == rows[limit].key and limit > 1 else limit
+        rows, more = rows[:end], rows[end - 1].key
+    return Listing(tuple(rows), more, rows[0].seen_at if rows else looking.now())
+
+
+async def limit_page(looking: Looking, key: str, limit: int) -> LimitPage:
+    """One limit."""
+    reserved, cast, used, users = await _look(looking, key, limit)
+    why = _explained(key, reserved, cast, used, users)
+    rows = [job_limit_row(view) for view in used]
+    holders = [_job_holder(use) for use in users.holders]
+    waiters = [_job_waiter(used[0], use, place) for place, use in enumerate(users.waiters, 1)]
+    if reserved is not None:
+        rows.append(reservation_row(reserved))
+        holders += [
+            LimitHolder(
+                RESERVATIONS, cast.who(user), user.at, None if not user.per or user.at is None else user.at + user.per
+            )
+            for user in reserved.started[:limit]
+        ]
+        ahead = 0
+        for user in reserved.waiting[:limit]:
+            waits = why_waits(reserved, user, ahead)
+            waiters.append(LimitWaiter(RESERVATIONS, ahead + 1, cast.who(user), user.asked_at, user.at, waits))
+            ahead += user.waits_for == key
+    at = rows[0].seen_at if rows else looking.now()
+    return LimitPage(
+        key,
+        tuple(rows),
+        tuple(holders),
+        tuple(waiters),
+        str(why.reason),
+        why.why,
+        why,
+        looking.seen(at, "limits"),
+    )
+
+
+async def explain_a_limit(looking: Looking, key: str) -> Explanation[Reason]:
+    """How it stands."""
+    return _explained(key, *await _look(looking, key, _MOST_NAMED))
+
+
+async def _look(
+    looking: Looking, key: str, limit: int
+) -> tuple[LimitView | None, Cast, Sequence[JobLimitView], JobLimitUsers]:
+    views = await looking.store.limits.look(key, limit=1)
+    reserved = views[0] if views else None
+    cast = await looking.cast(() if reserved is None else (*reserved.started, *reserved.waiting))
+    if not looking.has_jobs:
+        return reserved, cast, (), JobLimitUsers((), ())
+    used = await looking.store.insight.limits(key, limit=1)
+    users = await looking.store.insight.limit_users(key, limit=limit) if used else JobLimitUsers((), ())
+    return reserved, cast, used, users
+
+
+def _explained(
+    key: str, reserved: LimitView | None, cast: Cast, used: Sequence[JobLimitView], users: JobLimitUsers
+) -> Explanation[Reason]:
+    """Of jobs first: where both are there, two things are counted."""
+    if not used:
+        return explain(key, reserved, cast.name)
+    (view,) = used
+    row = job_limit_row(view)
+    lines = [_limit_line(view, users)]
+    lines += [_waiter_line(view, use, ahead) for ahead, use in enumerate(users.waiters[:_MOST_NAMED])]
+    if view.waiting > min(len(users.waiters), _MOST_NAMED):
+        lines.append(f"and {counted(view.waiting - min(len(users.waiters), _MOST_NAMED))} more in line")
+    remedy = ""
+    if row.full and view.waiting:
+        remedy = "wait, or allow starts closer together"
+        if not view.per and users.holders:
+            remedy = (
+                f"wait until one of them has ended (interlock explain job {users.holders[0].id}), or raise the limit"
+            )
+    data = {
+        "key": key,
+        "counts": JOBS,
+        "most": view.most,
+        "per": view.per,
+        "taken": view.taken,
+        "waiting_jobs": view.waiting,
+        "room_at": None if view.room_at is None else as_text(view.room_at),
+        "holders": [use.id for use in users.holders],
+        "line": [use.id for use in users.waiters],
+        "seen_at": as_text(view.seen_at),
+        "started": [],
+        "waiting": [],
+        "reservations": None,
+    }
+    if reserved is not None:
+        others = explain(key, reserved, cast.name)
+        lines += [f"counted apart, in reservations: {others.lines[0]}", *others.lines[1:]]
+        data |= {"reservations": others.data, "started": others.data["started"], "waiting": others.data["waiting"]}
+    return Explanation.of(Subject("limit", key), Reason(row.reason), row.why, lines, remedy, data)
+
+
+def _limit_line(view: JobLimitView, users: JobLimitUsers) -> str:
+    allows = f"{view.key!r} allows {figure(view.most, view.per)}, counted in jobs"
+    if view.per:
+        opens = "" if view.room_at is None else f", the next room comes at {as_text(view.room_at)}"
+        return f"{allows}; {counted(view.taken)} of the starts count now{opens}"
+    named = "; ".join(f"job {use.id} ({use.name}) since {as_text(use.since)}" for use in users.holders[:_MOST_NAMED])
+    more = " and others" if view.taken > min(len(users.holders), _MOST_NAMED) else ""
+    return f"{allows}; {counted(view.taken)} at work{f': {named}{more}' if named else ''}"
+
+
+def _waiter_line(view: JobLimitView, use: JobLimitUse, ahead: int) -> str:
+    place = "is next" if ahead == 0 else f"has {ahead} before it"
+    return f"job {use.id} ({use.name}) has waited since {as_text(use.since)} and {place}"
+
+
+def _job_who(use: JobLimitUse) -> Who:
+    name = f"job {use.id} ({use.name})" if use.name else f"job {use.id}"
+    if use.worker is None:
+        return Who("", name, use.id, "", "", 0, "")
+    return Who("", name, use.id, *use.worker)
+
+
+def _job_holder(use: JobLimitUse) -> LimitHolder:
+    return LimitHolder(JOBS, _job_who(use), use.since, use.until)
+
+
+def _job_waiter(view: JobLimitView, use: JobLimitUse, place: int) -> LimitWaiter:
+    in_line = "first" if place == 1 else ordinal(place)
+    why = f"waits for {span(view.seen_at - use.since)}, {in_line} in line"
+    return LimitWaiter(JOBS, place, _job_who(use), use.since, view.room_at if place == 1 else None, why)

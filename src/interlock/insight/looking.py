@@ -1,0 +1,128 @@
+"""What all answers share: the stores, what they offer, and the jobs behind the parties that hold and wait."""
+
+from __future__ import annotations
+
+import re
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
+
+from interlock.errors import CapabilityError
+from interlock.insight.views import Seen, Who
+from interlock.ports.jobs import JobState
+from interlock.ports.limits import LimitUser
+from interlock.ports.locks import Holder, Waiter
+from interlock.ports.store import Capability
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterable
+
+    from interlock.clock import Clock
+    from interlock.ports.job_views import JobView
+    from interlock.ports.store import Store
+
+__all__ = ["Cast", "Looking", "Party"]
+
+_JOB = re.compile(r"job:([0-9]{1,19}):[0-9a-f]+")
+_PARTS = ("jobs", "events", "limits", "locks", "claims")
+
+
+Party = Holder | Waiter | LimitUser
+"""Somebody who holds or waits, as the stores tell of them."""
+
+
+class Cast:
+    """The jobs that parties turned out to be."""
+
+    def __init__(self, jobs: Iterable[JobView] = ()) -> None:
+        self._jobs = {job.id: job for job in jobs if job.state is JobState.RUNNING}
+
+    def job(self, one: Party) -> JobView | None:
+        """The job that a party is. A number alone proves nothing: locks may be shared with other stores' jobs."""
+        match = _JOB.fullmatch(one.party)
+        job = None if match is None else self._jobs.get(int(match[1]))
+        if job is None or job.worker is None or (job.worker.host, job.worker.pid) != (one.host, one.pid):
+            return None
+        return job
+
+    def name(self, one: Party) -> str:
+        """What people call it."""
+        job = self.job(one)
+        return one.party if job is None else f"job {job.id} ({job.name})"
+
+    def who(self, one: Party) -> Who:
+        """All about it."""
+        job = self.job(one)
+        return Who(
+            one.party,
+            one.party if job is None else f"job {job.id} ({job.name})",
+            None if job is None else job.id,
+            one.session,
+            one.host,
+            one.pid,
+            one.program,
+        )
+
+
+class Looking:
+    """The stores of an app, as those see them who only look."""
+
+    def __init__(self, store: Store, locks: Store, claims: Store, clock: Clock) -> None:
+        self.now = clock.now
+        """For what leaves no trace in a store."""
+        self.store = store
+        self.locks = locks
+        self.claims = claims
+        offered = {str(capability) for capability in store.capabilities}
+        elsewhere = {"locks": locks, "claims": claims}
+        self.parts = frozenset(
+            part
+            for part in _PARTS
+            if (part in offered if part not in elsewhere else part in elsewhere[part].capabilities)
+        )
+
+    def need(self, part: str) -> None:
+        """See that there is something to ask about."""
+        if part not in self.parts:
+            raise CapabilityError(
+                f"{self.store.name} offers no {part}.",
+                remedy="Give the App a durable store, and Redis only what it is good for: "
+                "App('postgresql://…', locks='redis://…').",
+            )
+
+    @property
+    def has_jobs(self) -> bool:
+        """Whether there are jobs."""
+        return Capability.JOBS in self.store.capabilities
+
+    @asynccontextmanager
+    async def at(self, *parts: str) -> AsyncGenerator[None]:
+        """One state of each store that has one of these parts."""
+        async with AsyncExitStack() as stack:
+            for store in self._stores(*parts):
+                await stack.enter_async_context(store.snapshot())
+            yield
+
+    def seen(self, at: float, *parts: str, others: float | None = None) -> tuple[Seen, ...]:
+        """Which stores were looked at; ``others`` is the time in those that are not the app's own."""
+        found: dict[int, tuple[Store, list[str]]] = {}
+        for part in parts:
+            if part in self.parts:
+                store = self._place(part)
+                found.setdefault(id(store), (store, []))[1].append(part)
+        return tuple(
+            Seen(store.name, tuple(names), at if store is self.store or others is None else others)
+            for store, names in found.values()
+        )
+
+    async def cast(self, parties: Iterable[Party]) -> Cast:
+        """Look up which of these are jobs."""
+        numbers = {int(match[1]) for one in parties if (match := _JOB.fullmatch(one.party))}
+        if not numbers or not self.has_jobs:
+            return Cast()
+        return Cast(outlook.job for outlook in await self.store.insight.outlooks(sorted(numbers)))
+
+    def _stores(self, *parts: str) -> list[Store]:
+        return list({id(store): store for part in ("", *parts) for store in [self._place(part)]}.values())
+
+    def _place(self, part: str) -> Store:
+        return self.locks if part == "locks" else self.claims if part == "claims" else self.store

@@ -1,0 +1,200 @@
+"""How everything stands, and what of it a person should look at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock.explanation import counted, span
+from interlock.insight.events import event_rows, jobs_of
+from interlock.insight.job_rows import QueueRow
+from interlock.insight.jobs import job_rows, worker_row
+from interlock.insight.limits import reservation_row
+from interlock.insight.views import LaneCounts, LimitCounts, LockCounts, Overview, Problem
+from interlock.ports.events import EventFilter
+from interlock.ports.insight import LaneShow
+from interlock.ports.job_views import JobFilter
+from interlock.ports.jobs import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from interlock.insight.job_rows import JobRow
+    from interlock.insight.looking import Looking
+    from interlock.insight.views import LimitRow
+    from interlock.ports.events import EventView
+    from interlock.ports.insight import JobCounts, WorkerStanding
+    from interlock.ports.job_views import QueueView
+    from interlock.ports.limits import LimitView
+
+__all__ = ["LATE", "overview", "problems", "queue_rows"]
+
+LATE = 60.0
+"""Work that has been ready for longer is late."""
+_FEW = 8
+_RUNNING = (JobState.RUNNING,)
+_WAITING = (JobState.WAITING, JobState.HELD, JobState.PARKED)
+_FAILED = (JobState.FAILED, JobState.QUARANTINED)
+_MOST_WORKERS = 100
+_MOST_LIMITS = 200
+
+
+async def overview(looking: Looking) -> Overview:
+    """All of it, from one snapshot of each store."""
+    locks, locks_at = LockCounts(0, 0), looking.now()
+    if "locks" in looking.parts:
+        found = await looking.locks.locks.count()
+        locks, locks_at = LockCounts(found.held, found.waiting), found.seen_at
+    reserved = [reservation_row(view) for view in await _reservations(looking)]
+    if not looking.has_jobs:
+        seen = looking.seen(reserved[0].seen_at if reserved else locks_at, "limits", "locks", "claims", others=locks_at)
+        nothing = LaneCounts(0, 0, 0)
+        return Overview(looking.parts, (), {}, (), (), nothing, locks, _limit_counts(reserved), (), (), (), (), seen)
+    insight = looking.store.insight
+    counts = await insight.counts()
+    workers = await insight.workers(limit=_MOST_WORKERS)
+    last: Sequence[EventView] = ()
+    if "events" in looking.parts:
+        last = await looking.store.events.look(EventFilter(), limit=_FEW)
+    limits = _limit_counts(reserved)
+    rows = await _some(looking, last)
+    return Overview(
+        parts=looking.parts,
+        problems=tuple(await problems(looking, counts, workers)),
+        totals=counts.states,
+        queues=tuple(queue_rows(counts)),
+        workers=tuple(map(worker_row, workers)),
+        lanes=LaneCounts(counts.lanes_running, counts.lanes_held, counts.lanes_parked),
+        locks=locks,
+        limits=LimitCounts(
+            limits.used + counts.limits_used, limits.full + counts.limits_full, limits.waiting + counts.limits_waiting
+        ),
+        running=_of_state(rows, _RUNNING),
+        waiting=_of_state(rows, _WAITING),
+        failures=_of_state(rows, _FAILED),
+        events=event_rows(last, {row.job.id: row.job for row in rows}),
+        seen=looking.seen(counts.seen_at, "jobs", "events", "limits", "locks", "claims", others=locks_at),
+    )
+
+
+async def problems(looking: Looking, counts: JobCounts, workers: Sequence[WorkerStanding]) -> list[Problem]:
+    """What a person should look at, the worst first."""
+    found = [*_nobody_works(counts), *_nobody_knows(counts, workers)]
+    if counts.orphans and not any(queue.workers for queue in counts.queues):
+        found.append(
+            Problem(
+                f"{_jobs(counts.orphans)} were given to workers that are gone, and nobody is there to take them over",
+                "jobs",
+                str(JobState.RUNNING),
+                "start a worker: interlock run module:app",
+            )
+        )
+    if quarantined := counts.states.get(JobState.QUARANTINED, 0):
+        found.append(
+            Problem(
+                f"{_jobs(quarantined)} {_are(quarantined)} quarantined: workers died while they ran them",
+                "jobs",
+                str(JobState.QUARANTINED),
+                "find out what kills them (memory, signals), then retry them",
+            )
+        )
+    if counts.lanes_parked:
+        found.append(await _parked_lanes(looking, counts.lanes_parked))
+    if parked := counts.states.get(JobState.PARKED, 0):
+        found.append(
+            Problem(
+                f"{_jobs(parked)} {_are(parked)} set aside until somebody acts",
+                "jobs",
+                str(JobState.PARKED),
+                "mend the cause, then retry them",
+            )
+        )
+    found += _late(counts)
+    return found
+
+
+def queue_rows(counts: JobCounts) -> Iterator[QueueRow]:
+    """Queues with what is wrong with each."""
+    wrong = {problem.ref: problem.text for problem in (*_late(counts), *_nobody_works(counts))}
+    for queue in counts.queues:
+        yield QueueRow(queue, wrong.get(queue.queue, ""))
+
+
+def _nobody_works(counts: JobCounts) -> Iterator[Problem]:
+    for queue in counts.queues:
+        if queue.ready and not queue.workers:
+            ready = f"{_jobs(queue.ready)} {_are(queue.ready)} ready{_since(counts, queue)}"
+            yield Problem(
+                f"nobody works on queue {queue.queue!r}: {ready}",
+                "queue",
+                queue.queue,
+                f"start a worker: interlock run module:app --queues {queue.queue}",
+            )
+
+
+def _nobody_knows(counts: JobCounts, workers: Sequence[WorkerStanding]) -> Iterator[Problem]:
+    for queue in counts.queues:
+        known = {name for worker in workers if queue.queue in worker.queues for name in worker.names}
+        unknown = sorted(counts.names.get(queue.queue, frozenset()) - known)
+        if queue.workers and unknown and len(workers) < _MOST_WORKERS:
+            names = ", ".join(map(repr, unknown[:3]))
+            yield Problem(
+                f"jobs are ready that no worker of queue {queue.queue!r} knows: {names}",
+                "queue",
+                queue.queue,
+                "finish the deployment, or start a worker whose app defines it",
+            )
+
+
+def _late(counts: JobCounts) -> Iterator[Problem]:
+    for queue in counts.queues:
+        if queue.workers and queue.oldest_ready_at is not None and counts.seen_at - queue.oldest_ready_at > LATE:
+            yield Problem(
+                f"queue {queue.queue!r} is late: work is ready{_since(counts, queue)}",
+                "queue",
+                queue.queue,
+                f"start more workers: interlock run module:app --queues {queue.queue}",
+            )
+
+
+async def _parked_lanes(looking: Looking, count: int) -> Problem:
+    remedy = "mend the cause, then let them go on: interlock lanes release LANE"
+    if count == 1:
+        found = await looking.store.insight.lanes(show=LaneShow.PARKED, limit=1)
+        if found.lanes:
+            lane = found.lanes[0]
+            text = f"lane {lane.lane!r} is parked after a failure: {lane.held_reason}"
+            return Problem(text, "lane", lane.lane, remedy)
+    return Problem(f"{counted(count)} lanes are parked after a failure", "lanes", str(LaneShow.PARKED), remedy)
+
+
+def _since(counts: JobCounts, queue: QueueView) -> str:
+    return "" if queue.oldest_ready_at is None else f" for {span(counts.seen_at - queue.oldest_ready_at)}"
+
+
+def _jobs(count: int) -> str:
+    return f"{counted(count)} {'job' if count == 1 else 'jobs'}"
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+async def _some(looking: Looking, events: Sequence[EventView]) -> tuple[JobRow, ...]:
+    """Some jobs of each kind that is shown, and those of the last events, looked at all together."""
+    insight = looking.store.insight
+    ids = jobs_of(events)
+    for states in (_RUNNING, _WAITING, _FAILED):
+        ids += (await insight.numbers(JobFilter(states), limit=_FEW)).ids
+    return await job_rows(looking, await insight.outlooks(sorted(set(ids), reverse=True)))
+
+
+def _of_state(rows: Sequence[JobRow], states: Sequence[JobState]) -> tuple[JobRow, ...]:
+    return tuple(row for row in rows if row.job.state in states)[:_FEW]
+
+
+async def _reservations(looking: Looking) -> Sequence[LimitView]:
+    return await looking.store.limits.look(limit=_MOST_LIMITS) if "limits" in looking.parts else ()
+
+
+def _limit_counts(rows: Sequence[LimitRow]) -> LimitCounts:
+    return LimitCounts(len(rows), sum(row.full for row in rows), sum(row.waiting for row in rows))

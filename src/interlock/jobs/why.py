@@ -1,0 +1,160 @@
+"""Why a job or a lane stands where it does: one word for programs, and a few for a row of a table."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from interlock.explanation import brief, counted, ordinal, span
+from interlock.limits.explain import figure
+from interlock.ports.jobs import JobState
+
+if TYPE_CHECKING:
+    from interlock.explanation import Explanation
+    from interlock.ports.job_views import JobView, LaneView, Outlook, WorkerView
+
+__all__ = ["PARKED_BY", "Reason", "how_many", "where", "why_job", "why_lane"]
+
+PARKED_BY = "interlock"
+"""Who holds a lane that was parked after a failure."""
+_MOST_HOLDERS = 20
+"""As many as an outlook names."""
+
+
+class Reason(StrEnum):
+    """Why a job or a lane stands where it does. One word for programs; the lines say it to people."""
+
+    READY = "ready"
+    NO_WORKER = "no-worker"
+    """Ready, but no live worker works on its queue."""
+    UNKNOWN_NAME = "unknown-name"
+    """Ready, and workers are there, but none of them knows a job of its name: an old or a new version runs."""
+    DELAYED = "delayed"
+    TO_BE_RETRIED = "to-be-retried"
+    SNOOZED = "snoozed"
+    BEHIND = "behind"
+    """Not at the head of its lane; what the head waits for is in the data too."""
+    LIMIT = "limit"
+    """All slots of a limit are taken."""
+    PACE = "pace"
+    """Too soon after the last start under a limit."""
+    HELD = "held"
+    """Somebody holds its lane."""
+    LANE_PARKED = "lane-parked"
+    """Its lane was parked after a failure."""
+    PARKED = "parked"
+    RUNNING = "running"
+    LOCK = "lock"
+    """It runs, and its handler waits for a lock."""
+    WORKER_GONE = "worker-gone"
+    """Claimed, but no worker is left that could run it or take it over."""
+    DONE = "done"
+    FAILED = "failed"
+    DISCARDED = "discarded"
+    CANCELLED = "cancelled"
+    SUPERSEDED = "superseded"
+    QUARANTINED = "quarantined"
+    IDLE = "idle"
+    """A lane without jobs that nobody holds."""
+
+
+def why_job(outlook: Outlook, reason: Reason, head: str = "") -> str:
+    """The short of it; ``head`` is that of the job that its lane is at. Empty for a job that is done."""
+    return brief(_why(outlook, reason, head))
+
+
+def why_lane(view: LaneView, head: Explanation[Reason] | None) -> str:
+    """The short of it; ``head`` explains the job that the lane is at."""
+    if view.held_since is not None:
+        return brief(_hold(view.held_by, view.held_reason))
+    if head is None or view.head is None:
+        return ""
+    return brief(f"job {view.head} {head.why}" if head.why else f"job {view.head} is {view.state}")
+
+
+def how_many(outlook: Outlook) -> str:
+    """How many are before it, as far as they were counted."""
+    return f"{outlook.ahead:,} or more" if outlook.more_ahead else counted(outlook.ahead)
+
+
+def where(worker: WorkerView | None) -> str:
+    """A worker, as short as it can be found."""
+    return "a worker" if worker is None else f"{worker.program}@{worker.host}:{worker.pid}"
+
+
+def _why(outlook: Outlook, reason: Reason, head: str) -> str:
+    job = outlook.job
+    match reason:
+        case Reason.READY:
+            first = "is the next" if outlook.ahead == 0 else f"has {how_many(outlook)} before it"
+            return f"is ready for {span(job.seen_at - job.due_at)} and {first}"
+        case Reason.NO_WORKER:
+            return f"is ready, but nobody works on queue {job.queue!r}"
+        case Reason.UNKNOWN_NAME:
+            return f"is ready, but no worker of queue {job.queue!r} knows {job.name!r}"
+        case Reason.DELAYED:
+            return f"is due in {span(job.due_at - job.seen_at)}"
+        case Reason.TO_BE_RETRIED:
+            return f"failed in attempt {job.attempt}, next try in {span(job.due_at - job.seen_at)}: {_error(job)}"
+        case Reason.SNOOZED:
+            return f"was put off by its handler, comes back in {span(job.due_at - job.seen_at)}{_said(_last(job))}"
+        case Reason.BEHIND:
+            return _behind(outlook, head)
+        case Reason.LIMIT | Reason.PACE:
+            return _in_line(outlook)
+        case Reason.HELD | Reason.LANE_PARKED:
+            return f"is next in its lane, which {_hold(outlook.held_by, outlook.held_reason)}"
+        case Reason.PARKED:
+            return f"was set aside until somebody acts{_said(job.error)}"
+        case Reason.RUNNING | Reason.LOCK:
+            lasted = "" if job.claimed_at is None else f" for {span(job.seen_at - job.claimed_at)}"
+            return f"runs{lasted} in {where(job.worker)}"
+        case Reason.WORKER_GONE:
+            return f"was given to {where(job.worker)}, which is gone or silent"
+        case Reason.SUPERSEDED:
+            return f"gave way to job {job.superseded_by} of its lane"
+        case Reason.QUARANTINED:
+            return f"{job.crashes} workers died while they ran it"
+        case Reason.FAILED | Reason.DISCARDED | Reason.CANCELLED:
+            return _error(job)
+        case _:
+            return ""
+
+
+def _behind(outlook: Outlook, head: str) -> str:
+    behind = f"is behind {how_many(outlook)} in its lane"
+    if outlook.lane_head is None:
+        return behind
+    return f"{behind}: job {outlook.lane_head} {head or f'is {outlook.lane_head_state}'}"
+
+
+def _in_line(outlook: Outlook) -> str:
+    job, key = outlook.job, outlook.waits_for
+    use = next((use for use in job.uses if use.key == key), None)
+    place = "first in line" if outlook.ahead == 0 else f"{ordinal(outlook.ahead + 1)} in line"
+    if outlook.more_ahead:
+        place = f"{how_many(outlook)} before it in line"
+    if outlook.room_at is not None:
+        rate = "" if use is None else f" ({figure(use.most, use.per)})"
+        return f"waits for limit {key!r}{rate}, room in {span(outlook.room_at - job.seen_at)}, {place}"
+    taken = ""
+    if use is not None:
+        count = use.most if len(outlook.holders) >= _MOST_HOLDERS else len(outlook.holders)
+        taken = f" ({count} of {use.most})"
+    return f"waits for limit {key!r}{taken}, {place}"
+
+
+def _hold(by: str, why: str) -> str:
+    return f"was parked after a failure: {why}" if by == PARKED_BY else f"is held by {by}: {why}"
+
+
+def _error(job: JobView) -> str:
+    return job.error or ("" if job.state is JobState.CANCELLED else "it did not say why")
+
+
+def _last(job: JobView) -> str:
+    return job.attempts[-1].error if job.attempts else ""
+
+
+def _said(error: str) -> str:
+    return f": {error}" if error else ""

@@ -1,0 +1,55 @@
+"""What the web app counts and times. By the names of sources, which the app defines; never by path or client."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from interlock.telemetry.metrics import Durations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["WebMetrics"]
+
+
+class WebMetrics(Collector):
+    """Counts and times of one web app, as this process sees them."""
+
+    def __init__(self, prefix: str = "interlock", streams: Callable[[], int] = lambda: 0) -> None:
+        self.prefix = prefix
+        self.streams = streams
+        self.answers: dict[tuple[str, int], int] = {}
+        """To webhooks, by source and status. What names no source counts under an empty one."""
+        self.durations: dict[str, Durations] = {}
+        """Of webhooks that were accepted, by source."""
+
+    def answered(self, source: str, status: int, seconds: float) -> None:
+        """Count the answer to a webhook."""
+        key = source, status
+        self.answers[key] = self.answers.get(key, 0) + 1
+        durations = self.durations.get(source)
+        if durations is None:
+            durations = self.durations[source] = Durations()
+        durations.observe(seconds)
+
+    def collect(self) -> Iterable[Metric]:
+        """The families as they stand now."""
+        name = f"{self.prefix}_{{}}".format
+        answers = CounterMetricFamily(
+            name("webhook_answers"), "Webhooks answered, by status.", labels=["source", "status"]
+        )
+        for (source, status), count in list(self.answers.items()):
+            answers.add_metric([source, str(status)], count)
+        yield answers
+        seconds = HistogramMetricFamily(
+            name("webhook_seconds"), "Time from the head of a webhook to its answer.", labels=["source"]
+        )
+        for source, durations in list(self.durations.items()):
+            seconds.add_metric([source], durations.buckets(), durations.total)
+        yield seconds
+        streams = GaugeMetricFamily(name("web_streams"), "Browsers that are sent what changes, now.")
+        streams.add_metric([], self.streams())
+        yield streams

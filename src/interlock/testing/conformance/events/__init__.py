@@ -1,0 +1,1 @@
+"""What the events port and ``app.events`` promise."""

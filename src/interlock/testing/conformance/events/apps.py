@@ -1,0 +1,62 @@
+"""Apps that hear of signed deliveries: what the suites for the public face of events work at."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from interlock.events import GitHub
+from interlock.ports.store import Capability
+from interlock.testing.conformance.jobs.apps import AppSuite
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from interlock.app import App
+    from interlock.events import Receipt
+
+__all__ = ["SECRET", "EventAppSuite", "delivery", "issue"]
+
+SECRET = "It's a Secret to Everybody"
+
+
+def issue(number: int = 7, **more: Any) -> dict[str, Any]:
+    """What GitHub sends when somebody opens an issue, in short."""
+    payload: dict[str, Any] = {
+        "action": "opened",
+        "issue": {"number": number, "title": "It does not work"},
+        "repository": {"full_name": "acme/api"},
+        "sender": {"login": "ann"},
+    }
+    return payload | more
+
+
+def delivery(payload: Any, guid: str, kind: str = "issues", *, secret: str = SECRET) -> tuple[dict[str, str], bytes]:
+    """Headers and body of a delivery of GitHub's, signed."""
+    body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+    headers = {
+        "content-type": "application/json",
+        "x-github-event": kind,
+        "x-github-delivery": guid,
+        "x-hub-signature-256": f"sha256={hmac.new(secret.encode(), body, 'sha256').hexdigest()}",
+    }
+    return headers, body
+
+
+class EventAppSuite(AppSuite):
+    """Tests with one or more apps that take events from ``github``, in real time."""
+
+    needed_capabilities: ClassVar[tuple[Capability, ...]] = (Capability.JOBS, Capability.EVENTS)
+
+    @asynccontextmanager
+    async def hearing(self, url: str, **settings: Any) -> AsyncIterator[App]:
+        """An open app with the source; this app itself is ``mybot[bot]`` there."""
+        async with self.app(url, **settings) as app:
+            app.source(GitHub(SECRET, own=("mybot[bot]",)))
+            yield app
+
+    async def send(self, app: App, guid: str, kind: str = "issues", **more: Any) -> Receipt:
+        """Deliver an issue that was opened, or something like it."""
+        return await app.events.receive("github", *delivery(issue(**more), guid, kind))

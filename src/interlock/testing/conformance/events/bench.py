@@ -1,0 +1,94 @@
+"""A store on a virtual clock, with accepting made short: what the suites for the events port work at."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from interlock.ports.events import EventFilter, EventView, NewEvent
+from interlock.ports.store import Capability
+from interlock.testing.clock import VirtualClock
+from interlock.testing.conformance.jobs.bench import JobBench, JobSuite, new_job
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from interlock.ports.store import Store
+
+__all__ = ["KEEP", "EventBench", "EventSuite"]
+
+KEEP = 3600.0
+
+
+class EventBench(JobBench):
+    """Events ``issues.opened`` of the source ``src`` by ``ann``, each with one job, unless told otherwise."""
+
+    def __init__(self, store: Store, clock: VirtualClock) -> None:
+        super().__init__(store, clock)
+        self.events = store.events
+
+    async def event(
+        self, delivery: str = "d", *, jobs: int = 1, job: dict[str, Any] | None = None, **changes: Any
+    ) -> Any:
+        """An event that is not accepted yet, with so many jobs like this."""
+        number, *numbers = await self.jobs.ids(1 + jobs)
+        values: dict[str, Any] = {
+            "source": "src",
+            "type": "issues.opened",
+            "actor": "ann",
+            "payload": f'{{"delivery":"{delivery}"}}',
+            "keep": KEEP,
+            "replay_of": None,
+            "by": "",
+        }
+        caused = tuple(new_job(one, arguments=f'{{"event":{number}}}', **(job or {})) for one in numbers)
+        return NewEvent(number, delivery=delivery, jobs=caused, **(values | changes))
+
+    async def accepted(self, delivery: str = "d", **changes: Any) -> NewEvent:
+        """Accept one, a millisecond after what was before, so that times tell the order."""
+        self.clock.advance(0.001)
+        event: NewEvent = await self.event(delivery, **changes)
+        assert list(await self.events.accept([event])) == [event.id]
+        return event
+
+    async def kept(self, event: NewEvent | int) -> EventView | None:
+        """The event, if it is kept."""
+        return await self.events.find(event if isinstance(event, int) else event.id)
+
+    async def listed(self, *, limit: int = 100, before: int | None = None, **wanted: str) -> list[int]:
+        """The ids of a look."""
+        return [view.id for view in await self.events.look(EventFilter(**wanted), limit=limit, before=before)]
+
+    async def work_all(self) -> list[int]:
+        """Run all that there is to run; the ids of the jobs."""
+        ran: list[int] = []
+        while jobs := await self.claim(run=10):
+            await self.done(*jobs)
+            ran += [job.id for job in jobs]
+        return ran
+
+
+class EventSuite(JobSuite):
+    """Tests that work at such a bench, or at several that share a store."""
+
+    needed_capabilities: ClassVar[tuple[Capability, ...]] = (Capability.JOBS, Capability.EVENTS)
+
+    @asynccontextmanager
+    async def event_bench(
+        self, url: str, clock: VirtualClock | None = None, **settings: Any
+    ) -> AsyncIterator[EventBench]:
+        """A fresh bench on the store."""
+        async with self.bench(url, clock, **({"namespace": self.namespace} | settings)) as bench:
+            yield EventBench(bench.store, bench.clock)
+
+    @asynccontextmanager
+    async def event_benches(self, url: str, count: int) -> AsyncIterator[list[EventBench]]:
+        """Benches that reach one store each in its own way, as processes do; only one if the store has only one."""
+        clock = VirtualClock()
+        async with AsyncExitStack() as stack:
+            first = await stack.enter_async_context(self.event_bench(url, clock))
+            if Capability.PROCESSES not in first.store.capabilities:
+                yield [first] * count
+                return
+            others = [await stack.enter_async_context(self.event_bench(url, clock)) for _ in range(count - 1)]
+            yield [first, *others]

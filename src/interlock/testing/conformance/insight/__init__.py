@@ -1,0 +1,1 @@
+"""What those are told who look at many things at once."""

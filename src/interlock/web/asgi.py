@@ -1,0 +1,137 @@
+"""The ASGI application: which path leads where, who passes the gate, and what opens and closes with it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from interlock.errors import InterlockError
+from interlock.telemetry.log import emit
+from interlock.telemetry.web import WebMetrics
+from interlock.web.answers import answer
+from interlock.web.health import Health, Metrics
+from interlock.web.links import path_of, root_of
+from interlock.web.security import Dressed, Gate
+from interlock.web.stream import Hub
+from interlock.web.webhooks import Webhooks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import BaseRoute
+    from starlette.types import Receive, Scope, Send
+
+    from interlock.app import App
+    from interlock.web.credentials import Credentials
+
+__all__ = ["Web"]
+
+_log = logging.getLogger("interlock.web")
+_WEBHOOKS = "/webhooks/"
+
+
+class Web:
+    """An app's web app. Made by :meth:`App.web`; see there.
+
+    Open to all: ``GET /health``, ``POST /webhooks/{source}``, which checks signatures. For those who pass the gate:
+    ``GET /metrics``, ``GET /stream``, and the dashboard with its API.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        credentials: Credentials | None = None,
+        dashboard: bool = True,
+        allowed_hosts: Iterable[str] = (),
+    ) -> None:
+        self.app = app
+        self.credentials = credentials
+        self.hub = Hub(self._pulse)
+        """What changes, sent to browsers."""
+        self.metrics = WebMetrics(app.settings.metrics_prefix, self.hub.__len__)
+        """Part of what ``GET /metrics`` tells."""
+        self.error_handlers: dict[Any, Any] = {Exception: _failed}
+        """Starlette's handlers of errors, by class or status."""
+        self._webhooks = Webhooks(app, self.metrics)
+        self._health = Dressed(Health(app))
+        routes: list[BaseRoute] = [Route("/metrics", Metrics(app, self.metrics), methods=["GET"])]
+        if dashboard:
+            from interlock.web.pages import routes as pages
+
+            routes += [Route("/stream", self.hub, methods=["GET"]), *pages(self)]
+        inside = Starlette(routes=routes, exception_handlers=self.error_handlers)
+        inside.router.redirect_slashes = False  # it would name a scheme, which only a proxy in front of us knows
+        self._guarded = Dressed(Gate(inside, credentials, allowed_hosts))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, as ASGI 3 has it."""
+        kind = scope["type"]
+        if kind == "http":
+            path = path_of(scope)
+            if path.startswith(_WEBHOOKS):
+                await self._webhooks(scope, receive, send, path[len(_WEBHOOKS) :])
+            elif path == "/health":
+                await self._answer_health(scope, receive, send)
+            elif path:
+                await self._guarded(scope, receive, send)
+            else:
+                await answer(send, 308, b"", more=[(b"location", quote(f"{root_of(scope)}/").encode())])
+        elif kind == "lifespan":
+            await self._live(receive, send)
+        elif kind == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1000, "reason": ""})
+
+    def by(self, request: Request) -> str:
+        """Who acts: the credential's user, else "dashboard"."""
+        return request.state.user or "dashboard"
+
+    def close(self) -> None:
+        """End all streams, so that a server that waits for them can end. It takes no more of them."""
+        self.hub.close()
+
+    async def _answer_health(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] in ("GET", "HEAD"):
+            await self._health(scope, receive, send)
+        else:
+            await answer(send, 405, b"Use GET.\n", more=[(b"allow", b"GET, HEAD")])
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """Run alone: open the app, unless it is open, and close it at the end."""
+        opened = False
+        await receive()
+        try:
+            if not self.app.is_open:
+                await self.app.__aenter__()
+                opened = True
+        except InterlockError as error:
+            await send({"type": "lifespan.startup.failed", "message": f"Error ({error.code}): {error}"})
+            return
+        self.hub.reopen()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        self.hub.close()
+        try:
+            if opened:
+                await self.app.__aexit__(None, None, None)
+        except InterlockError as error:
+            await send({"type": "lifespan.shutdown.failed", "message": f"Error ({error.code}): {error}"})
+            return
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _pulse(self) -> Mapping[str, Any]:
+        pulse: Mapping[str, Any] = await self.app.insight.pulse()
+        return pulse
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    emit(_log, logging.ERROR, "web_failed", path=path_of(request.scope), error=repr(error))
+    return PlainTextResponse("Something is wrong with this page. The log says what.\n", 500)

@@ -1,0 +1,79 @@
+"""Bodies of requests, read whole and bounded: in size, and all of them together in memory. Who asks bounds the time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from starlette.types import Message, Receive
+
+__all__ = ["Bodies", "BodyRefusedError", "ClientGoneError"]
+
+_LONGEST_NUMBER = 18
+
+
+class BodyRefusedError(Exception):
+    """A body that is not read to its end. ``status`` is what to answer, and the rest of it is not looked at."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+class ClientGoneError(Exception):
+    """Nobody is left to be answered."""
+
+
+class Bodies:
+    """Reads bodies of at most ``most`` bytes, and keeps at most ``together`` bytes of all that are unfinished."""
+
+    def __init__(self, most: int, together: int) -> None:
+        self.most = most
+        self.together = together
+        self.held = 0
+        """Bytes of bodies that have come in part."""
+
+    async def read(self, headers: Iterable[tuple[bytes, bytes]], receive: Receive) -> bytes:
+        """One whole body. Raises :class:`BodyRefusedError`, or :class:`ClientGoneError` if the client went away."""
+        self._check_length(headers)
+        message = await receive()
+        if message["type"] == "http.request" and not message.get("more_body", False):  # as it mostly is
+            body: bytes = message.get("body", b"")
+            if len(body) > self.most:
+                raise self._too_large()
+            return body
+        return await self._read_parts(message, receive)
+
+    async def _read_parts(self, message: Message, receive: Receive) -> bytes:
+        parts = bytearray()
+        try:
+            while True:
+                if message["type"] != "http.request":
+                    raise ClientGoneError
+                part: bytes = message.get("body", b"")
+                if len(parts) + len(part) > self.most:
+                    raise self._too_large()
+                if self.held + len(part) > self.together:
+                    raise BodyRefusedError(503, "Too many bodies are on their way at once.")
+                parts += part
+                self.held += len(part)
+                if not message.get("more_body", False):
+                    return bytes(parts)
+                message = await receive()
+        finally:
+            self.held -= len(parts)
+
+    def _check_length(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Turn away what says by itself that it is too large, before any of it is read."""
+        for name, value in headers:
+            if name == b"content-length":
+                if not value.isdigit():
+                    raise BodyRefusedError(400, "The Content-Length is no number.")
+                if len(value) > _LONGEST_NUMBER or int(value) > self.most:
+                    raise self._too_large()
+
+    def _too_large(self) -> BodyRefusedError:
+        return BodyRefusedError(413, f"The body is larger than {self.most:,} bytes.")

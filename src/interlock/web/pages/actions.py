@@ -1,0 +1,152 @@
+"""What people can do from a page or the API: to each kind of thing its acts, with who did it and why.
+
+A form posts ``act`` and ``reason`` to the thing's own address and is led back to it; the API does the same with JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from starlette.responses import JSONResponse, RedirectResponse
+
+from interlock.errors import InterlockError, InvalidArgumentError, StoreUnavailableError
+from interlock.ports.jobs import JobState
+from interlock.web.pages.faults import fault_of
+from interlock.web.pages.site import thing_url
+from interlock.web.pages.things import key_of, number_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from interlock.app import App
+    from interlock.web.pages.site import Site
+    from interlock.web.pages.things import Things
+
+__all__ = ["ACTS", "Actions", "Done", "Order"]
+
+
+class Order(NamedTuple):
+    """What somebody wants done."""
+
+    ref: Any
+    reason: str
+    by: str
+
+
+class Done(NamedTuple):
+    """What came of it."""
+
+    said: str
+    """The word for the page to say; see said.py."""
+    data: dict[str, Any]
+    ref: object = None
+    """The thing to look at then, if it is another."""
+
+
+class Actions:
+    """Answers posts."""
+
+    def __init__(self, site: Site, things: Things) -> None:
+        self.site = site
+        self.things = things
+
+    async def from_page(self, request: Request, kind: str) -> Response:
+        """Do it, and lead the browser back to the thing."""
+        try:
+            done, ref = await self._act(request, kind, request.state.form)
+        except StoreUnavailableError:
+            raise
+        except InterlockError as error:
+            return await self.things.show(request, kind, fault=fault_of(error))
+        state = done.data.get("state")
+        query = {"said": done.said} | ({"state": state} if state else {})
+        return RedirectResponse(thing_url(request, kind, done.ref or ref, **query), 303)
+
+    async def from_api(self, request: Request, kind: str) -> Response:
+        """Do it, and say what came of it."""
+        done, ref = await self._act(request, kind, await _fields(request))
+        return JSONResponse({"ref": done.ref or ref, "done": done.said, **done.data})
+
+    async def _act(self, request: Request, kind: str, fields: Mapping[str, str]) -> tuple[Done, object]:
+        acts = ACTS.get(kind, {})
+        act = acts.get(fields.get("act", ""))
+        if act is None:
+            raise InvalidArgumentError(
+                f"There is no act {fields.get('act', '')[:40]!r} here.",
+                remedy=f"There are: {', '.join(acts) or 'none'}.",
+            )
+        ref = number_of(request, kind[:-1]) if kind in ("jobs", "events") else key_of(request)
+        order = Order(ref, fields.get("reason", "").strip(), self.site.web.by(request))
+        return await act(self.site.app, order), ref
+
+
+async def _fields(request: Request) -> dict[str, str]:
+    if "json" not in request.headers.get("content-type", "json"):
+        form: dict[str, str] = request.state.form
+        return form
+    try:
+        given = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        given = None
+    if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):
+        raise InvalidArgumentError(
+            "The body is no JSON object of texts.", remedy='Send {"act": "…", "reason": "…"}.'
+        ) from None
+    return given
+
+
+# -- the acts ----------------------------------------------------------------------------------------------------------
+
+
+async def _retry(app: App, order: Order) -> Done:
+    state = await app.jobs.retry(order.ref, by=order.by)
+    return Done("ended" if state is JobState.DONE else "retried", {"state": str(state)})
+
+
+async def _cancel(app: App, order: Order) -> Done:
+    state = await app.jobs.cancel(order.ref, reason=order.reason, by=order.by)
+    said = {JobState.RUNNING: "cancelling", JobState.CANCELLED: "cancelled"}.get(state, "ended")
+    return Done(said, {"state": str(state)})
+
+
+async def _hold(app: App, order: Order) -> Done:
+    await app.jobs.hold(order.ref, reason=order.reason, by=order.by)
+    return Done("held", {})
+
+
+async def _release(app: App, order: Order) -> Done:
+    return Done("released" if await app.jobs.release(order.ref) else "not-held", {})
+
+
+async def _force_release(app: App, order: Order) -> Done:
+    holder = await app.locks.force_release(order.ref, reason=order.reason, by=order.by)
+    if holder is None:
+        return Done("lock-free", {"holder": None})
+    return Done("lock-released", {"holder": holder.party, "fence": holder.fence})
+
+
+async def _forget(app: App, order: Order) -> Done:
+    claim = await app.once.forget(order.ref, reason=order.reason, by=order.by)
+    return Done("no-claim" if claim is None else "forgotten", {})
+
+
+async def _replay(app: App, order: Order) -> Done:
+    receipt = await app.events.replay(order.ref, by=order.by, reason=order.reason)
+    data = {"verdict": str(receipt.verdict), "event": receipt.event, "jobs": list(receipt.jobs)}
+    if receipt.event is None:
+        return Done("replay-ignored", data)
+    return Done("replayed", data, receipt.event)
+
+
+ACTS: Mapping[str, Mapping[str, Callable[[App, Order], Awaitable[Done]]]] = {
+    "jobs": {"retry": _retry, "cancel": _cancel},
+    "lanes": {"hold": _hold, "release": _release},
+    "locks": {"release": _force_release},
+    "claims": {"forget": _forget},
+    "events": {"replay": _replay},
+}
+"""For each kind of thing what can be done to it."""

@@ -1,0 +1,111 @@
+"""The same answers as JSON, under ``/api``: whatever a page shows, a program can ask for."""
+
+from __future__ import annotations
+
+import json
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import Response
+
+from interlock.errors import InterlockError, InvalidArgumentError
+from interlock.insight import data
+from interlock.insight.insight import Kind
+from interlock.web.pages.faults import fault_of
+from interlock.web.pages.lists import listed
+from interlock.web.pages.things import looked_up
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+
+    from interlock.web.pages.site import Site
+
+__all__ = ["Api", "api_error", "handles_api"]
+
+_MOST_SECONDS = 24 * 3600.0
+_MOST_BUCKETS = 1000
+
+
+class Api:
+    """Answers with data."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+
+    async def overview(self, request: Request) -> Response:
+        """How everything stands."""
+        return _json(data(await self.site.app.insight.overview()))
+
+    async def activity(self, request: Request) -> Response:
+        """What came and went: ``?seconds=600&buckets=60``."""
+        seconds = _figure(request, "seconds", 600.0, _MOST_SECONDS)
+        buckets = _figure(request, "buckets", 60.0, _MOST_BUCKETS)
+        return _json(data(await self.site.app.insight.activity(seconds, int(buckets))))
+
+    async def queues(self, request: Request) -> Response:
+        """All queues."""
+        return _json(data(await self.site.app.insight.queues()))
+
+    async def workers(self, request: Request) -> Response:
+        """Live workers."""
+        return _json(data(await self.site.app.insight.workers()))
+
+    async def list(self, request: Request, kind: str) -> Response:
+        """Things of a kind, filtered and in parts as on their page."""
+        return _json(data(await listed(self.site.app.insight, kind, request)))
+
+    async def thing(self, request: Request, kind: str) -> Response:
+        """One thing."""
+        return _json(data(await looked_up(self.site.app.insight, kind, request)))
+
+    async def explain(self, request: Request) -> Response:
+        """Why something is as it is."""
+        kind = request.path_params["kind"]
+        if kind not in set(Kind):
+            raise InvalidArgumentError(f"Nothing explains a {kind[:40]!r}.", remedy=f"Use {', '.join(Kind)}.")
+        ref = request.path_params["ref"] or request.query_params.get("key", "")
+        return _json(data(await self.site.app.insight.explain(kind, ref)))
+
+
+def handles_api(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    """The endpoint, with its errors turned into data."""
+
+    @wraps(endpoint)
+    async def handled(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except InterlockError as error:
+            if fault_of(error).status == 500:
+                raise
+            return api_error(error)
+
+    return handled
+
+
+def api_error(error: Exception) -> Response:
+    """An error as data: a stable code for programs, words for people."""
+    fault = fault_of(error)
+    answer = _json({"error": fault.code, "message": fault.message, "remedy": fault.remedy}, fault.status)
+    answer.headers.update(fault.headers)
+    return answer
+
+
+def _json(answer: Any, status: int = 200) -> Response:
+    """What was stored may be more than JSON is strict about; nothing of it may fail here."""
+    text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+    return Response(text.encode(errors="replace"), status, media_type="application/json")
+
+
+def _figure(request: Request, name: str, usual: float, most: float) -> float:
+    given = request.query_params.get(name, "")
+    if not given:
+        return usual
+    try:
+        value = float(given)
+    except ValueError:
+        value = 0.0
+    if not 1 <= value <= most:
+        raise InvalidArgumentError(f"{name} is {given[:20]!r}.", remedy=f"Use 1 to {most:g}.")
+    return value

@@ -1,0 +1,87 @@
+"""Longer texts as HTML: JSON in colours, and sentences with their job numbers, times and commands marked.
+
+All of it is escaped here, piece by piece, for nothing of it can be trusted; what comes out is marked as safe.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup, escape
+
+from interlock.web.pages.words import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["json_html", "sentence"]
+
+_MOST_SHOWN = 60_000
+_WORD = re.compile(r"[a-z]+[ ,]")
+_TOKENS = re.compile(
+    r'(?P<k>"(?:[^"\\]|\\.)*")(?=\s*:)|(?P<s>"(?:[^"\\]|\\.)*"?)|(?P<n>-?\d[\d.eE+-]*)|(?P<w>true|false|null|NaN|-?Infinity)'
+    r"|(?P<p>[{}\[\],:]+)"
+)
+_MARKS = re.compile(
+    r"\b[jJ]ob (?P<job>\d{1,19})\b"
+    r"|(?P<time>\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:\+00:00|Z))"
+    r"|(?P<command>\binterlock (?:run|jobs|lanes|locks|claims|limits|events|explain|migrate)\b[^;,()\n]*)"
+)
+
+
+def json_html(text: str) -> Markup:
+    """A JSON text, spread out and coloured. What is no JSON is shown as it is, what is very long is cut."""
+    try:
+        spread = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        spread = text
+    rest = len(spread) - _MOST_SHOWN
+    shown = visible(spread[:_MOST_SHOWN])
+    pieces: list[Markup] = []
+    at = 0
+    for found in _TOKENS.finditer(shown):
+        pieces += (escape(shown[at : found.start()]), _span(found.lastgroup or "", found[0]))
+        at = found.end()
+    pieces.append(escape(shown[at:]))
+    if rest > 0:
+        pieces.append(escape(f"\n… {rest:,} more characters: the API has all of it"))
+    return Markup().join(pieces)
+
+
+def _span(kind: str, text: str) -> Markup:
+    return Markup('<span class="{}">{}</span>').format(kind, text)
+
+
+def sentence(text: str, job_link: Callable[[str], str], seen_at: float) -> Markup:
+    """A line of an explanation: jobs become links, times short (with the exact one to hover), commands code."""
+    shown = visible(text)
+    if _WORD.match(shown):  # a sentence, and not one that begins with somebody's name for something
+        shown = shown[:1].upper() + shown[1:]
+    pieces: list[Markup] = []
+    at = 0
+    for found in _MARKS.finditer(shown):
+        pieces.append(escape(shown[at : found.start()]))
+        if found["job"] and not job_link(found["job"]):
+            pieces.append(escape(found[0]))
+        elif found["job"]:
+            pieces.append(Markup('<a class="link" href="{}">{}</a>').format(job_link(found["job"]), found[0]))
+        elif found["time"]:
+            pieces.append(_time(found[0], seen_at))
+        else:
+            pieces.append(Markup("<code>{}</code>{}").format(found[0].rstrip(), " " if found[0].endswith(" ") else ""))
+        at = found.end()
+    pieces.append(escape(shown[at:]))
+    return Markup().join(pieces)
+
+
+def _time(text: str, seen_at: float) -> Markup:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return escape(text)
+    near = abs(moment.timestamp() - seen_at) < 20 * 3600
+    words = f"{moment:%H:%M:%S}" if near else f"{moment:%d %b %H:%M}"
+    return Markup('<time datetime="{}" title="{}">{} UTC</time>').format(text, text, words)

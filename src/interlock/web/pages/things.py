@@ -1,0 +1,89 @@
+"""The pages about one thing: a job, a lane, a lock, a limit, a claim, an event, a worker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from interlock.arguments import checked_key
+from interlock.errors import NotFoundError
+from interlock.web.pages.said import said_on
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from interlock.insight.insight import Insight
+    from interlock.web.pages.faults import Fault
+    from interlock.web.pages.site import Site
+
+__all__ = ["KINDS", "Things", "key_of", "looked_up", "number_of"]
+
+KINDS = {
+    "jobs": "job",
+    "lanes": "lane",
+    "locks": "lock",
+    "limits": "limit",
+    "claims": "claim",
+    "events": "event",
+    "workers": "worker",
+}
+"""Sections of the dashboard, and what one of each is called."""
+
+
+class Things:
+    """Pages about one thing of a kind."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+
+    async def show(self, request: Request, kind: str, *, fault: Fault | None = None) -> Response:
+        """The page; with a fault if an action on it was refused."""
+        page = await looked_up(self.site.app.insight, kind, request)
+        return await self.site.page(
+            request,
+            f"{KINDS[kind]}.html",
+            status=200 if fault is None else fault.status,
+            title=_title(kind, request),
+            at=kind,
+            page=page,
+            seen_at=max((seen.at for seen in page.seen), default=None),
+            said=said_on(request),
+            fault=fault,
+        )
+
+
+async def looked_up(insight: Insight, kind: str, request: Request) -> Any:
+    """The thing that a request names, for a page and the API alike."""
+    match kind:
+        case "jobs":
+            return await insight.job(number_of(request, "job"))
+        case "events":
+            return await insight.event(number_of(request, "event"))
+        case "lanes":
+            return await insight.lane(key_of(request))
+        case "locks":
+            return await insight.lock(key_of(request))
+        case "limits":
+            return await insight.limit(key_of(request))
+        case "claims":
+            return await insight.claim(key_of(request))
+        case _:
+            return await insight.worker(key_of(request))
+
+
+def key_of(request: Request) -> str:
+    """The name that the path carries, or the query, where a path could not."""
+    return checked_key(request.path_params["ref"] or request.query_params.get("key", ""))
+
+
+def number_of(request: Request, what: str) -> int:
+    """The number that the path carries."""
+    given: str = request.path_params["ref"]
+    if not given.isascii() or not given.isdecimal() or len(given) > 19 or not 0 < int(given) < 2**63:
+        raise NotFoundError(f"There is no {what} {given[:40]!r}.", remedy="They are called by number.")
+    return int(given)
+
+
+def _title(kind: str, request: Request) -> str:
+    name = request.path_params["ref"] or request.query_params.get("key", "")
+    return f"{KINDS[kind].capitalize()} {name[:80]}"

@@ -1,0 +1,286 @@
+"""Who may come in, and what a browser may do with what it gets.
+
+Without credentials only this machine is served, and only under a name that is its own, so that no web page elsewhere
+can reach in by a name of its choosing. What changes anything has to come from a page of ours: the browser says so, a
+cookie that it sends from nowhere else comes along, and so does a token that no other page can read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import ipaddress
+import re
+import secrets
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import parse_qs, quote
+
+from interlock.errors import InvalidArgumentError
+from interlock.web.answers import answer, header
+from interlock.web.bodies import Bodies, BodyRefusedError, ClientGoneError
+from interlock.web.links import root_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from interlock.web.answers import Headers
+    from interlock.web.credentials import Credentials
+
+__all__ = ["Dressed", "Gate", "is_loopback"]
+
+_HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/?#@\[\]]+)(?::([0-9]{1,5}))?")
+_FORWARDED = frozenset((b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"forwarded", b"via"))
+_ACTION_BYTES = 1_000_000
+_ACTION_SECONDS = 10.0
+_MOST_FIELDS = 100
+_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+    )
+)
+_HEADERS: tuple[tuple[bytes, bytes], ...] = (
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    # Not no-referrer: with that, browsers send "Origin: null" with a plain form, and ours look like anybody's.
+    (b"referrer-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+
+
+class Dressed:
+    """An app whose every answer carries the headers that keep a browser from being used against its user."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer."""
+
+        async def dressed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                given: Headers = list(message.get("headers", ()))
+                names = {name.lower() for name, _ in given}
+                message["headers"] = given + [pair for pair in _HEADERS if pair[0] not in names]
+            await send(message)
+
+        await self._app(scope, receive, dressed)
+
+
+class _Refused(Exception):  # noqa: N818 - an answer, not a fault
+    def __init__(self, status: int, text: str, *headers: tuple[bytes, bytes]) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+        self.headers = headers
+
+
+class _Visitor(NamedTuple):
+    user: str
+    """Empty where no credentials are asked for."""
+    csrf: str
+    cookie: str
+    """The cookie's name. A browser sends cookies to all ports of a host, and several apps may run on one."""
+
+
+class Gate:
+    """Lets in whom the rules let in. Inside, ``request.state`` has ``user``, ``csrf`` and ``form``."""
+
+    def __init__(self, app: ASGIApp, credentials: Credentials | None, allowed_hosts: Iterable[str] = ()) -> None:
+        self._app = app
+        self._credentials = credentials
+        self._hosts = frozenset(_checked_host(host) for host in allowed_hosts)
+        # Processes behind one address have the same credentials, and so accept one another's tokens.
+        self._key = secrets.token_bytes(32) if credentials is None else credentials.key
+        self._bodies = Bodies(_ACTION_BYTES, together=20 * _ACTION_BYTES)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or refuse."""
+        try:
+            visitor = self._visitor(scope)
+            form: dict[str, str] = {}
+            if scope["method"] == "POST":
+                form, receive = await self._checked_action(scope, receive, visitor)
+        except _Refused as refused:
+            await answer(send, refused.status, f"{refused.text}\n".encode(), more=refused.headers)
+            return
+        except BodyRefusedError as refused:
+            await answer(send, refused.status, f"{refused.reason}\n".encode())
+            return
+        except ClientGoneError:
+            return
+        state = {**scope.get("state", {}), "user": visitor.user, "csrf": visitor.csrf, "form": form}
+        await self._app({**scope, "state": state}, receive, self._giving_token(scope, send, visitor))
+
+    # -- who ----------------------------------------------------------------------------------------------------------
+
+    def _visitor(self, scope: Scope) -> _Visitor:
+        if scope["method"] not in ("GET", "HEAD", "POST"):
+            raise _Refused(405, "Use GET or POST.", (b"allow", b"GET, HEAD, POST"))
+        headers: Headers = scope["headers"]
+        match = _HOST.fullmatch((header(headers, b"host") or b"").decode("latin-1"))
+        if match is None:
+            raise _Refused(400, "The request does not say which host it is for.")
+        user = self._admitted(scope, match[1].lower())
+        _refuse_strangers(scope)
+        port = match[2]
+        text = f"csrf\0{user}\0{root_of(scope)}".encode()
+        token = hmac.new(self._key, text, hashlib.sha256).hexdigest()
+        return _Visitor(user, token, f"interlock_csrf_{port}" if port else "interlock_csrf")
+
+    def _admitted(self, scope: Scope, host: str) -> str:
+        """The user; raises if this one may not come in."""
+        headers: Headers = scope["headers"]
+        known = is_loopback(host) or host in self._hosts
+        if self._credentials is None:
+            client = scope.get("client")
+            if not client or not is_loopback(client[0]) or any(name in _FORWARDED for name, _ in headers):
+                raise _Refused(
+                    403,
+                    "Without credentials only this machine is served. Set INTERLOCK_WEB_CREDENTIALS=user:password, or "
+                    "pass credentials= to app.web().",
+                )
+            if not known:
+                raise _Refused(
+                    403,
+                    "Without credentials only localhost is served, and names in allowed_hosts=. Open it as "
+                    "http://localhost, or set INTERLOCK_WEB_CREDENTIALS=user:password.",
+                )
+            return ""
+        if self._hosts and not known:
+            raise _Refused(403, "This name is not served. Add it to allowed_hosts=.")
+        user = self._credentials.user(header(headers, b"authorization") or b"")
+        if user is None:
+            ask = (b"www-authenticate", b'Basic realm="Interlock", charset="UTF-8"')
+            raise _Refused(401, "Say who you are: user and password are needed.", ask)
+        return user
+
+    # -- what they may do ---------------------------------------------------------------------------------------------
+
+    async def _checked_action(
+        self, scope: Scope, receive: Receive, visitor: _Visitor
+    ) -> tuple[dict[str, str], Receive]:
+        """Refuse what another page made the browser send. Gives the form, and the body to be read once more."""
+        headers: Headers = scope["headers"]
+        names = {name for name, _ in headers}
+        try:
+            async with asyncio.timeout(_ACTION_SECONDS):
+                body = await self._bodies.read(headers, receive)
+        except TimeoutError:
+            raise _Refused(408, f"The body did not come within {_ACTION_SECONDS:g} s.") from None
+        form = _form(headers, body)
+        # A program that brings its credentials. A browser would bring them along by itself, but never without a word
+        # about where the request comes from.
+        program = visitor.user and not names & {b"cookie", b"origin", b"referer", b"sec-fetch-site", b"sec-fetch-mode"}
+        if not program:
+            _refuse_other_origins(headers)
+            given = header(headers, b"x-csrf-token") or form.pop("csrf", "").encode()
+            expected = visitor.csrf.encode()
+            kept = _cookie(headers, visitor.cookie)
+            if not (hmac.compare_digest(given, expected) and hmac.compare_digest(kept, expected)):
+                raise _Refused(403, "The page this came from is out of date. Load it again, then repeat.")
+        messages = iter(({"type": "http.request", "body": body, "more_body": False},))
+
+        async def again() -> Message:
+            return next(messages, None) or await receive()
+
+        return form, again
+
+    def _giving_token(self, scope: Scope, send: Send, visitor: _Visitor) -> Send:
+        """Sends the cookie along with pages, to those who do not have it."""
+        expected = visitor.csrf.encode()
+        secure = "; Secure" if scope.get("scheme") == "https" else ""
+        cookie = (
+            f"{visitor.cookie}={visitor.csrf}; Path={quote(root_of(scope)) or '/'}; HttpOnly; SameSite=Strict{secure}"
+        ).encode()
+
+        async def giving(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers: Headers = list(message.get("headers", ()))
+                page = any(
+                    name.lower() == b"content-type" and value.startswith(b"text/html") for name, value in headers
+                )
+                if page and _cookie(scope["headers"], visitor.cookie) != expected:
+                    message["headers"] = [*headers, (b"set-cookie", cookie)]
+            await send(message)
+
+        return giving
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address is this machine's own, and cannot be anybody else's."""
+    if host == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return bool((mapped or address).is_loopback)
+
+
+def _refuse_strangers(scope: Scope) -> None:
+    """Refuse what a page elsewhere embeds or fetches. To follow a link to us is fine."""
+    headers: Headers = scope["headers"]
+    site = header(headers, b"sec-fetch-site")
+    if site in (None, b"same-origin", b"none") or scope["method"] == "POST":  # which has a check of its own
+        return
+    if header(headers, b"sec-fetch-mode") != b"navigate" or header(headers, b"sec-fetch-dest") != b"document":
+        raise _Refused(403, "Another site asked for this.")
+
+
+def _refuse_other_origins(headers: Headers) -> None:
+    """What a browser says about where an action comes from; without a word of it, nothing is done."""
+    site, origin = header(headers, b"sec-fetch-site"), header(headers, b"origin")
+    if site is not None:
+        same = site == b"same-origin"
+    else:
+        # The scheme may differ from ours: a proxy in front of us may speak TLS.
+        same = origin is not None and origin.partition(b"://")[2].lower() == (header(headers, b"host") or b"?").lower()
+    if not same:
+        raise _Refused(403, "Only pages of this dashboard, and programs that send credentials, may change anything.")
+
+
+def _form(headers: Headers, body: bytes) -> dict[str, str]:
+    """The fields of a form. One that comes twice is as good as none."""
+    kind = (header(headers, b"content-type") or b"").partition(b";")[0].strip().lower()
+    if kind != b"application/x-www-form-urlencoded":
+        return {}
+    try:
+        found = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")
+    except ValueError:
+        return {}
+    return {name: values[0] for name, values in found.items() if len(values) == 1}
+
+
+def _cookie(headers: Headers, name: str) -> bytes:
+    """The cookie's value; empty if it is not there."""
+    begin = f"{name}=".encode()
+    for key, value in headers:
+        if key == b"cookie":
+            for part in value.split(b";"):
+                if part.strip().startswith(begin):
+                    return part.strip()[len(begin) :]
+    return b""
+
+
+def _checked_host(host: Any) -> str:
+    match = _HOST.fullmatch(host) if isinstance(host, str) else None
+    if match is None or match[2] is not None or "*" in host:
+        raise InvalidArgumentError(
+            f"{host!r} in allowed_hosts is no name of a host.",
+            remedy="Use names such as dash.example.com, without a port.",
+        )
+    return match[1].lower()

@@ -1,0 +1,184 @@
+"""What changes, sent to browsers as it does: one hub for all of a process's streams (Server-Sent Events).
+
+While at least one stream is open the hub asks once a second how things stand, and sends that to all. A browser that is
+slow gets the newest and not what it missed. At the end of the server all streams end at once, so that nothing waits for
+them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import signal
+from typing import TYPE_CHECKING, Any
+
+from interlock.errors import InterlockError
+from interlock.telemetry.log import emit
+from interlock.web.answers import answer
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from starlette.types import Receive, Scope, Send
+
+__all__ = ["Hub"]
+
+_log = logging.getLogger("interlock.web")
+MOST_STREAMS = 100
+_EVERY = 1.0
+_LOOK_EVERY = 0.2
+"""How often to see whether the server is about to end. Not every server tells."""
+_HEARTBEAT_SECONDS = 15.0
+_STALLED_SECONDS = 30.0
+_PARTING_SECONDS = 0.5
+_HEADERS = [
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),  # else nginx would keep it until there is enough
+]
+
+
+class _Stream:
+    """One browser."""
+
+    __slots__ = ("news", "sending", "sent")
+
+    def __init__(self, sent: int) -> None:
+        self.news = asyncio.Event()
+        self.sent = sent
+        """The number of the newest that it was sent."""
+        self.sending: asyncio.Future[None] | None = None
+
+
+class Hub:
+    """All streams of a process."""
+
+    def __init__(
+        self,
+        pulse: Callable[[], Awaitable[Mapping[str, Any]]],
+        *,
+        most: int = MOST_STREAMS,
+        every: float = _EVERY,
+        heartbeat: float = _HEARTBEAT_SECONDS,
+    ) -> None:
+        self._pulse = pulse
+        self._most = most
+        self._every = every
+        self._heartbeat = heartbeat
+        self._streams: set[_Stream] = set()
+        self._asking: asyncio.Task[None] | None = None
+        self._newest = b""
+        self._number = 0
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def close(self) -> None:
+        """End all streams, and take no more until :meth:`reopen`."""
+        self._closed = True
+        for stream in self._streams:
+            stream.news.set()
+            if stream.sending is not None:  # one that reads nothing cannot be told
+                stream.sending.get_loop().call_later(_PARTING_SECONDS, stream.sending.cancel)
+
+    def reopen(self) -> None:
+        """Take streams again."""
+        self._closed = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one stream until the browser leaves, or the server does."""
+        if self._closed or len(self._streams) >= self._most:
+            why = b"The server is about to end.\n" if self._closed else b"Too many pages are open already.\n"
+            await answer(send, 503, why, more=[(b"retry-after", b"5")])
+            return
+        await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
+        if scope["method"] == "HEAD":
+            await send({"type": "http.response.body", "body": b""})
+            return
+        stream = _Stream(sent=-1 if self._newest else self._number)
+        sending = stream.sending = asyncio.ensure_future(self._send_all(stream, send))
+        leaving = asyncio.ensure_future(_left(receive))
+        self._streams.add(stream)
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._ask(), name="interlock-web-pulse")
+        try:
+            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._streams.discard(stream)
+            for task in (sending, leaving):
+                task.cancel()
+            await asyncio.gather(sending, leaving, return_exceptions=True)
+            if not self._streams:
+                self._ask_no_more()
+
+    async def _send_all(self, stream: _Stream, send: Send) -> None:
+        """Send the newest whenever there is news, and a sign of life when there has been none for long."""
+        part = b"retry: 1000\n\n"
+        with contextlib.suppress(TimeoutError):  # it reads nothing any more: as good as gone
+            while not self._closed:
+                async with asyncio.timeout(_STALLED_SECONDS):
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
+                part = b": still here\n\n"
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._heartbeat):
+                        while stream.sent == self._number and not self._closed:
+                            stream.news.clear()
+                            await stream.news.wait()
+                        stream.sent, part = self._number, self._newest
+            await send({"type": "http.response.body", "body": b""})
+
+    def _ask_no_more(self) -> None:
+        asking, self._asking = self._asking, None
+        if asking is not None:
+            asking.cancel()
+        self._newest = b""  # it would be old news to the next
+
+    async def _ask(self) -> None:
+        """Ask how things stand, as long as anybody listens."""
+        loop = asyncio.get_running_loop()
+        while not self._closed:
+            due = loop.time() + self._every
+            asked = asyncio.ensure_future(self._asked())
+            try:
+                while not asked.done() and not self._closed:
+                    await asyncio.wait((asked,), timeout=_LOOK_EVERY)
+                    self._look_at_server()
+                if asked.done():
+                    self._newest = asked.result()
+                    self._number += 1
+                    for stream in self._streams:
+                        stream.news.set()
+            finally:
+                asked.cancel()
+            while (left := due - loop.time()) > 0 and not self._closed:
+                await asyncio.sleep(min(_LOOK_EVERY, left))
+                self._look_at_server()
+
+    async def _asked(self) -> bytes:
+        """How things stand, as an event; also when nobody can tell."""
+        try:
+            return _event("pulse", await self._pulse())
+        except InterlockError as error:
+            return _event("away", {"reason": error.code})
+        except Exception as error:  # noqa: BLE001 - the streams go on, and the next time it may work
+            emit(_log, logging.ERROR, "pulse_failed", error=repr(error))
+            return _event("away", {"reason": "failed"})
+
+    def _look_at_server(self) -> None:
+        """Whether the uvicorn that runs us was told to end. It waits for open streams, and tells nobody before."""
+        server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
+        if type(server).__module__.startswith("uvicorn.") and getattr(server, "should_exit", False):
+            self.close()
+
+
+def _event(name: str, data: Mapping[str, Any]) -> bytes:
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n".encode()
+
+
+async def _left(receive: Receive) -> None:
+    """Returns when the browser is gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,129 @@
+"""Where webhooks come in: ``POST /webhooks/{source}``.
+
+A body is read whole and bounded, then handed to the app's events, which verify it, route it and store it. Nothing that
+is not signed gets as far as the store, and no input is answered with 500.
+
+    404 no such source · 405 not a POST · 413 too large · 408 too slow · 401 not signed by us · 400 not understood
+    422 refused by a lane= or ignore= of ours · 503 the store is away, send it again
+    200 ignored, or known already · 202 accepted, and on disk
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+from interlock.errors import (
+    CapabilityError,
+    EventError,
+    EventRefusedError,
+    InterlockError,
+    MalformedEventError,
+    SignatureError,
+    StoreError,
+)
+from interlock.telemetry.log import emit
+from interlock.web.answers import JSON, answer, answer_json
+from interlock.web.bodies import Bodies, BodyRefusedError, ClientGoneError
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Sequence
+
+    from starlette.types import Receive, Scope, Send
+
+    from interlock.app import App
+    from interlock.events import Receipt
+    from interlock.telemetry.web import WebMetrics
+    from interlock.web.answers import Headers
+
+__all__ = ["Webhooks"]
+
+_log = logging.getLogger("interlock.web")
+MOST_BYTES = 5_000_000
+_TOGETHER = 100_000_000
+_SECONDS = 10.0
+"""From the head to the answer. Senders wait for about as long, and are better off with a 503 than with nothing."""
+_RETRY_AFTER = (b"retry-after", b"5")
+_CLOSE = (b"connection", b"close")
+_UNKNOWN = ""
+_BY_ERROR: dict[type[EventError], int] = {SignatureError: 401, MalformedEventError: 400, EventRefusedError: 422}
+_BY_VERDICT = {"accepted": 202, "duplicate": 200, "ignored": 200}
+
+
+class Webhooks:
+    """Answers webhooks."""
+
+    def __init__(self, app: App, metrics: WebMetrics) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._bodies = Bodies(MOST_BYTES, _TOGETHER)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, source: str) -> None:
+        """Answer one."""
+        begun = time.monotonic()
+        try:
+            status = await self._answer(scope, receive, send, source)
+        except ClientGoneError:
+            return
+        self._metrics.answered(source if status != 404 else _UNKNOWN, status, time.monotonic() - begun)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, source: str) -> int:
+        if source not in self._sources():
+            return await _refuse(send, 404, "There is no such source.")
+        if scope["method"] != "POST":
+            return await _refuse(send, 405, "Use POST.", (b"allow", b"POST"))
+        body = None
+        try:
+            async with asyncio.timeout(_SECONDS):
+                body = await self._bodies.read(scope["headers"], receive)
+                receipt = await self._app.events.receive(source, _decoded(scope["headers"]), body)
+        except (InterlockError, TimeoutError, BodyRefusedError) as error:
+            if isinstance(error, TimeoutError) and body is None:
+                error = BodyRefusedError(408, f"The body did not come within {_SECONDS:g} s.")
+            return await self._refused(scope, send, source, error)
+        status = _BY_VERDICT[receipt.verdict]
+        await answer(send, status, _receipt(receipt), JSON)
+        return status
+
+    def _sources(self) -> Container[str]:
+        try:
+            return self._app.events.sources
+        except CapabilityError:  # a store that offers no events
+            return ()
+
+    async def _refused(self, scope: Scope, send: Send, source: str, error: Exception) -> int:
+        if isinstance(error, BodyRefusedError):
+            # What is left of the body is not read, so nothing else can come on this connection.
+            more: Headers = [_CLOSE] if scope.get("http_version", "1.1").startswith("1") else []
+            if error.status == 503:
+                more.append(_RETRY_AFTER)
+            return await _refuse(send, error.status, error.reason, *more)
+        if isinstance(error, EventError):
+            return await _refuse(send, _BY_ERROR.get(type(error), 422), error.message)
+        if not isinstance(error, (StoreError, TimeoutError)):  # the app is not open, or is closing
+            emit(_log, logging.ERROR, "webhook_failed", source=source, error=str(error))
+        return await _refuse(send, 503, "It cannot be kept at the moment. Send it again.", _RETRY_AFTER)
+
+
+def _decoded(headers: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Headers as text. Of one that comes twice the first counts."""
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(headers)}
+
+
+def _receipt(receipt: Receipt) -> bytes:
+    """What became of a delivery."""
+    if not receipt.reason:  # then there are only numbers, and nothing to escape
+        jobs = ", ".join(map(str, receipt.jobs))
+        text = f'{{"verdict": "{receipt.verdict}", "event": {receipt.event or "null"}, "jobs": [{jobs}], "reason": ""}}'
+        return text.encode()
+    data = {"verdict": receipt.verdict, "event": receipt.event, "jobs": receipt.jobs, "reason": receipt.reason}
+    return json.dumps(data).encode()
+
+
+async def _refuse(send: Send, status: int, reason: str, *more: tuple[bytes, bytes]) -> int:
+    data: dict[str, Any] = {"verdict": "refused", "event": None, "jobs": [], "reason": reason}
+    await answer_json(send, status, data, more)
+    return status

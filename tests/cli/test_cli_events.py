@@ -1,0 +1,116 @@
+"""``interlock events``: looking, and having an event handled again."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from interlock import App, Event, GitHub, Retry
+from interlock.testing.conformance.events.apps import SECRET, delivery, issue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+BOT = f"""
+from interlock import App, Event, GitHub
+
+app = App("{{url}}")
+app.source(GitHub({SECRET!r}))
+
+
+@app.on("github.issues.*")
+async def today(event: Event) -> None: ...
+"""
+
+
+@pytest.fixture
+async def seeded(store_url: str) -> tuple[str, list[int]]:
+    """A store with three events, the last of which has failed."""
+    app = App(store_url)
+    app.source(GitHub(SECRET))
+
+    @app.on("github.**", retry=Retry.NEVER)
+    async def handle(event: Event) -> None:
+        if event.payload["issue"]["number"] == 13:
+            raise RuntimeError("\x1b[31munlucky")
+
+    assert handle.name
+    ids: list[int] = []
+    async with app:
+        for number in (1, 2, 13):
+            receipt = await app.events.receive("github", *delivery(issue(number), f"guid-{number}"))
+            ids.append(receipt.event or 0)
+        await app.drain()
+    return store_url, ids
+
+
+def test_list_shows_the_newest_first(cli: Callable[..., Any], seeded: tuple[str, list[int]]) -> None:
+    url, ids = seeded
+    result = cli("events", "list", "--url", url)
+    lines = [line.split() for line in result.stdout.splitlines() if "guid-" in line]
+
+    assert result.exit_code == 0
+    assert [line[0] for line in lines] == [str(number) for number in reversed(ids)]
+    assert lines[0][3:7] == ["github", "issues.opened", "ann", "guid-13"]
+
+
+def test_list_by_what_is_wanted(cli: Callable[..., Any], seeded: tuple[str, list[int]]) -> None:
+    url, ids = seeded
+
+    def listed(*args: str) -> list[int]:
+        result = cli("events", "list", "--json", "--url", url, *args)
+        assert result.exit_code == 0
+        return [event["id"] for event in json.loads(result.stdout)]
+
+    assert listed() == ids[::-1]
+    assert listed("--limit", "1") == ids[-1:]
+    assert listed("--before", str(ids[2])) == ids[1::-1]
+    assert listed("--delivery", "guid-2") == [ids[1]]
+    assert listed("--type", "push") == listed("--actor", "eva") == listed("--source", "gitlab") == []
+    assert "No such event" in cli("events", "list", "--url", url, "--type", "push").stderr
+
+
+def test_show_says_what_came_of_it_and_what_was_sent(cli: Callable[..., Any], seeded: tuple[str, list[int]]) -> None:
+    url, ids = seeded
+    shown = cli("events", "show", str(ids[2]), "--url", url)
+    data = json.loads(cli("events", "show", str(ids[2]), "--json", "--url", url).stdout)
+    brief = cli("events", "show", str(ids[0]), "--no-payload", "--url", url)
+
+    assert f"event {ids[2]} is github.issues.opened by ann" in shown.stdout
+    assert "is failed: RuntimeError: \\x1b[31munlucky" in shown.stdout
+    assert '"full_name": "acme/api"' in shown.stdout
+    assert (data["reason"], data["payload"]) == ("failed", issue(13))
+    assert "acme/api" not in brief.stdout
+    assert "is done" in brief.stdout
+    missing = cli("events", "show", "999999", "--url", url)
+    assert (missing.exit_code, "not-found" in missing.stderr) == (1, True)
+
+
+def test_replay_has_it_handled_by_the_handlers_of_today(
+    cli: Callable[..., Any],
+    seeded: tuple[str, list[int]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url, ids = seeded
+    (tmp_path / "bot_of_today.py").write_text(BOT.format(url=url))
+    monkeypatch.syspath_prepend(tmp_path)
+    sys.modules.pop("bot_of_today", None)
+    said = cli("events", "replay", str(ids[0]), "--app", "bot_of_today:app", "--by", "eva", "--yes")
+    data = json.loads(
+        cli("events", "replay", str(ids[0]), "--yes", "--json", env={"INTERLOCK_APP": "bot_of_today:app"}).stdout
+    )
+    newest = json.loads(cli("events", "list", "--json", "--url", url, "--limit", "2").stdout)
+
+    assert said.exit_code == 0
+    assert f"Event {ids[0]} is handled again as event {newest[1]['id']}" in said.stdout
+    assert (newest[1]["by"], newest[1]["replay_of"]) == ("eva", ids[0])
+    assert (data["verdict"], data["event"], data["jobs"]) == ("accepted", newest[0]["id"], newest[0]["jobs"])
+    refused = cli("events", "replay", str(ids[0]), "--app", "bot_of_today:app")
+    assert (refused.exit_code, "--yes" in refused.stderr) == (2, True)
+    missing = cli("events", "replay", "999999", "--app", "bot_of_today:app", "--yes")
+    assert (missing.exit_code, "There is no event" in missing.stderr) == (1, True)

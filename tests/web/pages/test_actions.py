@@ -1,0 +1,100 @@
+"""What can be done from pages and the API: done once, by whom and why, and only in the right way."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.web.pages.asking import USER, Asker, quoted
+from tests.web.pages.furniture import KEY
+
+if TYPE_CHECKING:
+    from tests.web.pages.bot import Bot
+
+
+async def test_a_form_does_it_and_leads_back(bot: Bot) -> None:
+    asker = Asker(bot.app, root="/ops")
+    job = bot.things["paced_next"]
+    answer = await asker.post(f"/ops/jobs/{job}", act="cancel", reason="not needed")
+    assert answer.status == 303
+    assert answer.header("location") == f"/ops/jobs/{job}?said=cancelled&state=cancelled"
+    view = await bot.app.jobs.find(job)
+    assert view is not None
+    assert "dashboard" in view.error
+    assert "not needed" in view.error
+    page = await asker.get(answer.header("location") or "")
+    assert "It was cancelled." in page.text
+
+
+async def test_who_acts_is_the_one_who_signed_in(bot: Bot) -> None:
+    asker = Asker(bot.app, credentials=True)
+    answer = await asker.post("/lanes/mine", act="hold", reason="mine for now")
+    assert answer.status == 303
+    lane = await bot.app.jobs.lane("mine")
+    assert lane is not None
+    assert (lane.held_by, lane.held_reason) == (USER, "mine for now")
+
+
+async def test_every_act_of_the_api(bot: Bot) -> None:
+    asker = Asker(bot.app, credentials=True)
+    things = bot.things
+
+    answer = await asker.call(f"/api/jobs/{things['failed']}", {"act": "retry"})
+    assert (answer.status, answer.json["done"]) == (200, "retried")
+    answer = await asker.call(f"/api/jobs/{things['running']}", {"act": "cancel", "reason": "enough"})
+    assert answer.json == {"ref": things["running"], "done": "cancelling", "state": "running"}
+    answer = await asker.call(f"/api/jobs/{things['done']}", {"act": "cancel", "reason": "too late"})
+    assert answer.json == {"ref": things["done"], "done": "ended", "state": "done"}
+    answer = await asker.call("/api/lanes/held", {"act": "release"})
+    assert answer.json == {"ref": "held", "done": "released"}
+    assert (await asker.call("/api/lanes/held", {"act": "release"})).json["done"] == "not-held"
+    answer = await asker.call(f"/api/locks/{quoted('repo:acme/api')}", {"act": "release", "reason": "it hangs"})
+    assert answer.json["done"] == "lock-released"
+    assert answer.json["fence"] > 0
+    assert (await asker.call("/api/locks/free", {"act": "release", "reason": "x"})).json["done"] == "lock-free"
+    answer = await asker.call(f"/api/claims/{quoted(KEY)}", {"act": "forget", "reason": "again"})
+    assert answer.json["done"] == "forgotten"
+    assert (await asker.call(f"/api/claims/{quoted(KEY)}", {"act": "forget", "reason": "x"})).json["done"] == "no-claim"
+    answer = await asker.call(f"/api/events/{things['event']}", {"act": "replay"})
+    assert answer.json["done"] == "replayed"
+    assert answer.json["ref"] == answer.json["event"] != things["event"]
+    replayed = (await asker.get(f"/api/events/{answer.json['event']}")).json["event"]
+    assert (replayed["replay_of"], replayed["by"]) == (things["event"], USER)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"[]", b"{", b'"act"', b'{"act": 1}', b"\xff", {"act": "nope"}, {}, {"act": "cancel"}, b"[" * 100_000],
+    ids=range(10),
+)
+async def test_what_the_api_cannot_do_it_refuses(bot: Bot, body: object) -> None:
+    asker = Asker(bot.app, credentials=True)
+    job = bot.things["waiting"]
+    answer = await asker.call(f"/api/jobs/{job}", body)
+    assert (answer.status, answer.json["error"]) == (400, "invalid-argument")
+    view = await bot.app.jobs.find(job)
+    assert view is not None
+    assert view.state == "waiting"
+
+
+async def test_acts_on_what_is_not_there(bot: Bot) -> None:
+    asker = Asker(bot.app, credentials=True)
+    assert (await asker.call("/api/jobs/987654", {"act": "retry"})).status == 404
+    assert (await asker.call("/api/events/987654", {"act": "replay"})).status == 404
+    assert (await asker.call("/api/workers/x", {"act": "stop"})).status == 400
+    assert (await asker.call("/api/limits/x", {"act": "raise"})).status == 400
+    assert (await asker.call("/api/jobs", {"act": "retry"})).status == 405
+    assert (await asker.post("/jobs/987654", act="retry")).status == 404
+
+
+async def test_two_who_press_the_same_button_do_it_once(bot: Bot, asker: Asker) -> None:
+    event = bot.things["event_failed"]
+    (job,) = (await bot.app.insight.event(event)).event.jobs
+    answers = await asyncio.gather(*(asker.post(f"/jobs/{job}", act="retry") for _ in range(5)))
+    assert {answer.status for answer in answers} == {303}
+    await bot.until(job, "failed")
+    view = await bot.app.jobs.find(job)
+    assert view is not None
+    assert 2 <= len(view.attempts) <= 6
