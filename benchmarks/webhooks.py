@@ -112,7 +112,8 @@ def requests(count: int) -> list[bytes]:
         (
             "POST /webhooks/github HTTP/1.1\r\nHost: bot.example.com\r\nUser-Agent: GitHub-Hookshot/044aadd\r\n"
             f"Accept: */*\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-            f"X-GitHub-Event: issues\r\nX-GitHub-Hook-ID: 1\r\nX-Hub-Signature-256: sha256={_signed(body)}\r\nX-GitHub-Delivery: "
+            "X-GitHub-Event: issues\r\nX-GitHub-Hook-ID: 1\r\n"
+            f"X-Hub-Signature-256: sha256={_signed(body)}\r\nX-GitHub-Delivery: "
         ).encode()
         for body in bodies
     ]

@@ -144,6 +144,20 @@ async def test_claim_settlement_and_promotion_go_by_their_indexes_with_a_million
     assert (promoted, claim, settled) == ([], [], [])
 
 
+async def test_enqueuing_goes_by_indexes_too_with_plans_made_when_there_was_nothing(connection: Any) -> None:
+    at_once, later = (
+        "select interlock.enqueue('n', p_lane => 'l')",
+        "select interlock.enqueue('n', p_lane => 'l', p_delay => 9)",
+    )
+    for _ in range(3):
+        await connection.execute(at_once)
+        await connection.execute(later)
+    await connection.execute("select setval('interlock.job_id', 400001)")
+    await connection.execute(JOBS, 1000, 300_000, "lane-%")
+
+    assert (await scanned(connection, at_once), await scanned(connection, later)) == ([], [])
+
+
 async def test_promotion_touches_what_is_due_and_not_what_is_not(connection: Any) -> None:
     async def cost_of_promotion(first: int) -> int:
         await connection.execute(JOBS, first, first + 99, None)

@@ -80,7 +80,7 @@ async def test_explain_waiting_for_a_limit(cli: Callable[..., Any], file_url: st
     assert f"taken by job {holder}" in slots[1]
     assert pace[0] == "pace"
     assert "the next may start at 20" in pace[1]
-    assert listed.stdout.count("waits for a limit") == 2
+    assert listed.stdout.count("waits for limit") == 2
 
 
 async def test_explain_held_and_parked(cli: Callable[..., Any], file_url: str) -> None:
@@ -126,7 +126,7 @@ async def test_explain_the_end_of_a_job(cli: Callable[..., Any], file_url: str) 
     assert "not needed" in found[3][1]
     assert "3 workers died" in found[4][1]
     assert f"job {newest} of its lane" in found[5][1]
-    assert f"job {newest} took its place" in listed.stdout
+    assert f"gave way to job {newest} of its lane" in listed.stdout
     assert "in bot.py@elsewhere:7" in listed.stdout
 
 

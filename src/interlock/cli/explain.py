@@ -113,7 +113,11 @@ def _explain(
     url: str | None,
     namespace: str | None,
 ) -> None:
+    from interlock.arguments import checked_key
+
     place = named_place(context, url, namespace)
+    if isinstance(ref, str):
+        checked_key(ref)  # before anything is opened
     _tell(ask(place, need, lambda insight: insight.explain(kind, ref)).data, json)
 
 

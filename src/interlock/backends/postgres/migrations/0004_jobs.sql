@@ -332,6 +332,8 @@ create function interlock.job_enqueue(
 ) returns void
 language plpgsql volatile
 set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
 set enable_nestloop = off
 set enable_hashjoin = on
 set enable_mergejoin = off
@@ -416,6 +418,13 @@ create function interlock.job_enqueue_again(
     p_use_mosts integer[], p_use_pers bigint[], p_uses text[], p_paced boolean[], p_given double precision
 ) returns void
 language plpgsql volatile
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_nestloop = on
+set enable_hashjoin = off
+set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     fresh bigint[];

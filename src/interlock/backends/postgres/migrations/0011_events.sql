@@ -44,6 +44,12 @@ create function interlock.event_accept(
     p_use_mosts integer[], p_use_pers bigint[], p_uses text[], p_paced boolean[], p_given double precision
 ) returns bigint[]
 language plpgsql volatile
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_nestloop = on
+set enable_hashjoin = off
+set enable_mergejoin = off
 set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -76,13 +82,15 @@ begin
         exit when cardinality(fresh) = cardinality(p_event_ids);
         select array_agg(e.id order by u.n) into kept
         from unnest(p_sources, p_deliveries) with ordinality as u (source, delivery, n)
-        left join interlock.event e
-            on e.namespace = p_namespace and e.delivery = u.delivery and e.source = u.source;
+        left join lateral (
+            select e.id from interlock.event e
+            where e.namespace = p_namespace and e.delivery = u.delivery and e.source = u.source limit 1
+        ) e on true;
         exit when array_position(kept, null) is null;
         -- One was removed between the two looks, and is new now; unless its id stands for something else.
         if exists (
-            select from interlock.event e
-            join unnest(p_event_ids, p_sources, p_deliveries) as u (id, source, delivery) on u.id = e.id
+            select from unnest(p_event_ids, p_sources, p_deliveries) as u (id, source, delivery)
+            cross join lateral (select e.* from interlock.event e where e.id = u.id limit 1) e
             where (e.namespace, e.source, e.delivery) is distinct from (p_namespace, u.source, u.delivery)) then
             raise unique_violation using message = 'the id of an event was used before';
         end if;
@@ -115,6 +123,13 @@ create function interlock.event_prune(
     p_namespace text, p_most integer, p_given double precision
 ) returns integer
 language plpgsql volatile
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_nestloop = on
+set enable_hashjoin = off
+set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     now_us bigint := interlock.micros(interlock.now_or(p_given));
