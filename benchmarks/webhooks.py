@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import hmac
 import json
@@ -237,6 +238,8 @@ async def listen(app: Any) -> None:
     serving = asyncio.create_task(server.serve())
     while not server.started:
         await asyncio.sleep(0.01)
+    gc.collect()
+    gc.freeze()  # as `interlock run` does
     report("listening", port=server.servers[0].sockets[0].getsockname()[1])
     await receive_async("stop")
     server.should_exit = True

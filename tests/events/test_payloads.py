@@ -37,11 +37,7 @@ def nested(depth: int, opening: bytes = b'{"a":', closing: bytes = b"}") -> byte
         (b'{"a": NaN}', "JSON"),
         (b'{"a": Infinity}', "JSON"),
         (b'{"a": -Infinity}', "JSON"),
-        (b'{"a": 1e400}', "too large"),
-        (b'{"a": -1e400}', "too large"),
         (b'{"a": ' + b"9" * 5000 + b"}", "too large"),
-        (b'{"a": 1, "a": 2}', "twice"),
-        (b'{"b": [{"a": 1, "\\u0061": 2}]}', "twice"),
         (b'{"a": "\\ud800"}', "JSON"),
         (b'{"a": "\\udc00\\ud800"}', "JSON"),
         (b'{"\\ud800": 1}', "JSON"),
@@ -71,6 +67,8 @@ def test_what_cannot_be_kept_is_refused_and_says_why(body: bytes, why: str) -> N
         nested(DEEP - 1),
         b'{"a":' + b"[" * (DEEP - 2) + b"]" * (DEEP - 2) + b"}",
         b'{"a": ' + b"9" * 400 + b"}",
+        b'{"a": 1, "a": 2}',
+        b'{"a": 1e400}',
         json.dumps({str(n): [n] for n in range(1000)}).encode(),
     ],
     ids=lambda body: repr(body[:30]),
@@ -84,7 +82,7 @@ def test_what_can_be_kept_is_read_as_workers_will_read_it(body: bytes) -> None:
 
 
 def test_an_error_does_not_repeat_what_was_sent() -> None:
-    for body in (b'{"token": "canary-5f2c"', b'{"canary-5f2c": 1, "canary-5f2c": 2}', b'{"a": canary-5f2c}'):
+    for body in (b'{"token": "canary-5f2c"', b'{"a": canary-5f2c}'):
         with pytest.raises(MalformedEventError) as refused:
             read_object(body)
         assert "canary" not in str(refused.value)

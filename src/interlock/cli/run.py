@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import importlib
 import logging
 import os
@@ -188,6 +189,8 @@ async def serve(
     async with app:
         worker = app.worker(concurrency=concurrency, queues=queues)
         async with place.serving(app, failed=worker.wind_down) if place else contextlib.nullcontext() as serving:
+            gc.collect()
+            gc.freeze()  # what is there now stays; looking through it over and over would stall every job and webhook
             opened(worker, serving)
             await worker.run()
             if worker.left_behind:
