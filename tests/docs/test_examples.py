@@ -28,6 +28,7 @@ ALL_DOCS = "\n".join(page.read_text("utf-8") for page in DOCS)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_example_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WEBHOOK_SECRET", "a secret")
     _run(page)
 
 

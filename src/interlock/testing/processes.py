@@ -262,6 +262,9 @@ def run_worker() -> None:
     """Be a worker: the entry point of the processes that `Worker.spawn` starts."""
     global _worker
     target, args, parent = sys.argv[1:]
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # Whoever started us in the background ignores it; what a worker does of it is its own business.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     _worker = _WorkerSide(int(parent))
     module, _, function = target.partition(":")
     result = getattr(importlib.import_module(module), function)(*json.loads(args))

@@ -18,12 +18,13 @@ __all__ = ["Reader"]
 
 _MOST_AT_ONCE = 2
 # A look that is quick for one key may be slow for another, so each is planned for what it asks; and what looks for a
-# few of many rows is to find them by an index, whatever the planner believes.
+# few of many rows is to find them by an index and in its order, up to the bound, whatever the planner believes.
 _SETTINGS = f"""
 set local lock_timeout = '{LOCK_TIMEOUT}';
 set local jit = off;
 set local plan_cache_mode = force_custom_plan;
-set local enable_seqscan = off
+set local enable_seqscan = off;
+set local enable_bitmapscan = off
 """
 
 
