@@ -32,7 +32,8 @@ test: setup
 
 test-system: setup
 	tests/system/install.sh
-	$(BIN)/pytest tests/system tests/web/browser -m system $(PARALLEL)
+	$(BIN)/pytest tests/system -m system $(PARALLEL)
+	$(BIN)/pytest tests/web/browser -m system $(PARALLEL)
 
 lint: setup
 	$(BIN)/ruff check .
