@@ -24,6 +24,20 @@ class RunConformance(JobSuite):
 
             assert [job.id for job in second] == ids[3:]
 
+    async def test_a_lane_is_given_up_when_the_last_of_a_long_run_has_ended(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            await b.add_many(70)
+            ids = await b.add_many(300, lane="l")
+            run = [job for job in await b.claim("a", 340, run=250) if job.lane]
+            assert len(run) >= 250
+            assert [job.id for job in run] == ids[: len(run)]
+            for part in (run[:120], run[120:-1]):
+                await b.done(*part)
+                assert await b.claim("b", run=250) == []
+            await b.done(run[-1])
+
+            assert await b.ids("b", 340, run=250) == ids[len(run) :]
+
     async def test_runs_of_several_lanes_stand_next_to_each_other(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             lanes: dict[str, list[int]] = {"x": [], "y": [], "z": []}
