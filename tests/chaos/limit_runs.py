@@ -18,7 +18,7 @@ from tests.chaos.limit_worker import LimitPlan, Starter
 from tests.chaos.nemesis import Fleet, Nemesis, Pace
 from tests.chaos.outcome import Outcome
 from tests.chaos.places import place
-from tests.chaos.records import read_journals
+from tests.chaos.records import entered, read_journals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from tests.chaos.faults import Fault
 
 __all__ = ["run_limits", "run_limits_here"]
+
+_MORE_SECONDS = 60.0
+"""What a run may take longer to come to enough, on a machine that has much else to do."""
 
 
 async def run_limits(
@@ -35,21 +38,26 @@ async def run_limits(
     seed: int,
     *,
     pace: Pace,
+    starts: int,
     scale: float = 1.0,
     processes: int = 8,
     **changes: object,
 ) -> Outcome:
-    """Processes at work for so long; in the end all of them are killed, and their slots must be free soon after."""
+    """Processes at work for so long, and until there were so many starts; in the end all of them are killed, and their
+    slots must be free soon after.
+    """
     begun = time.monotonic()
     with place(kind, folder, scale=scale) as store:
-        about = {"url": store.url, "folder": str(folder), "seconds": seconds + 120}
+        about = {"url": store.url, "folder": str(folder), "seconds": seconds + 2 * _MORE_SECONDS}
         plan = LimitPlan(**{**about, **changes})  # type: ignore[arg-type]
         async with Limits.from_url(plan.url, settings=plan.settings):
             pass
         fleet = Fleet(plan, processes, seed, store.ways, "tests.chaos.limit_worker:run")
         try:
             await fleet.ready()
-            await Nemesis(fleet, store.faults, seed, pace=pace).run(seconds)
+            await Nemesis(fleet, store.faults, seed, pace=pace).run(
+                seconds, enough=lambda: entered(folder) >= starts, most=seconds + _MORE_SECONDS
+            )
             fleet.kill_all()
         finally:
             fleet.close()

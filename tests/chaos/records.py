@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["Journal", "Target", "Written", "read_journals", "read_targets"]
+__all__ = ["Journal", "Target", "Written", "entered", "read_journals", "read_targets"]
 
 _LINE = 160
 
@@ -43,6 +43,11 @@ def read_journals(folder: Path) -> list[dict[str, Any]]:
     """All events of all processes in order of time."""
     events = [json.loads(line) for path in folder.glob("*.journal") for line in path.read_bytes().splitlines()]
     return sorted(events, key=lambda event: event["t"])
+
+
+def entered(folder: Path) -> int:
+    """How often somebody came to what was asked for."""
+    return sum(path.read_bytes().count(b'"event": "enter"') for path in folder.glob("*.journal"))
 
 
 class Written(NamedTuple):

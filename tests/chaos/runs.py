@@ -21,7 +21,7 @@ from tests.chaos.checker import Fault, History, judge, read_attempts
 from tests.chaos.nemesis import Fleet, Nemesis, Pace
 from tests.chaos.outcome import Outcome
 from tests.chaos.places import Place, place
-from tests.chaos.records import Written, read_journals, read_targets
+from tests.chaos.records import Written, entered, read_journals, read_targets
 from tests.chaos.worker import Contender, Plan
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ __all__ = ["Outcome", "run_memory", "run_postgres", "run_redis", "run_sqlite"]
 
 MEMORY_ACTS: Mapping[str, int] = {"cancel": 300, "force": 100, "close": 10, "hold up": 1}
 """What is done to contenders in one process, and how often in proportion."""
+_MORE_SECONDS = 60.0
+"""What a run may take longer to come to enough, on a machine that has much else to do."""
 _TABLE = "create table chaos_write (seq {serial}, key text not null, fence bigint not null, attempt text not null)"
 _POSTGRES_BY_COMMIT = """
     select key, fence, attempt from chaos_write order by pg_xact_commit_timestamp(xmin), seq
@@ -40,39 +42,53 @@ _POSTGRES_BY_COMMIT = """
 
 
 async def run_sqlite(
-    folder: Path, seconds: float, seed: int, *, processes: int = 8, calm: bool = False, **changes: object
+    folder: Path,
+    seconds: float,
+    seed: int,
+    *,
+    grants: int = 0,
+    processes: int = 8,
+    calm: bool = False,
+    **changes: object,
 ) -> Outcome:
-    """Processes on one file; ``calm`` for no faults."""
+    """Processes on one file, for so long and until there were so many grants; ``calm`` for no faults."""
     with place("sqlite", folder) as store:
         plan = await _prepared(store, folder, seconds, changes)
         path = folder / "store.db"
         with contextlib.closing(sqlite3.connect(path)) as connection:
             connection.execute(_TABLE.format(serial="integer primary key autoincrement"))
         faults = None if calm else store.faults
-        history, fired = await _run_processes(plan, faults, seconds, seed, processes, store.ways)
+        history, fired = await _run_processes(plan, faults, seconds, seed, store.ways, grants, processes)
         with contextlib.closing(sqlite3.connect(path)) as connection:
             rows = connection.execute("select key, fence, attempt from chaos_write order by seq").fetchall()
     history.stored = [Written(*row, 0.0) for row in rows]
     return _outcome(store.name, seed, seconds, history, fired)
 
 
-async def run_postgres(folder: Path, seconds: float, seed: int, **changes: object) -> Outcome:
+async def run_postgres(folder: Path, seconds: float, seed: int, *, grants: int = 0, **changes: object) -> Outcome:
     """Processes on a server that is theirs alone, through one of two proxies."""
     with place("postgres", folder) as store:
         plan = await _prepared(store, folder, seconds, changes)
         await _on_postgres(store.url, _TABLE.format(serial="bigserial primary key"))
-        history, fired = await _run_processes(plan, store.faults, seconds, seed, 8, store.ways)
+        history, fired = await _run_processes(plan, store.faults, seconds, seed, store.ways, grants)
         history.stored = [Written(*row, 0.0) for row in await _on_postgres(store.url, _POSTGRES_BY_COMMIT)]
     return _outcome(store.name, seed, seconds, history, fired)
 
 
 async def run_redis(
-    folder: Path, seconds: float, seed: int, *, flush: bool = False, scale: float = 1.0, **changes: object
+    folder: Path,
+    seconds: float,
+    seed: int,
+    *,
+    grants: int = 0,
+    flush: bool = False,
+    scale: float = 1.0,
+    **changes: object,
 ) -> Outcome:
     """The same on Redis. ``flush``: one that keeps nothing across its ends, and is emptied now and then."""
     with place("forgetful redis" if flush else "redis", folder, scale=scale) as store:
         plan = await _prepared(store, folder, seconds, changes)
-        history, fired = await _run_processes(plan, store.faults, seconds, seed, 8, store.ways)
+        history, fired = await _run_processes(plan, store.faults, seconds, seed, store.ways, grants)
     return _outcome(store.name, seed, seconds, history, fired)
 
 
@@ -96,7 +112,13 @@ async def _on_postgres(url: str, statement: str) -> Sequence[tuple[str, int, str
 
 
 async def _run_processes(
-    plan: Plan, store: StoreFaults | None, seconds: float, seed: int, processes: int, ways: Sequence[str]
+    plan: Plan,
+    store: StoreFaults | None,
+    seconds: float,
+    seed: int,
+    ways: Sequence[str],
+    grants: int,
+    processes: int = 8,
 ) -> tuple[History, Counter[str]]:
     fleet = Fleet(plan, processes, seed, ways)
     try:
@@ -104,7 +126,9 @@ async def _run_processes(
         if store is None:
             await asyncio.sleep(seconds)
         else:
-            await Nemesis(fleet, store, seed, pace=Pace.of(seconds)).run(seconds)
+            await Nemesis(fleet, store, seed, pace=Pace.of(seconds)).run(
+                seconds, enough=lambda: entered(Path(plan.folder)) >= grants, most=seconds + _MORE_SECONDS
+            )
         await fleet.stop()
     finally:
         fleet.close()
@@ -112,7 +136,7 @@ async def _run_processes(
 
 
 def _plan(url: str, folder: Path, seconds: float, changes: dict[str, object]) -> Plan:
-    return Plan(**{"url": url, "folder": str(folder), "seconds": seconds + 60, **changes})  # type: ignore[arg-type]
+    return Plan(**{"url": url, "folder": str(folder), "seconds": seconds + 2 * _MORE_SECONDS, **changes})  # type: ignore[arg-type]
 
 
 def _gather(plan: Plan, faults: list[Fault], ended: dict[str, float], oddities: Sequence[str] = ()) -> History:

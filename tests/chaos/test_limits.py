@@ -24,7 +24,9 @@ LONG = float(os.environ.get("INTERLOCK_CHAOS_SECONDS", "600"))
 async def test_limits_hold_under_faults(
     tmp_path: Path, seed: int, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    outcome = await run_limits(kind, tmp_path, 5.0, seed, pace=QUICK, scale=0.3, session_seconds=2.0, slow=0.1)
+    outcome = await run_limits(
+        kind, tmp_path, 5.0, seed, pace=QUICK, starts=100, scale=0.3, session_seconds=2.0, slow=0.1
+    )
     outcome.show_and_check(capsys, FAULTS[kind], starts=100)
     assert outcome.counts["most at once under slots:crew"] == 5
 
@@ -33,8 +35,9 @@ async def test_limits_hold_under_faults(
 @pytest.mark.timeout(LONG + 300)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_limits_hold_for_long(tmp_path: Path, seed: int, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    outcome = await run_limits(kind, tmp_path, LONG, seed, pace=Pace((0.2, 2.0), 1.5))
-    outcome.show_and_check(capsys, FAULTS[kind], starts=int(LONG * 10))
+    starts = int(LONG * 10)
+    outcome = await run_limits(kind, tmp_path, LONG, seed, pace=Pace((0.2, 2.0), 1.5), starts=starts)
+    outcome.show_and_check(capsys, FAULTS[kind], starts=starts)
 
 
 # -- would the test notice? --------------------------------------------------------------------------------------------

@@ -31,28 +31,28 @@ def enough(grants: int) -> dict[str, int]:
 async def test_sqlite_keeps_its_promises_under_faults(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    outcome = await run_sqlite(tmp_path, SHORT, seed)
+    outcome = await run_sqlite(tmp_path, SHORT, seed, grants=200)
     outcome.show_and_check(capsys, FAULTS["sqlite"], **enough(200))
 
 
 async def test_postgres_keeps_its_promises_under_faults(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    outcome = await run_postgres(tmp_path, SHORT, seed)
+    outcome = await run_postgres(tmp_path, SHORT, seed, grants=200)
     outcome.show_and_check(capsys, FAULTS["postgres"], **enough(200))
 
 
 async def test_redis_keeps_its_promises_under_faults(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    outcome = await run_redis(tmp_path, SHORT / 2, seed, scale=0.5, session_seconds=2.0)
+    outcome = await run_redis(tmp_path, SHORT / 2, seed, grants=100, scale=0.5, session_seconds=2.0)
     outcome.show_and_check(capsys, FAULTS["redis"], **enough(100))
 
 
 async def test_fences_protect_what_a_redis_that_forgets_grants_twice(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    outcome = await run_redis(tmp_path, SHORT / 2, seed, flush=True, scale=0.3, session_seconds=2.0)
+    outcome = await run_redis(tmp_path, SHORT / 2, seed, grants=100, flush=True, scale=0.3, session_seconds=2.0)
     outcome.show_and_check(capsys, FAULTS["forgetful redis"], **enough(100))
 
 
