@@ -91,23 +91,22 @@ class App:
     def jobs(self) -> Jobs:
         """Durable units of work."""
         if self._jobs is None:
-            raise CapabilityError(
-                f"{self._store} offers no jobs.",
-                remedy="Give the App a durable store, and Redis only what it is good for: "
-                "App('postgresql://…', locks='redis://…').",
-            )
+            raise self._lacks("jobs")
         return self._jobs
 
     @property
     def events(self) -> Events:
         """What comes in from outside, and who hears of it."""
         if self._events is None:
-            raise CapabilityError(
-                f"{self._store} offers no events.",
-                remedy="Give the App a durable store, and Redis only what it is good for: "
-                "App('postgresql://…', locks='redis://…').",
-            )
+            raise self._lacks("events")
         return self._events
+
+    def _lacks(self, what: str) -> CapabilityError:
+        return CapabilityError(
+            f"{self._store} offers no {what}.",
+            remedy="Give the App a durable store, and Redis only what it is good for: "
+            "App('postgresql://…', locks='redis://…').",
+        )
 
     def source(self, source: Source) -> Source:
         """Take events from a source: ``app.source(GitHub(secret=…))``; see :meth:`Events.source`."""

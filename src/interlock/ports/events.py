@@ -75,6 +75,11 @@ class EventFilter(NamedTuple):
     actor: str = ""
     delivery: str = ""
 
+    @property
+    def narrowest(self) -> str:
+        """The name of that of its fields which leaves the fewest events; ``any`` if all are empty."""
+        return next((name for name in ("delivery", "actor", "type", "source") if getattr(self, name)), "any")
+
 
 class EventStore(Protocol):
     """Events in one store and namespace, next to its jobs."""

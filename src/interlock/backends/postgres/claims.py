@@ -101,10 +101,7 @@ class PostgresClaims:
         after: str = "",
     ) -> Sequence[ClaimView]:
         """Claims that are still kept."""
-        if after:
-            more = (self._namespace, prefix, state, limit, after, self._given())
-            return [_view(view) for (view,) in await self._lanes.aside.fetch(_sql.look_after, *more)]
-        args = (self._namespace, key, prefix, state, limit, self._given())
+        args = (self._namespace, key, prefix, state, limit, after, self._given())
         return [_view(view) for (view,) in await self._lanes.aside.fetch(_sql.look, *args)]
 
     async def close(self) -> None:

@@ -28,6 +28,13 @@ if TYPE_CHECKING:
 __all__ = ["PostgresEvents"]
 
 _sql = Statements("interlock.backends.postgres", "events")
+_LOOKS = {
+    "delivery": _sql.look_delivery,
+    "actor": _sql.look_actor,
+    "type": _sql.look_type,
+    "source": _sql.look_source,
+    "any": _sql.look_any,
+}
 _JOB_COLUMNS = 18  # what job_enqueue takes between the namespace and the known ids
 
 
@@ -76,7 +83,8 @@ class PostgresEvents:
         before: int | None = None,
     ) -> Sequence[EventView]:
         """Events, newest first."""
-        rows = await self._aside.fetch(_statement(filter), self._namespace, *filter, before, limit, self._given())
+        sql = _LOOKS[filter.narrowest]
+        rows = await self._aside.fetch(sql, self._namespace, *filter, before, limit, self._given())
         return [_view(row) for row in rows]
 
     async def prune(self, *, most: int = 10_000) -> int:
@@ -114,16 +122,6 @@ class _Entry(NamedTuple):
     def key(self) -> str:
         """Where to queue: all of them in one line."""
         return ""
-
-
-def _statement(wanted: EventFilter) -> str:
-    if wanted.delivery:
-        return _sql.look_delivery
-    if wanted.actor:
-        return _sql.look_actor
-    if wanted.type:
-        return _sql.look_type
-    return _sql.look_source if wanted.source else _sql.look_any
 
 
 def _view(row: Any) -> EventView:

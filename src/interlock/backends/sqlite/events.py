@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 __all__ = ["SqliteEvents"]
 
 _sql = Statements("interlock.backends.sqlite", "events")
+_LOOKS = {
+    "delivery": _sql.look_delivery,
+    "actor": _sql.look_actor,
+    "type": _sql.look_type,
+    "source": _sql.look_source,
+    "any": _sql.look_any,
+}
 _LATEST = 2**63 - 1
 _KEPT_ON = 3_600_000_000
 """How much longer an event is kept that has an unfinished job, before that is looked at again; in microseconds."""
@@ -109,19 +116,9 @@ def _look(rows: JobRows, wanted: EventFilter, limit: int, before: int | None) ->
     found = (_LATEST,) if before is None else rows.one(_sql.place, id=before)
     # Of one that is gone all that is known is its number.
     place = {"at": _LATEST if found is None else found[0], "known": found is not None}
-    statement = _statement(wanted)
+    statement = _LOOKS[wanted.narrowest]
     values: dict[str, Any] = {**wanted._asdict(), **place, "before": before or _LATEST, "limit": limit}
     return [_view(rows, row) for row in rows.all(statement, **values)]
-
-
-def _statement(wanted: EventFilter) -> str:
-    if wanted.delivery:
-        return _sql.look_delivery
-    if wanted.actor:
-        return _sql.look_actor
-    if wanted.type:
-        return _sql.look_type
-    return _sql.look_source if wanted.source else _sql.look_any
 
 
 def _prune(rows: JobRows, most: int) -> int:

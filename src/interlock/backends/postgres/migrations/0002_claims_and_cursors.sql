@@ -279,9 +279,10 @@ end
 $$;
 
 -- Claims that are still kept, by key: the one, or those that begin with the prefix. Walks along the primary key from the
--- first that may be meant and stops behind the last. Stable, so that all of it is one snapshot.
+-- first that may be meant, beginning after a key if one is given, and stops behind the last. Stable, so that all of it is
+-- one snapshot.
 create function interlock.claim_look(
-    p_namespace text, p_key text, p_prefix text, p_state text, p_limit integer, p_given double precision
+    p_namespace text, p_key text, p_prefix text, p_state text, p_limit integer, p_after text, p_given double precision
 ) returns setof json
 language plpgsql stable
 as $$
@@ -290,7 +291,7 @@ declare
     shown integer := 0;
     candidates cursor for
         select k as claim from interlock.claim k
-        where k.namespace = p_namespace and k.key >= coalesce(p_key, p_prefix)
+        where k.namespace = p_namespace and k.key >= coalesce(p_key, p_prefix) and k.key > p_after
         order by k.key;
     c interlock.claim;
 begin

@@ -101,13 +101,12 @@ create table interlock.job_crew (
 );
 
 -- Claims: jobs that were given to a session together, those of them that have not been settled. runs: which run of its
--- lane each belongs to, null without one; a run is never parted between claims.
+-- lane each belongs to, null without one, and null as a whole if no lane is among them; a run is never parted between claims.
 create table interlock.job_claimed (
     fence      bigint primary key,
     claimed_at bigint not null,
     crew       bigint not null,
     turn       bigint not null,
-    laned      boolean not null,
     limited    boolean not null,
     namespace  text not null,
     session    text not null,

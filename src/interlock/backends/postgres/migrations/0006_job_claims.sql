@@ -985,8 +985,8 @@ begin
                 last := last + 1;
             end loop;
             next_fence := nextval('interlock.fence');
-            insert into interlock.job_claimed (fence, claimed_at, crew, turn, laned, limited, namespace, session, ids, runs)
-            values (next_fence, now_us, me.id, p_turn, any_laned, any_limited, p_namespace, p_session, all_ids[first : last],
+            insert into interlock.job_claimed (fence, claimed_at, crew, turn, limited, namespace, session, ids, runs)
+            values (next_fence, now_us, me.id, p_turn, any_limited, p_namespace, p_session, all_ids[first : last],
                     case when any_laned then all_runs[first : last] end);
             fences := fences || array_fill(next_fence, array[last - first + 1]);
             first := last + 1;

@@ -18,7 +18,7 @@ declare
     places integer[];
 begin
     with held as materialized (
-        select c.fence, c.ids, c.runs, c.crew, c.claimed_at, c.laned, c.limited from interlock.job_claimed c
+        select c.fence, c.ids, c.runs, c.crew, c.claimed_at, c.limited from interlock.job_claimed c
         where c.fence = any (p_fences) order by c.fence for update
     ),
     given as materialized (
@@ -36,11 +36,11 @@ begin
         where c.fence = any (array(select r.fence from remaining r where r.ids is null))
     ),
     changed as (
-        update interlock.job_claimed c set ids = r.ids, runs = case when c.laned then r.runs end from remaining r
+        update interlock.job_claimed c set ids = r.ids, runs = case when c.runs is not null then r.runs end from remaining r
         where c.fence = any (array(select x.fence from remaining x where x.ids is not null and x.matched > 0))
           and r.fence = c.fence
     )
-    select array_agg(h.fence), array_agg(h.crew), array_agg(h.claimed_at), bool_or(h.laned), bool_or(h.limited),
+    select array_agg(h.fence), array_agg(h.crew), array_agg(h.claimed_at), bool_or(h.runs is not null), bool_or(h.limited),
            (select array_agg(g.n) from given g where g.n is not null),
            (select array_agg(x.id)
             from (select min(g.id) as id from given g where g.run is not null

@@ -330,7 +330,7 @@ begin
     from interlock.job_claimed c
     cross join lateral unnest(c.ids) as o (id)
     join interlock.job j on j.id = o.id
-    where c.namespace = p_namespace and c.laned and j.lane = held;
+    where c.namespace = p_namespace and c.runs is not null and j.lane = held;
     perform interlock.job_go_on(p_namespace, null, keys, now_us);
 end
 $$;

@@ -250,8 +250,8 @@ class ClaimingConformance(ClaimSuite):
     async def test_namespaces_do_not_see_one_anothers_claims(self, store_url: str) -> None:
         clock = VirtualClock()
         async with (
-            self.claim_bench(store_url, clock, namespace="one") as one,
-            self.claim_bench(store_url, clock, namespace="two") as two,
+            self.claim_bench(store_url, clock, namespace=f"{self.namespace}-one") as one,
+            self.claim_bench(store_url, clock, namespace=f"{self.namespace}-two") as two,
         ):
             await one.claimed("a1")
             await two.claimed("b1")

@@ -154,8 +154,8 @@ class CursorStoreConformance(BenchSuite):
     async def test_namespaces_do_not_see_one_anothers_cursors(self, store_url: str) -> None:
         clock = VirtualClock()
         async with (
-            self.bench(store_url, clock, namespace="one") as one,
-            self.bench(store_url, clock, namespace="two") as two,
+            self.bench(store_url, clock, namespace=f"{self.namespace}-one") as one,
+            self.bench(store_url, clock, namespace=f"{self.namespace}-two") as two,
         ):
             await moved(one.store.cursors, 0, "1")
 

@@ -230,8 +230,8 @@ class EventAcceptingConformance(EventSuite):
 
     async def test_namespaces_are_kept_apart(self, store_url: str) -> None:
         async with (
-            self.event_bench(store_url, namespace="one") as one,
-            self.event_bench(store_url, namespace="two") as two,
+            self.event_bench(store_url, namespace=f"{self.namespace}-one") as one,
+            self.event_bench(store_url, namespace=f"{self.namespace}-two") as two,
         ):
             mine, theirs = await one.accepted("d"), await two.accepted("d")
 

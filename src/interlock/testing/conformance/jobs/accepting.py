@@ -197,8 +197,8 @@ class AcceptingConformance(JobSuite):
 
     async def test_namespaces_are_kept_apart(self, store_url: str) -> None:
         async with (
-            self.job_bench(store_url, namespace="one") as one,
-            self.job_bench(store_url, namespace="two") as two,
+            self.job_bench(store_url, namespace=f"{self.namespace}-one") as one,
+            self.job_bench(store_url, namespace=f"{self.namespace}-two") as two,
         ):
             mine = await one.add(lane="l", uses=(slots(1),))
             running = await one.one()

@@ -304,8 +304,8 @@ class LimitEndingConformance(LimitSuite):
     async def test_namespaces_do_not_see_one_another(self, store_url: str) -> None:
         clock = VirtualClock()
         async with (
-            self.limit_bench(store_url, clock, namespace="one") as one,
-            self.limit_bench(store_url, clock, namespace="two") as two,
+            self.limit_bench(store_url, clock, namespace=f"{self.namespace}-one") as one,
+            self.limit_bench(store_url, clock, namespace=f"{self.namespace}-two") as two,
         ):
             await one.started("a1", slots(1), pace(1, 60.0, "p"))
             await two.started("b1", slots(1), pace(1, 60.0, "p"))

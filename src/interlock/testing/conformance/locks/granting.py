@@ -90,8 +90,8 @@ class GrantingConformance(BenchSuite):
     async def test_namespaces_do_not_see_one_another(self, store_url: str) -> None:
         clock = VirtualClock()
         async with (
-            self.bench(store_url, clock, namespace="one") as one,
-            self.bench(store_url, clock, namespace="two") as two,
+            self.bench(store_url, clock, namespace=f"{self.namespace}-one") as one,
+            self.bench(store_url, clock, namespace=f"{self.namespace}-two") as two,
         ):
             await one.granted("a1")
             await two.granted("b1")

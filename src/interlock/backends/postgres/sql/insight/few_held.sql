@@ -1,6 +1,6 @@
 -- The heads of lanes that are held or parked, unless they stand somewhere else.
 with claimed as materialized (
-    select o.id from interlock.job_claimed c cross join lateral unnest(c.ids) as o (id) where c.namespace = $1 and c.laned
+    select o.id from interlock.job_claimed c cross join lateral unnest(c.ids) as o (id) where c.namespace = $1 and c.runs is not null
 )
 select coalesce(array_agg(x.id), '{}') from (
     select h.id

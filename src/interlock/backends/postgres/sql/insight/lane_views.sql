@@ -10,7 +10,7 @@ heads as materialized (
 claimed as materialized (
     select o.id, w.session, w.host, w.pid, w.program
     from interlock.job_claimed c cross join lateral unnest(c.ids) as o (id) join interlock.job_crew w on w.id = c.crew
-    where c.namespace = $1 and c.laned and o.id = any (array(select h.id from heads h))
+    where c.namespace = $1 and c.runs is not null and o.id = any (array(select h.id from heads h))
 )
 select now_us, substr(u.lane, length($1) + 2),
        case when h.id is null then 'held' when c.id is not null then 'running' else interlock.job_state(h.job, $1) end, h.id,
