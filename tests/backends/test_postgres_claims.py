@@ -4,50 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
-
-import asyncpg
-import pytest
 
 from interlock.backends import from_url
 from interlock.ports.claims import Claimed, ClaimState, ClaimWant, Known, Settlement
 from interlock.ports.sessions import SessionCard
 from interlock.settings import Settings
+from tests.backends.others import blocked
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from interlock.ports.store import Store
 
 TAKE = "select answer, fence from interlock.claim_take('default', $1, $2, 's', 60, $3, null)"
-
-
-@pytest.fixture
-async def store(interlock_postgres_url: str) -> AsyncIterator[Store]:
-    store = from_url(interlock_postgres_url, settings=Settings())
-    await store.open()
-    await store.sessions.begin(SessionCard("s", "host", 7, "test"), 600.0)
-    yield store
-    await store.close()
-
-
-@pytest.fixture
-async def other(interlock_postgres_url: str) -> AsyncIterator[Any]:
-    """A connection of somebody else's."""
-    connection = await asyncpg.connect(interlock_postgres_url)
-    yield connection
-    await connection.close()
-
-
-@asynccontextmanager
-async def blocked(connection: Any, work: Any) -> AsyncIterator[asyncio.Task[Any]]:
-    """Work that has come to wait for a lock."""
-    task = asyncio.ensure_future(work)
-    while not await connection.fetchval("select count(*) from pg_locks where not granted"):
-        assert not task.done(), task
-        await asyncio.sleep(0.005)
-    yield task
 
 
 def want(owner: str, key: str = "k", keep: float = 3600.0) -> ClaimWant:
@@ -64,7 +32,7 @@ async def test_who_waits_for_anothers_claim_hears_that_it_is_in_progress(store: 
     transaction = other.transaction()
     await transaction.start()
     await other.fetch(TAKE, "k", "first", 3600.0)
-    async with blocked(other, store.claims.claim(want("second"))) as second:
+    async with blocked(other, store.claims.claim(want("second"))) as (second,):
         await transaction.commit()
 
     answer = await second
@@ -76,7 +44,7 @@ async def test_a_fence_is_drawn_once_the_key_is_the_claimants(store: Store, othe
     transaction = other.transaction()
     await transaction.start()
     await other.fetch(TAKE, "k", "first", 3600.0)
-    async with blocked(other, store.claims.claim(want("second"))) as second:
+    async with blocked(other, store.claims.claim(want("second"))) as (second,):
         drawn_meanwhile = await other.fetchval("select nextval('interlock.fence')")
         await transaction.rollback()
 
@@ -91,7 +59,7 @@ async def test_a_claim_is_decided_by_what_the_row_is_once_it_is_locked(store: St
     transaction = other.transaction()
     await transaction.start()
     await other.fetch("select from interlock.claim for update")
-    async with blocked(other, store.claims.claim(want("third"))) as third:
+    async with blocked(other, store.claims.claim(want("third"))) as (third,):
         ((answer, fence),) = await other.fetch(TAKE, "k", "second", 3600.0)
         await transaction.commit()
 
@@ -108,7 +76,7 @@ async def test_a_settlement_behind_a_takeover_is_refused(store: Store, other: An
     await transaction.start()
     await other.fetch(TAKE, "k", "second", 3600.0)
     late = store.claims.settle(Settlement("k", "first", ClaimState.DONE, None, "", 0.0, 3600.0))
-    async with blocked(other, late) as settling:
+    async with blocked(other, late) as (settling,):
         await transaction.commit()
 
     assert not (await settling).done
@@ -137,7 +105,7 @@ async def test_who_claims_what_is_being_swept_finds_the_key_new(store: Store, ot
     transaction = other.transaction()
     await transaction.start()
     assert await other.fetchval("select interlock.claim_sweep('default', null)") == 1
-    async with blocked(other, store.claims.claim(want("second"))) as second:
+    async with blocked(other, store.claims.claim(want("second"))) as (second,):
         await transaction.commit()
 
     answer = await second

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-import asyncpg
 import pytest
 
 from interlock.backends import from_url
@@ -17,9 +15,10 @@ from interlock.ports.events import NewEvent
 from interlock.ports.job_views import JobFilter
 from interlock.settings import Settings
 from interlock.testing.conformance.jobs.bench import new_job
+from tests.backends.others import blocked
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Sequence
 
     from interlock.ports.store import Store
 
@@ -29,37 +28,6 @@ insert into interlock.event (
 select n, n, n + 1000, $3, 'src' || n % 3, 'd' || n, 't' || n % 1000, 'a' || n % 1000, '', array[n + 1000000000], '{}'
 from generate_series($1::bigint, $2::bigint) n
 """
-
-
-@pytest.fixture
-async def store(interlock_postgres_url: str) -> AsyncIterator[Store]:
-    store = from_url(interlock_postgres_url, settings=Settings())
-    await store.open()
-    yield store
-    await store.close()
-
-
-@pytest.fixture
-async def other(interlock_postgres_url: str) -> AsyncIterator[Any]:
-    """A connection of somebody else's."""
-    connection = await asyncpg.connect(interlock_postgres_url)
-    yield connection
-    await connection.close()
-
-
-@asynccontextmanager
-async def blocked(connection: Any, *works: Any) -> AsyncIterator[list[asyncio.Task[Any]]]:
-    """Works of which each has come to wait for a lock."""
-    tasks: list[asyncio.Task[Any]] = []
-    for work in works:
-        tasks.append(asyncio.ensure_future(work))
-        while await connection.fetchval(_WAITING) < len(tasks):
-            assert not tasks[-1].done(), tasks[-1]
-            await asyncio.sleep(0.005)
-    yield tasks
-
-
-_WAITING = "select count(*) from pg_locks where not granted"
 
 
 async def new(store: Store, delivery: str, jobs: int = 1) -> NewEvent:

@@ -3,52 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
 import pytest
 
-from interlock.backends import from_url
 from interlock.ports.jobs import Appetite, Batch, Outcome, Settlement
 from interlock.ports.limits import Use
-from interlock.ports.sessions import SessionCard
-from interlock.settings import Settings
 from interlock.testing.conformance.jobs.bench import new_job
+from tests.backends.others import blocked
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from interlock.ports.store import Store
 
 WISH = Appetite("s", ("q",), ("n",), 10, 10, 5)
-
-
-@pytest.fixture
-async def store(interlock_postgres_url: str) -> AsyncIterator[Store]:
-    store = from_url(interlock_postgres_url, settings=Settings())
-    await store.open()
-    await store.sessions.begin(SessionCard("s", "host", 7, "test"), 600.0)
-    yield store
-    await store.close()
-
-
-@pytest.fixture
-async def other(interlock_postgres_url: str) -> AsyncIterator[Any]:
-    """A connection of somebody else's."""
-    connection = await asyncpg.connect(interlock_postgres_url)
-    yield connection
-    await connection.close()
-
-
-@asynccontextmanager
-async def blocked(connection: Any, work: Any) -> AsyncIterator[asyncio.Task[Any]]:
-    """Work that has come to wait for a lock."""
-    task = asyncio.ensure_future(work)
-    while not await connection.fetchval("select count(*) from pg_locks where not granted"):
-        assert not task.done(), task
-        await asyncio.sleep(0.005)
-    yield task
 
 
 async def claim(store: Store) -> list[Any]:
@@ -163,7 +131,7 @@ async def test_who_waits_for_the_end_of_a_job_that_ends_just_now_hears_that_it_h
         [job.fence],
         [0.0],
     )
-    async with blocked(other, store.jobs.await_end("s", [job_id])) as waiting:
+    async with blocked(other, store.jobs.await_end("s", [job_id])) as (waiting,):
         await transaction.commit()
 
     assert list(await waiting) == [job_id]

@@ -9,6 +9,7 @@ import asyncio
 import random
 import sys
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from interlock.errors import MisuseError, StoreUnavailableError
@@ -21,6 +22,7 @@ from interlock.testing.simulator import SimulationError, Violation, World
 from interlock.testing.simulator.history import Odd
 from interlock.testing.simulator.job_events import EnqueueEnded, HandlerBegan, HandlerEnded, JobsLeft
 from interlock.testing.simulator.job_judge import check_jobs
+from tests.simulation.disturbance import bring_back_and_see_end, disturb
 from tests.simulation.jobs import _PROFILES, SETTINGS
 from tests.simulation.workload import PROFILES, Run, at_once
 
@@ -83,8 +85,8 @@ class EventScenario:
     async def main(self, world: World) -> None:
         for _ in range(self.random.choice((2, 3))):
             self._start()
-        world.loop.create_task(self._disturb(), name="chaos")
-        await world.until(self._bring_back_and_see_end, within=8.0)
+        world.loop.create_task(disturb(world, self.random, pauses=0.4), name="chaos")
+        await world.until(partial(bring_back_and_see_end, world, self.random, self._start), within=8.0)
         world.heal()
         await world.until(lambda: not any(process.paused for process in world.processes), within=20.0)
         healer = world.spawn("healer")
@@ -168,27 +170,6 @@ class EventScenario:
         for guid in GUIDS:
             self._answered(process, guid, await events.receive("src", {}, guid.encode()))
         process.jobs.worker(concurrency=4).open()
-
-    async def _disturb(self) -> None:
-        if not self.world.faults.paused:
-            return
-        for _ in range(self.random.choice((0, 1, 2))):
-            await asyncio.sleep(self.random.random() * 2.0)
-            if not self.world.faults.paused:  # healed meanwhile
-                return
-            process = self.random.choice(self.world.processes)
-            if self.random.random() < 0.4:
-                process.pause(self.random.random() * 6.0)
-            else:
-                process.crash()
-
-    def _bring_back_and_see_end(self) -> bool:
-        for process in self.world.processes:
-            if not process.alive and process.name.count("'") < 2 and process.tasks:
-                process.tasks.clear()
-                if self.random.random() < 0.7:
-                    self._start(f"{process.name}'")
-        return all(process.idle for process in self.world.processes)
 
     # -- the end -----------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import sys
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -36,6 +36,7 @@ from interlock.testing.simulator.job_events import (
 )
 from interlock.testing.simulator.job_judge import check_jobs
 from interlock.testing.simulator.processes import PROCESS
+from tests.simulation.disturbance import bring_back_and_see_end, disturb
 from tests.simulation.workload import PROFILES, Run, at_once
 
 if TYPE_CHECKING:
@@ -114,8 +115,8 @@ class JobScenario:
     async def main(self, world: World) -> None:
         for _ in range(self.random.choice((2, 2, 3))):
             self.start_process()
-        world.loop.create_task(self._disturb(), name="chaos")
-        await world.until(self._bring_back_and_see_end, within=8.0)
+        world.loop.create_task(disturb(world, self.random, pauses=0.6), name="chaos")
+        await world.until(partial(bring_back_and_see_end, world, self.random, self.start_process), within=8.0)
         world.heal()
         await world.until(lambda: not any(process.paused for process in world.processes), within=20.0)
         healer = world.spawn("healer")
@@ -264,28 +265,6 @@ class JobScenario:
                         await jobs.release(lane)
                     case _ if number:
                         await jobs.explain(number)
-
-    async def _disturb(self) -> None:
-        """Stop or kill processes also while they compute or wait, not only when they talk to the store."""
-        if not self.world.faults.paused:
-            return
-        for _ in range(self.random.choice((0, 1, 2))):
-            await asyncio.sleep(self.random.random() * 2.0)
-            if not self.world.faults.paused:  # healed meanwhile
-                return
-            process = self.random.choice(self.world.processes)
-            if self.random.random() < 0.6:
-                process.pause(self.random.random() * 6.0)
-            else:
-                process.crash()
-
-    def _bring_back_and_see_end(self) -> bool:
-        for process in self.world.processes:
-            if not process.alive and process.name.count("'") < 2 and process.tasks:
-                process.tasks.clear()
-                if self.random.random() < 0.7:
-                    self.start_process(f"{process.name}'")
-        return all(process.idle for process in self.world.processes)
 
     # -- the end -----------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import os
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from interlock.errors import ConflictError, DeadlockError, LeaseLostError, MisuseError, StoreUnavailableError
@@ -28,6 +29,7 @@ from interlock.testing.simulator import (
     check,
 )
 from interlock.testing.simulator.history import LeftOver, Odd
+from tests.simulation.disturbance import bring_back_and_see_end
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -132,7 +134,7 @@ class Scenario:
             self.start_process()
         if world.faults.paused:
             world.loop.create_task(self._disturb(), name="chaos")
-        await world.until(self._bring_back_and_see_end, within=20.0)
+        await world.until(partial(bring_back_and_see_end, world, self.random, self.start_process), within=20.0)
         world.heal()
         await world.until(lambda: not any(process.paused for process in world.processes), within=20.0)
         # Those who wait for ever are served once the others have given up, died or ended.
@@ -181,14 +183,6 @@ class Scenario:
                 process.pause(self.random.random() * 6.0)
             else:
                 process.crash()
-
-    def _bring_back_and_see_end(self) -> bool:
-        for process in self.world.processes:
-            if not process.alive and process.name.count("'") < 2 and process.tasks:
-                process.tasks.clear()
-                if self.random.random() < 0.7:
-                    self.start_process(f"{process.name}'")
-        return self._all_idle()
 
     def _all_idle(self) -> bool:
         return all(process.idle for process in self.world.processes)

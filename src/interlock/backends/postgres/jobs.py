@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
@@ -46,6 +47,7 @@ _OUTCOMES = {
     Outcome.RETURNED: 7,
 }
 _DONE = Outcome.DONE
+_PART = 1000  # jobs in one statement; more of them go in several, in one transaction
 _MOST_CLAIMERS = 16  # marks are kept for so many kinds of appetite
 
 
@@ -233,9 +235,20 @@ class PostgresJobs:
     async def _accept(self, lane: Lane, batch: list[Operation]) -> Sequence[Any]:
         entries: list[Entry] = [operation.want for operation in batch]
         sql = _sql.enqueue_again if entries[0].again else _sql.enqueue
-        queues, accepted = columns(job for entry in entries for job in entry.jobs)
+        jobs = chain.from_iterable(entry.jobs for entry in entries)
+        queues: set[str] = set()
+
+        def call(part: Iterable[NewJob]) -> tuple[Any, ...]:
+            named, accepted = columns(part)
+            queues.update(named)
+            return self._namespace, *accepted, self._given()
+
+        count = sum(len(entry.jobs) for entry in entries)
         try:
-            await lane.fetch_here(sql, self._namespace, *accepted, self._given())
+            if count <= _PART:
+                await lane.fetch_here(sql, *call(jobs))
+            else:
+                await lane.run_each(sql, (call(islice(jobs, _PART)) for _ in range(0, count, _PART)))
         except asyncpg.UniqueViolationError as error:
             raise MisuseError(
                 f"A job of that id was accepted before: {error}.", remedy="Take a fresh id, or say again=True."

@@ -19,7 +19,7 @@ import asyncpg
 from interlock.errors import InvalidArgumentError, SchemaMismatchError, StoreError, StoreUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
 __all__ = ["LOCK_TIMEOUT", "Lane", "Lanes", "Server", "answered", "gone_translated", "translated"]
 
@@ -50,6 +50,12 @@ _SESSION_SETTINGS = {
     "jit": "off",
     "application_name": "interlock",
 }
+# A transaction of several statements must end also where nobody hears of our end.
+_BEGIN = (
+    f"begin isolation level read committed; set local lock_timeout = '{LOCK_TIMEOUT}';"
+    " set local idle_in_transaction_session_timeout = '10s'"
+)
+_TURNS_TO_SEND = 2  # of the event loop, until what was asked for is on its way
 _TLS_FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 _NO_SCHEMA = (
     asyncpg.UndefinedTableError,
@@ -209,22 +215,38 @@ class Lane:
         """The same for a task that nobody cancels, without a further one."""
         return await self._fetch(self._life, sql, args)
 
+    async def run_each(self, sql: str, calls: Iterable[tuple[Any, ...]]) -> None:
+        """Run one statement again and again, all in one transaction, for a task that nobody cancels.
+
+        What a call hands over is made while the server works on the call before it.
+        """
+        life, give_up = self._life, asyncio.get_running_loop().time() + self._wait
+        async with self._turn:
+            with translated():
+                await _each(await self._connected(life, give_up), sql, calls, self._wait)
+
     async def _fetch(self, life: int, sql: str, args: tuple[Any, ...]) -> Sequence[Any]:
         loop = asyncio.get_running_loop()
         give_up = loop.time() + self._wait
         async with self._turn:
-            if life != self._life:
-                raise StoreUnavailableError("The store was closed meanwhile.")
             with translated():
-                if loop.time() >= give_up:
-                    # Those before us waited in vain; trying again here would only make those behind us wait longer.
-                    raise TimeoutError("no answer in time")
-                connection = self._connection
-                if connection is None or connection.is_closed():
-                    connection = self._connection = await self._server.connect(give_up - loop.time())
+                connection = await self._connected(life, give_up)
                 work = _in_transaction(connection, sql, args) if self._server.pooled else connection.fetch(sql, *args)
                 rows: Sequence[Any] = await answered(connection, work, give_up - loop.time())
                 return rows
+
+    async def _connected(self, life: int, give_up: float) -> Any:
+        """The connection, for whoever has the turn and asked for it in this life."""
+        if life != self._life:
+            raise StoreUnavailableError("The store was closed meanwhile.")
+        left = give_up - asyncio.get_running_loop().time()
+        if left <= 0:
+            # Those before us waited in vain; trying again here would only make those behind us wait longer.
+            raise TimeoutError("no answer in time")
+        connection = self._connection
+        if connection is None or connection.is_closed():
+            connection = self._connection = await self._server.connect(left)
+        return connection
 
 
 class Lanes:
@@ -268,6 +290,26 @@ async def _in_transaction(connection: Any, sql: str, args: tuple[Any, ...]) -> A
     async with connection.transaction(isolation="read_committed"):
         await connection.execute(f"set local lock_timeout = '{LOCK_TIMEOUT}'")
         return await connection.fetch(sql, *args)
+
+
+async def _each(connection: Any, sql: str, calls: Iterable[tuple[Any, ...]], wait: float) -> None:
+    under_way: asyncio.Future[Any] | None = None
+    try:
+        await answered(connection, connection.execute(_BEGIN), wait)
+        for args in calls:
+            if under_way is not None:
+                await under_way
+            under_way = asyncio.ensure_future(answered(connection, connection.fetch(sql, *args), wait))
+            for _ in range(_TURNS_TO_SEND):
+                await asyncio.sleep(0)
+        if under_way is not None:
+            await under_way
+        await answered(connection, connection.execute("commit"), wait)
+    except BaseException:
+        connection.terminate()  # which needs no answer, and nothing of it stays
+        if under_way is not None:
+            under_way.add_done_callback(_swallow)
+        raise
 
 
 def _missing_files(url: str) -> list[tuple[str, str]]:

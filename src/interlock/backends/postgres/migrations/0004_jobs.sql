@@ -100,8 +100,9 @@ create table interlock.job_crew (
     unique (namespace, session)
 );
 
--- Claims: jobs that were given to a session together, those of them that have not been settled. runs: which run of its
--- lane each belongs to, null without one, and null as a whole if no lane is among them; a run is never parted between claims.
+-- Claims: jobs that were given to a session together, those of them that have not been settled. runs: which run of
+-- its lane each belongs to, null without one, and null as a whole if no lane is among them; a run is never parted
+-- between claims.
 create table interlock.job_claimed (
     fence      bigint primary key,
     claimed_at bigint not null,

@@ -1,5 +1,5 @@
--- Events: what came in, with the ids of the jobs that it caused. Times are whole microseconds. kept_until: when it may go, if
--- its jobs are finished by then. The primary key is what makes a delivery one.
+-- Events: what came in, with the ids of the jobs that it caused. Times are whole microseconds. kept_until: when it
+-- may go, if its jobs are finished by then. The primary key is what makes a delivery one.
 create table interlock.event (
     id          bigint not null,
     received_at bigint not null,
@@ -117,8 +117,8 @@ begin
 end
 $$;
 
--- Remove events that were kept long enough, at most p_most; says how many. Those with an unfinished job stay, and are looked
--- at again in an hour.
+-- Remove events that were kept long enough, at most p_most; says how many. Those with an unfinished job stay, and are
+-- looked at again in an hour.
 create function interlock.event_prune(
     p_namespace text, p_most integer, p_given double precision
 ) returns integer
