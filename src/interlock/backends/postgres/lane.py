@@ -16,7 +16,13 @@ from urllib.parse import parse_qsl, urlsplit
 
 import asyncpg
 
-from interlock.errors import InvalidArgumentError, SchemaMismatchError, StoreError, StoreUnavailableError
+from interlock.errors import (
+    InterlockError,
+    InvalidArgumentError,
+    SchemaMismatchError,
+    StoreError,
+    StoreUnavailableError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -93,6 +99,8 @@ def translated() -> Generator[None]:
     """PostgreSQL's errors as Interlock's."""
     try:
         yield
+    except InterlockError:
+        raise  # one of them is a ConnectionError too
     except _NO_SCHEMA as error:
         raise SchemaMismatchError(f"PostgreSQL lacks something that Interlock needs: {error}.") from error
     except _PASSING as error:

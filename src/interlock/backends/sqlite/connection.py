@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-__all__ = ["begin", "connect", "translated"]
+__all__ = ["begin", "connect", "translated", "when_free"]
 
 
 def connect(path: Path, give_up: float, *, any_thread: bool = False) -> sqlite3.Connection:
@@ -24,7 +24,7 @@ def connect(path: Path, give_up: float, *, any_thread: bool = False) -> sqlite3.
         path, isolation_level=None, timeout=0, cached_statements=512, check_same_thread=not any_thread
     )
     try:
-        _when_free(connection, "pragma journal_mode = wal", give_up)
+        when_free(connection, "pragma journal_mode = wal", give_up)
         connection.execute("pragma synchronous = full")
         connection.execute("pragma foreign_keys = on")
     except BaseException:
@@ -38,20 +38,21 @@ def begin(connection: sqlite3.Connection, give_up: float) -> None:
 
     Other writers are done within a millisecond or so; SQLite's own waiting would sleep up to a hundred.
     """
-    _when_free(connection, "begin immediate", give_up)
+    when_free(connection, "begin immediate", give_up)
 
 
-def _when_free(connection: sqlite3.Connection, statement: str, give_up: float) -> None:
+def when_free(connection: sqlite3.Connection, statement: str, give_up: float) -> sqlite3.Cursor:
+    """Execute what others keep us from at times. Also the first read on a connection is: while somebody mends the file
+    after a crash, or closes it as the last one.
+    """
     pause = 0.0002
     while True:
         try:
-            connection.execute(statement)
+            return connection.execute(statement)
         except sqlite3.OperationalError as error:
             busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
             if not busy or time.monotonic() >= give_up:
                 raise
-        else:
-            return
         time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - only spreads the writers out
         pause = min(pause * 1.5, 0.002)
 

@@ -13,7 +13,7 @@ import time
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from interlock.backends.sqlite.connection import connect, translated
+from interlock.backends.sqlite.connection import connect, translated, when_free
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -108,12 +108,13 @@ class Reader:
         """A connection whose snapshot begins now."""
         with self._lock:
             db = self._idle.pop() if self._idle else None
+        give_up = time.monotonic() + self._wait
         with translated(self._path):
             if db is None:
-                db = connect(self._path, time.monotonic() + self._wait, any_thread=True)
+                db = connect(self._path, give_up, any_thread=True)
             try:
                 db.execute("begin")
-                db.execute("select 1 from sqlite_schema limit 1").fetchone()
+                when_free(db, "select 1 from sqlite_schema limit 1", give_up).fetchone()
             except BaseException:
                 db.close()
                 raise

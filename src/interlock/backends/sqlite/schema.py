@@ -7,7 +7,7 @@ import sqlite3
 import time
 from typing import TYPE_CHECKING
 
-from interlock.backends.sqlite.connection import begin, connect, translated
+from interlock.backends.sqlite.connection import begin, connect, translated, when_free
 from interlock.backends.statements import read_migrations
 from interlock.errors import SchemaMismatchError
 from interlock.ports.migrations import Migration
@@ -60,28 +60,30 @@ class SqliteMigrations:
         if not self._path.exists():
             return list(self._known)
         with translated(self._path):
-            db = connect(self._path, time.monotonic() + self._wait)
+            give_up = time.monotonic() + self._wait
+            db = connect(self._path, give_up)
             try:
-                return self._with_times(_applied(db))
+                return self._with_times(_applied(db, give_up))
             finally:
                 db.close()
 
     def _up(self) -> list[Migration]:
         with translated(self._path):
-            db = connect(self._path, time.monotonic() + self._wait)
+            give_up = time.monotonic() + self._wait
+            db = connect(self._path, give_up)
             try:
-                if len(_applied(db)) >= len(self._known):
+                if len(_applied(db, give_up)) >= len(self._known):
                     return []
-                begin(db, time.monotonic() + self._wait)
+                begin(db, give_up)
                 db.execute(_TABLE)
-                applied = _applied(db)
+                applied = _applied(db, give_up)
                 if applied and max(applied) > self._known[-1].version:
                     return []
                 done = [migration for migration in self._known if migration.version not in applied]
                 for migration in done:
                     self._apply(db, migration)
                 db.execute("commit")
-                return self._with_times(_applied(db))[-len(done) :] if done else []
+                return self._with_times(_applied(db, give_up))[-len(done) :] if done else []
             finally:
                 db.close()
 
@@ -103,10 +105,11 @@ class SqliteMigrations:
         return [Migration(m.version, m.name, m.sql, applied.get(m.version)) for m in self._known]
 
 
-def _applied(db: sqlite3.Connection) -> dict[int, float]:
-    if not db.execute("select 1 from sqlite_master where name = 'interlock_migration'").fetchone():
+def _applied(db: sqlite3.Connection, give_up: float) -> dict[int, float]:
+    if not when_free(db, "select 1 from sqlite_schema where name = 'interlock_migration'", give_up).fetchone():
         return {}
-    return dict(db.execute("select version, applied_at from interlock_migration order by version").fetchall())
+    found = when_free(db, "select version, applied_at from interlock_migration order by version", give_up)
+    return dict(found.fetchall())
 
 
 def _split(script: str) -> list[str]:
