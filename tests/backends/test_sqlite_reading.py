@@ -1,4 +1,4 @@
-"""Reading a SQLite file while another process mends it, as the first one to come after a crash does: all others wait."""
+"""Reading a SQLite file while another process mends it, as the first to come after a crash does: all others wait."""
 
 from __future__ import annotations
 

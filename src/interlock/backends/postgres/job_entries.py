@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.backends.pacing import micros
 from interlock.ports.jobs import Failing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from interlock.ports.jobs import NewJob
     from interlock.ports.limits import Use
 
-__all__ = ["Entry", "columns"]
+__all__ = ["PART", "PART_BYTES", "Entry", "columns", "parts"]
+
+PART = 5000
+PART_BYTES = 16 * 1024 * 1024
 
 _FAILING = {Failing.BLOCK: 0, Failing.SKIP: 1, Failing.PARK: 2}
 
@@ -29,6 +33,20 @@ class Entry(NamedTuple):
     def key(self) -> str:
         """Where to queue: all of them in one line."""
         return ""
+
+
+def parts(jobs: Iterator[NewJob]) -> Iterator[Iterator[NewJob]]:
+    """Jobs as they go into one statement each; a part is to be read before the next one is asked for."""
+    return (chain((first,), _rest(first, jobs)) for first in jobs)
+
+
+def _rest(first: NewJob, jobs: Iterator[NewJob]) -> Iterator[NewJob]:
+    size = len(first.arguments)
+    for job in islice(jobs, PART - 1):
+        yield job
+        size += len(job.arguments)
+        if size >= PART_BYTES:
+            return
 
 
 def columns(jobs: Iterable[NewJob]) -> tuple[set[str], tuple[Any, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
@@ -12,7 +12,7 @@ import asyncpg
 from interlock.backends.pacing import micros
 from interlock.backends.postgres.combiner import Combiner
 from interlock.backends.postgres.given import given_by
-from interlock.backends.postgres.job_entries import Entry, columns
+from interlock.backends.postgres.job_entries import Entry, columns, parts
 from interlock.backends.postgres.job_marks import LOWEST, Marks
 from interlock.backends.postgres.job_news import JobNews
 from interlock.backends.postgres.job_views import job_view, lane_view, outlook, queue_view
@@ -47,7 +47,6 @@ _OUTCOMES = {
     Outcome.RETURNED: 7,
 }
 _DONE = Outcome.DONE
-_PART = 1000  # jobs in one statement; more of them go in several, in one transaction
 _MOST_CLAIMERS = 16  # marks are kept for so many kinds of appetite
 
 
@@ -243,12 +242,13 @@ class PostgresJobs:
             queues.update(named)
             return self._namespace, *accepted, self._given()
 
-        count = sum(len(entry.jobs) for entry in entries)
+        first = call(next(parts(jobs)))
+        following = next(jobs, None)
         try:
-            if count <= _PART:
-                await lane.fetch_here(sql, *call(jobs))
+            if following is None:
+                await lane.fetch_here(sql, *first)
             else:
-                await lane.run_each(sql, (call(islice(jobs, _PART)) for _ in range(0, count, _PART)))
+                await lane.run_each(sql, chain([first], map(call, parts(chain([following], jobs)))))
         except asyncpg.UniqueViolationError as error:
             raise MisuseError(
                 f"A job of that id was accepted before: {error}.", remedy="Take a fresh id, or say again=True."
