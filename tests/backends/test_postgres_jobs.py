@@ -10,6 +10,7 @@ import pytest
 
 from interlock.ports.jobs import Appetite, Batch, Outcome, Settlement
 from interlock.ports.limits import Use
+from interlock.ports.sessions import SessionCard
 from interlock.testing.conformance.jobs.bench import new_job
 from tests.backends.others import blocked
 
@@ -151,3 +152,23 @@ async def test_a_claimer_does_not_wait_for_one_that_is_at_the_same_lanes(store: 
 
     assert [job.id for job in got] == [job_id for job_id in ids if job_id != first.id]
     assert [job.id for job in await claim(store)] == [first.id]
+
+
+async def test_who_ends_a_run_does_not_wait_for_a_claim_under_way(store: Store, other: Any) -> None:
+    first, second = await store.jobs.ids(2)
+    await store.jobs.enqueue([new_job(first, lane="l")])
+    (job,) = await claim(store)
+    await store.jobs.enqueue([new_job(second, lane="l")])
+    await store.sessions.begin(SessionCard("t", "host", 7, "test"), 600.0)
+    transaction = other.transaction()
+    await transaction.start()
+    lowest = -(2**63)
+    await other.fetch(
+        "select * from interlock.job_claim('default', 't', '{default/q}', '{n}', 10, 10, 5, 0, $1, null)", [lowest]
+    )
+    assert await other.fetchval("select count(*) from interlock.job_signal") == 0, "it was seen to by the claim"
+    async with asyncio.timeout(3):
+        await store.jobs.settle("s", [Settlement(job.id, job.fence, Outcome.DONE)])
+    await transaction.commit()
+
+    assert [job.id for job in await claim(store)] == [second]

@@ -108,7 +108,9 @@ declare
     lanes text[];
     lows bigint[];
     known text[];
+    claimed text[];
     ours text[];
+    handled text[];
 begin
     unfinished := true;
     if not pg_try_advisory_xact_lock(1229870158, hashtext(p_namespace)) then
@@ -126,7 +128,20 @@ begin
     select array_agg(x.lane), array_agg(x.low) into lanes, lows
     from (select t.lane, min(t.low) as low from unnest(tid_lanes, positions) as t (lane, low) group by t.lane) x;
     known := array(select l.lane from interlock.job_lane l where l.lane = any (lanes));
-    ours := array(select l.lane from interlock.job_lane l where l.lane = any (lanes) for update skip locked);
+    -- Whoever ends the run of a claimed lane locks it and then looks what is behind the run. If nobody has locked it now
+    -- that look is still to come and will see what is signalled here, so there is nothing to do. It is not kept locked:
+    -- whoever ends its run would wait for all of this claim.
+    begin
+        claimed := array(
+            select l.lane from interlock.job_lane l join unnest(lanes, lows) as x (lane, low) on x.lane = l.lane
+            where l.lane = any (lanes) and l.claimed and l.low <= x.low for update of l skip locked);
+        raise sqlstate 'IL000';
+    exception when sqlstate 'IL000' then
+        null;
+    end;
+    ours := array(
+        select l.lane from interlock.job_lane l join unnest(lanes, lows) as x (lane, low) on x.lane = l.lane
+        where l.lane = any (lanes) and (not l.claimed or l.low > x.low) for update of l skip locked);
     update interlock.job_lane l set low = x.low
     from unnest(lanes, lows) as x (lane, low)
     where l.lane = any (ours) and l.lane = x.lane and l.low > x.low;
@@ -139,10 +154,11 @@ begin
         returning l.lane
     )
     select ours || coalesce(array_agg(new.lane), '{}') into ours from new;
+    handled := array(select u.lane from unnest(ours) as u (lane) union select u.lane from unnest(claimed) as u (lane));
     delete from interlock.job_signal s
     where s.ctid = any (array(
-        select t.tid from unnest(tids, tid_lanes) as t (tid, lane) join unnest(ours) as o (lane) on o.lane = t.lane));
-    unfinished := cardinality(tids) = p_most or cardinality(ours) < cardinality(lanes);
+        select t.tid from unnest(tids, tid_lanes) as t (tid, lane) join unnest(handled) as h (lane) on h.lane = t.lane));
+    unfinished := cardinality(tids) = p_most or cardinality(handled) < cardinality(lanes);
     select a.pools, a.sorts into pools, sorts from interlock.job_advance(p_namespace, ours, true) a;
 end
 $$;
