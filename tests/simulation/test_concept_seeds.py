@@ -1,44 +1,25 @@
-"""A thousand runs of claims, limits and cursors, each with its own interleavings and faults, every promise checked.
-
-``INTERLOCK_SEED=7`` runs one seed only and prints its trace; ``INTERLOCK_SEEDS=100000`` runs as many in all.
-"""
+"""A thousand runs of claims, limits and cursors, each with its own interleavings and faults, every promise checked."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.simulation import planted_claims, planted_limits
+from tests.simulation import planted_claims, planted_limits, seeds
 from tests.simulation.concepts import KINDS, simulate
 from tests.simulation.workload import PROFILES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_CHUNKS = 10
-_SEEDS = int(os.environ.get("INTERLOCK_SEEDS", "1000"))
-_CHUNK = -(-_SEEDS // _CHUNKS)
-_MOST_SEEDS = 1000
 _BUGS = {**planted_claims.BUGS, **planted_limits.BUGS}
-_ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.skipif("INTERLOCK_SEED" in os.environ, reason="one seed was asked for")
-@pytest.mark.parametrize("chunk", range(_CHUNKS))
-def test_every_promise_of_claims_and_limits_holds_for_seeds(chunk: int) -> None:
-    outcomes: Counter[str] = Counter()
-    faults: Counter[str] = Counter()
-    for seed in range(chunk * _CHUNK, (chunk + 1) * _CHUNK):
-        run = simulate(seed)
-        assert not run.verdict.violations, str(run)
-        outcomes += run.verdict.outcomes
-        faults += run.world.fault_counts
+@seeds.many
+@pytest.mark.parametrize("chunk", seeds.chunks(10, 1000))
+def test_every_promise_of_claims_and_limits_holds_for_seeds(chunk: range) -> None:
+    outcomes, faults = seeds.run_all(simulate, chunk)
 
     # The runs were worth something: calls ended in every usual way, and things really went wrong.
     assert {"new", "in progress", "done", "failed", "done: settled", "failed: settled"} <= set(outcomes)
@@ -48,41 +29,17 @@ def test_every_promise_of_claims_and_limits_holds_for_seeds(chunk: int) -> None:
     assert faults["paused"] > 0
 
 
-@pytest.mark.skipif("INTERLOCK_SEED" not in os.environ, reason="set INTERLOCK_SEED to replay one seed")
+@seeds.one
 def test_every_promise_of_claims_and_limits_holds_for_the_seed_asked_for() -> None:
-    run = simulate(int(os.environ["INTERLOCK_SEED"]), logs=True)
-
-    print(*run.world.loop.trace, sep="\n")
-    assert not run.verdict.violations, str(run)
+    seeds.replay(simulate)
 
 
 @pytest.mark.parametrize("bug", _BUGS)
 def test_a_bug_planted_in_claims_or_limits_is_found(
     bug: str, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
 ) -> None:
-    promise, plant = _BUGS[bug]
-    plant(monkeypatch)
-
-    for seed in range(_MOST_SEEDS):
-        broken = [violation for violation in simulate(seed).verdict.violations if violation.promise == promise]
-        if broken:
-            break
-    else:
-        pytest.fail(f"{bug}: not found within {_MOST_SEEDS} seeds")
-
-    print(f"{bug}: found after {seed + 1} seeds: {broken[0].promise}: {broken[0].what}")
-    record_property("seeds", seed + 1)
+    record_property("seeds", seeds.find_planted(_BUGS, bug, monkeypatch, simulate))
 
 
 def test_a_seed_of_claims_and_limits_runs_the_same_way_whatever_the_hash_seed() -> None:
-    seeds = [str(seed) for seed in range(len(PROFILES) * len(KINDS))]
-
-    def digests(hash_seed: str) -> str:
-        command = [sys.executable, "-m", "tests.simulation.concepts", "--digest", *seeds]
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        return subprocess.run(command, cwd=_ROOT, env=environment, check=True, capture_output=True, text=True).stdout
-
-    one, other = digests("1"), digests("2")
-
-    assert one == other
-    assert len(one.splitlines()) == len(seeds)
+    seeds.same_whatever_the_hashes("tests.simulation.concepts", range(len(PROFILES) * len(KINDS)))

@@ -1,11 +1,7 @@
-"""Runs of deliveries, each with its own interleavings and faults: one event each, one job for each handler.
-
-``INTERLOCK_SEED=7`` runs one seed only and prints its trace; ``INTERLOCK_SEEDS=100000`` runs as many in all.
-"""
+"""Runs of deliveries, each with its own interleavings and faults: one event each, one job for each handler."""
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +9,7 @@ import pytest
 
 from interlock.backends.sqlite import events as sqlite_events
 from interlock.backends.sqlite.job_enqueue import enqueue
+from tests.simulation import seeds
 from tests.simulation.events import simulate
 
 if TYPE_CHECKING:
@@ -20,34 +17,22 @@ if TYPE_CHECKING:
 
     from interlock.ports.events import NewEvent
 
-_CHUNKS = 4
-_SEEDS = int(os.environ.get("INTERLOCK_SEEDS", "80"))
-_CHUNK = -(-_SEEDS // _CHUNKS)
 _MOST_SEEDS = 80
 
 
-@pytest.mark.skipif("INTERLOCK_SEED" in os.environ, reason="one seed was asked for")
-@pytest.mark.parametrize("chunk", range(_CHUNKS))
-def test_every_promise_of_events_holds_for_seeds(chunk: int) -> None:
-    outcomes: Counter[str] = Counter()
-    faults: Counter[str] = Counter()
-    for seed in range(chunk * _CHUNK, (chunk + 1) * _CHUNK):
-        run = simulate(seed)
-        assert not run.verdict.violations, str(run)
-        outcomes += run.verdict.outcomes
-        faults += run.world.fault_counts
+@seeds.many
+@pytest.mark.parametrize("chunk", seeds.chunks(4, 80))
+def test_every_promise_of_events_holds_for_seeds(chunk: range) -> None:
+    outcomes, faults = seeds.run_all(simulate, chunk)
 
     # The runs were worth something: there were duplicates, and things really went wrong.
     assert {"done", "retry", "accepted", "duplicate"} <= set(outcomes)
     assert {"slow_reply", "refused", "failed_after", "reply_lost", "late"} <= set(faults)
 
 
-@pytest.mark.skipif("INTERLOCK_SEED" not in os.environ, reason="set INTERLOCK_SEED to replay one seed")
+@seeds.one
 def test_every_promise_of_events_holds_for_the_seed_asked_for() -> None:
-    run = simulate(int(os.environ["INTERLOCK_SEED"]), logs=True)
-
-    print(*run.world.loop.trace, sep="\n")
-    assert not run.verdict.violations, str(run)
+    seeds.replay(simulate)
 
 
 def _a_repetition_is_another_delivery(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
+from tests.simulation import seeds
 from tests.simulation.workload import PROFILES, simulate
 
 _SEEDS = range(100, 100 + 2 * len(PROFILES))
-_ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("seed", _SEEDS)
@@ -29,12 +24,4 @@ def test_seeds_differ() -> None:
 
 
 def test_a_seed_runs_the_same_way_whatever_the_hash_seed() -> None:
-    def digests(hash_seed: str) -> str:
-        command = [sys.executable, "-m", "tests.simulation.workload", "--digest", *map(str, _SEEDS)]
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        return subprocess.run(command, cwd=_ROOT, env=environment, check=True, capture_output=True, text=True).stdout
-
-    one, other = digests("1"), digests("2")
-
-    assert one == other
-    assert len(one.splitlines()) == len(_SEEDS)
+    seeds.same_whatever_the_hashes("tests.simulation.workload", _SEEDS)
