@@ -24,6 +24,7 @@ __all__ = [
 _MOST_KEY_BYTES = 512
 _LEAST_TTL = 1.0
 _MOST_LISTED = 100_000
+_MOST_REASON = 500
 _MOST_SECONDS = 366 * 24 * 3600
 
 
@@ -88,6 +89,10 @@ def checked_reason(what: str, reason: object, by: object) -> None:
         if not isinstance(text, str) or not text.strip() or not _storable(text):
             raise InvalidArgumentError(
                 f"{what} needs a reason and a name, in plain text.", remedy="Say why, and who: reason=…, by=…."
+            )
+        if len(text) > _MOST_REASON:
+            raise InvalidArgumentError(
+                f"{what} was given {len(text):,} characters of text.", remedy=f"Use up to {_MOST_REASON} for each."
             )
 
 

@@ -238,6 +238,12 @@ async def test_a_source_may_be_anybodys_own(app: App) -> None:
         (None, Incoming("d", "a\nb", "", {}), MalformedEventError),
         (None, Incoming("d", "t", "a\0b", {}), MalformedEventError),
         (None, Incoming("d", "t", None, {}), MalformedEventError),  # type: ignore[arg-type]
+        (None, None, MalformedEventError),
+        (None, ("d", "t", "", {}), MalformedEventError),
+        (None, Incoming("d", "t", "", []), MalformedEventError),  # type: ignore[arg-type]
+        (False, Incoming("d", "t", "", {}), SignatureError),
+        (True, Incoming("d", "t", "", {}), SignatureError),
+        (0, Incoming("d", "t", "", {}), SignatureError),
     ],
 )
 async def test_a_source_that_fails_takes_nothing(app: App, verify: Any, read: Any, error: type[Exception]) -> None:
@@ -245,8 +251,9 @@ async def test_a_source_that_fails_takes_nothing(app: App, verify: Any, read: An
         name = "broken"
 
         def verify(self, headers: Any, body: bytes) -> None:
-            if verify is not None:
+            if isinstance(verify, Exception):
                 raise verify
+            return verify  # type: ignore[no-any-return]
 
         def read(self, headers: Any, body: bytes) -> Incoming:
             if isinstance(read, Exception):
@@ -263,6 +270,34 @@ async def test_a_source_that_fails_takes_nothing(app: App, verify: Any, read: An
             await app.events.receive("broken", {}, b"1")
         assert await app.events.look() == []
         assert hear.name == "hear"
+
+
+@pytest.mark.parametrize("step", ["verify", "read"])
+def test_a_source_looks_at_the_bytes_at_once(app: App, step: str) -> None:
+    async def late(*_: Any) -> None: ...
+
+    class Late:
+        name = "late"
+        verify = read = staticmethod(lambda *_: None)
+
+    setattr(Late, step, late)
+    with pytest.raises(InvalidArgumentError, match="coroutine function"):
+        app.source(Late())
+
+
+@pytest.mark.filterwarnings("error")
+async def test_a_verification_that_nobody_waited_for_is_none(app: App) -> None:
+    async def late() -> None: ...
+
+    class Late:
+        name = "late"
+        verify = staticmethod(lambda *_: late())
+        read = staticmethod(lambda *_: Incoming("d", "t", "", {}))
+
+    app.source(Late())
+    async with app:
+        with pytest.raises(SignatureError, match="coroutine"):
+            await app.events.receive("late", {}, b"1")
 
 
 async def test_what_is_asked_for_has_to_be_sayable(app: App) -> None:

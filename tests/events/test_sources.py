@@ -188,11 +188,16 @@ class TestGitHub:
         with pytest.raises(InvalidArgumentError):
             GitHub(SECRET, name=name)
 
-    @pytest.mark.parametrize("own", [[""], [None], 7, {"a": 1}, [" "]])
+    @pytest.mark.parametrize("own", [[""], [None], 7, {"a": 1}, [" "], ["a\nb"]])
     def test_own_names_actors(self, own: Any) -> None:
         with pytest.raises(InvalidArgumentError, match="own"):
             GitHub(SECRET, own=own)
-        assert GitHub(SECRET, own="MyBot[bot]").own == {"mybot[bot]"}
+        for name in ("MyBot[bot]", " MyBot[bot]\n"):
+            assert GitHub(SECRET, own=name).own == {"mybot[bot]"}
+
+    def test_own_events_are_told_by_their_actor(self) -> None:
+        with pytest.raises(InvalidArgumentError, match="actor"):
+            Hmac("hook", SECRET, own=["robot"])
 
 
 class TestHmac:

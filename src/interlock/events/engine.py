@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 import secrets
@@ -18,6 +19,7 @@ from interlock.errors import (
 from interlock.events.event import Event, event_of
 from interlock.events.payloads import plain_text
 from interlock.events.receipt import Receipt, Verdict
+from interlock.events.source import Incoming
 from interlock.jobs.job import Call
 from interlock.ports.events import MOST_PAYLOAD_BYTES, NewEvent
 from interlock.presence import repeat
@@ -25,11 +27,11 @@ from interlock.telemetry.events import EventMetrics
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from interlock.events.handler import Handler
     from interlock.events.router import Router
-    from interlock.events.source import Incoming, Source
+    from interlock.events.source import Source
     from interlock.jobs import Jobs
     from interlock.jobs.engine import JobEngine
     from interlock.ports.events import EventView
@@ -192,12 +194,18 @@ class EventEngine:
 
 def _verify(source: Source, headers: Mapping[str, str], body: bytes) -> None:
     """Whatever a source of somebody's own fails of, what it was to verify is not verified."""
+    verify: Callable[[Mapping[str, str], bytes], object] = source.verify
     try:
-        source.verify(headers, body)
+        answer = verify(headers, body)
     except InterlockError:
         raise
     except Exception as error:
         raise SignatureError(f"The source failed to verify it: {type(error).__name__}.") from error
+    if answer is not None:
+        # Whoever wrote it took for an answer what nobody would have looked at.
+        if inspect.iscoroutine(answer):
+            answer.close()
+        raise SignatureError(f"The source answered with a {type(answer).__name__}; to refuse it has to raise.")
 
 
 def _read(source: Source, headers: Mapping[str, str], body: bytes) -> Incoming:
@@ -212,6 +220,10 @@ def _read(source: Source, headers: Mapping[str, str], body: bytes) -> Incoming:
         raise
     except Exception as error:
         raise MalformedEventError(f"The source failed to read it: {type(error).__name__}.") from error
+    if not isinstance(incoming, Incoming):  # pyright: ignore[reportUnnecessaryIsInstance] - sources without types
+        raise MalformedEventError(f"The source read a {type(incoming).__name__}, not an Incoming.")
+    if not isinstance(incoming.payload, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise MalformedEventError(f"The payload is a {type(incoming.payload).__name__}, not a dict.")
     plain_text("The delivery's id", incoming.delivery)
     plain_text("The type", incoming.type)
     if incoming.actor != "":

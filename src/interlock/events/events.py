@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -90,6 +91,12 @@ class Events(Face[EventEngine]):
                 f"A {type(source).__name__} is no source.", remedy="Pass GitHub(…), Hmac(…) or a source of your own."
             )
         name = checked_source_name(source.name)
+        for step in (source.verify, source.read):
+            if inspect.iscoroutinefunction(step):
+                raise InvalidArgumentError(
+                    f"{step.__name__} of the source {name!r} is a coroutine function.",
+                    remedy="Make it a plain one: it is to look at the bytes alone.",
+                )
         if name in self._sources:
             raise MisuseError(
                 f"There are two sources called {name!r}.", remedy="Give one of them another name: name=…."

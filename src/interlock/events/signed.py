@@ -51,6 +51,11 @@ class Hmac:
         self._delivery = _Place.of("delivery", delivery)
         self._type = _Place.of("type", type)
         self._actor = _Place.of("actor", actor) if actor else None
+        if self.own and self._actor is None:
+            raise InvalidArgumentError(
+                f"own of the source {self.name!r} would never be met: its events have no actor.",
+                remedy="Say where the actor is found: actor=….",
+            )
 
     def verify(self, headers: Mapping[str, str], body: bytes) -> None:
         """Raise ``SignatureError`` unless the body is signed with a known secret."""

@@ -104,9 +104,10 @@ def checked_actors(what: str, actors: object) -> frozenset[str]:
     if isinstance(actors, str):
         actors = (actors,)
     given: list[Any] = _items(actors) if isinstance(actors, (tuple, list, set, frozenset)) else [None]
-    if not all(isinstance(actor, str) and actor.strip() for actor in given):
+    names = [actor.strip() if isinstance(actor, str) else "" for actor in given]
+    if not all(name and name.isprintable() for name in names):
         raise InvalidArgumentError(f"{what} is {actors!r}.", remedy='Use names, such as ("mybot[bot]",).')
-    return frozenset(actor.casefold() for actor in given)
+    return frozenset(map(str.casefold, names))
 
 
 def _items(several: Any) -> list[Any]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from interlock import App
 from interlock.errors import StoreUnavailableError
+from interlock.web.pages.api import _json
 from tests.web.pages.asking import Asker, links_in
 from tests.web.pages.furniture import HOSTILE, KEY, LONG
 
@@ -62,6 +65,12 @@ async def test_long_texts_are_cut_in_lists_and_whole_in_the_api(bot: Bot, asker:
     assert LONG not in (await asker.get("/jobs")).text
     assert len((await asker.get("/jobs")).text) < 120_000
     assert (await asker.get(f"/api/jobs/{job}")).json["job"]["arguments"]["text"] == LONG
+
+
+def test_numbers_that_json_has_not_got_are_words_in_the_api() -> None:
+    answer = bytes(_json({"deep": [{"x": math.inf}, (-math.inf, math.nan)], "y": 1.5}).body)
+
+    assert json.loads(answer, parse_constant=pytest.fail) == {"deep": [{"x": "inf"}, ["-inf", "nan"]], "y": 1.5}
 
 
 async def test_htmx_gets_the_living_part_only(bot: Bot, asker: Asker) -> None:

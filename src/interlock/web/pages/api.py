@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from functools import wraps
-from typing import TYPE_CHECKING, Any
+import math
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, cast
 
 from starlette.responses import Response
 
@@ -16,7 +17,7 @@ from interlock.web.pages.lists import listed
 from interlock.web.pages.things import looked_up
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from starlette.requests import Request
 
@@ -94,8 +95,23 @@ def api_error(error: Exception) -> Response:
 
 def _json(answer: Any, status: int = 200) -> Response:
     """What was stored may be more than JSON is strict about; nothing of it may fail here."""
-    text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text = _dumps(answer)
+    except ValueError:
+        text = _dumps(_finite(answer))
     return Response(text.encode(errors="replace"), status, media_type="application/json")
+
+
+_dumps = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    """The same with words for numbers that JSON has not got."""
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in cast("dict[str, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(one) for one in cast("Sequence[Any]", value)]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _figure(request: Request, name: str, usual: float, most: float) -> float:
