@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +11,7 @@ from interlock import App, MisuseError, StoreUnavailableError
 from interlock.backends.postgres import jobs as postgres_jobs
 from interlock.backends.postgres.job_entries import PART, PART_BYTES
 from interlock.testing.conformance.jobs.bench import new_job
+from tests.backends.others import blocked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -77,8 +79,8 @@ async def test_a_connection_lost_between_two_parts_leaves_nothing(
     store: Store, other: Any, monkeypatch: pytest.MonkeyPatch, part: int
 ) -> None:
     jobs = await new(store)
-    entries = store.jobs._entries  # type: ignore[attr-defined]
-    at_part(monkeypatch, part, lambda: entries._connection.terminate())
+    bulks = store.jobs._bulks  # type: ignore[attr-defined]
+    at_part(monkeypatch, part, lambda: bulks._connection.terminate())
     with pytest.raises(StoreUnavailableError):
         await store.jobs.enqueue(jobs)
     assert await other.fetchval(ALL) == 0
@@ -96,8 +98,8 @@ async def test_a_caller_hears_nothing_of_it(
     async def count(number: int) -> None: ...
 
     async with app:
-        entries = app.jobs._running.jobs._entries  # type: ignore[attr-defined]
-        at_part(monkeypatch, 2, lambda: entries._connection.terminate())
+        bulks = app.jobs._running.jobs._bulks  # type: ignore[attr-defined]
+        at_part(monkeypatch, 2, lambda: bulks._connection.terminate())
         handles = await app.jobs.enqueue_many([count.call(number) for number in range(MANY)])
 
     assert len({handle.id for handle in handles}) == MANY
@@ -107,9 +109,23 @@ async def test_a_caller_hears_nothing_of_it(
 
 async def test_its_transaction_ends_also_if_nobody_hears_of_our_end(store: Store, other: Any) -> None:
     await other.execute("create table said (setting text)")
-    entries = store.jobs._entries  # type: ignore[attr-defined]
-    await entries.run_each(
+    bulks = store.jobs._bulks  # type: ignore[attr-defined]
+    await bulks.run_each(
         "insert into said select $1 || current_setting('idle_in_transaction_session_timeout')", [("a",), ("b",)]
     )
 
     assert [row["setting"] for row in await other.fetch("select setting from said order by 1")] == ["a10s", "b10s"]
+
+
+async def test_nobody_waits_for_a_long_list(store: Store, other: Any) -> None:
+    jobs = await new(store, lane="l")
+    (number,) = await store.jobs.ids(1)
+    await other.execute("begin; lock interlock.job_signal")  # which only jobs of lanes need
+    async with blocked(other, store.jobs.enqueue(jobs)) as (bulk,):
+        async with asyncio.timeout(3):
+            await store.jobs.enqueue([new_job(number)])
+        assert not bulk.done()
+        await other.execute("commit")
+    await bulk
+
+    assert await other.fetchval(ALL) == MANY + 1

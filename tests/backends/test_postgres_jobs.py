@@ -172,3 +172,64 @@ async def test_who_ends_a_run_does_not_wait_for_a_claim_under_way(store: Store, 
     await transaction.commit()
 
     assert [job.id for job in await claim(store)] == [second]
+
+
+async def test_a_start_counts_from_when_the_wait_for_its_limit_was_over(store: Store, other: Any) -> None:
+    use = (Use("k", 5, 60.0),)
+    first, second = await store.jobs.ids(2)
+    await store.jobs.enqueue([new_job(first, uses=use)])
+    await claim(store)
+    await store.jobs.enqueue([new_job(second, uses=use)])
+    transaction = other.transaction()
+    await transaction.start()
+    await other.fetch("select from interlock.job_limit for update")
+    async with blocked(other, claim(store)) as (claiming,):
+        let_go = await other.fetchval("select interlock.micros(clock_timestamp())")
+        await transaction.commit()
+    (job,) = await claiming
+
+    assert job.id == second
+    assert await other.fetchval("select at from interlock.job_start where id = $1", second) >= let_go
+    assert await other.fetchval("select claimed_at from interlock.job_claimed where fence = $1", job.fence) >= let_go
+    await store.jobs.settle("s", [Settlement(job.id, job.fence, Outcome.RETURNED)])
+    assert await other.fetchval("select count(*) from interlock.job_start where id = $1", second) == 0
+
+
+async def test_jobs_that_coalesce_are_locked_in_the_order_in_which_all_lock(store: Store, other: Any) -> None:
+    low, middle, high, last = await store.jobs.ids(4)
+    for number in (high, low, last):  # as processes do that take ids in advance
+        await store.jobs.enqueue([new_job(number, lane="l", coalesce=True)])
+    await store.jobs.enqueue([new_job(middle, name="x")])
+    transaction = other.transaction()
+    await transaction.start()
+    await other.fetch("select from interlock.job where id = $1 for update", middle)
+    waiting = store.jobs.await_end("s", [low, middle, high])
+    async with blocked(other, waiting, claim(store)) as (awaiting, claiming):
+        await transaction.commit()
+
+    assert [job.id for job in await claiming] == [last]
+    assert list(await awaiting) in ([], [low, high], [high, low])
+
+
+async def test_days_that_others_have_filled_do_not_keep_empty_ones(store: Store, other: Any) -> None:
+    day = 86_400_000_000
+    now = await other.fetchval("select interlock.micros(clock_timestamp())")
+    await other.execute("insert into interlock.job_namespace values ('default'), ('left')")
+    for ago in range(60, 30, -1):
+        await other.execute("select interlock.job_make_days($1)", now - ago * day)
+        if ago > 48:
+            await other.execute(
+                "insert into interlock.job_history (id, enqueued_at, due_at, fence, keep_result, finished_at, attempt,"
+                " priority, crashes, state, failing, coalesces, paced, pool, name, arguments, options, error)"
+                " values ($1, 0, 0, 1, 0, $2, 1, 50, 0, 0, 0, false, false, 'left/q', 'n', '{}', '{}', '')",
+                ago,
+                now - ago * day,
+            )
+    old = (
+        "select count(*) from pg_inherits i join pg_class c on c.oid = i.inhrelid"
+        " where i.inhparent = 'interlock.job_history'::regclass and c.relname < interlock.job_day($1)"
+    )
+    for _ in range(60):
+        await store.jobs.prune(7 * 86_400.0)
+
+    assert await other.fetchval(old, now - 8 * day) == 12

@@ -47,6 +47,7 @@ _OUTCOMES = {
     Outcome.RETURNED: 7,
 }
 _DONE = Outcome.DONE
+_BULK = 500  # what has more jobs goes aside
 _MOST_CLAIMERS = 16  # marks are kept for so many kinds of appetite
 
 
@@ -60,8 +61,9 @@ class PostgresJobs:
         self._namespace = settings.namespace
         self._given = given_by(clock)
         self._aside = lanes.aside
-        self._entries, self._claims, self._ends, self._acts = (Lane(server, wait) for _ in range(4))
+        self._entries, self._bulks, self._claims, self._ends, self._acts = (Lane(server, wait) for _ in range(5))
         self._combiner = Combiner(partial(self._accept, self._entries), wait)
+        self._bulk_combiner = Combiner(partial(self._accept, self._bulks), math.inf)
         self._marks: dict[tuple[tuple[str, ...], tuple[str, ...]], Marks] = {}
         self._news = JobNews(messages, self._lower)
 
@@ -71,10 +73,11 @@ class PostgresJobs:
         return range(first, first + count)
 
     async def enqueue(self, jobs: Sequence[NewJob], *, again: bool = False) -> None:
-        """Accept jobs. Those that are handed in at the same time go together."""
+        """Accept jobs. Those that are handed in at the same time go together; nobody waits for a long list."""
         if not jobs:
             return
-        await self._combiner.do("", Entry(jobs, again), alone=again)
+        combiner = self._combiner if len(jobs) <= _BULK else self._bulk_combiner
+        await combiner.do("", Entry(jobs, again), alone=again)
 
     def enqueued(self, queues: Iterable[str]) -> None:
         """There are new jobs in these queues; claims by this process look for them from the start."""
@@ -228,7 +231,8 @@ class PostgresJobs:
     async def close(self) -> None:
         """Finish what was handed in, and close the connections."""
         await self._combiner.close()
-        for lane in (self._entries, self._claims, self._ends, self._acts):
+        await self._bulk_combiner.close()
+        for lane in (self._entries, self._bulks, self._claims, self._ends, self._acts):
             await lane.close()
 
     async def _accept(self, lane: Lane, batch: list[Operation]) -> Sequence[Any]:

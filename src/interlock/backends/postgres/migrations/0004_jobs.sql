@@ -361,7 +361,8 @@ begin
            x.due_at, x.keep, x.use_per, x.use_most, x.priority, x.failing, x.coalesces, x.paced, x.pool, x.name, x.lane,
            x.use_key, x.uses, x.arguments, x.options
     from (
-        select s.id, coalesce((s.at * 1e6)::bigint, now_us + (coalesce(s.delay, 0) * 1e6)::bigint) as due_at,
+        select s.id,
+               greatest(now_us, coalesce((s.at * 1e6)::bigint, now_us + (coalesce(s.delay, 0) * 1e6)::bigint)) as due_at,
                (k.keep * 1e6)::bigint as keep, k.use_per, k.use_most, k.priority, k.failing, k.coalesces, k.paced,
                p_namespace || '/' || k.queue as pool, k.name, p_namespace || '/' || nullif(s.lane, '') as lane, k.use_key,
                k.uses::jsonb as uses, s.arguments, k.options
@@ -380,7 +381,8 @@ begin
            k.use_key is not null or k.uses is not null, k.name, case when k.use_per = 0 then k.use_key end
     from unnest(p_ids, p_kinds, p_lanes, p_delays, p_ats) as s (id, kind, lane, delay, at)
     cross join lateral (
-        select coalesce((s.at * 1e6)::bigint, now_us + (coalesce(s.delay, 0) * 1e6)::bigint) as due_at) x
+        select greatest(
+            now_us, coalesce((s.at * 1e6)::bigint, now_us + (coalesce(s.delay, 0) * 1e6)::bigint)) as due_at) x
     join unnest(p_names, p_queues, p_priorities, p_use_keys, p_use_mosts, p_use_pers, p_uses, p_paced)
          with ordinality as k (name, queue, priority, use_key, use_most, use_per, uses, paced, n) on k.n = s.kind
     where s.id <> all (known) and nullif(s.lane, '') is null and x.due_at <= now_us
@@ -399,7 +401,7 @@ begin
     end if;
     perform interlock.job_tell(
         p_namespace || '/' || k.queue,
-        interlock.job_sort(least(now_us, (select (min(u.at) * 1e6)::bigint from unnest(p_ats) as u (at))), max(k.priority)::smallint))
+        interlock.job_sort(now_us, max(k.priority)::smallint))
     from unnest(p_queues, p_priorities) as k (queue, priority) group by k.queue;
     -- They may have been sent again since the first look, and even have ended.
     if p_known is null and exists (select from interlock.job_again)

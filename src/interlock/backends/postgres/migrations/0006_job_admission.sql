@@ -12,6 +12,7 @@ set enable_mergejoin = off
 set plan_cache_mode = force_generic_plan
 as $$
 begin
+    perform from interlock.job j where j.id = any (p_ids) order by j.id for update;
     with gone as (
         delete from interlock.job j using unnest(p_ids) as u (id) where j.id = u.id returning j.*
     )
@@ -46,8 +47,12 @@ begin
         return;
     end if;
     for told in
-        update interlock.job_awaited a set ended = true from unnest(p_ids) as u (id)
-        where a.id = u.id and a.namespace = p_namespace and not a.ended returning a.session, a.id
+        with waiting as materialized (
+            select a.id, a.session from interlock.job_awaited a
+            where a.id = any (p_ids) and a.namespace = p_namespace and not a.ended order by a.id, a.session for update
+        )
+        update interlock.job_awaited a set ended = true from waiting w where a.id = w.id and a.session = w.session
+        returning a.session, a.id
     loop
         perform pg_notify('interlock_' || told.session, 'turn ' || told.session || '.j' || told.id);
     end loop;

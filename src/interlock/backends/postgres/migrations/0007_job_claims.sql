@@ -150,7 +150,8 @@ $$;
 create function interlock.job_choose(
     p_namespace text, p_pool text, p_names text[], p_tids tid[], p_ids bigint[], p_sorts bigint[], p_classes smallint[],
     p_limited boolean[], p_lanes text[], p_keys text[], p_mosts integer[], p_quota integer, p_at_once integer,
-    p_units integer, p_run integer, p_first_run integer, p_now bigint, inout p_locked text[], inout p_counts jsonb,
+    p_units integer, p_run integer, p_first_run integer, p_given double precision, inout p_now bigint,
+    inout p_locked text[], inout p_counts jsonb,
     out got_ids bigint[], out got_sorts bigint[], out got_careful boolean[], out got_runs integer[], out units integer,
     out busy boolean, out cut boolean, out laned boolean, out with_limits boolean, out placed boolean, out woken bigint[]
 )
@@ -179,6 +180,7 @@ declare
     newest record;
     keys text[];
     one text;
+    waited boolean;
 begin
     busy := false;
     cut := false;
@@ -235,7 +237,12 @@ begin
                 cross join lateral interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) q
                 where u.limited and u.key is null
             ) x);
+        waited := p_locked = '{}';
         p_locked := interlock.job_limit_lock(p_namespace, keys, p_locked);
+        if waited then
+            -- What starts under a pace starts now, not when the wait for its key began.
+            p_now := greatest(p_now, interlock.micros(interlock.now_or(p_given)));
+        end if;
         if keys <@ p_locked and not careful and n <= p_quota and p_counts = '{}' and not coalesce(false = any (able), false)
            and not exists (select from unnest(p_limited, p_keys) as u (limited, key) where u.limited and u.key is null)
         then
@@ -435,6 +442,7 @@ begin
     if todo.freed or todo.wake_at <= now_us then
         select f.locked, f.pools, f.sorts into done from interlock.job_free_up(p_namespace, null, now_us) f;
         locked := done.locked;
+        now_us := greatest(now_us, interlock.micros(interlock.now_or(p_given)));
         if done.pools is not null then
             marks := array_fill(lowest, array[pools]);
             todo.signals := true;
@@ -543,7 +551,8 @@ begin
                 p_namespace, p_pools[i], p_names, tids[: cardinality(ids)], ids, sorts[: cardinality(ids)],
                 classes[: cardinality(ids)], under_limits[: cardinality(ids)], lanes[: cardinality(ids)],
                 keys[: cardinality(ids)], mosts[: cardinality(ids)], quota,
-                p_at_once, units, p_run, rounds * 10000, now_us, locked, counts) c;
+                p_at_once, units, p_run, rounds * 10000, p_given, now_us, locked, counts) c;
+            now_us := done.p_now;
             any_special := true;
             rounds := rounds + 1;
             any_laned := any_laned or done.laned;

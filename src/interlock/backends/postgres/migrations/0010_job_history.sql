@@ -47,7 +47,7 @@ begin
         join pg_class c on c.oid = i.inhrelid
         where i.inhparent = 'interlock.job_history'::regclass and c.relname < interlock.job_day(p_before)
           and c.relname ~ '^job_history_[0-9]{8}$'
-        order by c.relname limit 10
+        order by c.relname limit 1000
     loop
         filled := exists (select from interlock.job_namespace n where n.namespace <> p_namespace);
         if filled then

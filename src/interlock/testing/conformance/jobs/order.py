@@ -115,6 +115,14 @@ class OrderConformance(JobSuite):
             assert job.id == job_id
             assert job.due_at == near(due)
 
+    async def test_a_time_that_has_passed_is_now(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            past = await b.add(at=b.now - 365 * 24 * 3600, priority=0)
+            high = await b.add(priority=100)
+
+            assert (await b.view(past)).due_at == near(b.now, 0.01)
+            assert await b.ids() == [high, past]
+
     async def test_a_job_for_a_time_is_claimed_from_then_on(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             soon, late = await b.add(at=b.now + 10), await b.add(at=b.now + 20)
