@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Generic, NamedTuple
 
 from typing_extensions import TypeVar
 
-__all__ = ["MOST_WHY", "Explanation", "Subject", "brief", "counted", "ordinal", "span"]
+__all__ = ["COMMAND", "MOST_WHY", "Explanation", "Subject", "brief", "command", "counted", "ordinal", "span"]
 
 MOST_WHY = 160
 """How long a text for a row of a table may be."""
 _MOST_COUNTED = 10_000
+_PLAIN = re.compile(r"[A-Za-z0-9@%+:,./_-](?:[A-Za-z0-9@%+=:,./_-]*[A-Za-z0-9@%+=/_-])?")
+"""What stands for itself in every shell, and ends with nothing that may end a sentence."""
+_WORD = r"""(?:[A-Za-z0-9@%+=:,./_…-]|'[^']*'|"'"|\$'[^']*')+(?<![:,.])"""
+COMMAND = rf"\binterlock (?:run|jobs|lanes|locks|claims|cursors|limits|events|explain|migrate)\b(?: {_WORD})*"
+"""A pattern for what :func:`command` made, from its begin to its end in a sentence."""
 R = TypeVar("R", bound=StrEnum, default=StrEnum, covariant=True)
 S = TypeVar("S", bound=StrEnum)
 
@@ -73,6 +80,33 @@ def span(seconds: float) -> str:
         if seconds < most:
             return f"{seconds / size:.1f} {unit}"
     return f"{seconds / 86_400:.1f} days"
+
+
+def command(*words: str, options: str = "") -> str:
+    """A command for people to copy: whatever is in the words, a shell takes each as one, and does nothing else.
+
+    ``options`` go last, or before the first word that would be taken for one of them.
+    """
+    end = [options] if options else []
+    first = next((at for at, word in enumerate(words) if word.startswith("-")), None)
+    given = [_quoted(word) for word in words]
+    parts = [*given, *end] if first is None else [*given[:first], *end, "--", *given[first:]]
+    return " ".join(["interlock", *parts])
+
+
+def _quoted(word: str) -> str:
+    if _PLAIN.fullmatch(word):
+        return word
+    if word.isprintable():
+        return f"'{word}'" if "'" not in word else shlex.quote(word)
+    # For bash, zsh and others. A shell that does not know $'…' sees one word too: no quote stands in it.
+    return f"$'{''.join(map(_escaped, word))}'"
+
+
+def _escaped(char: str) -> str:
+    if char.isprintable() and char not in "'\\":
+        return char
+    return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogatepass"))
 
 
 def counted(count: int, most: int = _MOST_COUNTED) -> str:

@@ -121,7 +121,7 @@ async def test_explain_done(cli: Callable[..., Any], ready_url: str) -> None:
     assert first.startswith("'k' was done by ")
     assert "on its first attempt at 20" in first
     assert second.startswith("it is not repeated before 20")
-    assert remedy == "to have it done again: interlock claims forget 'k' --reason …"
+    assert remedy == "to have it done again: interlock claims forget k --reason …"
 
 
 async def test_explain_failed_and_due(cli: Callable[..., Any], ready_url: str) -> None:
@@ -142,7 +142,7 @@ async def test_explain_failed_and_not_due(cli: Callable[..., Any], ready_url: st
     assert first.endswith("on its first attempt")
     assert second.startswith("whoever claims it from 20")
     assert second.endswith("s, may try again")
-    assert remedy == "to have it tried at once: interlock claims forget 'k' --reason …"
+    assert remedy == "to have it tried at once: interlock claims forget k --reason …"
 
 
 async def test_explain_in_progress(cli: Callable[..., Any], ready_url: str) -> None:
@@ -152,7 +152,7 @@ async def test_explain_in_progress(cli: Callable[..., Any], ready_url: str) -> N
     assert first.startswith("'k' is in progress: ")
     assert "works on its first attempt since 20" in first
     assert second.startswith("unless it is renewed, others may take it over in ")
-    assert remedy == "to end it: interlock claims forget 'k' --reason …"
+    assert remedy == "to end it: interlock claims forget k --reason …"
 
 
 async def test_explain_in_progress_and_abandoned(cli: Callable[..., Any], ready_url: str) -> None:

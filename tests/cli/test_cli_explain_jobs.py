@@ -95,7 +95,7 @@ async def test_explain_held_and_parked(cli: Callable[..., Any], file_url: str) -
 
     assert [reason for reason, _ in found] == ["held", "lane-parked", "parked"]
     assert "held by ann since 20" in found[0][1]
-    assert "interlock lanes release 'held'" in found[0][1]
+    assert "interlock lanes release held" in found[0][1]
     assert "ValueError: no" in found[1][1]
     assert "'target' is missing" in found[2][1]
 

@@ -151,7 +151,7 @@ async def test_explain_waits_for_another_limit(cli: Callable[..., Any], ready_ur
         limit, bob = await explained(cli, ready_url, "slots:b")
 
     assert "0 at work" in limit
-    assert bob.endswith("for 'slots:a'; see: interlock explain limit 'slots:a'")
+    assert bob.endswith("for 'slots:a'; see: interlock explain limit slots:a")
 
 
 async def test_explain_figures_differ(cli: Callable[..., Any], ready_url: str) -> None:

@@ -139,7 +139,7 @@ async def test_a_job_that_waits_for_a_lock_names_it_and_the_job_that_holds_it(fl
         assert await told(b, holder, Reason.RUNNING) == "runs for 6.0 s in test@host-a:7"
         page = await b.insight.job(waiter)
         assert [lock.key for lock in page.waits] == ["repo"]
-        assert page.explanation.remedy == "see who holds it: interlock explain lock 'repo'"
+        assert page.explanation.remedy == "see who holds it: interlock explain lock repo"
         assert any(f"held by job {holder} (n) (test, process 7 on host-a)" in line for line in page.explanation.lines)
         lock = (await b.insight.lock("repo")).lock
         assert lock is not None

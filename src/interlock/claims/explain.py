@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from interlock.clock import as_text
-from interlock.explanation import Explanation, Subject, brief, span
+from interlock.explanation import Explanation, Subject, brief, command, span
 from interlock.ports.claims import ClaimState
 from interlock.values import decoded
 
@@ -39,7 +39,7 @@ def explain(key: str, view: ClaimView | None) -> Explanation[Reason]:
         return Explanation.of(subject, Reason.NEW, "is new", lines, "", {"key": key, "state": None})
     who = f"{view.program}, process {view.pid} on {view.host}"
     tries = "its first attempt" if view.attempt == 1 else f"attempt {view.attempt}"
-    forget = f"interlock claims forget {key!r} --reason …"
+    forget = command("claims", "forget", key, options="--reason …")
     if view.state is ClaimState.DONE:
         reason, why = Reason.DONE, f"was done {_ago(view)}"
         line = f"{key!r} was done by {who} on {tries} at {_time(view.settled_at)}"

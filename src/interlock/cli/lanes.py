@@ -76,6 +76,7 @@ def hold(
 ) -> None:
     """Let no further job of a lane start until it is released. What runs goes on; new jobs are taken in."""
     from interlock.arguments import checked_key
+    from interlock.explanation import command
 
     place = named_place(context, url, namespace)
     by = named("A hold", reason, by)
@@ -90,7 +91,7 @@ def hold(
     if json:
         print_json({"lane": lane, "by": by, "reason": reason, "held": True})
     else:
-        typer.echo(shown(f"Held {lane!r}. To let it go on: interlock lanes release {lane!r}"))
+        typer.echo(shown(f"Held {lane!r}. To let it go on: {command('lanes', 'release', lane)}"))
 
 
 @app.command()

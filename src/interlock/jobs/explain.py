@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.clock import as_text
-from interlock.explanation import Explanation, Subject, brief, counted
+from interlock.explanation import Explanation, Subject, brief, command, counted
 from interlock.jobs.why import PARKED_BY, Reason, how_many, why_job, why_lane
 from interlock.locks.explain import held_for_short, who_holds
 from interlock.ports.jobs import MOST_CRASHES, JobState, Outcome
@@ -143,7 +143,7 @@ def _behind(outlook: Outlook) -> _Told:
     if outlook.lane_head is not None:
         lines.append(f"the lane is at job {outlook.lane_head}, which is {outlook.lane_head_state or 'there'}")
         return _Told(Reason.BEHIND, lines, f"see what that one waits for: interlock explain job {outlook.lane_head}")
-    return _Told(Reason.BEHIND, lines, f"see what the lane waits for: interlock explain lane {job.lane!r}")
+    return _Told(Reason.BEHIND, lines, f"see what the lane waits for: {command('explain', 'lane', job.lane)}")
 
 
 def _waiting(outlook: Outlook) -> _Told:
@@ -193,7 +193,7 @@ def _running(outlook: Outlook) -> _Told:
 
 def _for_a_lock(told: _Told, waits: Sequence[LockView], name: Names | None) -> _Told:
     lines = [f"its handler waits for the lock {view.key!r}, which is {who_holds(view.holder, name)}" for view in waits]
-    see = f"see who holds it: interlock explain lock {waits[0].key!r}"
+    see = f"see who holds it: {command('explain', 'lock', waits[0].key)}"
     return _Told(Reason.LOCK, [*told.lines, *lines], see)
 
 
@@ -281,7 +281,7 @@ def _in_general(outlook: Outlook, reason: Reason) -> list[str]:
 
 
 def _hold(lane: str, by: str, why: str, since: float) -> tuple[Reason, list[str], str]:
-    release = f"interlock lanes release {lane!r}"
+    release = command("lanes", "release", lane)
     if by == PARKED_BY:
         lines = [f"lane {lane!r} is parked since {as_text(since)} after a failure: {why}"]
         return Reason.LANE_PARKED, lines, f"mend the cause, then let it go on: {release}"

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from interlock.clock import as_text
-from interlock.explanation import Explanation, Subject, brief, ordinal, span
+from interlock.explanation import Explanation, Subject, brief, command, ordinal, span
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -150,7 +150,7 @@ def _waiter_line(view: LimitView, user: LimitUser, ahead: int, name: Names) -> s
     if user.at is not None and user.at > view.seen_at:
         return f"{waited}; its turn comes at {as_text(user.at)}, in {user.at - view.seen_at:.1f} s"
     if user.waits_for and user.waits_for != view.key:
-        return f"{waited} for {user.waits_for!r}; see: interlock explain limit {user.waits_for!r}"
+        return f"{waited} for {user.waits_for!r}; see: {command('explain', 'limit', user.waits_for)}"
     if user.waits_for and len(view.started) >= view.most:
         place = "is next" if ahead == 0 else f"has {ahead} before it"
         return f"{waited} and {place}; it starts when one of those at work finishes"

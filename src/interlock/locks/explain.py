@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from interlock.clock import as_text
-from interlock.explanation import Explanation, Subject, brief, span
+from interlock.explanation import Explanation, Subject, brief, command, span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,7 +50,7 @@ def explain(key: str, view: LockView | None, name: Names | None = None) -> Expla
     reason = Reason.PASSING if view.holder is None else Reason.AWAITED if ahead else Reason.HELD
     remedy = ""
     if reason is Reason.AWAITED:
-        remedy = f"to end the wait: interlock locks release {key!r} --reason …"
+        remedy = f"to end the wait: {command('locks', 'release', key, options='--reason …')}"
     return Explanation.of(subject, reason, _why(view, ahead, name), lines, remedy, _data(view))
 
 

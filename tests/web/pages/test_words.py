@@ -73,7 +73,7 @@ def test_sentences_have_links_times_and_commands() -> None:
         0.0,
     )
     assert '<a class="link" href="/jobs/7">Job 7</a> waits since <time datetime="2026-11-15T14:40:11.123+00:00"' in said
-    assert "<code>interlock explain job 8 &lt;b&gt;</code>" in said
+    assert "<code>interlock explain job 8</code> &lt;b&gt;" in said
     assert sentence("vm:12 holds it", lambda job: "", 0.0) == "vm:12 holds it", "names keep their case"
     assert sentence("job 7 runs", lambda job: "", 0.0) == "Job 7 runs", "no link to itself"
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
+from interlock.explanation import COMMAND
 from interlock.web.pages.words import visible
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _TOKENS = re.compile(
 _MARKS = re.compile(
     r"\b[jJ]ob (?P<job>\d{1,19})\b"
     r"|(?P<time>\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:\+00:00|Z))"
-    r"|(?P<command>\binterlock (?:run|jobs|lanes|locks|claims|limits|events|explain|migrate)\b[^;,()\n]*)"
+    rf"|(?P<command>{COMMAND})"
 )
 
 
@@ -71,7 +72,7 @@ def sentence(text: str, job_link: Callable[[str], str], seen_at: float) -> Marku
         elif found["time"]:
             pieces.append(_time(found[0], seen_at))
         else:
-            pieces.append(Markup("<code>{}</code>{}").format(found[0].rstrip(), " " if found[0].endswith(" ") else ""))
+            pieces.append(Markup("<code>{}</code>").format(found[0]))
         at = found.end()
     pieces.append(escape(shown[at:]))
     return Markup().join(pieces)
