@@ -376,6 +376,54 @@ async def test_reasons_of_real_jobs(store_url: str) -> None:
 
 
 @pytest.mark.parametrize("every_store_url", ["memory", "sqlite", "postgres"], indirect=True)
+async def test_a_parked_lane_names_the_job_that_failed_and_all_that_is_to_be_done(store_url: str) -> None:
+    async with App(store_url) as app:
+
+        @app.job(lane="api#1", on_failure="park", retry=Retry.NEVER)
+        async def deploy(well: bool) -> None:
+            if not well:
+                raise OSError("disk full")
+
+        early = await deploy.enqueue(well=True)
+        await app.drain()
+        failed, held, behind = [await deploy.enqueue(well=well) for well in (False, True, True)]
+        await app.drain()
+
+        release, retry = "interlock lanes release 'api#1'", f"interlock jobs retry {failed.id}"
+        told = [
+            await app.jobs.explain_lane("api#1"),
+            await app.insight.explain("lane", "api#1"),
+            *[await app.jobs.explain(job) for job in (held, behind)],
+            *[await app.insight.explain("job", job.id) for job in (held, behind)],
+        ]
+        for why in told:
+            assert f"after job {failed.id} (deploy) failed: " in str(why)
+            assert f"{release}; to have job {failed.id} done too, at the end of the lane: {retry}" in why.remedy
+        assert told[0].data["parked_by_job"] == failed.id
+        for why in (await app.jobs.explain(failed), await app.insight.explain("job", failed.id)):
+            assert why.reason == Reason.FAILED
+            assert "parked its lane 'api#1', where nothing starts until it is released" in str(why)
+            assert "at the end of the lane, and does not release the lane" in str(why)
+            assert f"let the lane go on: {release}; and if this one is to be done after all: {retry}" in why.remedy
+        assert (await app.jobs.explain(early)).remedy == ""
+
+        await app.jobs.retry(failed, by="ann")
+        assert "after a failure: " in str(await app.jobs.explain_lane("api#1")), "it is not failed any more"
+
+
+def test_one_that_ended_in_a_lane_that_another_parked() -> None:
+    parked = {"held_by": "interlock", "held_reason": "OSError: x", "held_since": NOW - 60}
+    other = JOB._replace(id=5, lane="x#1", state=JobState.FAILED, error="OSError: x", finished_at=NOW - 60)
+
+    told = explain_job(outlook(JobState.CANCELLED, {"lane": "x#1", "error": "ann: no"}, **parked), failure=other)
+
+    assert "lane 'x#1' is parked since 2027-01-15T07:59:00.000+00:00 after job 5 (report) failed" in str(told)
+    assert told.remedy.endswith(
+        "interlock lanes release 'x#1'; and if this one is to be done after all: interlock jobs retry 7"
+    )
+
+
+@pytest.mark.parametrize("every_store_url", ["memory", "sqlite", "postgres"], indirect=True)
 async def test_a_job_that_no_worker_knows(store_url: str) -> None:
     async with App(store_url) as app:
 

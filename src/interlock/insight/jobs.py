@@ -12,6 +12,7 @@ from interlock.insight.looking import Cast
 from interlock.insight.timeline import timeline
 from interlock.insight.views import Listing
 from interlock.jobs.explain import explain_job, explain_lane
+from interlock.jobs.parked import failure_of, with_its_lane
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
 
@@ -177,7 +178,10 @@ async def _explained(looking: Looking, outlook: Outlook) -> tuple[Explanation[Re
     heads = await _heads(looking, [outlook])
     waits, cast = await _lock_waits(looking, [outlook])
     mine = waits.get(outlook.job.id, [])
-    return explain_job(outlook, heads.get(outlook.lane_head or 0), waits=mine, name=cast.name), mine, cast
+    head = heads.get(outlook.lane_head or 0)
+    outlook = await with_its_lane(looking.store.jobs, outlook)
+    failure = await failure_of(looking.store.jobs, outlook.job.lane, outlook)
+    return explain_job(outlook, head, failure=failure, waits=mine, name=cast.name), mine, cast
 
 
 async def _heads(looking: Looking, outlooks: Iterable[Outlook]) -> dict[int, Outlook]:
@@ -224,7 +228,8 @@ async def _lane(looking: Looking, name: str) -> tuple[LaneView | None, Explanati
     heads = await looking.store.insight.outlooks(ids)
     waits, cast = await _lock_waits(looking, heads)
     mine = waits.get(heads[0].job.id, []) if heads else []
-    return view, explain_lane(name, view, heads[0] if heads else None, waits=mine, name=cast.name)
+    failure = await failure_of(looking.store.jobs, name, view)
+    return view, explain_lane(name, view, heads[0] if heads else None, failure=failure, waits=mine, name=cast.name)
 
 
 async def _event(looking: Looking, job: JobView) -> EventView | None:

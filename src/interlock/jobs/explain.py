@@ -29,21 +29,29 @@ class _Told(NamedTuple):
 
 
 def explain_job(
-    outlook: Outlook, head: Outlook | None = None, *, waits: Sequence[LockView] = (), name: Names | None = None
+    outlook: Outlook,
+    head: Outlook | None = None,
+    *,
+    failure: JobView | None = None,
+    waits: Sequence[LockView] = (),
+    name: Names | None = None,
 ) -> Explanation[Reason]:
     """Why a job stands where it does; ``head`` is the outlook of the job that its lane is at, if it is another.
 
-    ``waits`` are the locks that the handler of a job that runs waits for, and ``name`` says what to call their holders.
+    ``failure`` is the job that parked the lane, if it is parked and the asker knows. ``waits`` are the locks that the
+    handler of a job that runs waits for, and ``name`` says what to call their holders.
     """
     job = outlook.job
-    told = _STATES[job.state](outlook)
+    told = _held(outlook, failure) if job.state is JobState.HELD else _STATES[job.state](outlook)
+    if job.state.final and outlook.held_by == PARKED_BY:
+        told = _in_a_parked_lane(told, outlook, failure)
     if waits and told.reason is Reason.RUNNING:
         told = _for_a_lock(told, waits, name)
-    lines = [*told.lines, *_in_general(outlook, told.reason)]
+    lines = [*told.lines, *_in_general(outlook, told.reason, failure)]
     remedy = told.remedy
     before: Explanation[Reason] | None = None
     if job.state is JobState.BEHIND and head is not None:
-        before = explain_job(head)
+        before = explain_job(head, failure=failure)
         lines += before.lines[: len(before.lines) - bool(before.remedy)]
         remedy = before.remedy
     data = _job_data(outlook, told.reason)
@@ -60,6 +68,7 @@ def explain_lane(
     view: LaneView | None,
     head: Outlook | None = None,
     *,
+    failure: JobView | None = None,
     waits: Sequence[LockView] = (),
     name: Names | None = None,
 ) -> Explanation[Reason]:
@@ -71,9 +80,9 @@ def explain_lane(
         return Explanation.of(subject, Reason.IDLE, "empty", lines, "", {"lane": lane, "depth": 0})
     depth = f"{counted(view.depth)} {'job' if view.depth == 1 else 'jobs'}"
     lines = [f"lane {lane!r} has {depth}" + (f" and is at job {view.head} ({view.name})" if view.head else "")]
-    before = None if head is None else explain_job(head, waits=waits, name=name)
+    before = None if head is None else explain_job(head, failure=failure, waits=waits, name=name)
     if view.held_since is not None:
-        reason, held, remedy = _hold(lane, view.held_by, view.held_reason, view.held_since)
+        reason, held, remedy = _hold(lane, view.held_by, view.held_reason, view.held_since, failure)
         lines += held
         if before is not None and before.reason in (Reason.RUNNING, Reason.LOCK, Reason.WORKER_GONE):
             lines += before.lines[:1]
@@ -90,6 +99,7 @@ def explain_lane(
         "seen_at": as_text(view.seen_at),
         "worker": None if view.worker is None else view.worker._asdict(),
         "head_explained": None if before is None else before.data,
+        "parked_by_job": None if failure is None else failure.id,
     }
     return Explanation.of(subject, reason, why_lane(view, before), lines, remedy, data)
 
@@ -163,9 +173,10 @@ def _waiting(outlook: Outlook) -> _Told:
     return _Told(Reason.LIMIT, lines, f"wait until one of them has ended ({see}), or raise the limit")
 
 
-def _held(outlook: Outlook) -> _Told:
+def _held(outlook: Outlook, failure: JobView | None = None) -> _Told:
     job = outlook.job
-    reason, lines, remedy = _hold(job.lane, outlook.held_by, outlook.held_reason, outlook.held_since or job.due_at)
+    since = outlook.held_since or job.due_at
+    reason, lines, remedy = _hold(job.lane, outlook.held_by, outlook.held_reason, since, failure)
     return _Told(reason, [f"{_job(job)} is next in its lane {job.lane!r}", *lines], remedy)
 
 
@@ -211,6 +222,20 @@ def _failed(outlook: Outlook) -> _Told:
     tries = "its only attempt" if job.attempt <= 1 else f"attempt {job.attempt}"
     lines = [f"{_job(job)} failed for good at {_ended(job)}, in {tries}", _failure(job)]
     return _Told(Reason.FAILED, lines, f"mend the cause, then: interlock jobs retry {job.id}")
+
+
+def _in_a_parked_lane(told: _Told, outlook: Outlook, failure: JobView | None) -> _Told:
+    """One that a retry alone does not bring back to work."""
+    job = outlook.job
+    if failure is not None and failure.id == job.id:
+        parked = f"with that it parked its lane {job.lane!r}, where nothing starts until it is released"
+    else:
+        since = outlook.held_since or job.seen_at
+        parked = f"{_hold(job.lane, PARKED_BY, outlook.held_reason, since, failure)[1][0]}; nothing starts there"
+    lines = [*told.lines, parked, "a retry puts it at the end of the lane, and does not release the lane"]
+    release, retry = command("lanes", "release", job.lane), command("jobs", "retry", str(job.id))
+    remedy = f"mend the cause, then let the lane go on: {release}; and if this one is to be done after all: {retry}"
+    return _Told(told.reason, lines, remedy)
 
 
 def _discarded(outlook: Outlook) -> _Told:
@@ -262,7 +287,7 @@ _WAITING_FOR = {JobState.LATER: "delayed", JobState.WAITING: "limit"}
 # -- parts of sentences -----------------------------------------------------------------------------------------------
 
 
-def _in_general(outlook: Outlook, reason: Reason) -> list[str]:
+def _in_general(outlook: Outlook, reason: Reason, failure: JobView | None) -> list[str]:
     """What holds besides: earlier crashes, a hold on the lane, nobody there to run it when its time has come."""
     job = outlook.job
     if job.state.final:
@@ -272,7 +297,7 @@ def _in_general(outlook: Outlook, reason: Reason) -> list[str]:
         died = "a worker has died" if job.crashes == 1 else f"{job.crashes} workers have died"
         lines.append(f"{died} while running it: it is run alone, and is quarantined after {MOST_CRASHES}")
     if outlook.held_since is not None and job.state is not JobState.HELD:
-        held = _hold(job.lane, outlook.held_by, outlook.held_reason, outlook.held_since)[1][0]
+        held = _hold(job.lane, outlook.held_by, outlook.held_reason, outlook.held_since, failure)[1][0]
         lines.append(f"{held}; no job of it starts until it is released" if job.lane else held)
     ready = reason in (Reason.READY, Reason.NO_WORKER, Reason.UNKNOWN_NAME)
     if not outlook.workers and not ready and job.state is not JobState.RUNNING:
@@ -280,11 +305,16 @@ def _in_general(outlook: Outlook, reason: Reason) -> list[str]:
     return lines
 
 
-def _hold(lane: str, by: str, why: str, since: float) -> tuple[Reason, list[str], str]:
+def _hold(lane: str, by: str, why: str, since: float, failure: JobView | None) -> tuple[Reason, list[str], str]:
     release = command("lanes", "release", lane)
     if by == PARKED_BY:
-        lines = [f"lane {lane!r} is parked since {as_text(since)} after a failure: {why}"]
-        return Reason.LANE_PARKED, lines, f"mend the cause, then let it go on: {release}"
+        after = "a failure" if failure is None else f"{_job(failure)} failed"
+        lines = [f"lane {lane!r} is parked since {as_text(since)} after {after}: {why}"]
+        remedy = f"mend the cause, then let it go on: {release}"
+        if failure is not None:
+            again = command("jobs", "retry", str(failure.id))
+            remedy = f"{remedy}; to have job {failure.id} done too, at the end of the lane: {again}"
+        return Reason.LANE_PARKED, lines, remedy
     lines = [f"lane {lane!r} is held by {by} since {as_text(since)}: {why}"]
     return Reason.HELD, lines, f"ask {by}, or let it go on: {release}"
 

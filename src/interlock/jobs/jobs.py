@@ -14,6 +14,7 @@ from interlock.jobs.explain import PARKED_BY, Explanation, Reason, explain_job, 
 from interlock.jobs.handle import Handle, JobStatus
 from interlock.jobs.job import AsyncJob, Call, Job, PlainJob
 from interlock.jobs.options import JobOptions, checked_name
+from interlock.jobs.parked import failure_of, with_its_lane
 from interlock.jobs.results import end_of, newest, result_in
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
@@ -209,7 +210,8 @@ class Jobs(Face[JobEngine]):
         head = None
         if outlook.job.state is JobState.BEHIND and outlook.lane_head is not None:
             head = await engine.jobs.outlook(outlook.lane_head)
-        return explain_job(outlook, head)
+        outlook = await with_its_lane(engine.jobs, outlook)
+        return explain_job(outlook, head, failure=await failure_of(engine.jobs, outlook.job.lane, outlook))
 
     # -- lanes and queues --------------------------------------------------------------------------------------------
 
@@ -240,8 +242,9 @@ class Jobs(Face[JobEngine]):
     async def explain_lane(self, lane: str) -> Explanation[Reason]:
         """Why a lane waits, or where its head runs, and what to do about it."""
         view = await self.lane(lane)
-        head = None if view is None or view.head is None else await self._running.jobs.outlook(view.head)
-        return explain_lane(lane, view, head)
+        jobs = self._running.jobs
+        head = None if view is None or view.head is None else await jobs.outlook(view.head)
+        return explain_lane(lane, view, head, failure=await failure_of(jobs, lane, view))
 
     async def queues(self) -> Sequence[QueueView]:
         """All queues, what is in them and who works on them, as one snapshot."""
