@@ -119,7 +119,7 @@ class Enqueuer(Actor):
             lane = dice.choice(self.plan.lane_names)
             await self.app.jobs.hold(lane, reason="chaos", by="nemesis")
             await asyncio.sleep(dice.uniform(0.0, 0.3))
-            await self.app.jobs.release(lane)
+            await self.app.jobs.release(lane, by="nemesis")
 
     def _wish(self) -> Wish:
         dice, plan = self.dice, self.plan

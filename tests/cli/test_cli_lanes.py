@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -135,12 +136,16 @@ async def test_hold_and_release(cli: Callable[..., Any], jobs_url: str) -> None:
     assert "is neither held nor parked" in again.stderr
 
 
-async def test_hold_and_release_for_programs(cli: Callable[..., Any], file_url: str) -> None:
+async def test_hold_and_release_for_programs(
+    cli: Callable[..., Any], file_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "interlock.jobs")
     held = await data(cli, file_url, "lanes", "hold", "l", "--reason", "x", "--by", "ann", "--yes")
-    released = await data(cli, file_url, "lanes", "release", "l")
+    released = await data(cli, file_url, "lanes", "release", "l", "--by", "bob")
 
     assert held == {"lane": "l", "by": "ann", "reason": "x", "held": True}
-    assert released == {"lane": "l", "released": True}
+    assert released == {"lane": "l", "by": "bob", "released": True}
+    assert [record.event for record in caplog.records if hasattr(record, "event")] == ["lane_held", "lane_released"]
 
 
 def test_hold_needs_a_reason_and_a_yes(cli: Callable[..., Any], file_url: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ from interlock import (
     App,
     DeadlockError,
     Discard,
+    InvalidArgumentError,
     JobCancelledError,
     JobFailedError,
     Jobs,
@@ -282,7 +284,7 @@ async def test_a_job_that_nobody_knows(store_url: str) -> None:
                 await act
         assert await app.jobs.find(unknown) is None
         assert await app.jobs.lane("nobody") is None
-        assert not await app.jobs.release("nobody")
+        assert not await app.jobs.release("nobody", by="ann")
 
 
 # -- by hand -----------------------------------------------------------------------------------------------------------
@@ -326,9 +328,24 @@ async def test_a_held_lane_waits_for_its_release(store_url: str) -> None:
         assert "held by ann" in str(await app.jobs.explain(behind))
         assert (await app.jobs.explain_lane("x#1")).reason == "held"
         assert [(view.lane, view.held_by) for view in await app.jobs.lanes()] == [("x#1", "ann")]
-        assert await app.jobs.release("x#1")
+        assert await app.jobs.release("x#1", by="bob")
         await app.drain()
         assert await behind.result(wait=5) == "done"
+
+
+async def test_who_holds_and_releases_a_lane_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async with App("memory://") as app:
+        with caplog.at_level(logging.INFO, "interlock.jobs"):
+            await app.jobs.hold("x#1", reason="audit", by="ann")
+            assert await app.jobs.release("x#1", by="bob")
+            assert not await app.jobs.release("x#1", by="eve")
+        with pytest.raises(InvalidArgumentError, match="Releasing a lane needs"):
+            await app.jobs.release("x#1", by=" ")
+
+    assert [(record.event, record.fields) for record in caplog.records if hasattr(record, "event")] == [
+        ("lane_held", {"lane": "x#1", "by": "ann", "reason": "audit"}),
+        ("lane_released", {"lane": "x#1", "by": "bob"}),
+    ]
 
 
 # -- inside a handler --------------------------------------------------------------------------------------------------

@@ -215,7 +215,7 @@ class Everything:
         assert (await cancelled.status()).state is JobState.CANCELLED
         assert await done[0].result(wait=1) == "k0"
         await self.app.jobs.hold("k0", reason="a test", by="tests")
-        assert await self.app.jobs.release("k0")
+        assert await self.app.jobs.release("k0", by="tests")
         assert await self.app.jobs.lanes() == []
 
     async def _ended(self, *handles: Handle[Any]) -> None:

@@ -173,7 +173,7 @@ class JobScenario:
         await self._open(process)
         for lane in _LANES:
             if lane:
-                await process.jobs.release(lane)
+                await process.jobs.release(lane, by="people")
         worker = process.jobs.worker(concurrency=4)
         self.workers.append((process, worker))
         worker.open()
@@ -262,7 +262,7 @@ class JobScenario:
                         lane = self.random.choice(("a", "b"))
                         await jobs.hold(lane, reason="simulated", by="people")
                         await asyncio.sleep(self.random.random())
-                        await jobs.release(lane)
+                        await jobs.release(lane, by="people")
                     case _ if number:
                         await jobs.explain(number)
 

@@ -96,16 +96,22 @@ def hold(
 
 @app.command()
 def release(
-    context: typer.Context, lane: Lane, json: Json = False, url: Url = None, namespace: Namespace = None
+    context: typer.Context,
+    lane: Lane,
+    by: By = None,
+    json: Json = False,
+    url: Url = None,
+    namespace: Namespace = None,
 ) -> None:
     """Let a lane go on that is held, or that was parked after a failure."""
     from interlock.arguments import checked_key
     from interlock.errors import NotFoundError
 
-    if not asyncio.run(_release(named_place(context, url, namespace), checked_key(lane))):
+    by = named("A release", None, by)
+    if not asyncio.run(_release(named_place(context, url, namespace), checked_key(lane), by)):
         raise NotFoundError(f"The lane {lane!r} is neither held nor parked.", remedy="See: interlock lanes list.")
     if json:
-        print_json({"lane": lane, "released": True})
+        print_json({"lane": lane, "by": by, "released": True})
     else:
         typer.echo(shown(f"Released {lane!r}. It goes on."))
 
@@ -135,17 +141,19 @@ def _list(place: Place, limit: int, json: bool) -> None:
 
 
 async def _hold(place: Place, lane: str, reason: str, by: str) -> None:
+    from interlock.jobs import holds
     from interlock.ports.store import Capability
 
     async with opened(place, Capability.JOBS) as store:
-        await store.jobs.hold(lane, reason, by)
+        await holds.hold(store.jobs, lane, reason, by)
 
 
-async def _release(place: Place, lane: str) -> bool:
+async def _release(place: Place, lane: str, by: str) -> bool:
+    from interlock.jobs import holds
     from interlock.ports.store import Capability
 
     async with opened(place, Capability.JOBS) as store:
-        return await store.jobs.release(lane)
+        return await holds.release(store.jobs, lane, by)
 
 
 def _print(rows: Sequence[LaneRow]) -> None:

@@ -12,6 +12,7 @@ from interlock.jobs.definition import Definition
 from interlock.jobs.engine import JobEngine
 from interlock.jobs.explain import PARKED_BY, Explanation, Reason, explain_job, explain_lane
 from interlock.jobs.handle import Handle, JobStatus
+from interlock.jobs.holds import hold, release
 from interlock.jobs.job import AsyncJob, Call, Job, PlainJob
 from interlock.jobs.options import JobOptions, checked_name
 from interlock.jobs.parked import failure_of, with_its_lane
@@ -223,12 +224,13 @@ class Jobs(Face[JobEngine]):
                 f"A lane held by {by!r} is one that was parked after a failure.", remedy="Give your own name."
             )
         engine, key = self._running, checked_key(lane)
-        await engine.repeat(lambda: engine.jobs.hold(key, reason, by))
+        await engine.repeat(lambda: hold(engine.jobs, key, reason, by))
 
-    async def release(self, lane: str) -> bool:
+    async def release(self, lane: str, *, by: str) -> bool:
         """Let a lane go on that is held or was parked; False if it was neither."""
+        checked_reason("Releasing a lane", "by hand", by)
         engine, key = self._running, checked_key(lane)
-        return await engine.repeat(lambda: engine.jobs.release(key))
+        return await engine.repeat(lambda: release(engine.jobs, key, by))
 
     async def lanes(self, *, limit: int = 100) -> Sequence[LaneView]:
         """Lanes that are not empty or are held, as one snapshot."""

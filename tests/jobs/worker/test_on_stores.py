@@ -99,7 +99,7 @@ async def test_somebody_else_cancels_what_runs_and_holds_what_waits(url: str) ->
 
         await until(held_up)
         assert mine.done == [2]
-        await other.app.jobs.release("b")
+        await other.app.jobs.release("b", by="ann")
         await held[1].result(wait=10)
         assert mine.done == [2, 3]
 

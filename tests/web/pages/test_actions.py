@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,13 +29,17 @@ async def test_a_form_does_it_and_leads_back(bot: Bot) -> None:
     assert "It was cancelled." in page.text
 
 
-async def test_who_acts_is_the_one_who_signed_in(bot: Bot) -> None:
+async def test_who_acts_is_the_one_who_signed_in(bot: Bot, caplog: pytest.LogCaptureFixture) -> None:
     asker = Asker(bot.app, credentials=True)
     answer = await asker.post("/lanes/mine", act="hold", reason="mine for now")
     assert answer.status == 303
     lane = await bot.app.jobs.lane("mine")
     assert lane is not None
     assert (lane.held_by, lane.held_reason) == (USER, "mine for now")
+    with caplog.at_level(logging.INFO, "interlock.jobs"):
+        assert (await asker.post("/lanes/mine", act="release")).status == 303
+    released = [record.fields for record in caplog.records if getattr(record, "event", "") == "lane_released"]
+    assert released == [{"lane": "mine", "by": USER}]
 
 
 async def test_every_act_of_the_api(bot: Bot) -> None:

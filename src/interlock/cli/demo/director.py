@@ -204,7 +204,7 @@ class Director:
                 lanes += [row.lane.lane for row in await self._app.insight.lanes(show="held")]
         for lane in dict.fromkeys(lanes):
             with contextlib.suppress(StoreUnavailableError):
-                if await self._app.jobs.release(lane):
+                if await self._app.jobs.release(lane, by="ann"):
                     story.say(f"{lane} is released")
         self._held, story.held = None, ""
 

@@ -119,7 +119,7 @@ async def _hold(app: App, order: Order) -> Done:
 
 
 async def _release(app: App, order: Order) -> Done:
-    return Done("released" if await app.jobs.release(order.ref) else "not-held", {})
+    return Done("released" if await app.jobs.release(order.ref, by=order.by) else "not-held", {})
 
 
 async def _force_release(app: App, order: Order) -> Done:

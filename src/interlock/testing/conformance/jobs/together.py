@@ -189,7 +189,7 @@ class TogetherConformance(AppSuite):
                 await self.becomes(handles[1], JobState.HELD)
                 assert await (await other.enqueue()).result(wait=10) == "done"
                 assert seen == [0]
-                assert await app.jobs.release("l")
+                assert await app.jobs.release("l", by="ann")
                 for handle in handles:
                     await handle.result(wait=10)
             assert seen == [0, 1, 2, 3]
@@ -206,7 +206,7 @@ class TogetherConformance(AppSuite):
             bad, good = await app.jobs.enqueue_many([step.call(0), step.call(1)])
             assert await app.drain() == {Outcome.FAILED: 1}
             assert ((await bad.status()).state, (await good.status()).state) == (JobState.FAILED, JobState.HELD)
-            assert await app.jobs.release("l")
+            assert await app.jobs.release("l", by="ann")
             await app.drain()
             assert await good.result(wait=5) == 1
 
