@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from interlock import Cooldown, Limits, Rate, Slots
+from interlock.cli.asking import whole_list
+from interlock.insight.views import Listing
 from interlock.parties import acting_as
 
 if TYPE_CHECKING:
@@ -187,3 +189,11 @@ async def test_what_a_limit_contains_cannot_steer_the_terminal(cli: Callable[...
                 result = await asyncio.to_thread(cli, *args, *more, "--url", ready_url)
                 assert result.exit_code == 0
                 assert not [c for c in result.stdout.replace("\n", "") if not c.isprintable()]
+
+
+async def test_a_list_is_never_longer_than_asked_for() -> None:
+    async def page(most: int, after: str | None) -> Listing[str]:
+        return Listing(("k of jobs", "k of reservations"), "k", 0.0)
+
+    assert await whole_list(1, page) == ["k of jobs"]
+    assert len(await whole_list(3, page)) == 3

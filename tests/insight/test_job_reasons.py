@@ -12,6 +12,7 @@ from interlock.jobs.why import Reason
 from interlock.ports.events import EventFilter
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import Failing, JobState, Outcome
+from interlock.ports.limits import Plan, Use
 from interlock.testing.conformance.jobs.bench import SESSION, pace, slots
 
 if TYPE_CHECKING:
@@ -77,6 +78,28 @@ async def test_a_limit_names_who_has_its_room(floor: Floors) -> None:
         explanation = await b.insight.explain("job", first)
         assert sorted(explanation.data["holders"]) == holders
         assert f"its room is taken by jobs {holders[0]}, {holders[1]}" in explanation.lines
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4])
+async def test_a_list_of_limits_goes_on_behind_both_rows_of_a_key(floor: Floors, limit: int) -> None:
+    async with floor() as b:
+        for key in ("r", "s", "t"):
+            await b.add(uses=(slots(1, key),))
+        assert len(await b.claim()) == 3
+        for key in ("q", "r", "t"):
+            await b.store.limits.ask(Plan(f"b.{key}", "b", "b", (Use(key, 1, 0.0),), start=True))
+
+        found: list[tuple[str, str]] = []
+        after: str | None = None
+        while True:
+            part = await b.insight.limits(limit=limit, after=after)
+            assert 0 < len(part) <= max(limit, 2)
+            found += [(row.key, row.counts) for row in part]
+            if (after := part.more) is None:
+                break
+
+        both = ("jobs", "reservations")
+        assert found == [("q", both[1]), *(("r", of) for of in both), ("s", both[0]), *(("t", of) for of in both)]
 
 
 async def test_a_pace_tells_when_there_is_room(floor: Floors) -> None:

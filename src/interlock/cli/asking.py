@@ -34,7 +34,7 @@ async def whole_list(limit: int, page: Callable[[int, str | None], Awaitable[Lis
         more = part.more
         if more is None:
             break
-    return rows
+    return rows[:limit]
 
 
 async def _ask(place: Place, need: Capability, question: Callable[[Insight], Coroutine[None, None, T]]) -> T:

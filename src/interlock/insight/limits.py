@@ -78,9 +78,10 @@ async def limit_listing(looking: Looking, limit: int, after: str) -> Listing[Lim
     rows.sort(key=lambda row: (row.key, row.counts))
     more = None
     if len(rows) > limit:
-        # Both rows of one key, or none, so that whoever goes on misses none.
-        end = limit - 1 if rows[limit - 1].key == rows[limit].key and limit > 1 else limit
-        rows, more = rows[:end], rows[end - 1].key
+        # Both rows of one key, or none, so that whoever goes on misses none; if it is the first key, both.
+        end = limit if rows[limit - 1].key != rows[limit].key else limit - 1 or 2
+        more = rows[end - 1].key if end < len(rows) else None
+        rows = rows[:end]
     return Listing(tuple(rows), more, rows[0].seen_at if rows else looking.now())
 
 
