@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -40,6 +41,20 @@ async def test_who_acts_is_the_one_who_signed_in(bot: Bot, caplog: pytest.LogCap
         assert (await asker.post("/lanes/mine", act="release")).status == 303
     released = [record.fields for record in caplog.records if getattr(record, "event", "") == "lane_released"]
     assert released == [{"lane": "mine", "by": USER}]
+
+
+async def test_a_form_says_what_becomes_of_a_reason(bot: Bot) -> None:
+    asker = Asker(bot.app)
+    for link, said in (
+        (f"/jobs/{bot.things['running']}", "Kept with the job"),
+        ("/lanes/done", "Logged, and told to whoever asks why it waits"),
+        (f"/locks/{quoted('repo:acme/api')}", "Logged, and told to the holder"),
+        (f"/claims/{quoted(KEY)}", "Logged, and told to whoever works on it"),
+        (f"/events/{bot.things['event']}", "Logged"),
+    ):
+        page = (await asker.get(link)).text
+        assert re.findall('name="reason"[^>]*placeholder="([^"]*)"', page) == [said]
+    assert 'name="reason"' not in (await asker.get("/lanes/held")).text, "a release needs none"
 
 
 async def test_every_act_of_the_api(bot: Bot) -> None:
