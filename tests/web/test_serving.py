@@ -10,6 +10,8 @@ import pytest
 
 from interlock.errors import InvalidArgumentError, MisuseError
 from interlock.web import Credentials, Web
+from interlock.web.answers import answer
+from interlock.web.protocol import BoundedProtocol
 from interlock.web.serve import Address, Serving, check_exposure, listening
 from tests.web.stand_in import StandIn
 
@@ -31,6 +33,13 @@ async def closed(reader: asyncio.StreamReader) -> bool:
             return await reader.read() == b""
     except ConnectionError:
         return True
+
+
+async def hung_up(serving: Serving) -> None:
+    """Wait until the server has no connection."""
+    async with asyncio.timeout(5):
+        while serving._server.server_state.connections:
+            await asyncio.sleep(0)
 
 
 # -- where -------------------------------------------------------------------------------------------------------------
@@ -141,6 +150,124 @@ async def test_a_head_that_is_too_large_is_given_up() -> None:
         reader, writer = await connected(serving)
         writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 100_000)
         assert await closed(reader)
+        writer.close()
+
+
+async def test_so_is_one_that_comes_in_one_piece() -> None:
+    async with Serving(made(), listening(LOCAL)) as serving:
+        for long in (b"GET /health?%b HTTP/1.1\r\nHost: x\r\n\r\n", b"GET /health HTTP/1.1\r\nX-Long: %b\r\n\r\n"):
+            reader, writer = await connected(serving)
+            writer.write(long % (b"x" * 70_000))
+            assert await closed(reader)
+            writer.close()
+
+
+async def test_a_path_that_is_none_is_answered_and_ends_the_connection() -> None:
+    async with Serving(made(), listening(LOCAL)) as serving:
+        reader, writer = await connected(serving)
+        writer.write(b"GET http://[/ HTTP/1.1\r\nHost: x\r\n\r\n")
+        async with asyncio.timeout(2):
+            assert (await reader.read()).startswith(b"HTTP/1.1 400")
+        writer.close()
+
+
+async def test_headers_after_a_body_have_the_same_bound() -> None:
+    async with Serving(made(), listening(LOCAL)) as serving:
+        reader, writer = await connected(serving)
+        writer.write(b"POST /webhooks/github HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n")
+        writer.write(b"X-More: 123456789\r\n" * 5000)
+        assert await closed(reader)
+        writer.close()
+
+
+async def test_a_body_that_comes_with_its_head_is_no_part_of_it() -> None:
+    async with Serving(made(), listening(LOCAL)) as serving:
+        reader, writer = await connected(serving)
+        head = b"POST /webhooks/github HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n"
+        writer.write(head + b"x" * 200_000)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 202")
+        writer.close()
+
+
+async def test_who_says_next_to_nothing_after_an_answer_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("interlock.web.protocol._HEAD_SECONDS", 0.05)
+    web = made()
+    web.app.is_open = False  # type: ignore[misc]
+    async with Serving(web, listening(LOCAL)) as serving:
+        reader, writer = await connected(serving)
+        writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 503")
+        assert serving._server.server_state.connections
+        writer.write(b"\r\n")
+        await hung_up(serving)
+        writer.close()
+
+
+async def test_drops_of_a_body_that_nobody_reads_keep_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("interlock.web.protocol._HEAD_SECONDS", 0.1)
+    web = made()
+    web.app.is_open = False  # type: ignore[misc]
+    async with Serving(web, listening(LOCAL)) as serving:
+        reader, writer = await connected(serving)
+        writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
+        await reader.readuntil(b"}")
+        async with asyncio.timeout(5):
+            while serving._server.server_state.connections:
+                writer.write(b"x")
+                await asyncio.sleep(0.01)
+        writer.close()
+
+
+@pytest.mark.parametrize("path", [b"/webhooks/nobody", b"/health", b"/metrics"])
+@pytest.mark.parametrize("body", [b"Content-Length: 1000000", b"Transfer-Encoding: chunked"])
+async def test_a_body_that_is_not_read_ends_its_connection(path: bytes, body: bytes) -> None:
+    async with Serving(made(), listening(LOCAL)) as serving:
+        reader, writer = await connected(serving)
+        writer.write(b"PUT %b HTTP/1.1\r\nHost: x\r\n%b\r\n\r\n" % (path, body))
+        async with asyncio.timeout(2):
+            told = await reader.read()
+        assert told.startswith(b"HTTP/1.1 40")
+        assert b"connection: close\r\n" in told
+        writer.close()
+
+
+async def test_who_asks_ahead_without_end_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = asyncio.Event()
+
+    async def waits(_: Web, scope: Any, receive: Any, send: Any) -> None:
+        await over.wait()
+        await answer(send, 200, b"")
+
+    monkeypatch.setattr(Web, "__call__", waits)
+    async with Serving(made(), listening(LOCAL)) as serving:
+        reader, writer = await connected(serving)
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 1000)
+        assert await closed(reader)
+        writer.close()
+        over.set()
+
+
+@pytest.mark.parametrize("how", ["paused", "closing", "idle"])
+async def test_who_does_not_read_the_answer_is_hung_up_on(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def tells(_: Web, scope: Any, receive: Any, send: Any) -> None:
+        await answer(send, 200, b"x" * 30_000_000, more=[(b"connection", b"close")] if how == "closing" else [])
+
+    def roomy(self: BoundedProtocol, transport: Any) -> None:
+        begin(self, transport)
+        transport.set_write_buffer_limits(10**9)  # so that it is never told to pause
+
+    begin = BoundedProtocol.connection_made
+    monkeypatch.setattr(Web, "__call__", tells)
+    monkeypatch.setattr("interlock.web.protocol._WRITE_SECONDS", 0.05)
+    if how != "paused":
+        monkeypatch.setattr(BoundedProtocol, "connection_made", roomy)
+    serving = Serving(made(), listening(LOCAL))
+    serving._server.config.timeout_keep_alive = 0 if how == "idle" else 60
+    async with serving:
+        reader, writer = await connected(serving)
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+        await hung_up(serving)
         writer.close()
 
 

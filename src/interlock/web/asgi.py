@@ -13,7 +13,7 @@ from starlette.routing import Route
 from interlock.errors import InterlockError
 from interlock.telemetry.log import emit
 from interlock.telemetry.web import WebMetrics
-from interlock.web.answers import answer
+from interlock.web.answers import answer, closing
 from interlock.web.health import Health, Metrics
 from interlock.web.links import path_of, root_of
 from interlock.web.security import Dressed, Gate
@@ -83,7 +83,9 @@ class Web:
             elif path:
                 await self._guarded(scope, receive, send)
             else:
-                await answer(send, 308, b"", more=[(b"location", quote(f"{root_of(scope)}/").encode())])
+                await answer(
+                    send, 308, b"", more=[(b"location", quote(f"{root_of(scope)}/").encode()), *closing(scope)]
+                )
         elif kind == "lifespan":
             await self._live(receive, send)
         elif kind == "websocket":
@@ -102,7 +104,7 @@ class Web:
         if scope["method"] in ("GET", "HEAD"):
             await self._health(scope, receive, send)
         else:
-            await answer(send, 405, b"Use GET.\n", more=[(b"allow", b"GET, HEAD")])
+            await answer(send, 405, b"Use GET.\n", more=[(b"allow", b"GET, HEAD"), *closing(scope)])
 
     async def _live(self, receive: Receive, send: Send) -> None:
         """Run alone: open the app, unless it is open, and close it at the end."""

@@ -1,6 +1,7 @@
-"""HTTP connections with bounds that uvicorn does not set: how many there are, how slow and how large a head may be.
+"""HTTP connections with bounds that uvicorn does not set: how many there are, how slow and how large a head may be, how
+much may come ahead of its turn, and how long an answer may go unread.
 
-Without them a client that opens connections and says nothing would take what the process's workers need.
+Without them a client that opens connections and says or reads nothing would take what the process's workers need.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["MOST_CONNECTIONS", "BoundedProtocol"]
 
 _HEAD_SECONDS = 10.0
+_WRITE_SECONDS = 30.0
 _MOST_HEAD_BYTES = 64 * 1024
+_MOST_AHEAD = 100
+"""Requests that may come before those ahead of them are answered."""
 
 
 def _most_connections() -> int:
@@ -28,12 +32,21 @@ def _most_connections() -> int:
 MOST_CONNECTIONS = _most_connections()
 
 
+class _TooMuchError(Exception):
+    """Ends the parsing of what a client sent."""
+
+
 class BoundedProtocol(HttpToolsProtocol):
     """One connection."""
 
     _head: asyncio.TimerHandle | None = None
     """Ends the connection unless the head of its next request has come by then; None while none is awaited."""
     _head_bytes = 0
+    """What came while a head was awaited."""
+    _named_bytes = 0
+    """The path and the headers of a request, with what comes after its body."""
+    _unread: asyncio.TimerHandle | None = None
+    """Ends the connection unless the client has read by then; None while it does."""
 
     def connection_made(self, transport: Any) -> None:
         """A client connects."""
@@ -46,12 +59,25 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """The first byte of a request."""
         super().on_message_begin()
+        self._named_bytes = 0
         self._await_head()
+
+    def on_url(self, url: bytes) -> None:
+        """Some of the path."""
+        self._count(url)
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header."""
+        self._count(name, value)
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """The head is there."""
         self._forget_head()
         super().on_headers_complete()
+        if len(self.pipeline) > _MOST_AHEAD:
+            self._refuse()
 
     def data_received(self, data: bytes) -> None:
         """Some of a request."""
@@ -60,11 +86,55 @@ class BoundedProtocol(HttpToolsProtocol):
             self._head_bytes += len(data)
             if self._head_bytes > _MOST_HEAD_BYTES:
                 self.transport.abort()
+        elif getattr(self.cycle, "response_complete", False):  # and uvicorn no longer waits for the next request
+            self._await_head()
+
+    def pause_writing(self) -> None:
+        """The client reads less than it is sent."""
+        super().pause_writing()
+        self._await_reading()
+
+    def resume_writing(self) -> None:
+        """It has read most of it."""
+        super().resume_writing()
+        if not self.transport.is_closing():
+            self._forget_reading()
+
+    def on_response_complete(self) -> None:
+        """A request is answered."""
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._await_reading()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """There is no further request."""
+        super().timeout_keep_alive_handler()
+        self._await_reading()
+
+    def send_400_response(self, msg: str) -> None:
+        """What came is no request."""
+        super().send_400_response(msg)
+        self._await_reading()
+
+    def eof_received(self) -> None:
+        """The client sends no more."""
+        super().eof_received()
+        self._await_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone."""
         self._forget_head()
+        self._forget_reading()
         super().connection_lost(exc)
+
+    def _count(self, *named: bytes) -> None:
+        self._named_bytes += sum(map(len, named))
+        if self._named_bytes > _MOST_HEAD_BYTES:
+            self._refuse()
+
+    def _refuse(self) -> None:
+        self.transport.abort()
+        raise _TooMuchError
 
     def _await_head(self) -> None:
         self._forget_head()
@@ -75,6 +145,15 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._head is not None:
             self._head.cancel()
             self._head = None
+
+    def _await_reading(self) -> None:
+        if self._unread is None and self in self.connections:
+            self._unread = self.loop.call_later(_WRITE_SECONDS, self._give_up)
+
+    def _forget_reading(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def _give_up(self) -> None:
         self.transport.abort()

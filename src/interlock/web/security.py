@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, quote
 
 from interlock.errors import InvalidArgumentError
-from interlock.web.answers import answer, header
+from interlock.web.answers import answer, closing, header
 from interlock.web.bodies import Bodies, BodyRefusedError, ClientGoneError
 from interlock.web.links import root_of
 
@@ -108,16 +108,17 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or refuse."""
+        unread = closing(scope)
         try:
             visitor = self._visitor(scope)
             form: dict[str, str] = {}
             if scope["method"] == "POST":
-                form, receive = await self._checked_action(scope, receive, visitor)
+                body = await self._body(scope, receive)
+                unread = []
+                form = _checked_action(scope["headers"], body, visitor)
+                receive = _again(body, receive)
         except _Refused as refused:
-            await answer(send, refused.status, f"{refused.text}\n".encode(), more=refused.headers)
-            return
-        except BodyRefusedError as refused:
-            await answer(send, refused.status, f"{refused.reason}\n".encode())
+            await answer(send, refused.status, f"{refused.text}\n".encode(), more=[*refused.headers, *unread])
             return
         except ClientGoneError:
             return
@@ -169,34 +170,14 @@ class Gate:
 
     # -- what they may do ---------------------------------------------------------------------------------------------
 
-    async def _checked_action(
-        self, scope: Scope, receive: Receive, visitor: _Visitor
-    ) -> tuple[dict[str, str], Receive]:
-        """Refuse what another page made the browser send. Gives the form, and the body to be read once more."""
-        headers: Headers = scope["headers"]
-        names = {name for name, _ in headers}
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
         try:
             async with asyncio.timeout(_ACTION_SECONDS):
-                body = await self._bodies.read(headers, receive)
+                return await self._bodies.read(scope["headers"], receive)
+        except BodyRefusedError as refused:
+            raise _Refused(refused.status, refused.reason) from None
         except TimeoutError:
             raise _Refused(408, f"The body did not come within {_ACTION_SECONDS:g} s.") from None
-        form = _form(headers, body)
-        # A program that brings its credentials. A browser would bring them along by itself, but never without a word
-        # about where the request comes from.
-        program = visitor.user and not names & {b"cookie", b"origin", b"referer", b"sec-fetch-site", b"sec-fetch-mode"}
-        if not program:
-            _refuse_other_origins(headers)
-            given = header(headers, b"x-csrf-token") or form.pop("csrf", "").encode()
-            expected = visitor.csrf.encode()
-            kept = _cookie(headers, visitor.cookie)
-            if not (hmac.compare_digest(given, expected) and hmac.compare_digest(kept, expected)):
-                raise _Refused(403, "The page this came from is out of date. Load it again, then repeat.")
-        messages = iter(({"type": "http.request", "body": body, "more_body": False},))
-
-        async def again() -> Message:
-            return next(messages, None) or await receive()
-
-        return form, again
 
     def _giving_token(self, scope: Scope, send: Send, visitor: _Visitor) -> Send:
         """Sends the cookie along with pages, to those who do not have it."""
@@ -229,6 +210,33 @@ def is_loopback(host: str) -> bool:
         return False
     mapped = getattr(address, "ipv4_mapped", None)
     return bool((mapped or address).is_loopback)
+
+
+def _checked_action(headers: Headers, body: bytes, visitor: _Visitor) -> dict[str, str]:
+    """The form; refuses what another page made the browser send."""
+    names = {name for name, _ in headers}
+    form = _form(headers, body)
+    # A program that brings its credentials. A browser would bring them along by itself, but never without a word
+    # about where the request comes from.
+    program = visitor.user and not names & {b"cookie", b"origin", b"referer", b"sec-fetch-site", b"sec-fetch-mode"}
+    if not program:
+        _refuse_other_origins(headers)
+        given = header(headers, b"x-csrf-token") or form.pop("csrf", "").encode()
+        expected = visitor.csrf.encode()
+        kept = _cookie(headers, visitor.cookie)
+        if not (hmac.compare_digest(given, expected) and hmac.compare_digest(kept, expected)):
+            raise _Refused(403, "The page this came from is out of date. Load it again, then repeat.")
+    return form
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """A body that was read, to be read once more."""
+    messages = iter(({"type": "http.request", "body": body, "more_body": False},))
+
+    async def again() -> Message:
+        return next(messages, None) or await receive()
+
+    return again
 
 
 def _refuse_strangers(scope: Scope) -> None:

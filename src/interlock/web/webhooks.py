@@ -26,7 +26,7 @@ from interlock.errors import (
     StoreError,
 )
 from interlock.telemetry.log import emit
-from interlock.web.answers import JSON, answer, answer_json
+from interlock.web.answers import JSON, answer, answer_json, closing
 from interlock.web.bodies import Bodies, BodyRefusedError, ClientGoneError
 
 if TYPE_CHECKING:
@@ -72,9 +72,9 @@ class Webhooks:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, source: str) -> int:
         if source not in self._sources():
-            return await _refuse(send, 404, "There is no such source.")
+            return await _refuse(send, 404, "There is no such source.", *closing(scope))
         if scope["method"] != "POST":
-            return await _refuse(send, 405, "Use POST.", (b"allow", b"POST"))
+            return await _refuse(send, 405, "Use POST.", (b"allow", b"POST"), *closing(scope))
         body = None
         try:
             async with asyncio.timeout(_SECONDS):
