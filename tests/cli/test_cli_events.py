@@ -114,3 +114,13 @@ def test_replay_has_it_handled_by_the_handlers_of_today(
     assert (refused.exit_code, "--yes" in refused.stderr) == (2, True)
     missing = cli("events", "replay", "999999", "--app", "bot_of_today:app", "--yes")
     assert (missing.exit_code, "There is no event" in missing.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("number", ["99999999999999999999", "9" * 5000])
+@pytest.mark.parametrize("command", [("list", "--before"), ("list", "--limit"), ("show",)])
+def test_numbers_that_no_event_has_are_refused_in_words(
+    cli: Callable[..., Any], seeded: tuple[str, list[int]], command: tuple[str, ...], number: str
+) -> None:
+    result = cli("events", *command, number, "--url", seeded[0])
+    assert result.exit_code == 2
+    assert "Invalid value" in result.stderr

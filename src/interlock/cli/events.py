@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["Id", "app", "look_at"]
 
 app = typer.Typer(help="What came in, and what it caused.", no_args_is_help=True)
-Id = Annotated[int, typer.Argument(min=1, metavar="ID", help="The event's id.")]
+_MOST_ID = 2**63 - 1
+Id = Annotated[int, typer.Argument(min=1, max=_MOST_ID, metavar="ID", help="The event's id.")]
 
 
 @app.command("list")
@@ -32,7 +33,7 @@ def list_events(
     kind: Annotated[str, typer.Option("--type", help="Only events of this type, such as issues.opened.")] = "",
     actor: Annotated[str, typer.Option(help="Only what this one did.")] = "",
     delivery: Annotated[str, typer.Option(help="Only this delivery, by the source's name for it.")] = "",
-    before: Annotated[int | None, typer.Option(min=1, help="Go on behind the event of this id.")] = None,
+    before: Annotated[int | None, typer.Option(min=1, max=_MOST_ID, help="Go on behind the event of this id.")] = None,
     limit: Limit = 100,
     json: Json = False,
     url: Url = None,

@@ -35,8 +35,8 @@ _STANDS = {
 
 def _number(text: str) -> int:
     """A job's number. Larger ones than a store can have are no numbers of jobs."""
-    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= _MOST_ID:
-        raise typer.BadParameter(f"{text!r} is no number of a job.")
+    if not text.isascii() or not text.isdecimal() or len(text) > 19 or not 1 <= int(text) <= _MOST_ID:
+        raise typer.BadParameter(f"{text[:40]!r} is no number of a job.")
     return int(text)
 
 

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Limit = Annotated[int, typer.Option(min=1, help="At most so many.")]
+Limit = Annotated[int, typer.Option(min=1, max=1_000_000_000, help="At most so many.")]
 
 
 _WIDE = 1000

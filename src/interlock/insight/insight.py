@@ -51,6 +51,7 @@ __all__ = ["Insight", "Kind"]
 _PULSE = 5
 """Seconds that a pulse tells of."""
 _MOST_SPANS = 1000
+_MOST_DIGITS = 19
 
 
 class Kind(StrEnum):
@@ -295,8 +296,9 @@ def _checked(wanted: JobFilter) -> JobFilter:
 def _number(given: object) -> int:
     """The number of a job or an event, also as text, as it is in a URL."""
     text = str(given)
-    if isinstance(given, bool) or not text.isascii() or not text.isdecimal() or not 0 < int(text[:20]) < 2**63:
-        raise InvalidArgumentError(f"{given!r} is no number of a job or an event.", remedy="Pass a whole number.")
+    digits = not isinstance(given, bool) and text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+    if not digits or not 0 < int(text) < 2**63:
+        raise InvalidArgumentError(f"{text[:40]!r} is no number of a job or an event.", remedy="Pass a whole number.")
     return int(text)
 
 

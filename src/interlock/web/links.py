@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from starlette.requests import Request
 
@@ -30,13 +30,13 @@ def path_of(scope: Mapping[str, Any]) -> str:
     return path
 
 
-def url(request: Request, *segments: object, **query: object) -> str:
+def url(request: Request, *segments: object, query: Iterable[tuple[str, object]] = (), **more: object) -> str:
     """A link to a page of this app: ``url(request, "lanes", "a/b#1", after="x")``.
 
     It is ``/prefix/lanes/a%2Fb%231?after=x``. Each segment is one, whatever is in it. Parts of the
-    query that are None are left out.
+    query that are None are left out. Names that a visitor chose, or that come twice, go into ``query``.
     """
     path = "/".join(quote(str(segment), safe="", errors="replace") for segment in segments)
-    given = {name: str(value) for name, value in query.items() if value is not None}
+    given = [(name, str(value)) for name, value in (*query, *more.items()) if value is not None]
     tail = f"?{urlencode(given, errors='replace')}" if given else ""
     return f"{quote(root_of(request.scope), safe='/')}/{path}{tail}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
@@ -111,6 +112,18 @@ async def test_htmx_gets_the_living_part_only(bot: Bot, asker: Asker) -> None:
         ("/claims?state=nope", 400),
         ("/claims?prefix=" + "x" * 600, 200),
         ("/events?before=-5", 400),
+        ("/jobs?before=5&request=1", 200),
+        ("/jobs?before=5&_Context__self=1", 200),
+        ("/jobs?before=5&query=1&section=1", 200),
+        ("/lanes?after=x&request=1", 200),
+        ("/jobs?limit=000000001" + "0" * 5000, 400),
+        ("/jobs?limit=000000001", 200),
+        ("/events?before=0000000000000000000199999999999999999999", 400),
+        ("/events?before=9223372036854775807", 200),
+        ("/events?before=9223372036854775808", 400),
+        ("/api/jobs?limit=0000000011000", 400),
+        ("/api/jobs?before=00000000000000000001" + "0" * 5000, 400),
+        ("/api/explain/job/00000000000000000001" + "0" * 5000, 400),
         ("/api/nope", 404),
         ("/api/jobs/0", 404),
         ("/api/jobs?state=nope", 400),
@@ -211,6 +224,16 @@ async def test_htmx_comes_with_its_licence(asker: Asker) -> None:
     licence = await asker.get("/static/htmx.LICENSE.txt")
     assert "Zero-Clause BSD" in licence.text
     assert b'version:"2.' in (await asker.get("/static/htmx.min.js")).body
+
+
+async def test_further_pages_keep_what_was_asked_for_and_nothing_else(bot: Bot, asker: Asker) -> None:
+    page = await asker.get("/jobs?state=running&state=done&state=waiting&limit=1&nonsense=1&said=held")
+    (further,) = (link for link in links_in(page.text) if "before=" in link)
+    asked = parse_qsl(urlsplit(further).query)
+    assert asked[:-1] == [("state", "running"), ("state", "done"), ("state", "waiting"), ("limit", "1")]
+    back = links_in((await asker.get(further)).text)
+    assert "/jobs?state=running&state=done&state=waiting&limit=1" in back
+    assert page.text.count('<input type="hidden" name="state"') == 3
 
 
 async def test_hostile_keys_have_pages(bot: Bot, asker: Asker) -> None:

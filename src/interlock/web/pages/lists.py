@@ -32,6 +32,13 @@ _GROUPS = {
     "failed": (JobState.FAILED, JobState.QUARANTINED),
 }
 """Names for several states at once."""
+_FILTERS = {
+    "jobs": ("state", "name", "queue", "lane"),
+    "lanes": ("show",),
+    "claims": ("prefix", "state"),
+    "events": ("source", "type", "actor", "delivery"),
+}
+"""What each page can be asked for."""
 
 
 class Lists:
@@ -95,17 +102,20 @@ class Lists:
     async def _list(
         self, request: Request, template: str, title: str, listing: Listing[Any], cursor: str, **more: Any
     ) -> Response:
-        query = {name: value for name, value in request.query_params.items() if name not in ("before", "after", "said")}
+        at = title.lower()
+        known = (*_FILTERS.get(at, ()), "limit")
+        filters = [(name, value) for name, value in request.query_params.multi_items() if name in known]
         begun = any(name in request.query_params for name in ("before", "after"))
         return await self.site.page(
             request,
             template,
             title=title,
-            at=title.lower(),
+            at=at,
             listing=listing,
             seen_at=listing.seen_at,
-            query=query,
-            next={**query, cursor: listing.more} if listing.more and cursor else None,
+            query=dict(filters),
+            filters=filters,
+            next=[*filters, (cursor, listing.more)] if listing.more and cursor else None,
             begun=begun,
             **more,
         )
@@ -180,6 +190,6 @@ def _limit(request: Request) -> int:
     given = request.query_params.get("limit", "")
     if not given:
         return PAGE
-    if not given.isascii() or not given.isdecimal() or not 1 <= int(given[:9]) <= _MOST:
+    if not given.isascii() or not given.isdecimal() or len(given) > 9 or not 1 <= int(given) <= _MOST:
         raise InvalidArgumentError(f"limit is {given[:20]!r}.", remedy=f"Use 1 to {_MOST}.")
     return int(given)
