@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
+
+from interlock.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from starlette.requests import Request
 
-__all__ = ["path_of", "root_of", "url"]
+__all__ = ["check_path", "has_controls", "path_of", "root_of", "url"]
+
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def root_of(scope: Mapping[str, Any]) -> str:
@@ -28,6 +33,19 @@ def path_of(scope: Mapping[str, Any]) -> str:
         if not rest or rest[0] == "/":
             return rest
     return path
+
+
+def has_controls(text: str) -> bool:
+    """Whether there is a character in it that a path must not have: a route may overlook a line's end."""
+    return _CONTROLS.search(text) is not None
+
+
+def check_path(scope: Mapping[str, Any]) -> None:
+    """Refuse a path with control characters."""
+    if has_controls(scope["path"]):
+        raise InvalidArgumentError(
+            "The path has control characters.", remedy="Pass a name that has some as ?key=, after a path without it."
+        )
 
 
 def url(request: Request, *segments: object, query: Iterable[tuple[str, object]] = (), **more: object) -> str:

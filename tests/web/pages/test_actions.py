@@ -99,6 +99,18 @@ async def test_what_the_api_cannot_do_it_refuses(bot: Bot, body: object) -> None
     assert view.state == "waiting"
 
 
+@pytest.mark.parametrize("end", ["%0A", "%0D", "%00", "%7F"])
+async def test_a_path_with_control_characters_names_nothing_else(bot: Bot, end: str) -> None:
+    asker = Asker(bot.app, credentials=True)
+    assert (await asker.call("/api/lanes/zz", {"act": "hold", "reason": "for the test"})).status == 200
+    answer = await asker.call(f"/api/lanes/zz{end}", {"act": "release"})
+    assert (answer.status, answer.json["error"]) == (400, "invalid-argument")
+    assert (await asker.post(f"/lanes/zz{end}", act="release")).status == 400
+    assert (await asker.get(f"/lanes/zz{end}")).status == 400
+    assert (await asker.call("/api/lanes/?key=zz%0A", {"act": "release"})).json["done"] == "not-held"
+    assert (await asker.call("/api/lanes/zz", {"act": "release"})).json["done"] == "released"
+
+
 async def test_acts_on_what_is_not_there(bot: Bot) -> None:
     asker = Asker(bot.app, credentials=True)
     assert (await asker.call("/api/jobs/987654", {"act": "retry"})).status == 404

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from interlock.errors import InterlockError, InvalidArgumentError
 from interlock.insight import data
 from interlock.insight.insight import Kind
+from interlock.web.links import check_path
 from interlock.web.pages.faults import fault_of
 from interlock.web.pages.lists import listed
 from interlock.web.pages.things import looked_up
@@ -76,6 +77,7 @@ def handles_api(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[
     @wraps(endpoint)
     async def handled(request: Request) -> Response:
         try:
+            check_path(request.scope)
             return await endpoint(request)
         except InterlockError as error:
             if fault_of(error).status == 500:

@@ -18,7 +18,7 @@ from interlock.clock import as_datetime, as_text
 from interlock.errors import CapabilityError, InterlockError
 from interlock.limits.explain import figure
 from interlock.ports.jobs import JobState
-from interlock.web.links import url
+from interlock.web.links import check_path, has_controls, url
 from interlock.web.pages import charts, words
 from interlock.web.pages.faults import fault_of
 from interlock.web.pages.icons import LOGO, icon
@@ -92,6 +92,7 @@ class Site:
         @wraps(page)
         async def handled(request: Request) -> Response:
             try:
+                check_path(request.scope)
                 return await page(request)
             except CapabilityError as error:
                 return await self.page(request, "absent.html", error=error, title="Not here", at=_section(request))
@@ -115,9 +116,9 @@ class Site:
 def thing_url(request: Request, kind: str, ref: object, **query: object) -> str:
     """A link to one thing by its name. Names that no path can carry go into the query."""
     name = str(ref)
-    if name in _UNROUTABLE or "\n" in name:
-        return url(request, kind, "", key=name, **query)
-    return url(request, kind, name, **query)
+    if name in _UNROUTABLE or has_controls(name):
+        return url(request, kind, "", query=[("key", name), *query.items()])
+    return url(request, kind, name, query=query.items())
 
 
 def numbers_of(pulse: dict[str, Any]) -> dict[str, int]:
