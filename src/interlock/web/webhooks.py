@@ -44,8 +44,10 @@ __all__ = ["Webhooks"]
 _log = logging.getLogger("interlock.web")
 MOST_BYTES = 5_000_000
 _TOGETHER = 100_000_000
-_SECONDS = 10.0
-"""From the head to the answer. Senders wait for about as long, and are better off with a 503 than with nothing."""
+_SECONDS = 8.0
+"""From the head to the answer. Senders wait a little longer, and are better off with a 503 than with nothing."""
+_STORE_SECONDS = 6.0
+"""Of these, for the app's events to take it."""
 _RETRY_AFTER = (b"retry-after", b"5")
 _CLOSE = (b"connection", b"close")
 _UNKNOWN = ""
@@ -75,11 +77,13 @@ class Webhooks:
             return await _refuse(send, 404, "There is no such source.", *closing(scope))
         if scope["method"] != "POST":
             return await _refuse(send, 405, "Use POST.", (b"allow", b"POST"), *closing(scope))
+        headers = list(scope["headers"])  # to which servers add what comes after a body
         body = None
         try:
             async with asyncio.timeout(_SECONDS):
-                body = await self._bodies.read(scope["headers"], receive)
-                receipt = await self._app.events.receive(source, _decoded(scope["headers"]), body)
+                body = await self._bodies.read(headers, receive)
+                async with asyncio.timeout(_STORE_SECONDS):
+                    receipt = await self._app.events.receive(source, _decoded(headers), body)
         except (InterlockError, TimeoutError, BodyRefusedError) as error:
             if isinstance(error, TimeoutError) and body is None:
                 error = BodyRefusedError(408, f"The body did not come within {_SECONDS:g} s.")
@@ -109,8 +113,8 @@ class Webhooks:
 
 
 def _decoded(headers: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Headers as text. Of one that comes twice the first counts."""
-    return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(headers)}
+    """Headers as text, without the blanks around a value. Of one that comes twice the first counts."""
+    return {name.decode("latin-1"): value.strip(b" \t").decode("latin-1") for name, value in reversed(headers)}
 
 
 def _receipt(receipt: Receipt) -> bytes:
