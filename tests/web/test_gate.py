@@ -31,7 +31,13 @@ async def test_others_see_nothing_without_credentials(path: str, client: tuple[s
     assert "INTERLOCK_WEB_CREDENTIALS" in answer.text
 
 
-@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "Via", "X-Forwarded-Host"])
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Server", "X-Forwarded-Port"),
+        *("Forwarded", "X-Real-IP", "Via", "CF-Connecting-IP", "CF-Ray", "True-Client-IP"),
+    ],
+)
 async def test_who_comes_through_a_proxy_is_not_this_machine(header: str) -> None:
     assert (await ask(made(), headers=[(header, "127.0.0.1")])).status == 403
 
@@ -165,6 +171,16 @@ def test_credentials_come_from_the_environment_or_a_file(tmp_path: Any, monkeypa
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "post", ""])
 async def test_other_methods_are_not_taken(method: str) -> None:
     assert (await ask(made(), method, "/act", [SAME])).status == 405
+
+
+@pytest.mark.parametrize("root", ["", "/prefix"])
+async def test_programs_are_refused_in_json(root: str) -> None:
+    for web, method, status in ((made(USERS), "GET", 401), (made(), "POST", 403), (made(), "PUT", 405)):
+        answer = await ask(web, method, "/api/jobs", root_path=root)
+        assert (answer.status, answer.header("content-type")) == (status, "application/json")
+        assert set(answer.json) == {"error", "message", "remedy"}
+        assert answer.json["error"] == "refused"
+    assert (await ask(made(USERS), path="/api/jobs")).header("www-authenticate")
 
 
 # -- other sites -------------------------------------------------------------------------------------------------------

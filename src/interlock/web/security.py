@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, quote
 
 from interlock.errors import InvalidArgumentError
-from interlock.web.answers import answer, closing, header
+from interlock.web.answers import answer, answer_json, closing, header
 from interlock.web.bodies import Bodies, BodyRefusedError, ClientGoneError
-from interlock.web.links import root_of
+from interlock.web.links import path_of, root_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Dressed", "Gate", "is_loopback"]
 
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/?#@\[\]]+)(?::([0-9]{1,5}))?")
-_FORWARDED = frozenset((b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"forwarded", b"via"))
+_FORWARDED = re.compile(rb"x-forwarded-.*|cf-.*|x-real-ip|true-client-ip|forwarded|via", re.DOTALL)
 _ACTION_BYTES = 1_000_000
 _ACTION_SECONDS = 10.0
 _MOST_FIELDS = 100
@@ -108,6 +108,7 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or refuse."""
+        scope = {**scope, "headers": list(scope["headers"])}  # to which servers add what comes after a body
         unread = closing(scope)
         try:
             visitor = self._visitor(scope)
@@ -118,7 +119,7 @@ class Gate:
                 form = _checked_action(scope["headers"], body, visitor)
                 receive = _again(body, receive)
         except _Refused as refused:
-            await answer(send, refused.status, f"{refused.text}\n".encode(), more=[*refused.headers, *unread])
+            await _refuse(scope, send, refused, unread)
             return
         except ClientGoneError:
             return
@@ -147,7 +148,7 @@ class Gate:
         known = is_loopback(host) or host in self._hosts
         if self._credentials is None:
             client = scope.get("client")
-            if not client or not is_loopback(client[0]) or any(name in _FORWARDED for name, _ in headers):
+            if not client or not is_loopback(client[0]) or any(_FORWARDED.fullmatch(name) for name, _ in headers):
                 raise _Refused(
                     403,
                     "Without credentials only this machine is served. Set INTERLOCK_WEB_CREDENTIALS=user:password, or "
@@ -198,6 +199,16 @@ class Gate:
             await send(message)
 
         return giving
+
+
+async def _refuse(scope: Scope, send: Send, refused: _Refused, unread: Headers) -> None:
+    """In words, or as the API tells of errors."""
+    more = [*refused.headers, *unread]
+    if path_of(scope).startswith("/api/"):
+        data = {"error": "refused", "message": refused.text, "remedy": ""}
+        await answer_json(send, refused.status, data, more)
+    else:
+        await answer(send, refused.status, f"{refused.text}\n".encode(), more=more)
 
 
 def is_loopback(host: str) -> bool:
