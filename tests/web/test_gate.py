@@ -134,10 +134,32 @@ async def test_health_and_webhooks_ask_for_no_credentials() -> None:
 
 
 def test_credentials_are_read_one_a_line() -> None:
-    users = Credentials.parse("# ours\n\nann:päss:wörd\r\n  bob:b  \n")
+    users = Credentials.parse("# ours\n\nann:päss:wörd\r\n  bob:b\n")
     assert repr(users) == "Credentials(ann, bob)"
     assert users.user(basic("ann:päss:wörd")[1].encode()) == "ann"
     assert users.key == USERS.key != Credentials({"bob": "b"}).key
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_blanks_at_its_end_belong_to_a_password(end: str) -> None:
+    users = Credentials.parse(f"ann: a  {end}")
+    assert users.user(basic("ann: a  ")[1].encode()) == "ann"
+    assert users.user(basic("ann: a")[1].encode()) is None
+
+
+@pytest.mark.parametrize("sign", ["x", "é", "🔒"])
+def test_whatever_is_accepted_lets_in(sign: str) -> None:
+    longest = sign * (1024 // len(sign.encode()))
+    users = Credentials({longest: longest})
+    assert users.user(basic(f"{longest}:{longest}")[1].encode()) == longest
+    for user, password in ((longest + sign, "b"), ("ann", longest + sign)):
+        with pytest.raises(InvalidArgumentError):
+            Credentials({user: password})
+
+
+def test_nobody_is_called_as_interlock_calls_itself() -> None:
+    with pytest.raises(InvalidArgumentError, match="cannot be called 'interlock'"):
+        Credentials({"interlock": "a long password"})
 
 
 @pytest.mark.parametrize(

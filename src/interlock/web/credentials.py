@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from interlock.errors import InvalidArgumentError
+from interlock.jobs.why import PARKED_BY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +22,7 @@ __all__ = ["ENVIRONMENT", "Credentials"]
 ENVIRONMENT = "INTERLOCK_WEB_CREDENTIALS"
 """Where they come from if nobody says otherwise."""
 _LONGEST = 1024
+"""Bytes of a name, and of a password."""
 
 
 class Credentials:
@@ -35,12 +37,15 @@ class Credentials:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From ``user:password``, one a line. Empty lines and those that begin with ``#`` do not count."""
+        """From ``user:password``, one a line. Empty lines and those that begin with ``#`` do not count.
+
+        Blanks at the end of a line belong to the password.
+        """
         users: dict[str, str] = {}
         for number, line in enumerate(text.splitlines(), 1):
             if not line.strip() or line.startswith("#"):
                 continue
-            user, colon, password = line.strip().partition(":")
+            user, colon, password = line.lstrip().partition(":")
             if not colon:  # and what it is instead may be a password
                 raise InvalidArgumentError(
                     f"Line {number} of the credentials has no colon.", remedy="Use user:password."
@@ -101,14 +106,18 @@ class Credentials:
 
 
 def _check(user: str, password: str) -> None:
-    if not user or ":" in user or not user.isprintable() or len(user) > _LONGEST:
+    if user == PARKED_BY:
+        raise InvalidArgumentError(
+            f"A user cannot be called {user!r}.", remedy="Use another name: this one says what Interlock did by itself."
+        )
+    if not user or ":" in user or not user.isprintable() or len(user.encode()) > _LONGEST:
         raise InvalidArgumentError(
             f"A user cannot be called {user[:50]!r}.", remedy="Use printable characters without a colon."
         )
-    if not password or not password.isprintable() or len(password) > _LONGEST:
+    if not password or not password.isprintable() or len(password.encode()) > _LONGEST:
         raise InvalidArgumentError(
             f"The password of {user!r} is not acceptable.",
-            remedy=f"Use 1 to {_LONGEST} printable characters, better 20 random ones.",
+            remedy=f"Use printable characters, at most {_LONGEST} bytes in UTF-8, better 20 random ones.",
         )
 
 
