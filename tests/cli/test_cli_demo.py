@@ -85,6 +85,8 @@ def test_demo_says_where_it_cannot_listen(run_demo: Demo) -> None:
 
     assert (process.returncode, output) == (2, "")
     assert "no credentials" in errors
+    assert "Set INTERLOCK_WEB_CREDENTIALS=user:password, or listen on 127.0.0.1." in " ".join(errors.split())
+    assert "--credentials-file" not in errors  # which the demo does not have
 
 
 @pytest.mark.parametrize(

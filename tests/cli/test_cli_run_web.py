@@ -306,6 +306,7 @@ def test_others_see_it_only_with_credentials(server: Server, processes: str) -> 
     code, err = ended(server.start("--processes", processes, listen="0.0.0.0:0"))
     assert code == 2
     assert "INTERLOCK_WEB_CREDENTIALS" in err
+    assert "--credentials-file" in err
     assert err.count("Error") == 1
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["WebPlace"]
 
+_OPTION = "--credentials-file"
+
 
 @dataclass(frozen=True, slots=True)
 class WebPlace:
@@ -25,13 +27,16 @@ class WebPlace:
     credentials: Credentials | None
 
     @classmethod
-    def named(cls, listen: str | None, credentials_file: Path | None) -> Self | None:
-        """Where somebody said; None if nobody did. Raises ``MisuseError`` if others could see it unasked."""
+    def named(cls, listen: str | None, credentials_file: Path | None, file_option: str = _OPTION) -> Self | None:
+        """Where somebody said; None if nobody did. Raises ``MisuseError`` if others could see it unasked.
+
+        ``file_option`` is empty for a command that has none for a file with credentials.
+        """
         from interlock.errors import MisuseError
 
         if not listen:
             if credentials_file is not None:
-                raise MisuseError("--credentials-file is for --listen.", remedy="Add --listen HOST:PORT.")
+                raise MisuseError(f"{_OPTION} is for --listen.", remedy="Add --listen HOST:PORT.")
             return None
         try:
             from interlock.web.serve import Address, check_exposure, listening
@@ -44,7 +49,7 @@ class WebPlace:
             ) from error
         credentials = _credentials(credentials_file)
         address = Address.parse(listen)
-        check_exposure(address, credentials)
+        check_exposure(address, credentials, file_option=file_option)
         return cls(listening(address), credentials)
 
     @classmethod

@@ -56,12 +56,13 @@ class Address(NamedTuple):
         return cls(match[1] or match[2], int(match[3]))
 
 
-def check_exposure(address: Address, credentials: Credentials | None) -> None:
-    """Refuse to be seen by other machines without credentials."""
+def check_exposure(address: Address, credentials: Credentials | None, *, file_option: str = "") -> None:
+    """Refuse to be seen by other machines without credentials. ``file_option`` is how to name a file with them."""
     if credentials is None and not is_loopback(address.host):
+        file = f" or use {file_option}" if file_option else ""
         raise MisuseError(
             f"To listen on {address.host} would show the dashboard to other machines, and there are no credentials.",
-            remedy="Set INTERLOCK_WEB_CREDENTIALS=user:password or use --credentials-file, or listen on 127.0.0.1.",
+            remedy=f"Set INTERLOCK_WEB_CREDENTIALS=user:password{file}, or listen on 127.0.0.1.",
         )
 
 

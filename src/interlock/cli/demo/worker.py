@@ -49,7 +49,7 @@ async def serve(name: str, namespace: str, directory: str, listen: str) -> None:
     Witness(app, log)
     define(app)
     try:
-        web = WebPlace.named(listen, None)
+        web = WebPlace.named(listen, None, file_option="")
     except InterlockError as error:
         report("refused", message=error.message, remedy=error.remedy)
         return
