@@ -64,12 +64,12 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_url(self, url: bytes) -> None:
         """Some of the path."""
-        self._count(url)
+        self._count(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header."""
-        self._count(name, value)
+        self._count(len(name) + len(value))
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -127,8 +127,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._forget_reading()
         super().connection_lost(exc)
 
-    def _count(self, *named: bytes) -> None:
-        self._named_bytes += sum(map(len, named))
+    def _count(self, named: int) -> None:
+        self._named_bytes += named
         if self._named_bytes > _MOST_HEAD_BYTES:
             self._refuse()
 
