@@ -33,8 +33,8 @@ if TYPE_CHECKING:
             """The session is lost, and all that was claimed in it."""
             ...
 
-        def taken(self, job: int, why: str, /) -> None:
-            """Somebody held the lane of a claimed job, or cancelled it; ``why`` begins with which of them."""
+        def taken(self, job: int, fence: int, why: str, /) -> None:
+            """Somebody held the lane of a job under this claim, or cancelled it; ``why`` begins with which of them."""
             ...
 
         def missed(self) -> None:
@@ -176,9 +176,14 @@ class JobEngine:
     def taken(self, owner: str, why: str) -> None:
         """Somebody held the lane of a job claimed here, or cancelled it."""
         for worker in list(self.workers):
-            worker.taken(_number(owner), why)
+            worker.taken(_number(owner), _fence(owner), why)
 
 
 def _number(owner: str) -> int:
-    """The job that an owner stands for: ``{session}.j{id}``."""
+    """The job that an owner stands for: ``{session}.j{id}``, or ``{session}.{fence}.j{id}`` for a claim of it."""
     return int(owner.rpartition(".j")[2])
+
+
+def _fence(owner: str) -> int:
+    """The claim that an owner stands for."""
+    return int(owner.split(".")[-2])

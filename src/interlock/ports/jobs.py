@@ -327,7 +327,8 @@ class JobStore(Protocol):
 
     async def hold(self, lane: str, reason: str, by: str) -> None:
         """Let no further job of the lane start until it is released. What runs goes on; the sessions that have claimed
-        more of the lane hear ``taken`` for the owner ``{session}.j{id}`` of each, and return what has not started."""
+        more of the lane hear ``taken`` for the owner ``{session}.{fence}.j{id}`` of each, and return what
+        has not started."""
         ...
 
     async def release(self, lane: str) -> bool:
@@ -336,8 +337,8 @@ class JobStore(Protocol):
 
     async def cancel(self, id: int, reason: str, by: str) -> JobState | None:  # noqa: A002
         """End a job that does not run; ask for the end of one that does (its session hears ``taken`` for the owner
-        ``{session}.j{id}``; whatever it settles then but ``DONE`` counts as cancelled). The state after; None if
-        unknown."""
+        ``{session}.{fence}.j{id}``; whatever it settles then but ``DONE`` counts as cancelled). The state after; None
+        if unknown."""
         ...
 
     async def retry(self, id: int, by: str) -> JobState | None:  # noqa: A002

@@ -275,6 +275,12 @@ class Floor:
         self.engine.session_lost(session)
         return session
 
+    def taken(self, job: int, why: str, fence: int | None = None) -> None:
+        """The store tells of the claim of a job that is in force, or of another one, that somebody wants it back."""
+        session, claimed = self.jobs.claimed.get(job, (self.session.id, None))
+        told = claimed.fence if fence is None and claimed is not None else fence or 0
+        self.engine.taken(f"{session}.{told}.j{job}", why)
+
     async def until_ended(self, *ids: int) -> None:
         await until(lambda: all(job in self.jobs.ended for job in ids), what=f"{ids} have ended: {self.jobs.ended}")
 

@@ -120,7 +120,7 @@ async def test_an_answer_about_an_earlier_claim_does_not_let_the_next_start() ->
             await until(lambda: handler.started == [0])
             answer = place.jobs.answer("settle")
             for job in jobs:  # they wait behind the other one, and go back
-                place.engine.taken(f"{place.session.id}.j{job}", HELD)
+                place.taken(job, HELD)
             await until(lambda: sorted(place.jobs.ready) == jobs)
             # Before the answer arrives they are claimed again, here too, and the first one of them runs.
             first._crew.put(place.jobs._give(place.jobs.appetites[-1]), 0)
@@ -153,7 +153,7 @@ async def test_what_waits_for_the_store_to_know_goes_back_like_all_that_has_not_
                 (worker.wind_down if how == "finish" else worker.halt)()
             elif how == "hold":
                 for job in jobs:
-                    place.engine.taken(f"{place.session.id}.j{job}", HELD)
+                    place.taken(job, HELD)
             elif how == "missed":
                 place.engine.turn(None)
             else:
@@ -220,7 +220,7 @@ async def test_a_hold_returns_what_has_not_started_and_lets_the_rest_go_on() -> 
             await until(lambda: handler.started == [0, 1])
             place.jobs.most = 0
             for job in jobs[1:]:
-                place.engine.taken(f"{place.session.id}.j{job}", HELD)
+                place.taken(job, HELD)
             await place.until_said(*jobs[2:])
             assert place.jobs.outcomes(*jobs) == ["done", "nothing", "returned", "returned", "returned"]
             handler.go.set()
@@ -241,7 +241,7 @@ async def test_a_hold_returns_a_run_that_is_still_in_the_buffer(order: int) -> N
             await until(lambda: handler.started == [100])
             place.jobs.most = 0
             for job in jobs[1:][::order]:
-                place.engine.taken(f"{place.session.id}.j{job}", HELD)
+                place.taken(job, HELD)
             await place.until_said(*jobs[1:])
             assert place.jobs.outcomes(*jobs) == ["nothing", "returned", "returned"]
             handler.go.set()
@@ -261,7 +261,7 @@ async def test_what_is_said_of_a_job_while_the_claim_is_being_answered_is_not_fo
             await until(lambda: place.jobs.claimed)
             place.jobs.most = 0
             for job in jobs[1:]:
-                place.engine.taken(f"{place.session.id}.j{job}", why)
+                place.taken(job, why)
             answer.set()
             await place.until_said(*jobs)
         expected = "returned" if why == HELD else "cancelled"
@@ -279,11 +279,28 @@ async def test_a_cancelled_job_is_stopped_or_not_begun_or_left_alone() -> None:
             await until(lambda: handler.started == [0, 1])
             await place.until_ended(jobs[0])
             for job in (jobs[0], jobs[1], jobs[2], 999):
-                place.engine.taken(f"{place.session.id}.j{job}", CANCELLED)
+                place.taken(job, CANCELLED)
             await place.until_ended(*jobs)
         assert place.jobs.outcomes(*jobs) == ["done", "cancelled", "cancelled", "done"]
         assert (handler.started, handler.stopped) == ([0, 1, 3], [1])
         assert [settlement.error for settlement in place.jobs.settled][1:3] == [CANCELLED, CANCELLED]
+
+
+@pytest.mark.parametrize("why", [HELD, CANCELLED])
+async def test_what_was_said_of_an_earlier_claim_says_nothing_of_this_one(why: str) -> None:
+    handler = Handler(1)
+    async with floor() as place:
+        place.job(handler.function)
+        place.jobs.generous = True
+        jobs = add_numbered(place, 4)
+        async with place.worker():
+            await until(lambda: handler.started == [0, 1])
+            for job in jobs[1:]:
+                place.taken(job, why, fence=place.jobs.claimed[job][1].fence - 1)
+            handler.go.set()
+            await place.until_ended(*jobs)
+        assert place.jobs.outcomes(*jobs) == ["done"] * 4
+        assert handler.stopped == []
 
 
 async def test_what_was_missed_may_have_been_a_hold() -> None:

@@ -73,7 +73,7 @@ async def test_an_interruption_in_the_moment_of_the_end(how: str, first: str) ->
                 if how == "timeout":
                     runner._time_out(running, 1000)
                 elif how == "cancel":
-                    place.engine.taken(f"{place.session.id}.j{job}", CANCELLED)
+                    place.taken(job, CANCELLED)
                 else:
                     place.jobs.most = 0
                     place.lose_session()
@@ -115,7 +115,7 @@ async def test_a_handler_that_swallows_its_cancellation_and_succeeds_is_done(how
                 await begun.wait()
                 begun.clear()
                 if how == "cancel":
-                    place.engine.taken(f"{place.session.id}.j{job}", CANCELLED)
+                    place.taken(job, CANCELLED)
                 await place.until_ended(job)
         assert place.jobs.outcomes(*jobs) == ["done", "done"]
 
@@ -151,7 +151,7 @@ async def test_a_handler_that_cancels_its_own_job_is_stopped_at_its_next_step() 
         seen: list[str] = []
 
         async def handler(wait: bool) -> None:
-            place.engine.taken(f"{place.session.id}.j{job if wait else 2}", CANCELLED)
+            place.taken(job if wait else 2, CANCELLED)
             seen.append("goes on")
             if wait:
                 await forever()

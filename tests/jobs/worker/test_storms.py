@@ -140,7 +140,7 @@ class Storm:
                 self.place.engine.turn(None)
             elif what < 0.6 and self.jobs.claimed:
                 job = self.dice.choice(list(self.jobs.claimed))
-                self.place.engine.taken(f"{self.jobs.claimed[job][0]}.j{job}", "held by ann: wait")
+                self.place.taken(job, "held by ann: wait")
             elif what < 0.8:
                 self.jobs.wind = self.dice.choice([0.0, 0.05, 0.3, 1.0])
             else:

@@ -82,7 +82,7 @@ async def test_a_thread_is_waited_for_whatever_it_is_told(
         async with worker:
             await until(lambda: worker.status().running)
             if how == "cancel":
-                place.engine.taken(f"{place.session.id}.j{job}", "cancelled by ann: not needed")
+                place.taken(job, "cancelled by ann: not needed")
             elif how == "stop":
                 worker.halt()
             await until(lambda: "job_cannot_be_stopped" in caplog.text)

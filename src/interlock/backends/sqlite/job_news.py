@@ -71,8 +71,8 @@ class JobNews:
             for id in tidings.ended:  # noqa: A001
                 for session in sorted(self._awaited.pop(id, ())):
                     self._turn(session, owner(session, id))
-        for session, id, why in tidings.taken:  # noqa: A001
-            self._lost(session, owner(session, id), why)
+        for session, claimed, why in tidings.taken:
+            self._lost(session, claimed, why)
 
     def tell_workers(self, queues: Iterable[str]) -> None:
         """There may be something to claim in these queues. May be called on any thread."""

@@ -26,8 +26,8 @@ def cancel(rows: JobRows, id: int, reason: str, by: str) -> JobState | None:  # 
     state, _, lane, _, session = standing
     why = f"cancelled by {by}: {reason}"
     if state == JobState.RUNNING:
-        rows.run(sql.ask_to_end, id=id, why=why)
-        rows.tell_taken(session, id, why)
+        (fence,) = rows.one(sql.ask_to_end, id=id, why=why)
+        rows.tell_taken(session, id, fence, why)
         return JobState.RUNNING
     keys = rows.withdraw([id])
     finish(rows, [Ended(id, JobState.CANCELLED, why)])
@@ -71,8 +71,8 @@ def hold(rows: JobRows, lane: str, reason: str, by: str) -> None:
     claimed = rows.all(sql.claims_of_lane, lane=key)
     if claimed:
         rows.run(sql.mark_told, lane=key)
-    for id, session in claimed:  # noqa: A001
-        rows.tell_taken(session, id, f"held by {by}: {reason}")
+    for id, fence, session in claimed:  # noqa: A001
+        rows.tell_taken(session, id, fence, f"held by {by}: {reason}")
 
 
 def release(rows: JobRows, lane: str) -> bool:

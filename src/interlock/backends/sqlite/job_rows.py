@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["Care", "JobRows", "Tidings", "owner", "sql"]
+__all__ = ["Care", "JobRows", "Tidings", "claimant", "owner", "sql"]
 
 sql = Statements("interlock.backends.sqlite", "jobs")
 
@@ -33,8 +33,8 @@ class Tidings(NamedTuple):
     """Where there may be something to claim, now or sooner than was known."""
     ended: Sequence[int]
     """Jobs that are finished."""
-    taken: Sequence[tuple[str, int, str]]
-    """Claimed jobs that their sessions should hear about: session, id and why."""
+    taken: Sequence[tuple[str, str, str]]
+    """Claims that their sessions should hear about: session, owner and why."""
 
 
 class JobRows:
@@ -53,7 +53,7 @@ class JobRows:
         self.offered = False
         """Whether anything became ready."""
         self.ended: list[int] = []
-        self.taken: list[tuple[str, int, str]] = []
+        self.taken: list[tuple[str, str, str]] = []
 
     # -- statements ------------------------------------------------------------------------------------------------
 
@@ -144,10 +144,11 @@ class JobRows:
         if ids:
             self.each(sql.place, zip(self.numbers("place", len(ids)), ids, strict=True))
 
-    def tell_taken(self, session: str, id: int, why: str) -> None:  # noqa: A002
+    def tell_taken(self, session: str, id: int, fence: int, why: str) -> None:  # noqa: A002
         """Let a session hear that something happened to a job that it has claimed."""
-        self.run(sql.force, session=session, owner=owner(session, id), why=why)
-        self.taken.append((session, id, why))
+        claimed = claimant(session, id, fence)
+        self.run(sql.force, session=session, owner=claimed, why=why)
+        self.taken.append((session, claimed, why))
 
     def tidings(self) -> Tidings:
         """What there is to tell, when all is done."""
@@ -159,5 +160,10 @@ class JobRows:
 
 
 def owner(session: str, id: int) -> str:  # noqa: A002
-    """How messages call a claimed or awaited job."""
+    """How messages call an awaited job."""
     return f"{session}.j{id}"
+
+
+def claimant(session: str, id: int, fence: int) -> str:  # noqa: A002
+    """How messages call one claim of a job."""
+    return f"{session}.{fence}.j{id}"

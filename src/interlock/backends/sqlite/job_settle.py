@@ -9,7 +9,7 @@ from interlock.backends.pacing import micros
 from interlock.backends.sqlite.job_attempts import Who, add_attempt, last_fence
 from interlock.backends.sqlite.job_finish import Ended, finish, finish_done
 from interlock.backends.sqlite.job_limits import free, unstart, wake
-from interlock.backends.sqlite.job_rows import JobRows, owner, sql
+from interlock.backends.sqlite.job_rows import JobRows, claimant, sql
 from interlock.ports.jobs import MOST_CRASHES, Failing, JobState, Outcome, Rescued, Settled, Settlement
 
 if TYPE_CHECKING:
@@ -213,7 +213,8 @@ class _Ending:
             rows.news |= left
             rows.offered = rows.offered or bool(left)
         rows.advance(dict.fromkeys(claim.lane for claim in self._claims if claim.lane))
-        told = [(rows.namespace, self._who.session, owner(self._who.session, c.id)) for c in self._claims if c.told]
+        session = self._who.session
+        told = [(rows.namespace, session, claimant(session, c.id, c.fence)) for c in self._claims if c.told]
         rows.each(sql.forget_told, told)
 
     # -- one claim -------------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ class Claimer:
         self._look_at = math.inf
         self._stopping = False
         self._claiming = False
-        self._early: dict[int, str] | None = None
+        self._early: dict[tuple[int, int], str] | None = None
         self._task: asyncio.Task[None] | None = None
         self.dry: asyncio.Future[None] | None = None
         """Done when nothing is left that could be claimed, and nothing is under way here. Set by who wants to know."""
@@ -93,11 +93,11 @@ class Claimer:
         if ready or (self.dry is not None and self._quiet):
             self.news()
 
-    def early(self, job: int, why: str) -> bool:
-        """Something was said about a job that nobody here knows; it may be one that is just being claimed."""
+    def early(self, job: int, fence: int, why: str) -> bool:
+        """Something was said about a claim that nobody here knows; it may be one that is just being made."""
         if self._early is None or len(self._early) >= _MOST_EARLY:
             return False
-        self._early[job] = why
+        self._early[job, fence] = why
         return True
 
     # -- the loop ----------------------------------------------------------------------------------------------------
@@ -181,8 +181,8 @@ class Claimer:
         if jobs:
             self._size = (self._size + max(1.0, sum(len(job.arguments) for job in jobs) / len(jobs))) / 2
             self._crew.put(jobs, low)
-            for job, why in (early or {}).items():
-                self._crew.taken(job, why)
+            for (job, fence), why in (early or {}).items():
+                self._crew.taken(job, fence, why)
             if self._stopping:
                 self._crew.give_back_waiting()
         # Some are given only if they can start at once, and of those that a worker died of one at a time.

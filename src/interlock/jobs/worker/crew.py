@@ -245,18 +245,19 @@ class Crew:
         if session is not None:
             session.at_work -= 1
 
-    def taken(self, job_id: int, why: str) -> bool:
-        """Somebody held the lane of this job, or cancelled it; whether it is known here.
+    def taken(self, job_id: int, fence: int, why: str) -> bool:
+        """Somebody held the lane of a job under this claim, or cancelled it; whether the claim is known here.
 
         What has not started of a held lane goes back; what runs goes on. A cancelled job is stopped, or not even begun.
+        What was said of one claim may be heard again during the next one, of which it says nothing.
         """
         held = why.startswith(HELD)
         for runner in self.running:
-            if runner.job is not None and runner.job.id == job_id:
+            if runner.job is not None and (runner.job.id, runner.job.fence) == (job_id, fence):
                 if not held:
                     runner.interrupt(Why.CANCELLED, why)
                 return True
-        found = self._take_out(job_id, behind=held)
+        found = self._take_out(job_id, fence, behind=held)
         if held:
             self.give_back(found, self.tenure)
             return bool(found)
@@ -265,10 +266,13 @@ class Crew:
             self.completer.add(self.tenure, Settlement(job.id, job.fence, Outcome.CANCELLED, error=why), job)
         return bool(found)
 
-    def _take_out(self, job_id: int, *, behind: bool) -> list[ClaimedJob]:
-        found = self.buffer.pick(lambda job: job.id == job_id, behind=behind)
+    def _take_out(self, job_id: int, fence: int, *, behind: bool) -> list[ClaimedJob]:
+        def wanted(job: ClaimedJob) -> bool:
+            return job.id == job_id and job.fence == fence
+
+        found = self.buffer.pick(wanted, behind=behind)
         for first, run in list(self.behind.items()):
-            found += cut(run, lambda job: job.id == job_id, behind=behind)
+            found += cut(run, wanted, behind=behind)
             if not run:
                 del self.behind[first]
         return found

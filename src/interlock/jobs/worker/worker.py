@@ -199,10 +199,10 @@ class Worker:
         """What was claimed under it may be given to others soon."""
         self._lose(session)
 
-    def taken(self, job: int, why: str, /) -> None:
-        """Somebody held the lane of a claimed job, or cancelled it."""
-        if not self._crew.taken(job, why):
-            self._claimer.early(job, why)
+    def taken(self, job: int, fence: int, why: str, /) -> None:
+        """Somebody held the lane of a job under this claim, or cancelled it."""
+        if not self._crew.taken(job, fence, why):
+            self._claimer.early(job, fence, why)
 
     def missed(self) -> None:
         """Anything may have happened unheard. What has not started of a lane goes back: it may have been held."""

@@ -160,13 +160,15 @@ begin
 end
 $$;
 
--- Tell a session that something it has claimed is wanted back, also if it hears no messages.
-create function interlock.job_take_away(p_namespace text, p_session text, p_id bigint, p_why text, p_now bigint)
-returns void
+-- Tell a session that something it has claimed is wanted back, also if it hears no messages. It names the claim: the same
+-- session may claim the job again.
+create function interlock.job_take_away(
+    p_namespace text, p_session text, p_id bigint, p_fence bigint, p_why text, p_now bigint
+) returns void
 language plpgsql volatile
 as $$
 declare
-    whose text := p_session || '.j' || p_id;
+    whose text := p_session || '.' || p_fence || '.j' || p_id;
 begin
     insert into interlock.forced as f (namespace, session, owner, why, at)
     values (p_namespace, p_session, whose, p_why, to_timestamp(p_now / 1e6))
@@ -216,7 +218,7 @@ begin
             -- Unless that claim ends just now.
             update interlock.job x set cancelled = told where x.id = p_id and x.fence < c.fence;
             continue when not found;
-            perform interlock.job_take_away(p_namespace, c.session, p_id, told, now_us);
+            perform interlock.job_take_away(p_namespace, c.session, p_id, c.fence, told, now_us);
             return 'running';
         end if;
         exit when interlock.job_uproot(p_namespace, j);
@@ -326,7 +328,7 @@ begin
         from unnest(in_line, tickets) as u (id, ticket) where j.id = u.id;
     end if;
     perform interlock.job_take_away(
-        p_namespace, c.session, o.id, 'held by ' || p_by || ': ' || p_reason, now_us)
+        p_namespace, c.session, o.id, c.fence, 'held by ' || p_by || ': ' || p_reason, now_us)
     from interlock.job_claimed c
     cross join lateral unnest(c.ids) as o (id)
     join interlock.job j on j.id = o.id

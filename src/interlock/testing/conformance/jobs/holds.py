@@ -70,8 +70,9 @@ class HoldConformance(JobSuite):
             await b.store.messages.listen("a", lambda _: None, taken.__setitem__)
             b.store.messages.watch(waiting=True)
             await b.jobs.hold("l", "deploying", "ann")
-            await until(lambda: {f"a.j{ids[1]}", f"a.j{ids[2]}"} <= set(taken), what="the session is told of each")
-            assert f"a.j{other}" not in taken
+            told = {job.id: f"a.{job.fence}.j{job.id}" for job in run}
+            await until(lambda: {told[ids[1]], told[ids[2]]} <= set(taken), what="the session is told of each")
+            assert not any(owner.endswith(f".j{other}") for owner in taken)
             assert all(why.startswith("held") for why in taken.values()), taken
             await b.done(next(job for job in run if job.id == ids[0]))
             for job in run:

@@ -101,14 +101,14 @@ class PeopleConformance(JobSuite):
     async def test_the_session_that_runs_a_job_is_told_of_its_cancelling(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             job_id = await b.add()
-            await b.one("a")
+            told = f"a.{(await b.one('a')).fence}.j{job_id}"
             taken: dict[str, str] = {}
             await b.store.messages.listen("a", lambda _: None, taken.__setitem__)
             b.store.messages.watch(waiting=True)
             assert await b.jobs.cancel(job_id, "not wanted", "ann") is JobState.RUNNING
 
-            await until(lambda: f"a.j{job_id}" in taken, what="the session is told")
-            assert taken[f"a.j{job_id}"].startswith("cancelled")
+            await until(lambda: told in taken, what="the session is told")
+            assert taken[told].startswith("cancelled")
 
     @pytest.mark.parametrize("outcome", list(Outcome))
     async def test_whatever_a_cancelled_job_settles_but_done_counts_as_cancelled(
