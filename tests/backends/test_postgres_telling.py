@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from interlock import App
 from interlock.backends.postgres.listener import Listener
 from interlock.ports.jobs import JobState
+from interlock.settings import Settings
 from interlock.testing.clock import until
 
 if TYPE_CHECKING:
@@ -56,3 +57,53 @@ async def test_a_job_cancelled_and_retried_runs_though_no_messages_arrive(
             work.go.set()
             await until_state(app, handle, JobState.DONE)
     assert (work.started, work.stopped) == (2, 1)
+
+
+async def test_a_cancelling_that_falls_into_a_reconnect_arrives(
+    interlock_postgres_url: str, other: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, listen, may_listen = Work(), Listener._listen_once, asyncio.Event()
+    may_listen.set()
+
+    async def listen_once(self: Listener) -> bool:
+        await may_listen.wait()
+        return await listen(self)
+
+    monkeypatch.setattr(Listener, "_listen_once", listen_once)
+    async with App(interlock_postgres_url, settings=Settings(recheck_seconds=600)) as app:
+        job = app.job(name="work")(work.__call__)
+        async with app.worker(concurrency=1):
+            handle = await job.enqueue()
+            await until(lambda: work.started == 1)
+            await asyncio.sleep(0.2)  # all is said that is said at the beginning
+            may_listen.clear()
+            ended = await other.fetch(
+                "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() "
+                "and datname = current_database() and (query ilike 'listen %' or query = 'select 1')"
+            )
+            assert ended
+            await app.jobs.cancel(handle, reason="oops", by="ann")
+            may_listen.set()
+            await until_state(app, handle, JobState.CANCELLED)
+    assert work.stopped == 1
+
+
+async def test_a_cancelling_that_was_never_said_is_found(
+    interlock_postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hear = Listener._on_message
+
+    def deaf_to_losses(self: Listener, connection: Any, pid: int, channel: str, payload: str) -> None:
+        if not payload.startswith("lost"):
+            hear(self, connection, pid, channel, payload)
+
+    monkeypatch.setattr(Listener, "_on_message", deaf_to_losses)
+    work = Work()
+    async with App(interlock_postgres_url, settings=Settings(recheck_seconds=0.5)) as app:
+        job = app.job(name="work")(work.__call__)
+        async with app.worker(concurrency=1):
+            handle = await job.enqueue()
+            await until(lambda: work.started == 1)
+            await app.jobs.cancel(handle, reason="oops", by="ann")
+            await until_state(app, handle, JobState.CANCELLED)
+    assert work.stopped == 1

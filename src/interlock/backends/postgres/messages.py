@@ -1,8 +1,12 @@
-"""Messages by LISTEN and NOTIFY, and where those do not arrive by looking."""
+"""Messages by LISTEN and NOTIFY, and where those do not arrive by looking.
+
+What was taken by force is looked for also where they do: when some may have been missed, and now and then.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from interlock.backends.postgres.listener import Listener
@@ -31,12 +35,14 @@ class PostgresMessages:
         self._namespace = settings.namespace
         self._wait = settings.store_wait / 2
         self._listener = Listener(server, lane, self._wait, self._hear)
-        self._listener.on_verdict = self._poll_if_deaf
-        self._waiting = self._listening = False
+        self._listener.on_verdict = self._look_now
+        self._recheck = settings.recheck_seconds
+        self._waiting = False
         self._session = ""
         self._on_turn: Callable[[str | None], None] = lambda _: None
         self._on_lost: Callable[[str, str], None] = lambda _owner, _why: None
         self._poll: asyncio.Task[None] | None = None
+        self._stir = asyncio.Event()
         self.sources: list[Callable[[str], Awaitable[Turns]]] = []
         """Each says which owners of a session should ask again, where no messages arrive."""
 
@@ -45,8 +51,9 @@ class PostgresMessages:
     ) -> None:
         """Call back when a message for the session arrives."""
         self._session, self._on_turn, self._on_lost = session, on_turn, on_lost
-        self._listening = True
-        self._poll_if_deaf()
+        self._stop_looking()
+        self._stir = asyncio.Event()  # it may be another event loop than before
+        self._poll = asyncio.create_task(self._look_out(), name="interlock-poll")
         self._listener.start(f"interlock_{session}")
         try:
             async with asyncio.timeout(self._wait):
@@ -73,21 +80,21 @@ class PostgresMessages:
 
     async def close(self) -> None:
         """Stop listening and looking."""
-        self._listening = False
-        self._poll_if_deaf()
+        self._stop_looking()
         await self._listener.stop()
 
-    def _poll_if_deaf(self) -> None:
-        needed = self._listening and self._listener.works is not True
-        if needed and self._poll is None:
-            self._poll = asyncio.create_task(self._look_out(), name="interlock-poll")
-        elif not needed and self._poll is not None:
+    def _stop_looking(self) -> None:
+        if self._poll is not None:
             self._poll.cancel()
             self._poll = None
+
+    def _look_now(self) -> None:
+        self._stir.set()
 
     def _hear(self, message: str | None) -> None:
         if message is None:
             self._on_turn(None)
+            self._look_now()
             return
         kind, _, rest = message.partition(" ")
         if kind == "turn":
@@ -97,20 +104,31 @@ class PostgresMessages:
             self._on_lost(owner, why)
 
     async def _look_out(self) -> None:
-        look_at = 0.0
+        pause, look_at = _POLL, 0.0
         while True:
-            await asyncio.sleep(_POLL)
-            self._listener.missed()
-            now = asyncio.get_running_loop().time()
-            if not self._waiting and now < look_at:
-                continue
-            look_at = now + _POLL_IDLE
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._stir.wait()
+            now, stirred = asyncio.get_running_loop().time(), self._stir.is_set()
+            self._stir.clear()
+            deaf = self._listener.works is not True
+            pause = _POLL if deaf else self._recheck
+            if deaf:
+                self._listener.missed()
+                if not self._waiting and not stirred and now < look_at:
+                    continue
+                look_at = now + _POLL_IDLE
             try:
-                turns = [await source(self._session) for source in self.sources] if self._waiting else []
-                forced = await self._lane.fetch(_sql.forced, self._namespace, self._session)
+                await self._look(turns=deaf and self._waiting)
             except InterlockError:
-                continue
-            for owner in (owner for turn in turns for owner in turn.owners):
-                self._on_turn(owner)
-            for owner, why in forced:
-                self._on_lost(owner, why)
+                pause, look_at = _POLL_IDLE, 0.0
+
+    async def _look(self, *, turns: bool) -> None:
+        """Hand on what was taken by force, and with ``turns`` whose turn it is."""
+        session = self._session
+        found = [await source(session) for source in self.sources] if turns else []
+        forced = await self._lane.fetch(_sql.forced, self._namespace, session)
+        for owner in (owner for turn in found for owner in turn.owners):
+            self._on_turn(owner)
+        for owner, why in forced:
+            self._on_lost(owner, why)
