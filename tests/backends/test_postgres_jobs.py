@@ -233,3 +233,28 @@ async def test_days_that_others_have_filled_do_not_keep_empty_ones(store: Store,
         await store.jobs.prune(7 * 86_400.0)
 
     assert await other.fetchval(old, now - 8 * day) == 12
+
+
+@pytest.mark.parametrize("act", ["cancel", "retry"])
+@pytest.mark.parametrize("done", [True, False])
+async def test_an_act_on_a_job_that_ends_meanwhile_leaves_no_lane_behind(
+    store: Store, other: Any, act: str, done: bool
+) -> None:
+    (job_id,) = await store.jobs.ids(1)
+    await store.jobs.enqueue([new_job(job_id, lane="l")])
+    (job,) = await claim(store)
+    transaction = other.transaction()
+    await transaction.start()
+    await other.execute(
+        "select interlock.job_settle('default', 's', $1, $2, $3, array[0.0], null, null, null, null, 3, null)",
+        [job_id], [job.fence], None if done else [1],
+    )  # fmt: skip
+    work = store.jobs.cancel(job_id, "not wanted", "ann") if act == "cancel" else store.jobs.retry(job_id, "ann")
+    async with blocked(other, work) as (acting,):
+        await transaction.commit()
+        await acting
+
+    if act == "retry" and not done:
+        await store.jobs.cancel(job_id, "not wanted", "ann")
+    assert await other.fetchval("select count(*) from interlock.job_lane") == 0
+    assert await store.jobs.lanes() == []

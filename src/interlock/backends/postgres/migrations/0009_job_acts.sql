@@ -186,6 +186,7 @@ as $$
 declare
     now_us bigint := interlock.micros(interlock.now_or(p_given));
     j interlock.job;
+    locked text;
     c record;
     told text := 'cancelled by ' || p_by || ': ' || p_reason;
     ended smallint;
@@ -199,15 +200,14 @@ begin
         if j.id is null then
             select h.state into ended from interlock.job_history h
             where h.id = p_id and h.pool >= p_namespace || '/' and h.pool < p_namespace || '0';
+            perform interlock.job_go_on(p_namespace, locked, null, now_us);
             return interlock.job_ended_state(ended);
         end if;
         if j.lane is not null then
-            perform interlock.job_lane_lock(p_namespace, j.lane);
+            locked := j.lane;
+            perform interlock.job_lane_lock(p_namespace, locked);
             j := interlock.job_of(p_namespace, p_id);
-            if j.id is null then
-                perform interlock.job_go_on(p_namespace, j.lane, null, now_us);
-                continue;
-            end if;
+            continue when j.id is null;
         elsif j.parked is not null then
             select * into j from interlock.job x where x.id = p_id and x.parked is not null for update;
             continue when not found;
@@ -240,6 +240,7 @@ declare
     now_us bigint := interlock.micros(interlock.now_or(p_given));
     j interlock.job;
     h interlock.job_history;
+    locked text;
 begin
     perform interlock.durably();
     loop
@@ -248,10 +249,12 @@ begin
             select * into h from interlock.job_history x
             where x.id = p_id and x.pool >= p_namespace || '/' and x.pool < p_namespace || '0';
             if not found or h.state in (0, 4) then
+                perform interlock.job_go_on(p_namespace, locked, null, now_us);
                 return interlock.job_ended_state(h.state);
             end if;
             if h.lane is not null then
-                perform interlock.job_lane_lock(p_namespace, h.lane);
+                locked := h.lane;
+                perform interlock.job_lane_lock(p_namespace, locked);
             end if;
             delete from interlock.job_history x where x.id = p_id and x.finished_at = h.finished_at;
             continue when not found;
@@ -266,16 +269,15 @@ begin
             exit;
         end if;
         if j.lane is not null then
-            perform interlock.job_lane_lock(p_namespace, j.lane);
+            locked := j.lane;
+            perform interlock.job_lane_lock(p_namespace, locked);
             j := interlock.job_of(p_namespace, p_id);
             continue when j.id is null;
         end if;
         if j.parked is null then
             delete from interlock.job_later l where l.pool = j.pool and l.at = j.due_at and l.id = p_id;
             if not found then
-                if j.lane is not null then
-                    perform interlock.job_go_on(p_namespace, j.lane, null, now_us);
-                end if;
+                perform interlock.job_go_on(p_namespace, locked, null, now_us);
                 return interlock.job_state(j, p_namespace);
             end if;
         end if;
