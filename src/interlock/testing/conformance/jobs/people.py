@@ -178,6 +178,31 @@ class PeopleConformance(JobSuite):
                 assert after is state
                 assert view._replace(seen_at=0) == before._replace(seen_at=0)
 
+    async def test_a_job_that_comes_back_has_no_error_of_before(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            job_id = await b.add()
+            for outcome in (Outcome.FAILED, Outcome.CANCELLED):
+                await b.end(await b.one(), outcome, error="broken")
+                assert (await b.view(job_id)).error == "broken"
+                await b.jobs.retry(job_id, "ann")
+                assert (await b.view(job_id)).error == ""
+            await b.jobs.cancel(job_id, "not wanted", "ann")
+            await b.jobs.retry(job_id, "ann")
+            await b.done(await b.one())
+
+            assert (await b.view(job_id)).error == ""
+
+    async def test_a_job_that_is_done_has_no_error_of_an_attempt_before(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            ids = [await b.add(lane=lane) for lane in ("", "l")]
+            for job in await b.claim():
+                await b.end(job, Outcome.RETRY, error="busy")
+            assert [(await b.view(job_id)).error for job_id in ids] == ["busy", "busy"]
+            for job in await b.claim():
+                await b.done(job)
+
+            assert [(await b.view(job_id)).error for job_id in ids] == ["", ""]
+
     async def test_a_delayed_job_is_made_ready_now_and_takes_its_position(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             alone = await b.add(delay=100.0)
