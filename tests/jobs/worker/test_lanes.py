@@ -299,7 +299,7 @@ async def test_what_was_said_of_an_earlier_claim_says_nothing_of_this_one(why: s
                 place.taken(job, why, fence=place.jobs.claimed[job][1].fence - 1)
             handler.go.set()
             await place.until_ended(*jobs)
-        assert place.jobs.outcomes(*jobs) == ["done"] * 4
+        assert [settlement.outcome for settlement in place.jobs.settled] == ["done"] * 4
         assert handler.stopped == []
 
 
