@@ -1,5 +1,6 @@
 -- A job that coalesces and is head of its lane, which the caller has locked: those directly behind it that do so too take
--- its place, up to the last of them or to p_most. Says which one that is, and whether there may be more.
+-- its place, in a limit's line too, up to the last of them or to p_most. Says which one that is, and whether there may be
+-- more.
 create function interlock.job_coalesce(
     p_namespace text, p_lane text, p_now bigint, p_most integer, out newest bigint, out more boolean
 )
@@ -14,17 +15,18 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     same bigint[];
+    older bigint[];
+    place bigint;
 begin
     select array_agg(x.id order by x.position), count(*) = p_most into same, more
     from (
         select j.id, j.position,
-               bool_and(j.coalesces and not (j.apart or j.crashes > 0 and j.n > 1) and j.name = j.head_name
-                        and j.pool = j.head_pool) over (order by j.position) as fits
+               bool_and(j.coalesces and not (j.apart or j.crashes > 0 and j.n > 1) and j.name = j.head_name)
+                   over (order by j.position) as fits
         from (
-            select y.*, row_number() over w as n, first_value(y.name) over w as head_name,
-                   first_value(y.pool) over w as head_pool
+            select y.*, row_number() over w as n, first_value(y.name) over w as head_name
             from (
-                select q.id, q.position, q.coalesces, q.apart, q.crashes, q.name, q.pool
+                select q.id, q.position, q.coalesces, q.apart, q.crashes, q.name
                 from interlock.job_lane l
                 join interlock.job q on q.lane = l.lane and q.position >= least(
                     l.low, (select min(s.position) from interlock.job_signal s where s.namespace = p_namespace))
@@ -36,10 +38,26 @@ begin
     ) x
     where x.fits;
     newest := same[cardinality(same)];
-    if cardinality(same) > 1 then
-        perform interlock.job_leave_line(p_namespace, same[: cardinality(same) - 1]);
-        perform interlock.job_end(
-            p_namespace, same[: cardinality(same) - 1], 4::smallint, newest, null, p_now);
+    older := same[: cardinality(same) - 1];
+    if older <> '{}' then
+        if exists (select from interlock.job j where j.id = newest and (j.use_key is not null or j.uses is not null)) then
+            place := least(
+                (select min(w.ticket) from interlock.job_wait w where w.id = any (older)),
+                (select min(j.ticket) from interlock.job j where j.id = any (older)));
+        end if;
+        if place is not null then
+            -- It stands where they stood if that is one of its limits, else it has their ticket when it comes to stand.
+            insert into interlock.job_wait (id, ticket, per, most, woken, namespace, key, pool)
+            select j.id, place, u.per, u.most, true, p_namespace, u.key, j.pool
+            from interlock.job j
+            cross join lateral interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) u
+            where j.id = newest
+              and u.key in (select w.key from interlock.job_wait w where w.id = any (older))
+            limit 1;
+            update interlock.job j set ticket = place where j.id = newest;
+        end if;
+        perform interlock.job_leave_line(p_namespace, older);
+        perform interlock.job_end(p_namespace, older, 4::smallint, newest, null, p_now);
     end if;
 end
 $$;
@@ -47,11 +65,12 @@ $$;
 -- Read what stands in lanes: of each that nobody else is at, and that is locked by it, the jobs that can be given together,
 -- at most p_most. p_ids: which job is offered of each, p_lanes null for those without one. able: whether the unit can be
 -- taken; lane_tids, lows: of each unit, its lane's row and its head's position; units, ids: the jobs of all units that can
--- be taken, in order; stale: lanes whose head is another one than offered; wanting: units whose head coalesces.
+-- be taken, in order; stale: lanes whose head is another one than offered; wanting: units whose head coalesces; ticketed:
+-- whether any of them has a ticket from a line in which it stood.
 create function interlock.job_runs(
     p_namespace text, p_pool text, p_names text[], p_ids bigint[], p_lanes text[], p_most integer,
     out able boolean[], out lane_tids tid[], out lows bigint[], out units integer[], out ids bigint[], out stale text[],
-    out wanting integer[], out busy boolean
+    out wanting integer[], out busy boolean, out ticketed boolean
 )
 language plpgsql volatile
 set jit = off
@@ -71,7 +90,7 @@ begin
         where l.lane = u.lane and not l.claimed limit 1 for update skip locked
     ) l on true;
     with read as materialized (
-        select u.unit, u.lane, u.tid, r.low, r.coalesces[1] as coalesces,
+        select u.unit, u.lane, u.tid, r.low, r.ticketed, r.coalesces[1] as coalesces,
                u.lane is null or coalesce(r.ids[1] = u.offered, false) as able,
                case when u.lane is null then array[u.offered]
                     when r.alone[1] then r.ids[: 1]
@@ -79,9 +98,10 @@ begin
         from unnest(p_lanes, p_ids, lane_tids, lows) with ordinality as u (lane, offered, tid, low, unit)
         cross join lateral (
             select array_agg(x.id) as ids, array_agg(x.alone) as alone, array_agg(x.coalesces) as coalesces,
-                   array_agg(x.alone or x.other) as misfits, min(x.position) as low
+                   array_agg(x.alone or x.other) as misfits, min(x.position) as low,
+                   bool_or(x.ticket is not null) as ticketed
             from (
-                select j.id, j.position, j.coalesces,
+                select j.id, j.position, j.ticket, j.coalesces,
                        j.coalesces or j.crashes > 0 or j.use_key is not null or j.uses is not null as alone,
                        j.apart or j.pool <> p_pool or j.name <> all (p_names) as other
                 from interlock.job j
@@ -93,10 +113,10 @@ begin
         ) r
     )
     select array_agg(r.able), array_agg(r.low), array_agg(r.lane) filter (where r.tid is not null and not r.able),
-           array_agg(r.unit) filter (where r.able and r.coalesces),
+           array_agg(r.unit) filter (where r.able and r.coalesces), bool_or(r.ticketed),
            (select array_agg(x.unit) from (select q.unit, unnest(q.ids) from read q where q.able) x),
            (select array_agg(x.id) from (select unnest(q.ids) as id from read q where q.able) x)
-    into able, lows, stale, wanting, units, ids
+    into able, lows, stale, wanting, ticketed, units, ids
     from read r;
 end
 $$;
@@ -175,6 +195,7 @@ declare
     lows bigint[];
     stale text[];
     wanting integer[];
+    ticketed boolean;
     verdicts smallint[];
     c record;
     newest record;
@@ -189,8 +210,8 @@ begin
     with_limits := true = any (p_limited);
     woken := '{}';
     if laned then
-        select r.able, r.units, r.ids, r.lane_tids, r.lows, r.stale, r.wanting, r.busy
-        into able, run_units, run_ids, lane_tids, lows, stale, wanting, busy
+        select r.able, r.units, r.ids, r.lane_tids, r.lows, r.stale, r.wanting, r.busy, r.ticketed
+        into able, run_units, run_ids, lane_tids, lows, stale, wanting, busy, ticketed
         from interlock.job_runs(
             p_namespace, p_pool, p_names, p_ids, p_lanes, 1 + least(p_run - 1, greatest(0, p_quota - n) / lanes)) r;
         if stale is not null then
@@ -220,7 +241,14 @@ begin
                 p_keys[c.unit] := newest.use_key;
                 p_mosts[c.unit] := newest.use_most;
                 with_limits := with_limits or newest.limited;
+                ticketed := ticketed or newest.limited;
                 careful := careful or newest.class > 0;
+                if newest.pool <> p_pool then
+                    -- It is for who works on that queue, be it this claimer at its next look.
+                    able[c.unit] := false;
+                    cut := true;
+                    perform interlock.job_tell(newest.pool, newest.sort);
+                end if;
                 run_ids[array_position(run_units, c.unit)] := newest.id;
             end loop;
         end if;
@@ -309,6 +337,9 @@ begin
     from unnest(run_units, run_ids) as q (unit, id)
     where verdicts[q.unit] = 1;
     units := (select count(*) from unnest(verdicts) as u (verdict) where u.verdict = 1);
+    if ticketed then
+        update interlock.job j set ticket = null where j.id = any (got_ids) and j.ticket is not null;
+    end if;
     if with_limits then
         placed := exists (
             select from unnest(verdicts, p_ids) as u (verdict, id)

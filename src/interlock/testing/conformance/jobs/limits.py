@@ -219,6 +219,29 @@ class JobSlotConformance(JobSuite):
                 await b.jobs.release("l")
                 assert await b.ids() == [first]
 
+    async def test_one_that_was_held_in_line_has_its_ticket_once(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            await b.add(uses=(slots(1),))
+            busy = await b.one()
+            first = await b.add(uses=(slots(1),), lane="l")
+            assert await b.claim() == []
+            await b.jobs.hold("l", "not now", "ann")
+            await b.jobs.release("l")
+            assert await b.claim() == []
+            behind = [await b.add(uses=(slots(1),)) for _ in range(2)]
+            assert await b.claim() == []
+            await b.done(busy)
+            (job,) = await b.claim()
+            assert job.id == first
+            await b.end(job, Outcome.RETRY, delay=0.0)
+            got = []
+            for _ in range(3):
+                (job,) = await b.claim()
+                got.append(job.id)
+                await b.done(job)
+
+            assert got == [*behind, first], "it had its turn, and stands before others still"
+
     async def test_a_queue_that_nobody_works_on_does_not_keep_a_slot(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             await b.add(uses=(slots(1),))

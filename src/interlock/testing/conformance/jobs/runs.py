@@ -211,6 +211,57 @@ class RunConformance(JobSuite):
             (job,) = await b.claim()
             assert (job.id, job.slots) == (newest, ("k",))
 
+    async def test_the_newest_stands_in_line_where_those_stood_whose_place_it_takes(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            await b.add(uses=(slots(1),))
+            busy = await b.one()
+            await b.add(lane="l", coalesce=True, uses=(slots(1),))
+            assert await b.claim() == []
+            behind = [await b.add(uses=(slots(1),)) for _ in range(2)]
+            assert await b.claim() == []
+            newest = [await b.add(lane="l", coalesce=True, uses=(slots(1),)) for _ in range(2)][-1]
+            await b.done(busy)
+            got = []
+            for _ in range(3):
+                (job,) = await b.claim()
+                got.append(job.id)
+                await b.done(job)
+
+            assert got == [newest, *behind]
+
+    async def test_the_newest_has_the_ticket_also_under_another_limit(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            for key in "xy":
+                await b.add(uses=(slots(1, key),))
+            x, y = await b.claim()
+            await b.add(lane="l", coalesce=True, uses=(slots(1, "x"),))
+            assert await b.claim() == []
+            behind = await b.add(uses=(slots(1, "y"),))
+            assert await b.claim() == []
+            newest = await b.add(lane="l", coalesce=True, uses=(slots(1, "y"),))
+            await b.done(x)
+            assert await b.claim() == []
+            await b.done(y)
+            got = []
+            for _ in range(2):
+                (job,) = await b.claim()
+                got.append(job.id)
+                await b.done(job)
+
+            assert got == [newest, behind]
+
+    async def test_a_job_gives_way_to_one_in_another_queue(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            old, newest = [await b.add(lane="l", coalesce=True, queue=queue) for queue in ("q", "other")]
+            assert await b.claim() == [], "a job was given to who does not work on its queue"
+            assert await b.states(old, newest) == [JobState.SUPERSEDED, JobState.READY]
+            (job,) = await b.claim(queues=("other",))
+            assert (job.id, job.queue) == (newest, "other")
+            await b.done(job)
+            both = [await b.add(lane="l", coalesce=True, queue=queue) for queue in ("other", "q")]
+
+            assert await b.ids(queues=("other", "q")) == both[1:]
+
     async def test_a_thousand_jobs_give_way_to_the_newest(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = await b.add_many(1000, lane="l", coalesce=True)
