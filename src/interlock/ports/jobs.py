@@ -27,8 +27,9 @@ old one.
 pace counts starts, which are claims; it goes on counting whatever becomes of the job, unless the job is handed back
 unstarted. A job that finds no room waits in the line of the first limit (in the order of keys) that has none, and
 leaves the ready jobs; lines are served first come, first served, and newcomers stand behind. When room appears whoever
-is first in line among the jobs of each queue becomes ready again, keeping its ticket in line. So a key without room
-costs others nothing. Where figures for one key differ, a claim has to satisfy its own and those of the jobs claimed,
+is first in line among the jobs of each name in each queue becomes ready again, keeping its ticket in line; a claimer
+serves those of the names it takes in order, and the others hold up nothing. So a key without room costs others
+nothing. Where figures for one key differ, a claim has to satisfy its own and those of the jobs claimed,
 so the smaller one holds.
 
 **Fences.** Every claim has a fence larger than any that the job had before. Settling needs it: a settlement whose

@@ -187,7 +187,7 @@ create table interlock.job_freed (
 
 create index job_freed_by_number on interlock.job_freed (namespace, number);
 
--- The lines of limits. One that was woken is ready and keeps its place.
+-- The lines of limits, of each kind of job for itself. One that was woken is ready and keeps its place.
 create table interlock.job_wait (
     id        bigint primary key,
     ticket    bigint not null,
@@ -196,10 +196,11 @@ create table interlock.job_wait (
     woken     boolean not null default false,
     namespace text not null,
     key       text collate "C" not null,
-    pool      text collate "C" not null
+    pool      text collate "C" not null,
+    name      text collate "C" not null
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
 
-create index job_wait_by_key on interlock.job_wait (key, namespace, pool, ticket);
+create index job_wait_by_key on interlock.job_wait (key, namespace, pool, name, ticket);
 
 -- Jobs that have ended. state: 0 done, 1 failed, 2 discarded, 3 cancelled, 4 superseded, 5 quarantined.
 create table interlock.job_history (

@@ -270,10 +270,26 @@ begin
 end
 $$;
 
--- Wake the first in a key's line as far as there is room, of each queue for itself, and note when a pace lets the next one
--- start. The caller has locked the key.
+-- The first in a key's line among the jobs of a pool that have one of these names.
+create function interlock.job_front(p_namespace text, p_key text, p_pool text, p_names text[], p_most integer)
+returns table (id bigint, ticket bigint)
+language sql stable
+as $$
+    select f.id, f.ticket
+    from (select distinct u.name from unnest(p_names) as u (name)) n
+    cross join lateral (
+        select w.id, w.ticket from interlock.job_wait w
+        where w.key = p_key and w.namespace = p_namespace and w.pool = p_pool and w.name = n.name
+        order by w.ticket limit greatest(p_most, 0)) f
+    order by f.ticket limit greatest(p_most, 0)
+$$;
+
+-- Wake the first in a key's line as far as there is room, of each kind, that is each name in each queue, for itself: who
+-- comes for them may know that one only. And note when a pace lets the next one start. p_pool, p_names: what the caller
+-- takes, if it claims: these kinds are one line then, and those for whom there would be room if they were alone come a
+-- second later, should the ones before them not have gone. The caller has locked the key.
 create function interlock.job_wake(
-    p_namespace text, p_key text, p_now bigint, out woken bigint[]
+    p_namespace text, p_key text, p_now bigint, p_pool text, p_names text[], out woken bigint[]
 )
 language plpgsql volatile
 set jit = off
@@ -286,6 +302,8 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     line_pool text := '';
+    line_name text := '';
+    last bigint;
     w record;
     room integer;
     fit bigint;
@@ -296,27 +314,37 @@ declare
 begin
     woken := '{}';
     loop
-        -- The next pool in the line; in PostgreSQL's order of the index.
-        select x.pool into line_pool from interlock.job_wait x
-        where x.key = p_key and x.namespace = p_namespace and x.pool > line_pool order by x.pool limit 1;
+        -- The next kind in the line; in PostgreSQL's order of the index.
+        select x.pool, x.name into line_pool, line_name from interlock.job_wait x
+        where x.key = p_key and x.namespace = p_namespace and (x.pool, x.name) > (line_pool, line_name)
+        order by x.pool, x.name limit 1;
         exit when not found;
         place := 0;
         most := null;
         for w in
-            select x.id, x.most, x.per, x.woken from interlock.job_wait x
-            where x.key = p_key and x.namespace = p_namespace and x.pool = line_pool order by x.ticket limit 1000
+            select x.id, x.ticket, x.most, x.per, x.woken from interlock.job_wait x
+            where x.key = p_key and x.namespace = p_namespace and x.pool = line_pool and x.name = line_name
+            order by x.ticket limit 1000
         loop
             if (w.most, w.per) is distinct from (most, per) then
                 select r.room, r.fit_at into room, fit from interlock.job_room(p_namespace, p_key, w.most, w.per, p_now) r;
                 most := w.most;
                 per := w.per;
+                last := null;
+                if line_pool = p_pool and line_name = any (p_names) and room > 0 then
+                    select f.ticket into last from interlock.job_front(p_namespace, p_key, p_pool, p_names, room) f
+                    order by f.ticket offset room - 1;
+                end if;
             end if;
             if place >= room then
                 wake := least(wake, fit);
                 exit;
             end if;
             place := place + 1;
-            if not w.woken then
+            if not w.woken and w.ticket > last then
+                wake := least(wake, p_now + 1000000);
+                exit;
+            elsif not w.woken then
                 woken := woken || w.id;
             end if;
         end loop;
@@ -394,7 +422,7 @@ begin
     end loop;
     foreach one in array locked loop
         if exists (select from interlock.job_wait w where w.key = one and w.namespace = p_namespace) then
-            woken := woken || interlock.job_wake(p_namespace, one, p_now);
+            woken := woken || interlock.job_wake(p_namespace, one, p_now, null, null);
         elsif one = any (due) then
             update interlock.job_limit l set wake_at = null where l.namespace = p_namespace and l.key = one;
         end if;

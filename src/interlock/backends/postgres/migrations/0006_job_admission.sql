@@ -178,11 +178,11 @@ end
 $$;
 
 -- Judge a job whose limits are several or have a pace: take them all, or have it wait in the line of the first that
--- has no room, or leave it as it is if slots are getting scarce. verdict as in job_judge. All of its keys are locked.
--- p_counts: how many were taken of each key in this claim.
+-- has no room, or leave it as it is if slots are getting scarce. verdict and behind as in job_judge. All of its keys are
+-- locked. p_names: what the claimer takes; p_counts: how many were taken of each key in this claim.
 create function interlock.job_admit(
-    p_namespace text, p_id bigint, p_at_once integer, p_now bigint, inout p_counts jsonb,
-    out verdict smallint
+    p_namespace text, p_id bigint, p_names text[], p_at_once integer, p_now bigint, inout p_counts jsonb,
+    out verdict smallint, out behind boolean
 )
 language plpgsql volatile
 as $$
@@ -195,22 +195,24 @@ declare
     done integer;
     longest bigint;
 begin
-    select x.pool, x.lane, x.use_key, x.use_most, x.use_per, x.uses, x.ticket into j
+    select x.pool, x.name, x.lane, x.use_key, x.use_most, x.use_per, x.uses, x.ticket into j
     from interlock.job x where x.id = p_id;
     select w.ticket into mine from interlock.job_wait w where w.id = p_id;
     verdict := 1;
+    behind := false;
     for use in select u.* from interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) u loop
         select r.room into room from interlock.job_room(p_namespace, use.key, use.most, use.per, p_now) r;
         select count(*) into ahead from (
             select from interlock.job_wait w
-            where w.key = use.key and w.namespace = p_namespace and w.pool = j.pool
+            where w.key = use.key and w.namespace = p_namespace and w.pool = j.pool and w.name = any (p_names)
               and w.ticket < coalesce(mine, 9223372036854775807) and w.id <> p_id
             limit greatest(room, 0)) x;
         if room <= ahead then
             verdict := 2;
+            behind := room > 0;
             mine := coalesce(mine, j.ticket, nextval('interlock.job_ticket'));
-            insert into interlock.job_wait as w (id, ticket, per, most, namespace, key, pool)
-            values (p_id, mine, use.per, use.most, p_namespace, use.key, j.pool)
+            insert into interlock.job_wait as w (id, ticket, per, most, namespace, key, pool, name)
+            values (p_id, mine, use.per, use.most, p_namespace, use.key, j.pool, j.name)
             on conflict (id) do update
             set per = excluded.per, most = excluded.most, key = excluded.key, woken = false;
             update interlock.job x set apart = true where x.id = p_id and x.lane is not null;
@@ -285,11 +287,12 @@ $$;
 -- Judge jobs with limits one after the other, in the order given, which is that in which they would start; p_class 1
 -- and 2 only among the first p_at_once. verdicts: 0 stay, 1 take, 2 wait, 3 careful: to be given only to who can
 -- start now. All of their keys are locked. Those whose only limit is one on slots are judged together: a place in
--- line before the others, then as many newcomers as there is room for beyond the line.
+-- line before the others, then as many newcomers as there is room for beyond the line. Only jobs with one of p_names,
+-- which the claimer takes, hold up others. behind: some wait though there is room, which is for those before them.
 create function interlock.job_judge(
-    p_namespace text, p_pool text, p_ids bigint[], p_classes smallint[], p_limited boolean[], p_keys text[],
+    p_namespace text, p_pool text, p_names text[], p_ids bigint[], p_classes smallint[], p_limited boolean[], p_keys text[],
     p_mosts integer[], p_able boolean[], p_at_once integer, p_units integer, p_quota integer, p_now bigint,
-    inout p_counts jsonb, out verdicts smallint[]
+    inout p_counts jsonb, out verdicts smallint[], out behind boolean
 )
 language plpgsql volatile
 set jit = off
@@ -315,10 +318,12 @@ declare
     in_line bigint[] := '{}';
     front bigint[] := '{}';
     room integer;
-    line integer;
+    line bigint[];
     at integer;
     waits boolean;
+    is_behind boolean;
 begin
+    behind := false;
     verdicts := array_fill(0::smallint, array[cardinality(p_ids)]);
     select bool_or(u.limited and u.key is null) or count(distinct u.key) <> count(distinct (u.key, u.most))
     into one_by_one from unnest(p_limited, p_keys, p_mosts) as u (limited, key, most) where u.limited;
@@ -328,18 +333,13 @@ begin
             where u.key is not null and u.able
         loop
             select r.room into room from interlock.job_room(p_namespace, k.key, k.most, 0, p_now) r;
-            select count(*) into line from (
-                select from interlock.job_wait w
-                where w.key = k.key and w.namespace = p_namespace and w.pool = p_pool limit greatest(room, 0)) x;
-            front := front || array(
-                select w.id from interlock.job_wait w
-                where w.key = k.key and w.namespace = p_namespace and w.pool = p_pool
-                order by w.ticket limit greatest(room, 0));
+            line := array(select f.id from interlock.job_front(p_namespace, k.key, p_pool, p_names, room) f);
+            front := front || line;
             at := coalesce((p_counts ->> k.key)::integer, 0);
             names := names || k.key;
             mosts := mosts || k.most;
             rooms := rooms || room;
-            newcomers := newcomers || (room - line);
+            newcomers := newcomers || (room - cardinality(line));
             allowed := allowed || (greatest(p_at_once, (room + at) / 2) - at);
             taken := taken || 0;
         end loop;
@@ -352,13 +352,15 @@ begin
            or p_classes[i] > 0 and (units >= p_at_once or p_classes[i] = 2 and suspects > 0) then
             verdict := 0;
         elsif p_limited[i] and one_by_one then
-            select a.verdict, a.p_counts into verdict, p_counts
-            from interlock.job_admit(p_namespace, p_ids[i], p_at_once, p_now, p_counts) a;
+            select a.verdict, a.behind, a.p_counts into verdict, is_behind, p_counts
+            from interlock.job_admit(p_namespace, p_ids[i], p_names, p_at_once, p_now, p_counts) a;
+            behind := behind or is_behind;
         elsif p_limited[i] then
             at := array_position(names, p_keys[i]);
             waits := p_ids[i] = any (in_line);
             if rooms[at] <= 0 or waits and p_ids[i] <> all (front) or not waits and newcomers[at] <= 0 then
                 verdict := 2;
+                behind := behind or rooms[at] > 0;
             elsif taken[at] >= allowed[at] then
                 verdict := case when allowed[at] <= 0 and p_classes[i] = 0 then 3 else 0 end;
             else
@@ -387,10 +389,10 @@ begin
             select u.id from unnest(p_ids, verdicts) as u (id, verdict)
             where u.verdict = 1 and u.id = any (in_line)));
         -- In two steps, so that tickets are drawn in order.
-        insert into interlock.job_wait as w (id, ticket, per, most, namespace, key, pool)
-        select x.id, coalesce(x.ticket, nextval('interlock.job_ticket')), 0, x.most, p_namespace, x.key, p_pool
+        insert into interlock.job_wait as w (id, ticket, per, most, namespace, key, pool, name)
+        select x.id, coalesce(x.ticket, nextval('interlock.job_ticket')), 0, x.most, p_namespace, x.key, p_pool, x.name
         from (
-            select u.id, u.key, u.most, j.ticket
+            select u.id, u.key, u.most, j.ticket, j.name
             from unnest(p_ids, p_keys, p_mosts, verdicts) with ordinality as u (id, key, most, verdict, n)
             join interlock.job j on j.id = u.id
             where u.verdict = 2 order by u.n

@@ -47,8 +47,8 @@ begin
         end if;
         if place is not null then
             -- It stands where they stood if that is one of its limits, else it has their ticket when it comes to stand.
-            insert into interlock.job_wait (id, ticket, per, most, woken, namespace, key, pool)
-            select j.id, place, u.per, u.most, true, p_namespace, u.key, j.pool
+            insert into interlock.job_wait (id, ticket, per, most, woken, namespace, key, pool, name)
+            select j.id, place, u.per, u.most, true, p_namespace, u.key, j.pool, j.name
             from interlock.job j
             cross join lateral interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) u
             where j.id = newest
@@ -309,10 +309,10 @@ begin
         end loop;
     end if;
     if verdicts is null and (with_limits or careful) then
-        select q.verdicts, q.p_counts into verdicts, p_counts
+        select q.verdicts, q.p_counts, cut or q.behind into verdicts, p_counts, cut
         from interlock.job_judge(
-            p_namespace, p_pool, p_ids, p_classes, p_limited, p_keys, p_mosts, able, p_at_once, p_units, p_quota, p_now,
-            p_counts) q;
+            p_namespace, p_pool, p_names, p_ids, p_classes, p_limited, p_keys, p_mosts, able, p_at_once, p_units, p_quota,
+            p_now, p_counts) q;
     elsif verdicts is null then
         verdicts := array(
             select u.able::integer::smallint from unnest(able) with ordinality as u (able, n) order by u.n);
@@ -347,7 +347,7 @@ begin
         foreach one in array keys loop
             if one = any (p_locked)
                and exists (select from interlock.job_wait w where w.key = one and w.namespace = p_namespace) then
-                woken := woken || interlock.job_wake(p_namespace, one, p_now);
+                woken := woken || interlock.job_wake(p_namespace, one, p_now, p_pool, p_names);
             end if;
         end loop;
     end if;

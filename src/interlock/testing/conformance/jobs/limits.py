@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import pytest
 
 from interlock.ports.jobs import JobState, Outcome, Settlement
-from interlock.testing.conformance.jobs.bench import SESSION, JobSuite, slots
+from interlock.testing.conformance.jobs.bench import SESSION, JobSuite, pace, slots
+
+if TYPE_CHECKING:
+    from interlock.ports.limits import Use
 
 __all__ = ["JobSlotConformance"]
 
@@ -254,6 +258,57 @@ class JobSlotConformance(JobSuite):
             assert await b.ids(queues=("q",)) == [mine]
             assert await b.claim(queues=("idle",)) == []
             assert idle not in (mine, busy.id)
+
+    async def test_a_name_that_nobody_knows_any_more_does_not_keep_a_slot(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            await b.add(uses=(slots(1),))
+            busy = await b.one()
+            await b.add(uses=(slots(1),), name="gone")
+            assert await b.claim("b", names=("gone", "n")) == []
+            mine = await b.add(uses=(slots(1),))
+            assert await b.claim() == []
+            await b.done(busy)
+            job = await b.one()
+            assert job.id == mine
+            newcomer = await b.add(uses=(slots(1),))
+            await b.done(job)
+
+            assert await b.ids() == [newcomer]
+
+    @pytest.mark.parametrize("use", [slots(1), pace(1, 10.0)], ids=["slots", "pace"])
+    @pytest.mark.parametrize("most", [1, 10])
+    async def test_who_knows_several_names_serves_them_first_come_first_served(
+        self, store_url: str, most: int, use: Use
+    ) -> None:
+        async with self.job_bench(store_url) as b:
+            await b.add(uses=(use,))
+            job = await b.one()
+            names = [f"name-{number % 7}" for number in range(8)]
+            ids = []
+            for priority, name in enumerate(names):
+                ids.append(await b.add(uses=(use,), name=name, priority=priority))
+                assert await b.claim("b", names=names) == []
+            got = []
+            for _ in ids:
+                await b.done(job)
+                await b.let_pass(10.0)
+                (job,) = await b.claim("b", most, names=names)
+                got.append(job.id)
+
+            assert got == ids
+
+    async def test_one_behind_another_name_is_for_who_knows_only_that(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            await b.add(uses=(slots(1),))
+            busy = await b.one()
+            await b.add(uses=(slots(1),), name="other")
+            mine = await b.add(uses=(slots(1),))
+            assert await b.claim("b", names=("other", "n")) == []
+            await b.done(busy)
+            assert await b.claim("b", at_once=0, names=("other", "n")) == [], "a scarce slot was taken in advance"
+            await b.let_pass(2.0)
+
+            assert await b.ids() == [mine]
 
     async def test_where_figures_differ_the_smaller_one_holds(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:

@@ -43,18 +43,21 @@ lines as materialized (
         cross join lateral unnest(c.ids) as o (id)
         join interlock.job j on j.id = o.id
         cross join lateral interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) u
-        where c.namespace = $1 and c.limited and u.key = k.key limit 20) as holders,
-        array(
-            with recursive known (pool) as (
-                (select x.pool from interlock.job_wait x
-                 where x.key = k.key and x.namespace = $1 order by x.pool limit 1)
-                union all
-                select (select x.pool from interlock.job_wait x
-                        where x.key = k.key and x.namespace = $1 and x.pool > p.pool order by x.pool limit 1)
-                from known p where p.pool is not null
-            )
-            select p.pool from known p where p.pool is not null) as pools
+        where c.namespace = $1 and c.limited and u.key = k.key limit 20) as holders, kinds.pools, kinds.names
     from (select distinct line.key from line) k
+    cross join lateral (
+        with recursive known (pool, name) as (
+            (select x.pool, x.name from interlock.job_wait x
+             where x.key = k.key and x.namespace = $1 order by x.pool, x.name limit 1)
+            union all
+            select n.pool, n.name from known p
+            cross join lateral (
+                select x.pool, x.name from interlock.job_wait x
+                where x.key = k.key and x.namespace = $1 and (x.pool, x.name) > (p.pool, p.name)
+                order by x.pool, x.name limit 1) n
+        )
+        select array_agg(p.pool) as pools, array_agg(p.name) as names from known p
+    ) kinds
     left join interlock.job_limit l on l.namespace = $1 and l.key = k.key
 ),
 working as materialized (
@@ -103,9 +106,9 @@ select now_us, j.id, j.name, substr(j.pool, length($1) + 2), coalesce(substr(j.l
                    limit $3::integer) x)
            when 'waiting' then
                (select count(*) from (
-                   select from unnest(n.pools) as p (pool)
+                   select from unnest(n.pools, n.names) as p (pool, name)
                    join interlock.job_wait x
-                       on x.key = w.key and x.namespace = $1 and x.pool = p.pool and x.ticket < w.ticket
+                       on x.key = w.key and x.namespace = $1 and x.pool = p.pool and x.name = p.name and x.ticket < w.ticket
                    limit $3::integer) x)
            else 0 end as ahead,
        case when h.id <> j.id then h.id end as lane_head,
