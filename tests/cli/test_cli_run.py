@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 BOT = """
 import asyncio, os, pathlib, time
-from interlock import App
+from interlock import App, Retry
 
 app = App("sqlite:///{db}", session_seconds={session}, recheck_seconds=0.5)
 here = pathlib.Path({here!r})
@@ -41,6 +41,13 @@ async def wait(number: int) -> int:
 def stuck() -> None:
     note("stuck")
     time.sleep(60)
+
+async def tool() -> None:
+    raise SystemExit(0)
+
+@app.job(retry=Retry.NEVER)
+async def leaves() -> None:
+    await asyncio.gather(tool())
 """
 
 
@@ -85,6 +92,10 @@ class Project:
 
             @app.job()
             def stuck() -> None:
+                pass
+
+            @app.job()
+            def leaves() -> None:
                 pass
 
             async with app:
@@ -238,6 +249,20 @@ def test_the_second_signal_stops_what_runs(project: Project) -> None:
     process.send_signal(signal.SIGTERM)
     assert ended(process)[0] == 128 + signal.SIGTERM
     assert project.state(job) is JobState.READY
+
+
+def test_a_task_of_a_handler_that_exits_fails_its_job_alone(project: Project) -> None:
+    other = project.enqueue("wait", number=7)
+    process = project.run()
+    project.until(lambda: project.log)
+    leaving = project.enqueue("leaves")
+    project.until(lambda: project.state(leaving) is JobState.FAILED)
+    project.go()
+    project.until(lambda: project.state(other) is JobState.DONE)
+    process.send_signal(signal.SIGTERM)
+    code, _, err = ended(process)
+    assert code == 0
+    assert "task_raised_exit error='SystemExit(0)'" in err
 
 
 @pytest.mark.parametrize("signals", [2, 3])

@@ -23,9 +23,10 @@ import typer
 
 from interlock.cli.output import say, shown
 from interlock.cli.web_place import WebPlace
+from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from interlock.app import App
     from interlock.jobs.worker import Worker, WorkerStatus
@@ -36,6 +37,7 @@ __all__ = ["load", "run", "serve"]
 _EXIT_FAILED = 1
 _EXIT_STUCK = 70
 _IMPORTING = str(importlib.__file__)
+_log = logging.getLogger("interlock.jobs")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -80,7 +82,7 @@ def run(
         place = WebPlace.named(listen, credentials_file)
     _log_to_stderr()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        code = runner.run(_serve_until_told(app, concurrency, names, supervised, place))
+        code = _to_its_end(runner.get_loop(), _serve_until_told(app, concurrency, names, supervised, place))
     if code:
         raise typer.Exit(code)
 
@@ -196,6 +198,22 @@ async def serve(
             if worker.left_behind:
                 # Before the session ends by itself, so that nobody begins anew what still runs here.
                 _exit_hard(f"{worker.left_behind} handlers did not stop", _EXIT_STUCK)
+
+
+def _to_its_end(loop: asyncio.AbstractEventLoop, serving: Coroutine[Any, Any, int]) -> int:
+    """Run it to its end, whatever a task of a handler raises.
+
+    A ``SystemExit`` of any task is thrown out of the loop as well, once its awaiter has been told: go on after it.
+    """
+    asyncio.set_event_loop(loop)
+    task = loop.create_task(serving)
+    while True:
+        try:
+            return loop.run_until_complete(task)
+        except (SystemExit, KeyboardInterrupt) as error:
+            if task.done() or signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+                raise  # its own, or Ctrl-C before the signals are ours
+            emit(_log, logging.ERROR, "task_raised_exit", error=repr(error))
 
 
 async def _serve_until_told(
