@@ -419,15 +419,16 @@ def test_a_deploy_that_went_wrong_ends_nobody_else(project: Project) -> None:
     assert ended(process)[0] == 0
 
 
-def test_a_second_signal_stops_all_processes(project: Project) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_stops_all_processes(project: Project, number: signal.Signals) -> None:
     process = project.run("--processes", "2", "--concurrency", "1", works=2)
     jobs = [project.enqueue("wait", number=n) for n in range(2)]
     project.until(lambda: len(project.pids()) == 2)
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(number)
     assert process.stderr is not None
     assert "Finishes" in process.stderr.readline()
     assert "Finishes" in process.stderr.readline()
-    process.send_signal(signal.SIGTERM)
-    assert ended(process)[0] == 128 + signal.SIGTERM
+    process.send_signal(number)
+    assert ended(process)[0] == 128 + number
     assert {project.state(job) for job in jobs} == {JobState.READY}
     assert not any(alive(pid) for pid in project.pids())

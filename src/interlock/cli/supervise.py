@@ -43,6 +43,7 @@ class Supervisor:
         self._children: dict[asyncio.subprocess.Process, socket.socket] = {}
         self._ending = asyncio.Event()
         self._given = 0
+        self._number: int = signal.SIGTERM
         self._worked = False
         self._code = 0
 
@@ -77,8 +78,9 @@ class Supervisor:
                 begun = loop.time()
                 code, worked = await self._live_once(works, more, sockets)
                 if self._ending.is_set():
-                    if worked or code != 128 + signal.SIGTERM:  # else it had not even begun
-                        self._code = self._code or code
+                    stopped = code == 128 + signal.SIGTERM
+                    if worked or not stopped:  # else it had not even begun
+                        self._code = self._code or (128 + self._number if stopped else code)
                     return
                 self._worked = self._worked or worked
                 if code == _MISUSE and not self._worked:  # else it is a deploy that went wrong, and may be mended
@@ -135,8 +137,9 @@ class Supervisor:
         return worked
 
     def _told(self, number: int) -> None:
-        """Pass on what we are told; the third time the processes are ended as they are."""
+        """Pass on what we are told, as SIGTERM; the third time the processes are ended as they are."""
         self._given += 1
+        self._number = number
         if self._given > 2:
             self._code = 128 + number
             self._pass_on(signal.SIGKILL)
