@@ -318,3 +318,19 @@ def test_keep_events_seconds_is_checked() -> None:
     assert Settings().keep_events_seconds == 72 * 3600
     with pytest.raises(InvalidArgumentError):
         Settings(keep_events_seconds=0)
+
+
+async def test_a_handler_of_a_source_that_is_not_there_is_told(app: App, caplog: pytest.LogCaptureFixture) -> None:
+    app.source(GitHub(SECRET))
+    for number, pattern in enumerate(("github.push", "gihub.push", "*.push", "**")):
+
+        @app.on(pattern, name=f"handler-{number}")
+        async def handle(event: Event) -> None: ...
+
+    async with app:
+        pass
+    told = [record for record in caplog.records if getattr(record, "event", "") == "handler_hears_no_source"]
+    assert [record.getMessage() for record in told] == [
+        "handler_hears_no_source handler='handler-1' pattern='gihub.push' sources='github'"
+    ]
+    assert told[0].levelname == "WARNING"

@@ -40,3 +40,22 @@ def test_a_pattern_means_the_names_that_it_means(pattern: str, yes: list[str], n
 def test_what_is_no_pattern_is_refused(pattern: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="no pattern"):
         Pattern(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["github", "*", "github push", "github. push", "github.push "])
+def test_what_no_event_can_fit_is_refused(pattern: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="no pattern"):
+        Pattern(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["GitHub.push", "GitHub.**", "git hub.push", "-.push"])
+def test_a_source_that_cannot_be_is_refused(pattern: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="A source cannot be called"):
+        Pattern(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "source"), [("github.push", "github"), ("a.**", "a"), ("*.push", None), ("**", None), ("*.**", None)]
+)
+def test_a_pattern_names_its_source(pattern: str, source: str | None) -> None:
+    assert Pattern(pattern).source == source

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -21,6 +22,7 @@ from interlock.jobs.jobs import Jobs
 from interlock.jobs.options import JobOptions
 from interlock.ports.events import EventFilter
 from interlock.ports.store import Capability
+from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     from interlock.telemetry.events import EventMetrics
 
 __all__ = ["Events"]
+
+_log = logging.getLogger("interlock.events")
 
 
 class Events(Face[EventEngine]):
@@ -76,6 +80,21 @@ class Events(Face[EventEngine]):
 
     def _new_engine(self, presence: Presence) -> EventEngine:
         return EventEngine(presence, self._router, self.jobs, own_jobs=self._own_jobs)
+
+    async def open(self) -> None:
+        """Open the store and begin this process's session in it, unless another part has already."""
+        await super().open()
+        for handler in self._router.handlers:
+            source = handler.pattern.source
+            if source is not None and source not in self._sources:
+                emit(
+                    _log,
+                    logging.WARNING,
+                    "handler_hears_no_source",
+                    handler=handler.job.name,
+                    pattern=handler.pattern.text,
+                    sources=", ".join(sorted(self._sources)),
+                )
 
     @property
     def metrics(self) -> EventMetrics:
