@@ -90,8 +90,20 @@ def test_strategies(retry: Retry, attempts: int, delays: list[float]) -> None:
 
 def test_a_pause_is_never_nothing_and_never_too_long() -> None:
     assert Retry(delay=0, jitter=1).delay_after(1) > 0
-    assert Retry(delay=1, jitter=1, factor=100, most=10).delay_after(1000) <= 20
+    assert Retry(delay=1, jitter=1, factor=100, most=10).delay_after(1000) <= 10
     assert Retry(delay=timedelta(minutes=1), most=timedelta(hours=1), jitter=0).delay_after(2) == 120
+
+
+def test_a_long_delay_is_kept_and_nothing_goes_beyond_most() -> None:
+    assert Retry(delay=300, jitter=0).delay_after(1) == 300
+    assert Retry(delay=timedelta(minutes=5)).most == 300
+    assert Retry(delay=1).most == 60
+    assert all(Retry(delay=8, most=10, jitter=1).delay_after(2) <= 10 for _ in range(200))
+
+
+def test_figures_of_older_code_are_read_with_a_cap_that_fits() -> None:
+    assert Retry().with_figures({"delay": 300.0, "most": 60.0}).most == 300
+    assert Retry(delay=1, most=5).with_figures({"delay": 10.0}).most == 10
 
 
 @pytest.mark.parametrize(
@@ -105,6 +117,7 @@ def test_a_pause_is_never_nothing_and_never_too_long() -> None:
         {"delay": float("nan")},
         {"delay": "2"},
         {"most": float("inf")},
+        {"delay": 60, "most": 1},
         {"factor": 0.5},
         {"factor": float("nan")},
         {"jitter": 1.5},

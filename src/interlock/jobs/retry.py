@@ -24,6 +24,7 @@ Kind = type[BaseException] | Callable[[BaseException], bool]
 
 _MOST_ATTEMPTS = 1000
 _LEAST_DELAY = 0.001
+_MOST_DELAY = 60.0
 _FIGURES = ("attempts", "delay", "most", "factor", "jitter")
 _TRANSIENT: tuple[type[BaseException], ...] = (ConnectionError, TimeoutError)
 _PERMANENT: tuple[type[BaseException], ...] = (
@@ -50,6 +51,7 @@ class ErrorClass(StrEnum):
 class Retry:
     """``attempts`` tries in all; the pause doubles from ``delay`` seconds up to ``most``, give or take ``jitter``.
 
+    No pause is longer than ``most``, which is 60 seconds, or ``delay`` if that is longer, unless it is given.
     ``transient`` and ``permanent`` hold exception types or predicates. What they say goes before the rules that hold
     for all: connections and timeouts are transient; wrong types, missing attributes and modules, and arguments that
     Interlock refuses are permanent. Predicates are asked first, those of ``permanent`` before the others; then the
@@ -68,7 +70,7 @@ class Retry:
 
     attempts: int = 3
     delay: Seconds = 2.0
-    most: Seconds = 60.0
+    most: Seconds | None = None
     factor: float = 2.0
     jitter: float = 0.1
     transient: tuple[Kind, ...] = ()
@@ -79,8 +81,14 @@ class Retry:
             raise InvalidArgumentError(
                 f"attempts is {self.attempts!r}.", remedy=f"Use a whole number from 1 to {_MOST_ATTEMPTS:,}."
             )
-        object.__setattr__(self, "delay", checked_seconds("delay", self.delay))
-        object.__setattr__(self, "most", checked_seconds("most", self.most))
+        delay = checked_seconds("delay", self.delay)
+        most = max(_MOST_DELAY, delay) if self.most is None else checked_seconds("most", self.most)
+        if most < delay:
+            raise InvalidArgumentError(
+                f"most is {self.most!r}, and delay is {self.delay!r}.", remedy="Let most be at least as long as delay."
+            )
+        object.__setattr__(self, "delay", delay)
+        object.__setattr__(self, "most", most)
         if not _number(self.factor) or not 1 <= self.factor <= 100:
             raise InvalidArgumentError(f"factor is {self.factor!r}.", remedy="Use a number from 1 to 100.")
         if not _number(self.jitter) or not 0 <= self.jitter <= 1:
@@ -115,14 +123,15 @@ class Retry:
         return self.delay_after(attempt)
 
     def delay_after(self, attempt: int) -> float:
-        """The pause after so many attempts have failed, never 0."""
-        base, most = checked_seconds("delay", self.delay), checked_seconds("most", self.most)
+        """The pause after so many attempts have failed, never 0 and never more than ``most``."""
+        base, most = cast("float", self.delay), cast("float", self.most)
         try:
             pause = min(most, base * self.factor ** (attempt - 1))
         except OverflowError:
             pause = most
-        spread = random.uniform(-self.jitter, self.jitter)  # noqa: S311 - only keeps the jobs apart
-        return max(_LEAST_DELAY, pause * (1 + spread))
+        longest = min(most, pause * (1 + self.jitter))
+        spread = random.uniform(pause * (1 - self.jitter), longest)  # noqa: S311 - only keeps the jobs apart
+        return max(_LEAST_DELAY, spread)
 
     def figures(self) -> dict[str, Any]:
         """What can be stored with a job. Which errors are meant stays in the code."""
@@ -130,7 +139,8 @@ class Retry:
 
     def with_figures(self, stored: Mapping[str, Any]) -> Retry:
         """This policy with figures that were stored with a job; those that only newer code knows are left out."""
-        return replace(self, **{name: stored[name] for name in _FIGURES if name in stored})
+        figures = self.figures() | {name: stored[name] for name in _FIGURES if name in stored}
+        return replace(self, **figures | {"most": max(figures["most"], figures["delay"])})
 
 
 def _whole(value: object) -> bool:
