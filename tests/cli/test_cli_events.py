@@ -86,8 +86,17 @@ def test_show_says_what_came_of_it_and_what_was_sent(cli: Callable[..., Any], se
     assert (data["reason"], data["payload"]) == ("failed", issue(13))
     assert "acme/api" not in brief.stdout
     assert "is done" in brief.stdout
-    missing = cli("events", "show", "999999", "--url", url)
-    assert (missing.exit_code, "not-found" in missing.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("args", [("events", "show"), ("explain", "event")])
+def test_an_event_that_is_not_known(cli: Callable[..., Any], file_url: str, args: tuple[str, str]) -> None:
+    words = cli(*args, "4711", "--url", file_url)
+    shown = cli(*args, "4711", "--json", "--url", file_url)
+
+    assert (words.exit_code, shown.exit_code) == (0, 0)
+    assert "There is no event 4711" in words.output
+    line = "There is no event 4711: it was never accepted here, or is no longer kept."
+    assert json.loads(shown.stdout) == {"id": 4711, "reason": None, "explain": [line]}
 
 
 def test_replay_has_it_handled_by_the_handlers_of_today(

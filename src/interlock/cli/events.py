@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from interlock.ports.events import EventFilter, EventView
     from interlock.ports.job_views import JobView
 
-__all__ = ["Id", "app", "look_at"]
+__all__ = ["Id", "app", "nothing"]
 
 app = typer.Typer(help="What came in, and what it caused.", no_args_is_help=True)
 _MOST_ID = 2**63 - 1
@@ -67,7 +67,13 @@ def show(
     """Show one event: what it is, what came of it, and what was sent."""
     from interlock.events.explain import explain_event
 
-    view, jobs = look_at(named_place(context, url, namespace), event_id)
+    view, jobs = asyncio.run(_find(named_place(context, url, namespace), event_id))
+    if view is None:
+        if json:
+            print_json(nothing(event_id))
+        else:
+            say(nothing(event_id)["explain"][0])
+        return
     explanation = explain_event(view, jobs)
     sent = _sent(view) if payload else None
     if json:
@@ -116,16 +122,10 @@ def replay(
         typer.echo(f"Event {event_id} is handled again as event {receipt.event}, by jobs {jobs}.")
 
 
-def look_at(place: Place, event_id: int) -> tuple[EventView, Sequence[JobView]]:
-    """One event, and those of its jobs that are known."""
-    from interlock.errors import NotFoundError
-
-    view, jobs = asyncio.run(_find(place, event_id))
-    if view is None:
-        raise NotFoundError(
-            f"There is no event {event_id}.", remedy="See: interlock events list. Old ones are removed."
-        )
-    return view, jobs
+def nothing(event_id: int) -> dict[str, Any]:
+    """What there is to say about an event that is not known."""
+    line = f"There is no event {event_id}: it was never accepted here, or is no longer kept."
+    return {"id": event_id, "reason": None, "explain": [line]}
 
 
 async def _look(place: Place, wanted: EventFilter, limit: int, before: int | None) -> Sequence[EventView]:

@@ -98,10 +98,14 @@ def event(
     context: typer.Context, event_id: events.Id, json: Json = False, url: Url = None, namespace: Namespace = None
 ) -> None:
     """Say what an event was, and what became of the jobs that it caused."""
+    from interlock.errors import NotFoundError
     from interlock.insight import Kind
     from interlock.ports.store import Capability
 
-    _explain(context, Capability.EVENTS, Kind.EVENT, event_id, json, url, namespace)
+    try:
+        _explain(context, Capability.EVENTS, Kind.EVENT, event_id, json, url, namespace)
+    except NotFoundError:
+        _tell(events.nothing(event_id), json)
 
 
 def _explain(
