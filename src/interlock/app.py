@@ -131,12 +131,12 @@ class App:
         return await self.jobs.drain(wait=wait, queues=queues)
 
     def web(
-        self, *, credentials: Credentials | None = None, dashboard: bool = True, allowed_hosts: Iterable[str] = ()
+        self, *, credentials: Credentials | None = None, dashboard: bool = True, allowed_hosts: str | Iterable[str] = ()
     ) -> Web:
         """This app's web app: webhooks, health, metrics and the dashboard. ASGI: mount it anywhere, or run it alone.
 
         Without ``credentials`` (those of the environment's ``INTERLOCK_WEB_CREDENTIALS``, if it is set) only this
-        machine sees the dashboard. ``allowed_hosts`` are further names under which it may be asked for.
+        machine sees the dashboard. ``allowed_hosts`` are further names (or one) under which it may be asked for.
         """
         try:
             from interlock.web import Credentials, Web
@@ -149,7 +149,7 @@ class App:
             ) from error
         return Web(
             self,
-            credentials=credentials or Credentials.from_environment(),
+            credentials=Credentials.from_environment() if credentials is None else credentials,
             dashboard=dashboard,
             allowed_hosts=allowed_hosts,
         )

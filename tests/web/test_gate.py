@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from interlock import App
 from interlock.errors import InvalidArgumentError
 from interlock.web import Credentials
 from interlock.web.security import is_loopback
@@ -74,6 +75,21 @@ async def test_further_names_can_be_allowed() -> None:
 def test_what_is_no_name_of_a_host_is_not_allowed(host: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="allowed_hosts"):
         made(None, host)
+
+
+async def test_one_name_may_be_passed_as_it_is() -> None:
+    web = App("memory://").web(allowed_hosts="dash.internal")
+    assert (await ask(web, host="dash.internal")).status != 403
+    assert (await ask(web, host="d")).status == 403
+    with pytest.raises(InvalidArgumentError, match="allowed_hosts is 7"):
+        App("memory://").web(allowed_hosts=7)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", [{"ann": "hidden"}, {}, "ann:hidden", 7])
+def test_what_are_no_credentials_is_refused_and_not_shown(wrong: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="credentials is a") as refused:
+        App("memory://").web(credentials=wrong)
+    assert "hidden" not in str(refused.value)
 
 
 # -- with credentials --------------------------------------------------------------------------------------------------

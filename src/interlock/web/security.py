@@ -13,21 +13,20 @@ import hmac
 import ipaddress
 import re
 import secrets
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, quote
 
 from interlock.errors import InvalidArgumentError
 from interlock.web.answers import answer, answer_json, closing, header
 from interlock.web.bodies import Bodies, BodyRefusedError, ClientGoneError
+from interlock.web.credentials import Credentials
 from interlock.web.links import path_of, root_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from interlock.web.answers import Headers
-    from interlock.web.credentials import Credentials
 
 __all__ = ["Dressed", "Gate", "is_loopback"]
 
@@ -100,8 +99,8 @@ class Gate:
 
     def __init__(self, app: ASGIApp, credentials: Credentials | None, allowed_hosts: Iterable[str] = ()) -> None:
         self._app = app
-        self._credentials = credentials
-        self._hosts = frozenset(_checked_host(host) for host in allowed_hosts)
+        self._credentials = _checked_credentials(credentials)
+        self._hosts = _checked_hosts(allowed_hosts)
         # Processes behind one address have the same credentials, and so accept one another's tokens.
         self._key = secrets.token_bytes(32) if credentials is None else credentials.key
         self._bodies = Bodies(_ACTION_BYTES, together=20 * _ACTION_BYTES)
@@ -293,6 +292,24 @@ def _cookie(headers: Headers, name: str) -> bytes:
                 if part.strip().startswith(begin):
                     return part.strip()[len(begin) :]
     return b""
+
+
+def _checked_credentials(credentials: Any) -> Credentials | None:
+    if credentials is None or isinstance(credentials, Credentials):
+        return credentials
+    raise InvalidArgumentError(  # without what it is, as that has passwords
+        f"credentials is a {type(credentials).__name__}.", remedy='Pass Credentials({"ann": "…"}).'
+    )
+
+
+def _checked_hosts(hosts: Any) -> frozenset[str]:
+    """Names of hosts; a text is one of them."""
+    if isinstance(hosts, str):
+        hosts = (hosts,)
+    if not isinstance(hosts, Iterable):
+        raise InvalidArgumentError(f"allowed_hosts is {hosts!r}.", remedy='Pass a list, such as ["dash.example.com"].')
+    several: Iterable[Any] = hosts
+    return frozenset(map(_checked_host, several))
 
 
 def _checked_host(host: Any) -> str:
