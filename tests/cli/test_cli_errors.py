@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +11,6 @@ from interlock.cli.output import shown, without_password
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 SECRET = "s3cr%2Ft-w0rd"  # in a URL; what it means is s3cr/t-w0rd
 URLS_WITH_PASSWORDS = [
@@ -67,6 +67,8 @@ def test_a_server_that_is_away_ends_with_1_in_one_line(spawn: Callable[..., subp
 
 
 def test_a_store_without_a_schema_is_told_apart_and_left_alone(cli: Callable[..., Any], store_url: str) -> None:
+    if store_url.startswith("sqlite"):
+        Path(store_url.removeprefix("sqlite:///")).touch()
     commands = [[group, command] for group in ("locks", "claims", "cursors", "limits") for command in ("list", "show")]
     commands += [["explain", what] for what in ("lock", "claim", "limit")] + [["limits"]]
     for command in commands:
@@ -78,6 +80,18 @@ def test_a_store_without_a_schema_is_told_apart_and_left_alone(cli: Callable[...
         assert "The store lacks: 1 sessions_and_locks" in result.stderr
         assert result.stderr.endswith("Run: interlock migrate up.\n")
     assert "pending" in cli("migrate", "status", "--url", store_url).stdout
+
+
+@pytest.mark.parametrize("command", [("jobs", "list"), ("explain", "job", "7"), ("explain", "event", "7")])
+def test_a_file_that_is_not_there_is_said_to_be_missing(
+    cli: Callable[..., Any], tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    path = tmp_path / "a typo.db"
+    result = cli("--url", f"sqlite:///{str(path).replace(' ', '%20')}", *command)
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"There is no file {path}. Check --url; `interlock migrate up` would make it." in result.stderr
+    assert not path.exists()
 
 
 def test_memory_cannot_be_looked_into_from_outside(cli: Callable[..., Any]) -> None:

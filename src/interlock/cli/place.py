@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import unquote, urlsplit
 
 import typer
 
@@ -58,6 +60,8 @@ async def opened(place: Place, need: Capability) -> AsyncGenerator[Store]:
             f"What is in a store of kind {store.name} can only be seen by the process that made it.",
             remedy="Use sqlite:///…, postgresql://… or redis://….",
         )
+    if store.name == "sqlite":
+        _check_file(place)
     if store.migrations is not None:
         pending = [m for m in await store.migrations.status() if m.applied_at is None]
         if pending:
@@ -68,3 +72,17 @@ async def opened(place: Place, need: Capability) -> AsyncGenerator[Store]:
         yield store
     finally:
         await store.close()
+
+
+def _check_file(place: Place) -> None:
+    """Say that the file is not there, rather than what it lacks."""
+    from interlock.errors import SchemaMismatchError
+
+    path = Path(unquote(urlsplit(place.url or "").path.removeprefix("/")))
+    with contextlib.suppress(OSError):  # what else may be wrong with it, the store says
+        try:
+            path.stat()
+        except FileNotFoundError:
+            raise SchemaMismatchError(
+                f"There is no file {path}.", remedy="Check --url; `interlock migrate up` would make it."
+            ) from None
