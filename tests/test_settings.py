@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -22,6 +23,13 @@ from interlock import App, InvalidArgumentError, Locks, Settings
         {"keep_history_seconds": 0},
         {"stuck_work": "ignore"},
         {"metrics_prefix": "1st"},
+        {"session_seconds": "5"},
+        {"session_seconds": True},
+        {"session_seconds": timedelta(0)},
+        {"store_wait": None},
+        {"namespace": 5},
+        {"metrics_prefix": None},
+        {"listen_url": 5},
     ],
 )
 def test_what_cannot_work_is_refused_by_name(changes: dict[str, Any]) -> None:
@@ -30,6 +38,22 @@ def test_what_cannot_work_is_refused_by_name(changes: dict[str, Any]) -> None:
         Settings(**changes)
     with pytest.raises(InvalidArgumentError, match=name):
         App("memory://", **changes)
+
+
+def test_seconds_may_be_a_timedelta() -> None:
+    assert App("memory://", session_seconds=timedelta(seconds=5)).settings.session_seconds == 5.0
+
+
+def test_what_is_no_setting_and_no_store_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"no setting called foo\. Known are: namespace, session_seconds, "):
+        App("memory://", foo=3)
+    with pytest.raises(InvalidArgumentError, match="settings is a dict"):
+        App("memory://", settings={"namespace": "x"})  # type: ignore[arg-type]
+    for make in (App, Locks.from_url):
+        with pytest.raises(InvalidArgumentError, match="A int names no store"):
+            make(5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="names no store"):
+        App("memory://", locks=5)  # type: ignore[arg-type]
 
 
 def test_settings_are_passed_one_way_or_the_other() -> None:

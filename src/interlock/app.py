@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Never, Self, Unpack
 
+from interlock.arguments import checked_url
 from interlock.backends import from_url
 from interlock.claims import Claims
 from interlock.cursors import Cursors
@@ -56,6 +57,8 @@ class App:
         **changes: Any,
     ) -> None:
         self.settings = Settings.of(settings, changes)
+        for given in (url, locks or url, claims or url):
+            checked_url(given)
         needs: dict[str, list[Capability]] = {}
         places: dict[type[Face[Any]], str] = {
             Locks: locks or url,

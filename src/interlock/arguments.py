@@ -18,6 +18,7 @@ __all__ = [
     "checked_reason",
     "checked_seconds",
     "checked_ttl",
+    "checked_url",
     "checked_wait",
 ]
 
@@ -63,6 +64,15 @@ def checked_key(key: object) -> str:
             remedy="Shorten it, for instance by hashing its tail.",
         )
     return key
+
+
+def checked_url(url: object) -> str:
+    """The address of a store, if it is text."""
+    if not isinstance(url, str):
+        raise InvalidArgumentError(
+            f"A {type(url).__name__} names no store.", remedy="Use a URL, such as sqlite:///bot.db or postgresql://…."
+        )
+    return url
 
 
 def checked_ttl(ttl_seconds: Seconds, *, name: str = "ttl_seconds") -> float:

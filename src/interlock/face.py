@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
+from interlock.arguments import checked_url
 from interlock.backends import from_url
 from interlock.errors import MisuseError
 from interlock.presence import Presence, present
@@ -54,7 +55,7 @@ class Face(Generic[E]):
         Further keywords are those of :class:`Settings`, such as ``namespace="…"``.
         """
         settings = Settings.of(settings, changes)
-        return cls(from_url(url, settings=settings, needs=[cls.needs]), settings)
+        return cls(from_url(checked_url(url), settings=settings, needs=[cls.needs]), settings)
 
     async def __aenter__(self) -> Self:
         await self.open()

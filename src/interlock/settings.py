@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from datetime import timedelta
 from typing import Any, Literal
 
 from interlock.errors import InvalidArgumentError
@@ -15,6 +16,7 @@ from interlock.errors import InvalidArgumentError
 __all__ = ["Settings"]
 
 _NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
+_PREFIX = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +52,7 @@ class Settings:
     """What the names of the Prometheus metrics begin with."""
 
     def __post_init__(self) -> None:
-        if not _NAMESPACE.fullmatch(self.namespace):
+        if not _matches(_NAMESPACE, self.namespace):
             raise InvalidArgumentError(
                 f"namespace {self.namespace!r} is not acceptable.",
                 remedy="Use 1 to 63 characters of a-z, 0-9, dot, dash and underscore.",
@@ -62,22 +64,28 @@ class Settings:
             ("keep_history_seconds", 1.0),
             ("keep_events_seconds", 1.0),
         ):
-            value = getattr(self, name)
-            if not math.isfinite(value) or value < least:
-                raise InvalidArgumentError(f"{name} is {value!r}.", remedy=f"Use at least {least} seconds.")
-        if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", self.metrics_prefix):
+            object.__setattr__(self, name, _seconds(name, getattr(self, name), least))
+        if not _matches(_PREFIX, self.metrics_prefix):
             raise InvalidArgumentError(
                 f"metrics_prefix {self.metrics_prefix!r} is not acceptable.",
                 remedy="Use letters, digits and underscores, not beginning with a digit.",
             )
         if self.stuck_work not in ("exit", "report"):
             raise InvalidArgumentError(f"stuck_work is {self.stuck_work!r}.", remedy="Use 'exit' or 'report'.")
+        if not isinstance(self.listen_url, (str, type(None))):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidArgumentError(f"listen_url is a {type(self.listen_url).__name__}.", remedy="Use a URL.")
 
     @classmethod
     def of(cls, settings: Settings | None, changes: dict[str, Any]) -> Settings:
         """Settings from whichever of the two a caller passed."""
         if settings is None:
+            _check_known(changes)
             return cls(**changes)
+        if not isinstance(settings, cls):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
+            raise InvalidArgumentError(
+                f"settings is a {type(settings).__name__}.",
+                remedy="Pass Settings(…), or single settings: session_seconds=….",
+            )
         if changes:
             raise InvalidArgumentError(
                 "Pass either settings= or single settings, not both.", remedy="Use dataclasses.replace(settings, …)."
@@ -88,3 +96,28 @@ class Settings:
     def session_margin(self) -> float:
         """How long before its session's end work is cancelled: the time it has to stop."""
         return self.session_seconds / 5
+
+
+def _matches(pattern: re.Pattern[str], value: object) -> bool:
+    return isinstance(value, str) and pattern.fullmatch(value) is not None
+
+
+def _seconds(name: str, value: object, least: float) -> float:
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    if (
+        not isinstance(seconds, (int, float))
+        or isinstance(seconds, bool)
+        or not math.isfinite(seconds)
+        or seconds < least
+    ):
+        raise InvalidArgumentError(f"{name} is {value!r}.", remedy=f"Use at least {least} seconds.")
+    return seconds
+
+
+def _check_known(changes: dict[str, Any]) -> None:
+    known = [field.name for field in fields(Settings)]
+    unknown = [name for name in changes if name not in known]
+    if unknown:
+        raise InvalidArgumentError(
+            f"There is no setting called {', '.join(unknown)}.", remedy=f"Known are: {', '.join(known)}."
+        )
