@@ -200,6 +200,15 @@ def test_a_traceback_leads_to_the_line_that_is_wrong(
     ]
 
 
+@pytest.mark.parametrize("option", ["--url", "--namespace"])
+def test_a_store_named_on_the_command_line_is_refused(cli: Callable[..., Any], option: str) -> None:
+    refused = cli(option, "sqlite:///other.db", "run", "bot:app")
+    allowed = cli("run", "bot_z:app", env={"INTERLOCK_URL": "sqlite:///other.db"})
+
+    assert (refused.exit_code, f"run takes no {option}." in refused.stderr) == (2, True)
+    assert "There is no module 'bot_z'" in allowed.stderr
+
+
 def test_wrong_queues_are_said_to_be_wrong(project: Project) -> None:
     process = project._spawn("run", "bot:app", "--queues", "a b,c", cwd=project.directory)
     code, _, err = ended(process)

@@ -42,6 +42,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run(
+    context: typer.Context,
     target: Annotated[str, typer.Argument(metavar="MODULE:APP", help="The app to run, such as bot:app.")],
     concurrency: Annotated[int, typer.Option(min=1, help="How many jobs each process runs at the same time.")] = 50,
     queues: Annotated[str, typer.Option(help="From which queues, separated by commas.")] = "default",
@@ -70,6 +71,7 @@ def run(
     SIGTERM or Ctrl-C finishes: nothing more is claimed or accepted, what has not started goes back, what runs is waited
     for. A second time stops what runs, a third ends the process as it is. SIGUSR1 prints what it does.
     """
+    _check_no_place(context)
     names = tuple(name.strip() for name in queues.split(",") if name.strip())
     if processes > 1:
         raise typer.Exit(_supervise(target, concurrency, queues, processes, listen, credentials_file))
@@ -85,6 +87,17 @@ def run(
         code = _to_its_end(runner.get_loop(), _serve_until_told(app, concurrency, names, supervised, place))
     if code:
         raise typer.Exit(code)
+
+
+def _check_no_place(context: typer.Context) -> None:
+    """Refuse a store named on the command line: it would not be the one that is used."""
+    from interlock.errors import MisuseError
+
+    root = context.find_root()
+    for name in ("url", "namespace"):
+        source = root.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise MisuseError(f"run takes no --{name}.", remedy="The app names its store: App('sqlite:///bot.db').")
 
 
 def _supervise(
