@@ -52,6 +52,27 @@ async def test_later(floor: Floors) -> None:
         assert await told(b, snoozed, Reason.SNOOZED) == "was put off by its handler, comes back in 3.0 min: not yet"
 
 
+async def test_what_is_overdue_waits_for_a_worker(floor: Floors) -> None:
+    async with floor() as b:
+        retried = await b.add()
+        await b.end(await b.one(), Outcome.RETRY, delay=30.0, error="no")
+        await b.add(uses=(pace(1, 30.0, "p"),))
+        await b.done(await b.one())
+        delayed, cooling = await b.add(delay=30.0), await b.add(uses=(pace(1, 30.0, "p"),))
+        assert await b.claim() == []
+        await b.let_pass(40, "a", "b")
+
+        for job_id in (retried, delayed, cooling):
+            assert await told(b, job_id, Reason.NO_WORKER) == "is ready, but nobody works on queue 'q'"
+            explanation = await b.insight.explain("job", job_id)
+            assert explanation.remedy.startswith("start one")
+            assert "in -" not in str(explanation)
+        await b.jobs.attend("a", ["q"], ["other"], 5)
+        assert await told(b, cooling, Reason.UNKNOWN_NAME) == "is ready, but no worker of queue 'q' knows 'n'"
+        await b.jobs.attend("b", ["q"], ["n"], 5)
+        assert await told(b, delayed, Reason.READY) == "is ready for 10.0 s"
+
+
 async def test_behind_says_what_the_head_waits_for(floor: Floors) -> None:
     async with floor() as b:
         head, middle, last = [await b.add(lane="l") for _ in range(3)]

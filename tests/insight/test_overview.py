@@ -100,6 +100,24 @@ async def test_jobs_whose_workers_are_gone_are_a_problem(floor: Floors) -> None:
         assert "given to workers that are gone" in problem.text
 
 
+async def test_what_is_due_and_nobody_is_there_for_is_a_problem(floor: Floors) -> None:
+    async with floor() as b:
+        await b.add(queue="due", delay=30.0)
+        await b.add(queue="not-due", delay=90.0)
+        await b.add(queue="limited", uses=(slots(1),))
+        await b.one(queues=("limited",))
+        await b.add(queue="limited", uses=(slots(1),))
+        assert await b.claim(queues=("limited",)) == []
+        b.clock.advance(40)
+        problems = {problem.ref: problem for problem in (await b.insight.overview()).problems}
+
+        assert problems["due"].text == "nobody works on queue 'due': work is due for 10.0 s"
+        assert problems["due"].remedy.startswith("start a worker")
+        assert problems["limited"].text == "nobody works on queue 'limited': 1 job waits for a limit"
+        assert "not-due" not in problems
+        assert {row.queue.queue for row in await b.insight.queues() if row.why} == {"due", "limited"}
+
+
 async def test_the_pulse_changes_with_what_happens(floor: Floors) -> None:
     async with floor() as b:
         pulses = [await b.insight.pulse()]

@@ -110,6 +110,13 @@ WAITING = [
         ["put off by its handler", "in 30.0 s", "not yet"],
     ),
     (
+        outlook(JobState.LATER, {"attempt": 1, "attempts": (attempt("retry"),)}, workers=0, workers_of_queue=0),
+        Reason.NO_WORKER,
+        ["ready since", "no live worker works on its queue 'slow'", "start one: interlock run"],
+    ),
+    (outlook(JobState.LATER, workers=0), Reason.UNKNOWN_NAME, ["none knows a job called 'report'"]),
+    (outlook(JobState.LATER), Reason.READY, ["ready since", "2 workers take", "when they next look"]),
+    (
         outlook(JobState.WAITING, {}, waits_for="slots:c", holders=(1, 2), ahead=4),
         Reason.LIMIT,
         ["waits for the limit 'slots:c'", "4 before it in line", "taken by jobs 1, 2", "explain job 1"],
@@ -120,6 +127,11 @@ WAITING = [
         ["first in line", "jobs 1, 2, 3, 4, 5 and others"],
     ),
     (outlook(JobState.WAITING, {}, waits_for="slots:c"), Reason.LIMIT, ["room has come free"]),
+    (
+        outlook(JobState.WAITING, {}, waits_for="cooldown:a", room_at=NOW - 8, workers=0, workers_of_queue=0),
+        Reason.NO_WORKER,
+        ["room has come free", "no live worker works on its queue 'slow'", "start one: interlock run"],
+    ),
     (
         outlook(JobState.WAITING, {}, waits_for="cooldown:a", room_at=NOW + 12),
         Reason.PACE,

@@ -85,7 +85,8 @@ def lane_data(lane: LaneView) -> dict[str, Any]:
 def queue_data(queue: QueueView) -> dict[str, Any]:
     """A queue."""
     data = queue._asdict()
-    data["oldest_ready_at"] = None if queue.oldest_ready_at is None else as_text(queue.oldest_ready_at)
+    for name in ("oldest_ready_at", "next_due_at"):
+        data[name] = None if data[name] is None else as_text(data[name])
     return data
 
 

@@ -16,8 +16,8 @@ from interlock.ports.jobs import JobState
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from interlock.insight import Insight, JobRow
-    from interlock.ports.job_views import Outlook, QueueView
+    from interlock.insight import Insight, JobRow, QueueRow
+    from interlock.ports.job_views import Outlook
     from interlock.ports.jobs import JobStore
 
 __all__ = ["Id", "app", "nothing"]
@@ -165,11 +165,10 @@ def queues(context: typer.Context, json: Json = False, url: Url = None, namespac
     from interlock.ports.store import Capability
 
     rows = ask(named_place(context, url, namespace), Capability.JOBS, lambda insight: insight.queues())
-    views = [row.queue for row in rows]
     if json:
-        print_json([queue_data(view) for view in views])
-    elif views:
-        _print_queues(views)
+        print_json([queue_data(row.queue) for row in rows])
+    elif rows:
+        _print_queues(rows)
     else:
         say("There is no queue: nothing waits, and nobody works.")
 
@@ -301,7 +300,7 @@ def _print(rows: Sequence[JobRow]) -> None:
     console().print(table)
 
 
-def _print_queues(views: Sequence[QueueView]) -> None:
+def _print_queues(rows: Sequence[QueueRow]) -> None:
     from rich import box
     from rich.table import Table
 
@@ -313,16 +312,17 @@ def _print_queues(views: Sequence[QueueView]) -> None:
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("ready since (UTC)", no_wrap=True)
-    for view in views:
+    for view in (row.queue for row in rows):
         table.add_row(
             shown(view.queue),
             *(_counted(getattr(view, column)) for column in columns),
             "" if view.oldest_ready_at is None else moment(view.oldest_ready_at),
         )
     console().print(table)
-    for view in views:
-        if view.ready and not view.workers:
-            say(f"Nobody works on queue {view.queue!r}. Start a worker: interlock run MODULE:APP --queues {view.queue}")
+    for row in rows:
+        if row.why and not row.queue.workers:
+            name = row.queue.queue
+            say(f"Nobody works on queue {name!r}. Start a worker: interlock run MODULE:APP --queues {name}")
 
 
 def _counted(count: int) -> str:

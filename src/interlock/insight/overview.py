@@ -121,10 +121,10 @@ def queue_rows(counts: JobCounts) -> Iterator[QueueRow]:
 
 def _nobody_works(counts: JobCounts) -> Iterator[Problem]:
     for queue in counts.queues:
-        if queue.ready and not queue.workers:
-            ready = f"{_jobs(queue.ready)} {_are(queue.ready)} ready{_since(counts, queue)}"
+        undone = "" if queue.workers else _undone(counts, queue)
+        if undone:
             yield Problem(
-                f"nobody works on queue {queue.queue!r}: {ready}",
+                f"nobody works on queue {queue.queue!r}: {undone}",
                 "queue",
                 queue.queue,
                 f"start a worker: interlock run module:app --queues {queue.queue}",
@@ -165,6 +165,15 @@ async def _parked_lanes(looking: Looking, count: int) -> Problem:
             text = f"lane {lane.lane!r} is parked after a failure: {lane.held_reason}"
             return Problem(text, "lane", lane.lane, remedy)
     return Problem(f"{counted(count)} lanes are parked after a failure", "lanes", str(LaneShow.PARKED), remedy)
+
+
+def _undone(counts: JobCounts, queue: QueueView) -> str:
+    """What of a queue could be done by now, or as soon as there is room. Who is behind others waits for those."""
+    if queue.ready:
+        return f"{_jobs(queue.ready)} {_are(queue.ready)} ready{_since(counts, queue)}"
+    if queue.next_due_at is not None and queue.next_due_at <= counts.seen_at:
+        return f"work is due for {span(counts.seen_at - queue.next_due_at)}"
+    return f"{_jobs(queue.waiting)} {'waits' if queue.waiting == 1 else 'wait'} for a limit" if queue.waiting else ""
 
 
 def _since(counts: JobCounts, queue: QueueView) -> str:

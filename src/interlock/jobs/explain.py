@@ -116,23 +116,34 @@ def _ready(outlook: Outlook) -> _Told:
     job = outlook.job
     waited = max(0.0, job.seen_at - job.due_at)
     lines = [f"{_job(job)} is ready since {as_text(job.due_at)}, for {waited:.1f} s"]
-    run = f"interlock run module:app --queues {job.queue}"
-    if not outlook.workers_of_queue:
-        lines.append(f"no live worker works on its queue {job.queue!r}")
-        return _Told(Reason.NO_WORKER, lines, f"start one: {run}")
     if not outlook.workers:
-        known = f"{outlook.workers_of_queue} {'works' if outlook.workers_of_queue == 1 else 'work'}"
-        lines.append(f"{known} on its queue {job.queue!r}, but none knows a job called {job.name!r}")
-        return _Told(Reason.UNKNOWN_NAME, lines, "finish the deployment, or start a worker whose app defines it")
+        return _nobody(outlook, lines)
+    run = f"interlock run module:app --queues {job.queue}"
     workers = f"{outlook.workers} {'worker takes' if outlook.workers == 1 else 'workers take'}"
     first = "it is the next" if outlook.ahead == 0 else f"{how_many(outlook)} before it"
+    if job.state is JobState.LATER:
+        first = "and see that it is due when they next look for work"
     lines.append(f"{workers} jobs like it from the queue {job.queue!r}, {first}")
     return _Told(Reason.READY, lines, f"wait for its turn, or start more workers: {run}")
 
 
+def _nobody(outlook: Outlook, lines: list[str]) -> _Told:
+    """It could run, but there is no worker for it."""
+    job = outlook.job
+    if not outlook.workers_of_queue:
+        line = f"no live worker works on its queue {job.queue!r}"
+        run = f"interlock run module:app --queues {job.queue}"
+        return _Told(Reason.NO_WORKER, [*lines, line], f"start one: {run}")
+    known = f"{outlook.workers_of_queue} {'works' if outlook.workers_of_queue == 1 else 'work'}"
+    line = f"{known} on its queue {job.queue!r}, but none knows a job called {job.name!r}"
+    return _Told(Reason.UNKNOWN_NAME, [*lines, line], "finish the deployment, or start a worker whose app defines it")
+
+
 def _later(outlook: Outlook) -> _Told:
     job = outlook.job
-    due = f"at {as_text(job.due_at)}, in {max(0.0, job.due_at - job.seen_at):.1f} s"
+    if job.due_at <= job.seen_at:
+        return _ready(outlook)
+    due = f"at {as_text(job.due_at)}, in {job.due_at - job.seen_at:.1f} s"
     now = f"to have it tried at once: interlock jobs retry {job.id}"
     last = job.attempts[-1] if job.attempts else None
     if last is not None and last.outcome == Outcome.SNOOZED:
@@ -160,9 +171,11 @@ def _waiting(outlook: Outlook) -> _Told:
     job, key = outlook.job, outlook.waits_for
     line = "it is first in line" if outlook.ahead == 0 else f"{how_many(outlook)} before it in line"
     lines = [f"{_job(job)} waits for the limit {key!r}; {line}"]
-    if outlook.room_at is not None:
+    if outlook.room_at is not None and outlook.room_at > job.seen_at:
         lines.append(f"the next may start at {as_text(outlook.room_at)}, in {outlook.room_at - job.seen_at:.1f} s")
         return _Told(Reason.PACE, lines, "wait, or allow starts closer together")
+    if not outlook.holders and not outlook.workers:
+        return _nobody(outlook, [*lines, "room has come free meanwhile"])
     if not outlook.holders:
         lines.append("room has come free meanwhile; it should start within a moment")
         return _Told(Reason.LIMIT, lines, "")

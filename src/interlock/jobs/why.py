@@ -86,8 +86,10 @@ def _why(outlook: Outlook, reason: Reason, head: str) -> str:
     job = outlook.job
     match reason:
         case Reason.READY:
-            first = "is the next" if outlook.ahead == 0 else f"has {how_many(outlook)} before it"
-            return f"is ready for {span(job.seen_at - job.due_at)} and {first}"
+            ready = f"is ready for {span(job.seen_at - job.due_at)}"
+            if job.state is JobState.LATER:  # its place among the others is not known yet
+                return ready
+            return f"{ready} and {'is the next' if outlook.ahead == 0 else f'has {how_many(outlook)} before it'}"
         case Reason.NO_WORKER:
             return f"is ready, but nobody works on queue {job.queue!r}"
         case Reason.UNKNOWN_NAME:
@@ -134,7 +136,7 @@ def _in_line(outlook: Outlook) -> str:
     place = "first in line" if outlook.ahead == 0 else f"{ordinal(outlook.ahead + 1)} in line"
     if outlook.more_ahead:
         place = f"{how_many(outlook)} before it in line"
-    if outlook.room_at is not None:
+    if outlook.room_at is not None and outlook.room_at > job.seen_at:
         rate = "" if use is None else f" ({figure(use.most, use.per)})"
         return f"waits for limit {key!r}{rate}, room in {span(outlook.room_at - job.seen_at)}, {place}"
     taken = ""

@@ -134,5 +134,7 @@ class QueueView(NamedTuple):
     parked: int
     """Parked or held."""
     oldest_ready_at: float | None
+    next_due_at: float | None
+    """When the first of those for later is due; it has passed if nobody was there to take it up."""
     workers: int
     runners: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ async def counts(fetch: Fetch, namespace: str, given: float | None, limits: tupl
     """``limits`` are those in use and those that are full."""
     ((now, others),) = await fetch(sql.now, namespace, given)
     found: dict[JobState, Counter[str]] = {state: Counter() for state in JobState}
-    oldest: dict[str, int] = {}
+    oldest: dict[JobState, dict[str, float]] = {JobState.READY: {}, JobState.LATER: {}}
     names: dict[str, set[str]] = {}
     workers: Counter[str] = Counter()
     runners: Counter[str] = Counter()
@@ -44,8 +45,8 @@ async def counts(fetch: Fetch, namespace: str, given: float | None, limits: tupl
             other[what] = count
         if state is JobState.READY:
             names.setdefault(queue, set()).update(ready or ())
-            if value is not None:
-                oldest[queue] = min(value, oldest.get(queue, value))
+        if state in oldest and value is not None:
+            oldest[state][queue] = min(seconds(value), oldest[state].get(queue, math.inf))
     states = {state: min(MOST_COUNTED, sum(counter.values())) for state, counter in found.items()}
     if others:
         ended = dict(await fetch(sql.count_ended, namespace, MOST_COUNTED))
@@ -69,7 +70,11 @@ async def counts(fetch: Fetch, namespace: str, given: float | None, limits: tupl
 
 
 def _queue(
-    queue: str, found: Mapping[JobState, Counter[str]], oldest: Mapping[str, int], workers: int, runners: int
+    queue: str,
+    found: Mapping[JobState, Counter[str]],
+    oldest: Mapping[JobState, Mapping[str, float]],
+    workers: int,
+    runners: int,
 ) -> QueueView:
     return QueueView(
         queue=queue,
@@ -79,7 +84,8 @@ def _queue(
         waiting=found[JobState.WAITING][queue],
         running=found[JobState.RUNNING][queue],
         parked=found[JobState.PARKED][queue] + found[JobState.HELD][queue],
-        oldest_ready_at=seconds(oldest[queue]) if queue in oldest else None,
+        oldest_ready_at=oldest[JobState.READY].get(queue),
+        next_due_at=oldest[JobState.LATER].get(queue),
         workers=workers,
         runners=runners,
     )

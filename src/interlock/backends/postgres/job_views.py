@@ -67,9 +67,9 @@ def lane_view(row: Sequence[Any]) -> LaneView:
 
 def queue_view(row: Sequence[Any]) -> QueueView:
     """One queue."""
-    queue, ready, behind, later, waiting, running, parked, oldest_ready_at, workers, runners = row
+    queue, ready, behind, later, waiting, running, parked, oldest_ready_at, next_due_at, workers, runners = row
     counts = (ready, behind, later, waiting, running, parked)
-    return QueueView(queue, *counts, _time(oldest_ready_at), workers, runners)
+    return QueueView(queue, *counts, _time(oldest_ready_at), _time(next_due_at), workers, runners)
 
 
 def outlook(row: Sequence[Any], *, brief: bool = False) -> Outlook:

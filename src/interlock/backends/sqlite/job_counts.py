@@ -35,7 +35,7 @@ def counts(rows: JobRows, limits: tuple[int, int]) -> JobCounts:
     }
     bounds = {"first": f"{rows.namespace}/", "beyond": f"{rows.namespace}0", "limit": MOST_COUNTED}
     by_kind: dict[JobState, Counter[int]] = {state: Counter() for state in JobState}
-    oldest: dict[str, int] = {}
+    oldest: dict[JobState, dict[str, int]] = {JobState.READY: {}, JobState.LATER: {}}
     left: dict[tuple[JobState, str], int] = {}
     for kind, (queue, _) in kinds.items():
         # A queue is counted up to the bound, however many kinds are in it; one of each is looked at all the same.
@@ -46,7 +46,10 @@ def counts(rows: JobRows, limits: tuple[int, int]) -> JobCounts:
         if count:
             first = [rows.one(sql.oldest_ready, kind=kind, care=care)[0] for care in range(Care.SUSPECT + 1)]
             due = min(at for at in first if at is not None)
-            oldest[queue] = min(due, oldest.get(queue, due))
+            oldest[JobState.READY][queue] = min(due, oldest[JobState.READY].get(queue, due))
+        (due,) = rows.one(sql.next_due, kind=kind)
+        if due is not None:
+            oldest[JobState.LATER][queue] = min(due, oldest[JobState.LATER].get(queue, due))
         for state, statement, of in ((JobState.LATER, sql.count_later, queue), (JobState.DONE, sql.count_done, "")):
             room = left.setdefault((state, of), MOST_COUNTED)
             if room > 0:
@@ -107,7 +110,10 @@ def _by_queue(kinds: Mapping[int, tuple[str, str]], counter: Counter[int]) -> Co
 
 
 def _queues(
-    rows: JobRows, found: Mapping[JobState, Counter[str]], queues: Iterable[str], oldest: Mapping[str, int]
+    rows: JobRows,
+    found: Mapping[JobState, Counter[str]],
+    queues: Iterable[str],
+    oldest: Mapping[JobState, Mapping[str, int]],
 ) -> list[QueueView]:
     workers, runners = worked_on(rows)
     return [
@@ -119,7 +125,8 @@ def _queues(
             waiting=found[JobState.WAITING][queue],
             running=found[JobState.RUNNING][queue],
             parked=found[JobState.PARKED][queue] + found[JobState.HELD][queue],
-            oldest_ready_at=maybe_seconds(oldest.get(queue)),
+            oldest_ready_at=maybe_seconds(oldest[JobState.READY].get(queue)),
+            next_due_at=maybe_seconds(oldest[JobState.LATER].get(queue)),
             workers=workers[queue],
             runners=runners[queue],
         )

@@ -59,7 +59,7 @@ def queues(rows: JobRows) -> list[QueueView]:
     kinds = {kind: queue for kind, queue, _ in rows.all(sql.namespace_kinds)}
     behind = Counter(dict(rows.all(sql.count_placed)))
     counts: dict[str, Counter[int]] = {}
-    oldest: dict[str, int] = {}
+    oldest: dict[str, dict[str, int]] = {"ready": {}, "later": {}}
     for what, statement in (
         ("ready", sql.count_ready),
         ("later", sql.count_later),
@@ -72,7 +72,7 @@ def queues(rows: JobRows) -> list[QueueView]:
             counts[what][kind] = count
             behind[kind] -= placed
             if due and kind in kinds:
-                oldest[kinds[kind]] = min(due[0], oldest.get(kinds[kind], due[0]))
+                oldest[what][kinds[kind]] = min(due[0], oldest[what].get(kinds[kind], due[0]))
     for kind, count in rows.all(sql.count_held):
         counts["parked"][kind] += count
         behind[kind] -= count
@@ -89,7 +89,8 @@ def queues(rows: JobRows) -> list[QueueView]:
             waiting=in_queue["waiting"][queue],
             running=in_queue["running"][queue],
             parked=in_queue["parked"][queue],
-            oldest_ready_at=maybe_seconds(oldest.get(queue)),
+            oldest_ready_at=maybe_seconds(oldest["ready"].get(queue)),
+            next_due_at=maybe_seconds(oldest["later"].get(queue)),
             workers=at_work[queue],
             runners=runners[queue],
         )

@@ -154,6 +154,10 @@ class JobViewConformance(JobSuite):
             outlook = await b.outlook(waiting)
 
             assert (outlook.waits_for, outlook.room_at, outlook.ahead) == ("k", near(began + 30, 0.001), 1)
+            b.clock.advance(30)
+            assert (await b.outlook(waiting)).room_at is None, "it has passed"
+            (short,) = await b.store.insight.outlooks([waiting])
+            assert short.room_at is None
 
     async def test_it_is_told_who_works_on_a_queue_and_knows_the_name(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
@@ -215,6 +219,7 @@ class JobViewConformance(JobSuite):
             assert (await b.queue()).running == 5
             await b.end(jobs[0], Outcome.PARKED, error="why")
             await b.add(delay=5.0)
+            due = b.now + 5.0
             await b.jobs.hold("held", "deploying", "ann")
             await b.add(lane="held")
             for _ in range(3):
@@ -226,5 +231,6 @@ class JobViewConformance(JobSuite):
             queue = queues["q"]
             assert (queue.ready, queue.behind, queue.later, queue.waiting) == (0, 1, 1, 2)
             assert (queue.running, queue.parked, queue.oldest_ready_at) == (5, 2, None)
+            assert queue.next_due_at == near(due)
             assert queues["other"].ready == 1
             assert set(queues) == {"q", "other"}

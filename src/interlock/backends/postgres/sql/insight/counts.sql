@@ -64,7 +64,8 @@ union all
 select 'ready', f.pool, count(*), min(f.due_at), array_agg(distinct f.name) from fresh f group by f.pool
 union all
 select 'later', p.pool, (
-    select count(*) from (select from interlock.job_later l where l.pool = p.pool limit $2::integer) x), null, null
+    select count(*) from (select from interlock.job_later l where l.pool = p.pool limit $2::integer) x),
+    (select l.at from interlock.job_later l where l.pool = p.pool order by l.at limit 1), null
 from later_pools p where p.pool is not null
 union all
 select 'waiting', w.pool, count(*), null, null

@@ -117,7 +117,7 @@ select now_us, j.id, j.name, substr(j.pool, length($1) + 2), coalesce(substr(j.l
            as held_by,
        coalesce(case when l.held_since is not null then l.held_reason else l.parked_reason end, '') as held_reason,
        coalesce(l.held_since, l.parked_since) as held_since,
-       coalesce(w.key, '') as waits_for, coalesce(n.holders, '{}') as holders, n.wake_at as room_at,
+       coalesce(w.key, '') as waits_for, coalesce(n.holders, '{}') as holders, case when n.wake_at > now_us then n.wake_at end as room_at,
        coalesce(v.knows, 0) as workers, coalesce(v.workers, 0) as workers_of_queue
 from clock
 cross join mine m

@@ -58,7 +58,8 @@ select found.*,
            join interlock.job j on j.id = o.id
            cross join lateral interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) u
            where u.key = line.key limit 20) as holders,
-       (select k.wake_at from line join interlock.job_limit k on k.namespace = $1 and k.key = line.key) as room_at,
+       (select k.wake_at from line join interlock.job_limit k on k.namespace = $1 and k.key = line.key
+        where k.wake_at > found.now_us) as room_at,
        (select count(*) from working where working.knows) as workers,
        (select count(*) from working) as workers_of_queue
 from found

@@ -26,7 +26,8 @@ filled as (
     select s.pool, count(*) filter (where s.state = 'ready') as ready, count(*) filter (where s.state = 'behind') as behind,
            count(*) filter (where s.state = 'later') as later, count(*) filter (where s.state = 'waiting') as waiting,
            count(*) filter (where s.state = 'running') as running, count(*) filter (where s.state = 'parked') as parked,
-           min(s.due_at) filter (where s.state = 'ready') as oldest_ready_at
+           min(s.due_at) filter (where s.state = 'ready') as oldest_ready_at,
+           min(s.due_at) filter (where s.state = 'later') as next_due_at
     from standing s group by s.pool
 ),
 worked as (
@@ -38,8 +39,8 @@ worked as (
     group by q.queue
 )
 select substr(coalesce(f.pool, w.pool), length($1) + 2), coalesce(f.ready, 0), coalesce(f.behind, 0), coalesce(f.later, 0),
-       coalesce(f.waiting, 0), coalesce(f.running, 0), coalesce(f.parked, 0), f.oldest_ready_at, coalesce(w.workers, 0),
-       coalesce(w.runners, 0)
+       coalesce(f.waiting, 0), coalesce(f.running, 0), coalesce(f.parked, 0), f.oldest_ready_at, f.next_due_at,
+       coalesce(w.workers, 0), coalesce(w.runners, 0)
 from filled f
 full join worked w on w.pool = f.pool collate "C"
 order by 1

@@ -1,1 +1,1 @@
-select kind, count(*), sum(placed) from interlock_job_later group by kind
+select kind, count(*), sum(placed), min(at) from interlock_job_later group by kind

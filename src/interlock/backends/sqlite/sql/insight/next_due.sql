@@ -1,0 +1,1 @@
+select min(at) from interlock_job_later where kind = :kind
