@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from interlock.arguments import checked_url
@@ -47,6 +48,7 @@ class Face(Generic[E]):
     ) -> None:
         self._presence = present(store, settings, clock)
         self._engine: E | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @classmethod
     def from_url(cls, url: str, *, settings: Settings | None = None, **changes: Any) -> Self:
@@ -72,7 +74,7 @@ class Face(Generic[E]):
             raise MisuseError(f"{self._these} are open already.", remedy="Open them once.")
         engine = self._new_engine(self._presence)
         await engine.open()
-        self._engine = engine
+        self._engine, self._loop = engine, asyncio.get_running_loop()
 
     async def close(self) -> None:
         """Give everything back, end the session and close the store, unless another part still needs them."""
@@ -84,7 +86,19 @@ class Face(Generic[E]):
         raise NotImplementedError
 
     @property
-    def _running(self) -> E:
+    def _opened(self) -> E:
+        """The engine, for what may be asked from anywhere."""
         if self._engine is None:
             raise MisuseError(f"{self._these} are not open.", remedy="Use them inside `async with`, or call open().")
         return self._engine
+
+    @property
+    def _running(self) -> E:
+        """The engine, for what works on the event loop that it was opened on."""
+        engine = self._opened
+        if asyncio._get_running_loop() not in (None, self._loop):  # noqa: SLF001 - the public one raises without a loop
+            raise MisuseError(
+                f"{self._these} were opened on another event loop.",
+                remedy="Let the handler be async def, or use asyncio.run_coroutine_threadsafe(call, loop).result().",
+            )
+        return engine

@@ -42,7 +42,7 @@ class Claims(Face[ClaimEngine]):
     @property
     def metrics(self) -> ClaimMetrics:
         """What these claims have counted and timed; register it with a Prometheus registry."""
-        return self._running.metrics
+        return self._opened.metrics
 
     def claim(
         self, key: str, *, keep_seconds: Seconds = _KEEP, lease_seconds: Seconds = _LEASE, retry_in: Seconds = 0.0

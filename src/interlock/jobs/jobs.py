@@ -75,7 +75,7 @@ class Jobs(Face[JobEngine]):
     @property
     def metrics(self) -> JobMetrics:
         """What these jobs have counted and timed; register it with a Prometheus registry."""
-        return self._running.metrics
+        return self._opened.metrics
 
     # -- defining ----------------------------------------------------------------------------------------------------
 

@@ -43,7 +43,7 @@ class Limits(Face[LimitEngine]):
     @property
     def metrics(self) -> LimitMetrics:
         """What these limits have counted and timed; register it with a Prometheus registry."""
-        return self._running.metrics
+        return self._opened.metrics
 
     async def reserve(self, *limits: Limit, **values: Any) -> Reservation:
         """Stand in line, and hear at once when the turn comes. Nothing waits and nothing runs for it meanwhile.

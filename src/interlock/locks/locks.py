@@ -45,7 +45,7 @@ class Locks(Face[Engine]):
     @property
     def metrics(self) -> LockMetrics:
         """What these locks have counted and timed; register it with a Prometheus registry."""
-        return self._running.metrics
+        return self._opened.metrics
 
     def acquire(self, key: str, ttl_seconds: Seconds = _DEFAULT_TTL, *, wait: Wait = _DEFAULT_WAIT) -> Acquisition:
         """Take the lock: ``async with locks.acquire(key) as lease: …``, or ``lease = await locks.acquire(key)``.
@@ -56,7 +56,7 @@ class Locks(Face[Engine]):
         """
         ttl = _DEFAULT_TTL if ttl_seconds is _DEFAULT_TTL else checked_ttl(ttl_seconds)
         seconds = _DEFAULT_WAIT if wait is _DEFAULT_WAIT else checked_wait(wait)
-        return Acquisition(self._engine or self._running, checked_key(key), ttl, seconds)
+        return Acquisition(self._running, checked_key(key), ttl, seconds)
 
     async def try_acquire(self, key: str, ttl_seconds: Seconds = _DEFAULT_TTL) -> Lease | None:
         """Take the lock if it is free and nobody is before us, else None. Use the lease as a context manager."""

@@ -56,6 +56,37 @@ class RunningConformance(AppSuite):
             status = await first.status()
             assert (status.state, status.attempt, status.name) == (JobState.DONE, 1, "enlarge")
 
+    async def test_a_plain_function_hands_what_is_awaited_to_the_apps_loop(self, store_url: str) -> None:
+        async with self.app(store_url) as app:
+            loop = asyncio.get_running_loop()
+
+            @app.job(retry=Retry(attempts=1))
+            async def after(number: int) -> int:
+                return number
+
+            @app.job(retry=Retry(attempts=1))
+            def alone() -> None:
+                asyncio.run(after.enqueue(number=1))
+
+            @app.job(retry=Retry(attempts=1))
+            def locking() -> None:
+                async def take() -> None:
+                    async with app.locks.acquire("key"):
+                        pass
+
+                asyncio.run(take())
+
+            @app.job(retry=Retry(attempts=1))
+            def handed() -> int:
+                return asyncio.run_coroutine_threadsafe(after.enqueue(number=2), loop).result().id
+
+            async with app.worker(concurrency=4):
+                for job in (alone, locking):
+                    with pytest.raises(JobFailedError, match="opened on another event loop"):
+                        await (await job.enqueue()).result(wait=10)
+                number = await (await handed.enqueue()).result(wait=10)
+                assert await app.jobs.result_of(number, wait=10) == 2
+
     async def test_plain_functions_run_in_threads_side_by_side(self, store_url: str) -> None:
         async with self.app(store_url) as app:
             both = threading.Barrier(2, timeout=10)
