@@ -308,7 +308,7 @@ def _print_queues(rows: Sequence[QueueRow]) -> None:
 
     table = Table(box=box.SIMPLE_HEAD, collapse_padding=True)
     table.add_column("queue", overflow="fold")
-    columns = ("ready", "running", "behind", "later", "waiting", "parked", "workers", "runners")
+    columns = ("ready", "running", "behind", "later", "waiting", "held", "parked", "workers", "runners")
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("ready since (UTC)", no_wrap=True)

@@ -131,8 +131,9 @@ class QueueView(NamedTuple):
     later: int
     waiting: int
     running: int
+    held: int
+    """The first of lanes that are held or were parked after a failure."""
     parked: int
-    """Parked or held."""
     oldest_ready_at: float | None
     next_due_at: float | None
     """When the first of those for later is due; it has passed if nobody was there to take it up."""

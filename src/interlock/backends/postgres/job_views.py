@@ -67,8 +67,8 @@ def lane_view(row: Sequence[Any]) -> LaneView:
 
 def queue_view(row: Sequence[Any]) -> QueueView:
     """One queue."""
-    queue, ready, behind, later, waiting, running, parked, oldest_ready_at, next_due_at, workers, runners = row
-    counts = (ready, behind, later, waiting, running, parked)
+    queue, ready, behind, later, waiting, running, held, parked, oldest_ready_at, next_due_at, workers, runners = row
+    counts = (ready, behind, later, waiting, running, held, parked)
     return QueueView(queue, *counts, _time(oldest_ready_at), _time(next_due_at), workers, runners)
 
 

@@ -73,8 +73,8 @@ def queues(rows: JobRows) -> list[QueueView]:
             behind[kind] -= placed
             if due and kind in kinds:
                 oldest[what][kinds[kind]] = min(due[0], oldest[what].get(kinds[kind], due[0]))
-    for kind, count in rows.all(sql.count_held):
-        counts["parked"][kind] += count
+    counts["held"] = Counter(dict(rows.all(sql.count_held)))
+    for kind, count in counts["held"].items():
         behind[kind] -= count
     counts["behind"] = behind
     at_work, runners = worked_on(rows)
@@ -88,6 +88,7 @@ def queues(rows: JobRows) -> list[QueueView]:
             later=in_queue["later"][queue],
             waiting=in_queue["waiting"][queue],
             running=in_queue["running"][queue],
+            held=in_queue["held"][queue],
             parked=in_queue["parked"][queue],
             oldest_ready_at=maybe_seconds(oldest["ready"].get(queue)),
             next_due_at=maybe_seconds(oldest["later"].get(queue)),

@@ -24,6 +24,8 @@ class FigureConformance(JobSuite):
             expected[JobState.READY] += 1
             assert counts.states == expected
             assert list(counts.queues) == list(await b.jobs.queues())
+            for state in (JobState.HELD, JobState.PARKED):
+                assert sum(getattr(queue, state) for queue in counts.queues) == expected[state] > 0
             assert counts.names == {"q": frozenset({"n"}), "other": frozenset({"m"})}
             assert (counts.lanes_running, counts.lanes_held, counts.lanes_parked) == (0, 1, 0)
             assert (counts.limits_used, counts.limits_full, counts.limits_waiting) == (1, 1, expected[JobState.WAITING])

@@ -230,7 +230,7 @@ class JobViewConformance(JobSuite):
 
             queue = queues["q"]
             assert (queue.ready, queue.behind, queue.later, queue.waiting) == (0, 1, 1, 2)
-            assert (queue.running, queue.parked, queue.oldest_ready_at) == (5, 2, None)
+            assert (queue.running, queue.held, queue.parked, queue.oldest_ready_at) == (5, 1, 1, None)
             assert queue.next_due_at == near(due)
             assert queues["other"].ready == 1
             assert set(queues) == {"q", "other"}

@@ -12,7 +12,7 @@ standing as (
                 when w.id is not null then 'waiting'
                 when j.lane is null then 'ready'
                 when j.position is distinct from min(j.position) over (partition by j.lane) then 'behind'
-                when k.held_since is not null or k.parked_since is not null then 'parked'
+                when k.held_since is not null or k.parked_since is not null then 'held'
                 else 'ready' end as state
     from clock
     cross join interlock.job j
@@ -25,7 +25,8 @@ standing as (
 filled as (
     select s.pool, count(*) filter (where s.state = 'ready') as ready, count(*) filter (where s.state = 'behind') as behind,
            count(*) filter (where s.state = 'later') as later, count(*) filter (where s.state = 'waiting') as waiting,
-           count(*) filter (where s.state = 'running') as running, count(*) filter (where s.state = 'parked') as parked,
+           count(*) filter (where s.state = 'running') as running, count(*) filter (where s.state = 'held') as held,
+           count(*) filter (where s.state = 'parked') as parked,
            min(s.due_at) filter (where s.state = 'ready') as oldest_ready_at,
            min(s.due_at) filter (where s.state = 'later') as next_due_at
     from standing s group by s.pool
@@ -39,8 +40,8 @@ worked as (
     group by q.queue
 )
 select substr(coalesce(f.pool, w.pool), length($1) + 2), coalesce(f.ready, 0), coalesce(f.behind, 0), coalesce(f.later, 0),
-       coalesce(f.waiting, 0), coalesce(f.running, 0), coalesce(f.parked, 0), f.oldest_ready_at, f.next_due_at,
-       coalesce(w.workers, 0), coalesce(w.runners, 0)
+       coalesce(f.waiting, 0), coalesce(f.running, 0), coalesce(f.held, 0), coalesce(f.parked, 0), f.oldest_ready_at,
+       f.next_due_at, coalesce(w.workers, 0), coalesce(w.runners, 0)
 from filled f
 full join worked w on w.pool = f.pool collate "C"
 order by 1
