@@ -113,7 +113,7 @@ class LaneView(NamedTuple):
     depth: int
     """How many jobs, counted up to 10,000."""
     since: float
-    """When its head was due, or since when it is held."""
+    """Since when it is held or parked; if it is neither, when its head was due."""
     worker: WorkerView | None
     held_by: str
     held_reason: str

@@ -38,7 +38,7 @@ def lane_view(rows: JobRows, lane: str, most: int) -> LaneView | None:
         return None
     (depth,) = rows.one(sql.depth, lane=lane, limit=most)
     state = JobState.HELD if job is None else job.state
-    begun = since if since is not None and state is JobState.HELD else job.due_at if job is not None else 0.0
+    begun = since if since is not None else job.due_at if job is not None else 0.0
     return LaneView(
         lane=rows.lane_name(lane),
         state=state,

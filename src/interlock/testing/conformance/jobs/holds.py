@@ -143,6 +143,7 @@ class HoldConformance(JobSuite):
     async def test_a_hold_is_told_with_who_and_why_and_since_when(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             job_id = await b.add(lane="l")
+            b.clock.advance(3)
             since = b.now
             await b.jobs.hold("l", "größere Arbeiten", "ann")
             b.clock.advance(5)
@@ -151,7 +152,9 @@ class HoldConformance(JobSuite):
             assert (outlook.held_by, outlook.held_reason) == ("ann", "größere Arbeiten")
             assert (lane.held_by, lane.held_reason) == ("ann", "größere Arbeiten")
             assert lane.state is JobState.HELD
-            assert outlook.held_since == lane.held_since == near(since)
+            assert outlook.held_since == lane.held_since == lane.since == near(since)
+            (short,) = (await b.store.insight.lanes(limit=1)).lanes
+            assert short.since == near(since)
 
     async def test_an_empty_lane_that_is_held_is_told_until_it_is_released(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
@@ -193,6 +196,7 @@ class HoldConformance(JobSuite):
     async def test_a_failure_for_good_parks_the_lane_until_it_is_released(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(lane="l", failing=Failing.PARK) for _ in range(3)]
+            b.clock.advance(3)
             since = b.now
             await b.end(await b.one(), Outcome.FAILED, error="ValueError: broken")
             assert await b.claim(run=5) == []
@@ -200,7 +204,7 @@ class HoldConformance(JobSuite):
             outlook, lane = await b.outlook(ids[1]), await b.lane()
             assert (outlook.held_by, lane.held_by) == ("interlock", "interlock")
             assert "ValueError: broken" in outlook.held_reason
-            assert outlook.held_since == lane.held_since == near(since)
+            assert outlook.held_since == lane.held_since == lane.since == near(since)
             assert (lane.state, lane.head, lane.depth) == (JobState.HELD, ids[1], 2)
             assert await b.jobs.release("l")
 

@@ -17,7 +17,7 @@ select now_us, substr(u.lane, length($1) + 2),
        coalesce(h.name, ''),
        (select count(*) from (
            select from interlock.job j where j.lane = u.lane and j.position is not null limit $3::integer) x),
-       coalesce(h.due_at, l.held_since, l.parked_since), c.session, c.host, c.pid, c.program,
+       coalesce(l.held_since, l.parked_since, h.due_at), c.session, c.host, c.pid, c.program,
        case when l.held_since is not null then l.held_by when l.parked_since is not null then 'interlock' else '' end,
        coalesce(case when l.held_since is not null then l.held_reason else l.parked_reason end, ''),
        coalesce(l.held_since, l.parked_since)
