@@ -12,6 +12,7 @@ __all__ = [
     "FOREVER",
     "Seconds",
     "Wait",
+    "a_thing",
     "checked_key",
     "checked_limit",
     "checked_prefix",
@@ -41,6 +42,12 @@ FOREVER: Final = _Forever.FOREVER
 
 Seconds = float | timedelta
 Wait = Seconds | Literal[_Forever.FOREVER]
+
+
+def a_thing(value: object) -> str:
+    """What something is, for the middle of a sentence: ``an int``."""
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeio' else 'a'} {name}"
 
 
 def checked_key(key: object) -> str:
@@ -145,5 +152,5 @@ def _seconds(name: str, value: object) -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     raise InvalidArgumentError(
-        f"{name} is {value!r}, a {type(value).__name__}.", remedy="Use a number of seconds or a timedelta."
+        f"{name} is {value!r}, {a_thing(value)}.", remedy="Use a number of seconds or a timedelta."
     )

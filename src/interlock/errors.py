@@ -77,6 +77,8 @@ class InterlockError(Exception):
 
     def __init__(self, message: str = "", *, remedy: str | None = None) -> None:
         self.message = message or (type(self).__doc__ or "").partition("\n")[0]
+        if self.message.endswith("..") and not self.message.endswith("..."):
+            self.message = self.message[:-1]  # what was quoted at its end had a full stop already
         if remedy is not None:
             self.remedy = remedy
         super().__init__(f"{self.message} {self.remedy}".rstrip())

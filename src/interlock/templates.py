@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
+from interlock.arguments import a_thing
 from interlock.errors import InvalidArgumentError
 
 __all__ = ["Template"]
@@ -98,7 +99,7 @@ class Template:
             text = found.isoformat()
         else:
             raise InvalidArgumentError(
-                f"The template {self.text!r} finds a {type(found).__name__} at {'.'.join(path)!r}.",
+                f"The template {self.text!r} finds {a_thing(found)} at {'.'.join(path)!r}.",
                 remedy="Keys are made of text, whole numbers, UUIDs and dates.",
             )
         return text if text.isalnum() else text.translate(self._escapes)

@@ -6,6 +6,7 @@ import json
 from datetime import datetime
 from typing import Any
 
+from interlock.arguments import a_thing
 from interlock.errors import InvalidArgumentError
 
 __all__ = ["decoded", "encoded"]
@@ -56,7 +57,7 @@ def _plain(what: str, value: object) -> object:
             if not isinstance(key, str) or key == _DATETIME or "\0" in key:
                 raise InvalidArgumentError(f"{what} has the key {key!r} in a dict.", remedy=_PLAIN)
         return {key: _plain(what, item) for key, item in value.items()}
-    raise InvalidArgumentError(f"{what} holds a {type(value).__name__}, which cannot be kept.", remedy=_PLAIN)
+    raise InvalidArgumentError(f"{what} holds {a_thing(value)}, which cannot be kept.", remedy=_PLAIN)
 
 
 def _restored(found: dict[str, Any]) -> Any:

@@ -40,6 +40,20 @@ async def test_list_shows_each_job_and_what_happens_next(cli: Callable[..., Any]
     assert "arguments" not in listed[0]
 
 
+async def test_what_is_overdue_is_ready_since_it_was_due(cli: Callable[..., Any], jobs_url: str) -> None:
+    async with floor(jobs_url) as jobs:
+        number = await jobs.add(delay=1.1)
+        await asyncio.sleep(1.2)
+        words = await run(cli, jobs_url, "jobs", "list")
+        (listed,) = await data(cli, jobs_url, "jobs", "list")
+        queues = await run(cli, jobs_url, "jobs", "queues")
+
+    (row,) = (row for row in words.stdout.splitlines() if row.split()[:1] == [str(number)])
+    assert listed["reason"] == "no-worker"
+    assert listed["due_at"][11:19] in row
+    assert "Nobody works on queue 'default'." in queues.stderr
+
+
 async def test_list_by_state_name_queue_lane_and_limit(cli: Callable[..., Any], jobs_url: str) -> None:
     async with floor(jobs_url) as jobs:
         done = await jobs.ended(Outcome.DONE)

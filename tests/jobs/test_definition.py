@@ -51,6 +51,7 @@ async def unkeepable_result() -> Definition: ...
         (unkeepable, "plain types"),
         (unkeepable_result, "plain types"),
         (Definition, "function"),
+        (7, "is an int. Use a function"),
         (len, "function"),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),

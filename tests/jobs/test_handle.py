@@ -48,6 +48,14 @@ async def fails(text: str) -> None:
     raise ValueError(text)
 
 
+async def test_an_error_that_ends_in_a_full_stop_is_told_with_one() -> None:
+    async with App("memory://") as app:
+        failing = app.job(retry=Retry(attempts=1))(fails)
+        async with app.worker():
+            with pytest.raises(JobFailedError, match=r"ValueError: It broke\. Mend the cause"):
+                await (await failing.enqueue("It broke.")).result(wait=10)
+
+
 @stores
 async def test_results_of_every_kind(store_url: str) -> None:
     async with App(store_url) as app:

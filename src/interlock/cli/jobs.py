@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from interlock.insight import Insight, JobRow, QueueRow
-    from interlock.ports.job_views import Outlook
+    from interlock.ports.job_views import JobView, Outlook
     from interlock.ports.jobs import JobStore
 
 __all__ = ["Id", "app", "nothing"]
@@ -294,10 +294,16 @@ def _print(rows: Sequence[JobRow]) -> None:
             *([shown(view.queue)] if several else []),
             *([shown(view.lane)] if laned else []),
             str(view.attempt) if view.attempt else "",
-            moment(view.finished_at or view.claimed_at or view.enqueued_at),
+            moment(_since(view)),
             on_one_line(why),
         )
     console().print(table)
+
+
+def _since(view: JobView) -> float:
+    """When it ended, was claimed or became ready; for whatever waits for something else, when it was enqueued."""
+    ready = view.state is JobState.READY or (view.state is JobState.LATER and view.due_at <= view.seen_at)
+    return view.finished_at or view.claimed_at or (view.due_at if ready else view.enqueued_at)
 
 
 def _print_queues(rows: Sequence[QueueRow]) -> None:

@@ -14,6 +14,7 @@ from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUndefinedAnnotation
 from pydantic_core import CoreConfig, PydanticSerializationError, SchemaSerializer
 
+from interlock.arguments import a_thing
 from interlock.errors import InvalidArgumentError, MisuseError
 from interlock.jobs.leaves import check_leaves, check_same
 from interlock.ports.jobs import MOST_ARGUMENT_BYTES
@@ -155,7 +156,7 @@ def _told(error: ValidationError) -> str:
         place = ".".join(map(str, found["loc"])) or "it"
         message = {"missing": "is missing", "extra_forbidden": "is not known"}.get(found["type"])
         if message is None:
-            message = f"is a {type(found['input']).__name__}: {found['msg'][:1].lower()}{found['msg'][1:]}"
+            message = f"is {a_thing(found['input'])}: {found['msg'][:1].lower()}{found['msg'][1:]}"
         lines.append(f"{place!r} {message}")
     more = error.error_count() - len(lines)
     return "; ".join(lines) + (f"; and {more} more" if more > 0 else "")

@@ -8,6 +8,7 @@ import typing
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from interlock.arguments import a_thing
 from interlock.errors import InvalidArgumentError, MisuseError
 from interlock.jobs.options import checked_name
 
@@ -178,7 +179,7 @@ def _write_nothing(_: Any) -> None:
 def _is_async(function: Any, name: str) -> bool:
     if not (inspect.isfunction(function) or inspect.ismethod(function)):
         raise MisuseError(
-            f"The handler of {name!r} is a {type(function).__name__}.", remedy="Use a function, `async def` or `def`."
+            f"The handler of {name!r} is {a_thing(function)}.", remedy="Use a function, `async def` or `def`."
         )
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise MisuseError(f"The handler of {name!r} is a generator.", remedy="Let it return its result.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Never, ParamSpec, TypeVar, Unpack, overload
 
-from interlock.arguments import checked_key, checked_limit, checked_reason, checked_wait
+from interlock.arguments import a_thing, checked_key, checked_limit, checked_reason, checked_wait
 from interlock.errors import CapabilityError, InvalidArgumentError, MisuseError, NotFoundError
 from interlock.face import Face
 from interlock.jobs.definition import Definition
@@ -142,7 +142,7 @@ class Jobs(Face[JobEngine]):
     def _check(self, call: Call[Any]) -> None:
         if not isinstance(call, Call):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
             raise InvalidArgumentError(
-                f"A {type(call).__name__} cannot be enqueued.", remedy="Pass what job.call(…) returns."
+                f"What is enqueued is a call, not {a_thing(call)}.", remedy="Pass what job.call(…) returns."
             )
         if call.job.jobs is not self:
             raise MisuseError(

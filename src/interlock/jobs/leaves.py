@@ -10,6 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from interlock.arguments import a_thing
 from interlock.errors import InvalidArgumentError
 
 __all__ = ["check_leaves", "check_same"]
@@ -48,7 +49,7 @@ def check_same(value: Any, back: Any, what: str) -> None:
     elif isinstance(value, Set) and isinstance(back, (Set, list)):
         return
     elif not isinstance(value, type(back)):
-        raise _changed(what, f"a {type(value).__name__}", value, back)
+        raise _changed(what, a_thing(value), value, back)
     else:
         fields = _fields(back)
         for name, item in _fields(value).items():
@@ -58,8 +59,8 @@ def check_same(value: Any, back: Any, what: str) -> None:
 
 def _changed(what: str, part: str, value: object, back: object) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"{what}: {part} would come back as a {type(back).__name__}, because it was not declared.",
-        remedy=f"Declare what it is, or pass a {type(back).__name__}.",
+        f"{what}: {part} would come back as {a_thing(back)}, because it was not declared.",
+        remedy=f"Declare what it is, or pass {a_thing(back)}.",
     )
 
 

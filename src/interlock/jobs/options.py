@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from interlock.arguments import checked_key, checked_seconds
+from interlock.arguments import a_thing, checked_key, checked_seconds
 from interlock.errors import InvalidArgumentError, MisuseError
 from interlock.jobs.retry import Retry
 from interlock.limits.kinds import Cooldown, Limit, Rate, Slots, uses_of
@@ -144,7 +144,7 @@ class JobOptions:
             return ""
         if not isinstance(found, str):
             raise InvalidArgumentError(
-                f"The lane function of {name!r} gave a {type(found).__name__}.", remedy="Let it return text, or None."
+                f"The lane function of {name!r} gave {a_thing(found)}.", remedy="Let it return text, or None."
             )
         return checked_key(found)
 

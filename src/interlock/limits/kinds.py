@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from interlock.arguments import checked_key, checked_seconds
+from interlock.arguments import a_thing, checked_key, checked_seconds
 from interlock.errors import InvalidArgumentError
 from interlock.ports.limits import MOST_ON_A_KEY, Use
 from interlock.templates import Template
@@ -115,7 +115,7 @@ def _stored_key(kind: str, name: str, key: Key, values: Mapping[str, Any]) -> st
 def _text(name: str, rendered: object) -> str:
     if not isinstance(rendered, str):
         raise InvalidArgumentError(
-            f"The key function of {name!r} gave a {type(rendered).__name__}.", remedy="Let it return text."
+            f"The key function of {name!r} gave {a_thing(rendered)}.", remedy="Let it return text."
         )
     return rendered
 
@@ -128,9 +128,7 @@ def _check(name: object, key: object) -> None:
     if isinstance(key, str):
         Template.of(key)
     elif not callable(key):
-        raise InvalidArgumentError(
-            f"The key of {name!r} is a {type(key).__name__}.", remedy="Use a template or a function."
-        )
+        raise InvalidArgumentError(f"The key of {name!r} is {a_thing(key)}.", remedy="Use a template or a function.")
 
 
 def _check_most(name: str, most: object) -> None:

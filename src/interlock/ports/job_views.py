@@ -25,7 +25,7 @@ class Attempt(NamedTuple):
 
     number: int
     outcome: str
-    """An ``Outcome``, or ``crashed``."""
+    """As text: that of an ``Outcome``, or ``crashed``."""
     started_at: float
     ended_at: float
     worker: WorkerView

@@ -28,7 +28,7 @@ def job_view(row: Sequence[Any], *, brief: bool = False) -> JobView:
     if state == JobState.DONE and worker is not None and not brief:
         # Success is kept only as the end that it is.
         times = (seconds(started_at), seconds(finished_at))
-        told.append(Attempt(attempt, Outcome.DONE, *times, worker, fence, "", ""))
+        told.append(Attempt(attempt, str(Outcome.DONE), *times, worker, fence, "", ""))
     limits = [(use_key, use_most, use_per)] if use_key is not None else json.loads(uses or "[]")
     return JobView(
         id_,

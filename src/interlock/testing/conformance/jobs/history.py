@@ -28,6 +28,7 @@ class HistoryConformance(JobSuite):
             assert view.result_kept_until == near(b.now + 100)
             (attempt,) = view.attempts
             assert (attempt.number, attempt.outcome, attempt.fence, attempt.error) == (1, "done", job.fence, "")
+            assert type(attempt.outcome) is str
             assert attempt.worker == WorkerView("b", "host-b", 7, "test")
             assert (attempt.started_at, attempt.ended_at) == (near(b.now - 4), near(b.now))
 
