@@ -99,7 +99,7 @@ class Events(Face[EventEngine]):
     @property
     def metrics(self) -> EventMetrics:
         """What these events have counted and timed; register it with a Prometheus registry."""
-        return self._running.metrics
+        return self._opened.metrics
 
     # -- defining ----------------------------------------------------------------------------------------------------
 
