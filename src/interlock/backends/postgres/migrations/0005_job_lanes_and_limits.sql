@@ -320,7 +320,6 @@ begin
         order by x.pool, x.name limit 1;
         exit when not found;
         place := 0;
-        most := null;
         for w in
             select x.id, x.ticket, x.most, x.per, x.woken from interlock.job_wait x
             where x.key = p_key and x.namespace = p_namespace and x.pool = line_pool and x.name = line_name
@@ -331,20 +330,23 @@ begin
                 most := w.most;
                 per := w.per;
                 last := null;
-                if line_pool = p_pool and line_name = any (p_names) and room > 0 then
-                    select f.ticket into last from interlock.job_front(p_namespace, p_key, p_pool, p_names, room) f
-                    order by f.ticket offset room - 1;
-                end if;
             end if;
             if place >= room then
                 wake := least(wake, fit);
                 exit;
             end if;
             place := place + 1;
-            if not w.woken and w.ticket > last then
-                wake := least(wake, p_now + 1000000);
-                exit;
-            elsif not w.woken then
+            if not w.woken then
+                if line_pool = p_pool and line_name = any (p_names) then
+                    if last is null then
+                        select max(f.ticket) into last
+                        from interlock.job_front(p_namespace, p_key, p_pool, p_names, room) f;
+                    end if;
+                    if w.ticket > last then
+                        wake := least(wake, p_now + 1000000);
+                        exit;
+                    end if;
+                end if;
                 woken := woken || w.id;
             end if;
         end loop;
