@@ -308,8 +308,11 @@ def _checked_hosts(hosts: Any) -> frozenset[str]:
         hosts = (hosts,)
     if not isinstance(hosts, Iterable):
         raise InvalidArgumentError(f"allowed_hosts is {hosts!r}.", remedy='Pass a list, such as ["dash.example.com"].')
-    several: Iterable[Any] = hosts
-    return frozenset(map(_checked_host, several))
+    return _each_checked(hosts)
+
+
+def _each_checked(hosts: Any) -> frozenset[str]:
+    return frozenset(map(_checked_host, hosts))
 
 
 def _checked_host(host: Any) -> str:
