@@ -7,12 +7,12 @@ from enum import Enum
 from typing import Final, Literal
 
 from interlock.errors import InvalidArgumentError
+from interlock.words import a_thing
 
 __all__ = [
     "FOREVER",
     "Seconds",
     "Wait",
-    "a_thing",
     "checked_key",
     "checked_limit",
     "checked_prefix",
@@ -42,12 +42,6 @@ FOREVER: Final = _Forever.FOREVER
 
 Seconds = float | timedelta
 Wait = Seconds | Literal[_Forever.FOREVER]
-
-
-def a_thing(value: object) -> str:
-    """What something is, for the middle of a sentence: ``an int``."""
-    name = type(value).__name__
-    return f"{'an' if name[:1].lower() in 'aeio' else 'a'} {name}"
 
 
 def checked_key(key: object) -> str:

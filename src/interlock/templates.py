@@ -15,8 +15,8 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from interlock.arguments import a_thing
 from interlock.errors import InvalidArgumentError
+from interlock.words import a_thing
 
 __all__ = ["Template"]
 

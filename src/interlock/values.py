@@ -6,8 +6,8 @@ import json
 from datetime import datetime
 from typing import Any
 
-from interlock.arguments import a_thing
 from interlock.errors import InvalidArgumentError
+from interlock.words import a_thing
 
 __all__ = ["decoded", "encoded"]
 

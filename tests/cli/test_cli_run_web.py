@@ -188,7 +188,8 @@ def _check_raw_requests(server: Server) -> None:
     assert answered.startswith(b"HTTP/1.1 100 Continue")
     assert b" 200 " in answered  # known from above
     assert b" 401 " in server.talk(head + headers + b"Content-Length: %d\r\n\r\n" % len(body) + body[::-1])
-    large = [b"%x\r\n%b\r\n" % (1 << 20, b"x" * (1 << 20))] * 4 + [b"%x\r\n%b" % (1 << 20, b"x" * 850_000)]
+    # One byte too many: who is sent more than it reads before it hangs up may reset the connection.
+    large = [b"%x\r\n%b\r\n" % (1_000_000, b"x" * 1_000_000)] * 5 + [b"1\r\nx"]
     assert b" 413 " in server.talk(head + headers + b"Transfer-Encoding: chunked\r\n\r\n", *large)
 
 

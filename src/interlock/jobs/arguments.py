@@ -14,10 +14,10 @@ from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUndefinedAnnotation
 from pydantic_core import CoreConfig, PydanticSerializationError, SchemaSerializer
 
-from interlock.arguments import a_thing
 from interlock.errors import InvalidArgumentError, MisuseError
 from interlock.jobs.leaves import check_leaves, check_same
 from interlock.ports.jobs import MOST_ARGUMENT_BYTES
+from interlock.words import a_thing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

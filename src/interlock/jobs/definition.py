@@ -8,9 +8,9 @@ import typing
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from interlock.arguments import a_thing
 from interlock.errors import InvalidArgumentError, MisuseError
 from interlock.jobs.options import checked_name
+from interlock.words import a_thing
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

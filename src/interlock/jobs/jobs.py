@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Never, ParamSpec, TypeVar, Unpack, overload
 
-from interlock.arguments import a_thing, checked_key, checked_limit, checked_reason, checked_wait
+from interlock.arguments import checked_key, checked_limit, checked_reason, checked_wait
 from interlock.errors import CapabilityError, InvalidArgumentError, MisuseError, NotFoundError
 from interlock.face import Face
 from interlock.jobs.definition import Definition
@@ -20,6 +20,7 @@ from interlock.jobs.results import end_of, newest, result_in
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
 from interlock.ports.store import Capability
+from interlock.words import a_thing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence

@@ -10,8 +10,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from interlock.arguments import a_thing
 from interlock.errors import InvalidArgumentError
+from interlock.words import a_thing
 
 __all__ = ["check_leaves", "check_same"]
 

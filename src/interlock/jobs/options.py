@@ -9,12 +9,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from interlock.arguments import a_thing, checked_key, checked_seconds
+from interlock.arguments import checked_key, checked_seconds
 from interlock.errors import InvalidArgumentError, MisuseError
 from interlock.jobs.retry import Retry
 from interlock.limits.kinds import Cooldown, Limit, Rate, Slots, uses_of
 from interlock.ports.jobs import Failing
 from interlock.templates import Template
+from interlock.words import a_thing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from interlock.arguments import a_thing, checked_key, checked_seconds
+from interlock.arguments import checked_key, checked_seconds
 from interlock.errors import InvalidArgumentError
 from interlock.ports.limits import MOST_ON_A_KEY, Use
 from interlock.templates import Template
+from interlock.words import a_thing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
