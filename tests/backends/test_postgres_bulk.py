@@ -79,8 +79,8 @@ async def test_a_connection_lost_between_two_parts_leaves_nothing(
     store: Store, other: Any, monkeypatch: pytest.MonkeyPatch, part: int
 ) -> None:
     jobs = await new(store)
-    bulks = store.jobs._bulks  # type: ignore[attr-defined]
-    at_part(monkeypatch, part, lambda: bulks._connection.terminate())
+    entries = store.jobs._entries  # type: ignore[attr-defined]
+    at_part(monkeypatch, part, lambda: entries._connection.terminate())
     with pytest.raises(StoreUnavailableError):
         await store.jobs.enqueue(jobs)
     assert await other.fetchval(ALL) == 0
@@ -98,8 +98,8 @@ async def test_a_caller_hears_nothing_of_it(
     async def count(number: int) -> None: ...
 
     async with app:
-        bulks = app.jobs._running.jobs._bulks  # type: ignore[attr-defined]
-        at_part(monkeypatch, 2, lambda: bulks._connection.terminate())
+        entries = app.jobs._running.jobs._entries  # type: ignore[attr-defined]
+        at_part(monkeypatch, 2, lambda: entries._connection.terminate())
         handles = await app.jobs.enqueue_many([count.call(number) for number in range(MANY)])
 
     assert len({handle.id for handle in handles}) == MANY
@@ -109,15 +109,16 @@ async def test_a_caller_hears_nothing_of_it(
 
 async def test_its_transaction_ends_also_if_nobody_hears_of_our_end(store: Store, other: Any) -> None:
     await other.execute("create table said (setting text)")
-    bulks = store.jobs._bulks  # type: ignore[attr-defined]
-    await bulks.run_each(
+    entries = store.jobs._entries  # type: ignore[attr-defined]
+    await entries.run_each(
         "insert into said select $1 || current_setting('idle_in_transaction_session_timeout')", [("a",), ("b",)]
     )
 
     assert [row["setting"] for row in await other.fetch("select setting from said order by 1")] == ["a10s", "b10s"]
 
 
-async def test_nobody_waits_for_a_long_list(store: Store, other: Any) -> None:
+async def test_nobody_waits_for_a_long_list(store: Store, other: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_jobs, "_BULK", MANY - 1)
     jobs = await new(store, lane="l")
     (number,) = await store.jobs.ids(1)
     await other.execute("begin; lock interlock.job_signal")  # which only jobs of lanes need

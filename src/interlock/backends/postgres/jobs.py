@@ -47,7 +47,7 @@ _OUTCOMES = {
     Outcome.RETURNED: 7,
 }
 _DONE = Outcome.DONE
-_BULK = 500  # what has more jobs goes aside
+_BULK = 25_000  # what has more jobs takes long, and goes aside
 _MOST_CLAIMERS = 16  # marks are kept for so many kinds of appetite
 
 
