@@ -64,12 +64,16 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_url(self, url: bytes) -> None:
         """Some of the path."""
-        self._count(len(url))
+        self._named_bytes += len(url)
+        if self._named_bytes > _MOST_HEAD_BYTES:
+            self._refuse()
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header."""
-        self._count(len(name) + len(value))
+        self._named_bytes += len(name) + len(value)
+        if self._named_bytes > _MOST_HEAD_BYTES:
+            self._refuse()
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -126,11 +130,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self._forget_head()
         self._forget_reading()
         super().connection_lost(exc)
-
-    def _count(self, named: int) -> None:
-        self._named_bytes += named
-        if self._named_bytes > _MOST_HEAD_BYTES:
-            self._refuse()
 
     def _refuse(self) -> None:
         self.transport.abort()

@@ -80,10 +80,10 @@ class Webhooks:
         headers = list(scope["headers"])  # to which servers add what comes after a body
         body = None
         try:
-            async with asyncio.timeout(_SECONDS):
+            async with asyncio.timeout(_SECONDS) as bound:
                 body = await self._bodies.read(headers, receive)
-                async with asyncio.timeout(_STORE_SECONDS):
-                    receipt = await self._app.events.receive(source, _decoded(headers), body)
+                bound.reschedule(min(bound.when() or 0.0, asyncio.get_running_loop().time() + _STORE_SECONDS))
+                receipt = await self._app.events.receive(source, _decoded(headers), body)
         except (InterlockError, TimeoutError, BodyRefusedError) as error:
             if isinstance(error, TimeoutError) and body is None:
                 error = BodyRefusedError(408, f"The body did not come within {_SECONDS:g} s.")
