@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock import App
 from interlock.backends.postgres.listener import Listener
+from interlock.backends.postgres.messages import PostgresMessages
 from interlock.ports.jobs import JobState
 from interlock.settings import Settings
 from interlock.testing.clock import until
@@ -41,6 +42,14 @@ async def test_a_job_cancelled_and_retried_runs_though_no_messages_arrive(
     interlock_postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Listener, "_on_message", lambda *_: None)
+    look, looks = PostgresMessages._look, 0
+
+    async def counted(self: PostgresMessages, *, turns: bool) -> None:
+        nonlocal looks
+        await look(self, turns=turns)
+        looks += 1
+
+    monkeypatch.setattr(PostgresMessages, "_look", counted)
     work = Work()
     async with App(interlock_postgres_url) as app:
         job = app.job(name="work")(work.__call__)
@@ -53,7 +62,8 @@ async def test_a_job_cancelled_and_retried_runs_though_no_messages_arrive(
 
             await app.jobs.retry(handle, by="ann")
             await until(lambda: work.started == 2)
-            await asyncio.sleep(1.5)  # what was said of the first claim is found again meanwhile
+            before = looks
+            await until(lambda: looks >= before + 2, what="what was said of the first claim is found again")
             work.go.set()
             await until_state(app, handle, JobState.DONE)
     assert (work.started, work.stopped) == (2, 1)

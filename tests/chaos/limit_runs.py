@@ -15,7 +15,7 @@ from interlock.limits import Limits
 from tests.chaos.actor import Ear
 from tests.chaos.limit_checker import LimitHistory, LimitVerdict, judge_limits, read_starts
 from tests.chaos.limit_worker import LimitPlan, Starter
-from tests.chaos.nemesis import Fleet, Nemesis, Pace
+from tests.chaos.nemesis import MORE_SECONDS, Fleet, Nemesis, Pace
 from tests.chaos.outcome import Outcome
 from tests.chaos.places import place
 from tests.chaos.records import entered, read_journals
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from tests.chaos.faults import Fault
 
 __all__ = ["run_limits", "run_limits_here"]
-
-_MORE_SECONDS = 60.0
-"""What a run may take longer to come to enough, on a machine that has much else to do."""
 
 
 async def run_limits(
@@ -48,7 +45,7 @@ async def run_limits(
     """
     begun = time.monotonic()
     with place(kind, folder, scale=scale) as store:
-        about = {"url": store.url, "folder": str(folder), "seconds": seconds + 2 * _MORE_SECONDS}
+        about = {"url": store.url, "folder": str(folder), "seconds": seconds + 2 * MORE_SECONDS}
         plan = LimitPlan(**{**about, **changes})  # type: ignore[arg-type]
         async with Limits.from_url(plan.url, settings=plan.settings):
             pass
@@ -56,7 +53,7 @@ async def run_limits(
         try:
             await fleet.ready()
             await Nemesis(fleet, store.faults, seed, pace=pace).run(
-                seconds, enough=lambda: entered(folder) >= starts, most=seconds + _MORE_SECONDS
+                seconds, enough=lambda: entered(folder) >= starts, most=seconds + MORE_SECONDS
             )
             fleet.kill_all()
         finally:

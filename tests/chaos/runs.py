@@ -18,7 +18,7 @@ import asyncpg
 from interlock import Locks
 from tests.chaos.actor import Ear
 from tests.chaos.checker import Fault, History, judge, read_attempts
-from tests.chaos.nemesis import Fleet, Nemesis, Pace
+from tests.chaos.nemesis import MORE_SECONDS, Fleet, Nemesis, Pace
 from tests.chaos.outcome import Outcome
 from tests.chaos.places import Place, place
 from tests.chaos.records import Written, entered, read_journals, read_targets
@@ -33,8 +33,6 @@ __all__ = ["Outcome", "run_memory", "run_postgres", "run_redis", "run_sqlite"]
 
 MEMORY_ACTS: Mapping[str, int] = {"cancel": 300, "force": 100, "close": 10, "hold up": 1}
 """What is done to contenders in one process, and how often in proportion."""
-_MORE_SECONDS = 60.0
-"""What a run may take longer to come to enough, on a machine that has much else to do."""
 _TABLE = "create table chaos_write (seq {serial}, key text not null, fence bigint not null, attempt text not null)"
 _POSTGRES_BY_COMMIT = """
     select key, fence, attempt from chaos_write order by pg_xact_commit_timestamp(xmin), seq
@@ -127,7 +125,7 @@ async def _run_processes(
             await asyncio.sleep(seconds)
         else:
             await Nemesis(fleet, store, seed, pace=Pace.of(seconds)).run(
-                seconds, enough=lambda: entered(Path(plan.folder)) >= grants, most=seconds + _MORE_SECONDS
+                seconds, enough=lambda: entered(Path(plan.folder)) >= grants, most=seconds + MORE_SECONDS
             )
         await fleet.stop()
     finally:
@@ -136,7 +134,7 @@ async def _run_processes(
 
 
 def _plan(url: str, folder: Path, seconds: float, changes: dict[str, object]) -> Plan:
-    return Plan(**{"url": url, "folder": str(folder), "seconds": seconds + 2 * _MORE_SECONDS, **changes})  # type: ignore[arg-type]
+    return Plan(**{"url": url, "folder": str(folder), "seconds": seconds + 2 * MORE_SECONDS, **changes})  # type: ignore[arg-type]
 
 
 def _gather(plan: Plan, faults: list[Fault], ended: dict[str, float], oddities: Sequence[str] = ()) -> History:
