@@ -174,6 +174,29 @@ async def test_who_ends_a_run_does_not_wait_for_a_claim_under_way(store: Store, 
     assert [job.id for job in await claim(store)] == [second]
 
 
+async def test_who_ends_a_run_sees_what_a_claim_under_way_puts_behind_it(store: Store, other: Any) -> None:
+    first, second = await store.jobs.ids(2)
+    await store.jobs.enqueue([new_job(first, lane="l")])
+    (job,) = await claim(store)
+    await store.jobs.enqueue([new_job(second, lane="l", delay=60.0)])
+    await store.sessions.begin(SessionCard("t", "host", 7, "test"), 600.0)
+    transaction = other.transaction()
+    await transaction.start()
+    await other.fetch(
+        "select * from interlock.job_claim("
+        "'default', 't', '{default/q}', '{n}', 10, 10, 5, 0, $1, extract(epoch from now()) + 120)",
+        [-(2**63)],
+    )
+    assert await other.fetchval("select count(*) from interlock.job_later") == 0, "it was due for the claim"
+    settling = asyncio.ensure_future(store.jobs.settle("s", [Settlement(job.id, job.fence, Outcome.DONE)]))
+    while not settling.done() and not await other.fetchval("select count(*) from pg_locks where not granted"):
+        await asyncio.sleep(0.005)
+    await transaction.commit()
+    await settling
+
+    assert [job.id for job in await claim(store)] == [second]
+
+
 async def test_a_start_counts_from_when_the_wait_for_its_limit_was_over(store: Store, other: Any) -> None:
     use = (Use("k", 5, 60.0),)
     first, second = await store.jobs.ids(2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sys
 import time
@@ -218,9 +219,22 @@ async def test_workers_leave_a_barrier_together_and_not_before() -> None:
 
 
 async def test_a_barrier_says_who_is_missing() -> None:
+    async with worker(count_forever) as one, worker(count_forever) as another:
+        with pytest.raises(WorkerFailedError) as failure:
+            await Barrier(one, another, name="round 0").release(timeout=0.1)
+
+        for absent in (one, another):
+            assert re.search(rf"worker {absent.pid} .* arrived at barrier 'round 0'", str(failure.value))
+
+
+async def test_a_barrier_does_not_speak_of_those_who_are_there() -> None:
     async with worker(pass_barrier, 1) as present, worker(count_forever) as absent:
-        with pytest.raises(WorkerFailedError, match=rf"worker {absent.pid} .* arrived at barrier 'round 0'"):
-            await Barrier(present, absent, name="round 0").release(timeout=1.0)
+        await present.wait_for(lambda message: message.get("step") == "arrived")
+        present._inbox.put({"name": "barrier", "barrier": "round 0", "step": "arrived"})  # as if not taken yet
+        with pytest.raises(WorkerFailedError, match=f"worker {absent.pid} ") as failure:
+            await Barrier(present, absent, name="round 0").release(timeout=0.1)
+
+        assert f"worker {present.pid} " not in str(failure.value)
 
 
 async def own_a_worker(paused: bool) -> None:

@@ -212,10 +212,13 @@ class Barrier:
         self._name = name
 
     async def ready(self, timeout: float = 10.0) -> None:
-        """Wait until every worker stands at the barrier."""
+        """Wait until every worker stands at the barrier; the error tells of each that does not."""
         arrived = _at_barrier(self._name, "arrived")
-        async with asyncio.timeout(timeout + 1.0):  # each wait has its own bound and says who is missing
-            await asyncio.gather(*(worker.wait_for(arrived, timeout) for worker in self._workers))
+        waits = (worker.wait_for(arrived, timeout) for worker in self._workers)
+        ends = await asyncio.gather(*waits, return_exceptions=True)
+        missing = [str(end) for end in ends if isinstance(end, Exception)]
+        if missing:
+            raise WorkerFailedError("\n".join(missing))
 
     async def release(self, timeout: float = 10.0) -> None:
         """Wait until every worker stands at the barrier, then let all of them go at one point in time."""

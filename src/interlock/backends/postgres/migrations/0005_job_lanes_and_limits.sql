@@ -88,9 +88,10 @@ end
 $$;
 
 -- Handle signals: know their lanes and make ready those that are idle. One at a time does this in a namespace, and lanes
--- that somebody is at are left for the next time. unfinished: whether anything was left.
+-- that somebody is at are left for the next time. p_own: lanes that the caller has signalled in this transaction.
+-- unfinished: whether anything was left.
 create function interlock.job_rouse(
-    p_namespace text, p_most integer, out unfinished boolean, out pools text[], out sorts bigint[]
+    p_namespace text, p_most integer, p_own text[], out unfinished boolean, out pools text[], out sorts bigint[]
 )
 language plpgsql volatile
 set jit = off
@@ -107,6 +108,7 @@ declare
     positions bigint[];
     lanes text[];
     lows bigint[];
+    owns boolean[];
     known text[];
     claimed text[];
     ours text[];
@@ -125,23 +127,25 @@ begin
         unfinished := false;
         return;
     end if;
-    select array_agg(x.lane), array_agg(x.low) into lanes, lows
-    from (select t.lane, min(t.low) as low from unnest(tid_lanes, positions) as t (lane, low) group by t.lane) x;
+    select array_agg(x.lane), array_agg(x.low), array_agg(o.lane is not null) into lanes, lows, owns
+    from (select t.lane, min(t.low) as low from unnest(tid_lanes, positions) as t (lane, low) group by t.lane) x
+    left join (select distinct u.lane from unnest(p_own) as u (lane)) o on o.lane = x.lane;
     known := array(select l.lane from interlock.job_lane l where l.lane = any (lanes));
     -- Whoever ends the run of a claimed lane locks it and then looks what is behind the run. If nobody has locked it now
     -- that look is still to come and will see what is signalled here, so there is nothing to do. It is not kept locked:
-    -- whoever ends its run would wait for all of this claim.
+    -- whoever ends its run would wait for all of this claim. What the caller signalled itself nobody sees before it
+    -- commits: those lanes stay locked.
     begin
         claimed := array(
-            select l.lane from interlock.job_lane l join unnest(lanes, lows) as x (lane, low) on x.lane = l.lane
-            where l.lane = any (lanes) and l.claimed and l.low <= x.low for update of l skip locked);
+            select l.lane from interlock.job_lane l join unnest(lanes, lows, owns) as x (lane, low, own) on x.lane = l.lane
+            where l.lane = any (lanes) and l.claimed and l.low <= x.low and not x.own for update of l skip locked);
         raise sqlstate 'IL000';
     exception when sqlstate 'IL000' then
         null;
     end;
     ours := array(
-        select l.lane from interlock.job_lane l join unnest(lanes, lows) as x (lane, low) on x.lane = l.lane
-        where l.lane = any (lanes) and (not l.claimed or l.low > x.low) for update of l skip locked);
+        select l.lane from interlock.job_lane l join unnest(lanes, lows, owns) as x (lane, low, own) on x.lane = l.lane
+        where l.lane = any (lanes) and (not l.claimed or l.low > x.low or x.own) for update of l skip locked);
     update interlock.job_lane l set low = x.low
     from unnest(lanes, lows) as x (lane, low)
     where l.lane = any (ours) and l.lane = x.lane and l.low > x.low;
@@ -233,8 +237,11 @@ begin
 end
 $$;
 
--- Put jobs that were woken where they can be claimed: heads of lanes by a signal, others at once. pools, sorts: where.
-create function interlock.job_make_ready(p_namespace text, p_ids bigint[], out pools text[], out sorts bigint[])
+-- Put jobs that were woken where they can be claimed: heads of lanes by a signal, others at once. pools, sorts: where;
+-- signalled: the lanes.
+create function interlock.job_make_ready(
+    p_namespace text, p_ids bigint[], out pools text[], out sorts bigint[], out signalled text[]
+)
 language plpgsql volatile
 set jit = off
 set enable_seqscan = off
@@ -261,7 +268,7 @@ begin
         where j.lane is null
         returning r.pool, r.sort
     )
-    select array_agg(x.pool), array_agg(x.sort) into pools, sorts
+    select array_agg(x.pool), array_agg(x.sort), (select array_agg(l.lane) from lanes l) into pools, sorts, signalled
     from (
         select m.pool, min(m.sort) as sort
         from (select made.pool, made.sort from made union all select l.pool, 9223372036854775807 from lanes l) m
@@ -372,9 +379,10 @@ end
 $$;
 
 -- Count what came free under keys, and wake who can go on there. p_keys null: wherever something came free or a pace has
--- room again. pools, sorts: where something became ready.
+-- room again. pools, sorts: where something became ready; signalled: lanes that were.
 create function interlock.job_free_up(
-    p_namespace text, p_keys text[], p_now bigint, out locked text[], out pools text[], out sorts bigint[]
+    p_namespace text, p_keys text[], p_now bigint, out locked text[], out pools text[], out sorts bigint[],
+    out signalled text[]
 )
 language plpgsql volatile
 set jit = off
@@ -430,7 +438,8 @@ begin
         end if;
     end loop;
     if cardinality(woken) > 0 then
-        select m.pools, m.sorts into pools, sorts from interlock.job_make_ready(p_namespace, woken) m;
+        select m.pools, m.sorts, m.signalled into pools, sorts, signalled
+        from interlock.job_make_ready(p_namespace, woken) m;
     end if;
 end
 $$;

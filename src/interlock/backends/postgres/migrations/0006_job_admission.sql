@@ -76,9 +76,9 @@ begin
 end
 $$;
 
--- Make jobs ready that are due. unfinished: whether there are more.
+-- Make jobs ready that are due. unfinished: whether there are more; signalled: the lanes of those that have one.
 create function interlock.job_promote(
-    p_namespace text, p_pools text[], p_now bigint, p_most integer, out unfinished boolean
+    p_namespace text, p_pools text[], p_now bigint, p_most integer, out unfinished boolean, out signalled text[]
 )
 language plpgsql volatile
 set jit = off
@@ -112,13 +112,14 @@ begin
     )
     select array_agg(d.id order by d.at, d.id) into laned from due d where d.lane is not null;
     if laned is not null then
-        perform interlock.job_place(p_namespace, laned);
+        signalled := interlock.job_place(p_namespace, laned);
     end if;
 end
 $$;
 
--- Jobs of lanes that are to go on: those without a position take one, in the order given; a signal tells of each.
-create function interlock.job_place(p_namespace text, p_ids bigint[]) returns void
+-- Jobs of lanes that are to go on: those without a position take one, in the order given; each lane is signalled. Says
+-- which lanes these are.
+create function interlock.job_place(p_namespace text, p_ids bigint[]) returns text[]
 language plpgsql volatile
 set jit = off
 set enable_seqscan = off
@@ -130,14 +131,20 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     positions bigint[] := array(select nextval('interlock.job_position') from generate_series(1, cardinality(p_ids)));
+    signalled text[];
 begin
     with placed as (
         update interlock.job j set position = coalesce(j.position, u.position), apart = false
         from unnest(p_ids, positions) as u (id, position)
         where j.id = u.id returning j.lane, j.position
+    ),
+    signals as (
+        insert into interlock.job_signal as s (namespace, position, lane)
+        select p_namespace, min(p.position), p.lane from placed p group by p.lane
+        returning s.lane
     )
-    insert into interlock.job_signal (namespace, position, lane)
-    select p_namespace, min(p.position), p.lane from placed p group by p.lane;
+    select array_agg(s.lane) into signalled from signals s;
+    return signalled;
 end
 $$;
 

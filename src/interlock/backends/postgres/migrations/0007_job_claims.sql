@@ -424,6 +424,7 @@ declare
     placed boolean := false;
     locked text[] := '{}';
     counts jsonb := '{}';
+    signalled text[];
     look_again double precision;
 begin
     perform interlock.durably();
@@ -466,13 +467,15 @@ begin
                 select l.at from interlock.job_later l where l.pool = x.pool order by l.at limit 1) l) as due_at
     into todo;
     if todo.due_at <= now_us then
-        cut := interlock.job_promote(p_namespace, p_pools, now_us, 1000);
+        select p.unfinished, p.signalled into cut, signalled
+        from interlock.job_promote(p_namespace, p_pools, now_us, 1000) p;
         marks := array_fill(lowest, array[pools]);
         todo.signals := true;
     end if;
     if todo.freed or todo.wake_at <= now_us then
-        select f.locked, f.pools, f.sorts into done from interlock.job_free_up(p_namespace, null, now_us) f;
+        select f.locked, f.pools, f.sorts, f.signalled into done from interlock.job_free_up(p_namespace, null, now_us) f;
         locked := done.locked;
+        signalled := signalled || done.signalled;
         now_us := greatest(now_us, interlock.micros(interlock.now_or(p_given)));
         if done.pools is not null then
             marks := array_fill(lowest, array[pools]);
@@ -482,7 +485,8 @@ begin
         end if;
     end if;
     if todo.signals then
-        select r.unfinished, r.pools, r.sorts into done from interlock.job_rouse(p_namespace, least(2000, greatest(100, 4 * p_most))) r;
+        select r.unfinished, r.pools, r.sorts into done
+        from interlock.job_rouse(p_namespace, least(2000, greatest(100, 4 * p_most)), signalled) r;
         busy := done.unfinished;
         if done.pools is not null then
             for i in 1 .. pools loop
