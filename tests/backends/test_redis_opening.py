@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+import gc
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
+import redis.asyncio
 
 from interlock import CapabilityError, InvalidArgumentError, Locks, Settings, StoreError, StoreUnavailableError
 from interlock.backends import from_url
 from interlock.backends.redis.address import Address
 from interlock.backends.redis.replies import failure_of
+from interlock.backends.redis.server import Server
 from interlock.testing.servers import RedisServer
 from tests.backends.outages import SHORT, Events
 
@@ -132,6 +136,34 @@ async def test_it_is_said_when_a_restart_would_forget_leases(
         async with Locks.from_url(durable.url(), settings=SHORT):
             pass
     assert len(events["redis_not_persistent"]) == 1
+
+
+@pytest.mark.parametrize("then", [None, OSError("and then")])
+async def test_a_connection_that_is_reset_while_it_is_made_is_not_complained_about_later(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch, then: OSError | None
+) -> None:
+    complaints: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    monkeypatch.delattr(asyncio.StreamReaderProtocol, "__del__")  # which the collector may call too late
+    connect = redis.asyncio.Connection.connect
+
+    async def be_reset(connection: Any) -> None:
+        await connect(connection)
+        connection._writer.transport.get_protocol().connection_lost(ConnectionResetError(104, "reset"))
+        if then is not None:
+            raise then
+
+    monkeypatch.setattr(redis.asyncio.Connection, "connect", be_reset)
+    here = Server(Address.of(server.url()), None)
+    if then is None:
+        (await here.connect(5.0)).close()
+    else:
+        with pytest.raises(StoreUnavailableError):
+            await here.connect(5.0)
+    await asyncio.sleep(0)
+    gc.collect()
+
+    assert complaints == []
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ class Link(asyncio.Protocol):
         self._reader = hiredis.Reader(encoding="utf-8", errors="replace", notEnoughData=_MORE)
         self._on_reply: Callable[[Any], None] = lambda _: None
         self._on_lost: Callable[[str], None] = lambda _: None
+        _hush(self._transport)
         self._transport.set_protocol(self)
         self.write: Callable[[bytes], None] = self._transport.write
 
@@ -103,12 +104,19 @@ class Server:
             return Link(connection, options["password"])
         except BaseException as error:
             if connection is not None and connection._writer is not None:  # noqa: SLF001
+                _hush(connection._writer.transport)  # noqa: SLF001
                 connection._writer.transport.abort()  # noqa: SLF001
                 connection._reader = connection._writer = None  # noqa: SLF001
             _stop_if_told()
             if isinstance(error, StoreError) or not isinstance(error, Exception):
                 raise
             raise connect_failure(error) from error
+
+
+def _hush(transport: asyncio.Transport) -> None:
+    """Nobody minds how the driver's stream ended; unless it is looked at, it may be complained about when collected."""
+    stream: Any = transport.get_protocol()
+    stream._get_close_waiter(None).add_done_callback(lambda end: end.cancelled() or end.exception())  # noqa: SLF001
 
 
 def _stop_if_told() -> None:
