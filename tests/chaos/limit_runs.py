@@ -36,12 +36,13 @@ async def run_limits(
     *,
     pace: Pace,
     starts: int,
+    at_once: int = 0,
     scale: float = 1.0,
     processes: int = 8,
     **changes: object,
 ) -> Outcome:
-    """Processes at work for so long, and until there were so many starts; in the end all of them are killed, and their
-    slots must be free soon after.
+    """Processes at work for so long, and until there were so many starts and so many were at work at once; in the end
+    all of them are killed, and their slots must be free soon after.
     """
     begun = time.monotonic()
     with place(kind, folder, scale=scale) as store:
@@ -50,11 +51,16 @@ async def run_limits(
         async with Limits.from_url(plan.url, settings=plan.settings):
             pass
         fleet = Fleet(plan, processes, seed, store.ways, "tests.chaos.limit_worker:run")
+
+        def enough() -> bool:
+            if entered(folder) < starts:
+                return False
+            so_far = _judged(plan, fleet.faults, fleet.ended, [], [])
+            return so_far.counts["most at once under slots:crew"] >= at_once
+
         try:
             await fleet.ready()
-            await Nemesis(fleet, store.faults, seed, pace=pace).run(
-                seconds, enough=lambda: entered(folder) >= starts, most=seconds + MORE_SECONDS
-            )
+            await Nemesis(fleet, store.faults, seed, pace=pace).run(seconds, enough=enough, most=seconds + MORE_SECONDS)
             fleet.kill_all()
         finally:
             fleet.close()
