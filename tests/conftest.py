@@ -7,11 +7,28 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from interlock.testing.proxy import ThreadedFaultProxy
+from tests.databases import new_database
 from tests.remote import Remote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+
+FRESH = {"postgres": "complete_postgres_url", "redis": "interlock_redis_url"}
+
+
+@pytest.fixture(scope="session")
+def complete_database(interlock_postgres_server: Any) -> Iterator[str]:
+    """The name of a PostgreSQL database with the whole schema and nothing in it, for tests to have copies of."""
+    yield from new_database(interlock_postgres_server, migrated=True)
+
+
+@pytest.fixture
+def complete_postgres_url(interlock_postgres_server: Any, complete_database: str) -> Iterator[str]:
+    """The URL of a PostgreSQL database of the test's own that has the whole schema."""
+    for name in new_database(interlock_postgres_server, complete_database):
+        yield interlock_postgres_server.url(name)
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres", "redis"])
@@ -21,7 +38,7 @@ def every_store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return "memory://"
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/interlock.db"
-    return str(request.getfixturevalue(f"interlock_{request.param}_url"))
+    return str(request.getfixturevalue(FRESH[request.param]))
 
 
 @pytest.fixture
@@ -33,7 +50,7 @@ def store_url(every_store_url: str) -> str:
 @pytest.fixture(params=["postgres", "redis"])
 def remote(request: pytest.FixtureRequest) -> Iterator[Remote]:
     """A fresh, empty store behind a proxy, on every kind of server in turn."""
-    direct = str(request.getfixturevalue(f"interlock_{request.param}_url"))
+    direct = str(request.getfixturevalue(FRESH[request.param]))
     server: Any = request.getfixturevalue(f"interlock_{request.param}_server")
     with ThreadedFaultProxy("127.0.0.1", server.port) as proxy:
         yield Remote(direct, proxy)

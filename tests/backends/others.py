@@ -22,9 +22,9 @@ __all__ = ["blocked", "other", "store"]
 
 
 @pytest.fixture
-async def store(interlock_postgres_url: str) -> AsyncIterator[Store]:
+async def store(complete_postgres_url: str) -> AsyncIterator[Store]:
     """A store in which the session ``s`` has begun."""
-    store = from_url(interlock_postgres_url, settings=Settings())
+    store = from_url(complete_postgres_url, settings=Settings())
     await store.open()
     await store.sessions.begin(SessionCard("s", "host", 7, "test"), 600.0)
     yield store
@@ -32,9 +32,9 @@ async def store(interlock_postgres_url: str) -> AsyncIterator[Store]:
 
 
 @pytest.fixture
-async def other(interlock_postgres_url: str) -> AsyncIterator[Any]:
+async def other(complete_postgres_url: str) -> AsyncIterator[Any]:
     """A connection of somebody else's."""
-    connection = await asyncpg.connect(interlock_postgres_url)
+    connection = await asyncpg.connect(complete_postgres_url)
     yield connection
     await connection.close()
 

@@ -101,11 +101,11 @@ async def do(store: Store, what: str, value: Any) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_all_stores_answer_the_same(seed: int, tmp_path: Path, interlock_postgres_url: str) -> None:
+async def test_all_stores_answer_the_same(seed: int, tmp_path: Path, complete_postgres_url: str) -> None:
     clock = VirtualClock()
     steps = Steps(seed, clock)
     taken: list[tuple[str, Any]] = []
-    urls = ["memory://", f"sqlite:///{tmp_path}/interlock.db", interlock_postgres_url]
+    urls = ["memory://", f"sqlite:///{tmp_path}/interlock.db", complete_postgres_url]
     async with AsyncExitStack() as stack:
         stores = [from_url(url, settings=Settings(), clock=clock) for url in urls]
         for store in stores:

@@ -90,9 +90,9 @@ async def test_a_connection_lost_between_two_parts_leaves_nothing(
 
 
 async def test_a_caller_hears_nothing_of_it(
-    interlock_postgres_url: str, other: Any, monkeypatch: pytest.MonkeyPatch
+    complete_postgres_url: str, other: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = App(interlock_postgres_url)
+    app = App(complete_postgres_url)
 
     @app.job()
     async def count(number: int) -> None: ...

@@ -123,11 +123,11 @@ async def test_what_is_known_is_said_without_writing_anything(store: Store, othe
 
 
 async def test_claims_and_settlements_wait_for_the_disk_also_where_the_server_does_not(
-    interlock_postgres_url: str, other: Any
+    complete_postgres_url: str, other: Any
 ) -> None:
-    name = interlock_postgres_url.rpartition("/")[2].partition("?")[0]
+    name = complete_postgres_url.rpartition("/")[2].partition("?")[0]
     await other.execute(f"alter database {name} set synchronous_commit = off")
-    store = from_url(interlock_postgres_url, settings=Settings())
+    store = from_url(complete_postgres_url, settings=Settings())
     await store.open()
     await store.sessions.begin(SessionCard("s", "host", 7, "test"), 600.0)
     on_disk = []

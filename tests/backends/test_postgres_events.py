@@ -81,7 +81,7 @@ class TestUnderWay:
         assert await jobs_of(store) == [job.id for job in event.jobs]
 
     async def test_batches_in_opposite_orders_do_not_wait_for_one_another(
-        self, store: Store, other: Any, interlock_postgres_url: str
+        self, store: Store, other: Any, complete_postgres_url: str
     ) -> None:
         # Whoever added in the order of the call would have added z or a, and then wait for m, holding it.
         middle = await new(store, "m")
@@ -90,7 +90,7 @@ class TestUnderWay:
         transaction = other.transaction()
         await transaction.start()
         await accept(other, [middle])
-        second = from_url(interlock_postgres_url, settings=Settings())
+        second = from_url(complete_postgres_url, settings=Settings())
         await second.open()
         async with blocked(other, store.events.accept(down), second.events.accept(up)) as tasks:
             await transaction.commit()

@@ -10,8 +10,8 @@ import pytest
 from interlock import Locks, LockTimeoutError, MisuseError
 
 
-async def test_who_gives_up_waiting_does_not_wait_for_a_fenced_transaction(interlock_postgres_url: str) -> None:
-    async with Locks.from_url(interlock_postgres_url) as one, Locks.from_url(interlock_postgres_url) as two:  # noqa: SIM117
+async def test_who_gives_up_waiting_does_not_wait_for_a_fenced_transaction(complete_postgres_url: str) -> None:
+    async with Locks.from_url(complete_postgres_url) as one, Locks.from_url(complete_postgres_url) as two:  # noqa: SIM117
         async with one.acquire("key") as lease, lease.fenced():
             started = time.monotonic()
             with pytest.raises(LockTimeoutError):
@@ -23,10 +23,10 @@ async def test_who_gives_up_waiting_does_not_wait_for_a_fenced_transaction(inter
             assert time.monotonic() - started < 2.5
 
 
-async def test_a_process_can_leave_while_others_are_in_fenced_transactions(interlock_postgres_url: str) -> None:
-    async with Locks.from_url(interlock_postgres_url) as one, Locks.from_url(interlock_postgres_url) as three:  # noqa: SIM117
+async def test_a_process_can_leave_while_others_are_in_fenced_transactions(complete_postgres_url: str) -> None:
+    async with Locks.from_url(complete_postgres_url) as one, Locks.from_url(complete_postgres_url) as three:  # noqa: SIM117
         async with one.acquire("z") as lease, lease.fenced(), three.acquire("a") as other:
-            two = Locks.from_url(interlock_postgres_url)
+            two = Locks.from_url(complete_postgres_url)
             await two.open()
             waiting = [asyncio.create_task(_enter(two, key)) for key in ("a", "z")]
             while sum(len(view.waiters) for view in await one.list()) < 2:
@@ -41,12 +41,12 @@ async def test_a_process_can_leave_while_others_are_in_fenced_transactions(inter
 
 
 async def test_nobody_takes_over_from_the_dead_before_their_last_fenced_transaction_ends(
-    interlock_postgres_url: str,
+    complete_postgres_url: str,
 ) -> None:
     settings = {"session_seconds": 1.0, "stuck_work": "report", "recheck_seconds": 0.2}
     order: list[str] = []
-    async with Locks.from_url(interlock_postgres_url, **settings) as two:
-        one = Locks.from_url(interlock_postgres_url, **settings)
+    async with Locks.from_url(complete_postgres_url, **settings) as two:
+        one = Locks.from_url(complete_postgres_url, **settings)
         await one.open()
         lease = await one.acquire("key", ttl_seconds=1)
         fenced = one._presence.store.locks.fenced("key", lease.owner, lease.fence)
@@ -66,8 +66,8 @@ async def test_nobody_takes_over_from_the_dead_before_their_last_fenced_transact
         await one.close()
 
 
-async def test_an_error_swallowed_inside_is_told_at_the_end(interlock_postgres_url: str) -> None:
-    async with Locks.from_url(interlock_postgres_url) as locks, locks.acquire("key") as lease:
+async def test_an_error_swallowed_inside_is_told_at_the_end(complete_postgres_url: str) -> None:
+    async with Locks.from_url(complete_postgres_url) as locks, locks.acquire("key") as lease:
         with pytest.raises(MisuseError, match="swallowed"):  # noqa: PT012
             async with lease.fenced() as transaction:
                 await transaction.execute("create table target (value integer)")

@@ -39,11 +39,11 @@ LOWEST = [-(2**63)]
 
 
 @pytest.fixture
-async def connection(interlock_postgres_url: str) -> AsyncIterator[Any]:
-    store = from_url(interlock_postgres_url, settings=Settings())
+async def connection(complete_postgres_url: str) -> AsyncIterator[Any]:
+    store = from_url(complete_postgres_url, settings=Settings())
     await store.open()
     await store.sessions.begin(SessionCard("s", "host", 7, "test"), 600.0)
-    connection = await asyncpg.connect(interlock_postgres_url)
+    connection = await asyncpg.connect(complete_postgres_url)
     await connection.execute("set synchronous_commit = off")
     yield connection
     await connection.close()

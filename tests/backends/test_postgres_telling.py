@@ -39,7 +39,7 @@ async def until_state(app: App, job: Any, state: JobState) -> None:
 
 
 async def test_a_job_cancelled_and_retried_runs_though_no_messages_arrive(
-    interlock_postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    complete_postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Listener, "_on_message", lambda *_: None)
     look, looks = PostgresMessages._look, 0
@@ -51,7 +51,7 @@ async def test_a_job_cancelled_and_retried_runs_though_no_messages_arrive(
 
     monkeypatch.setattr(PostgresMessages, "_look", counted)
     work = Work()
-    async with App(interlock_postgres_url) as app:
+    async with App(complete_postgres_url) as app:
         job = app.job(name="work")(work.__call__)
         async with app.worker(concurrency=1):
             handle = await job.enqueue()
@@ -70,7 +70,7 @@ async def test_a_job_cancelled_and_retried_runs_though_no_messages_arrive(
 
 
 async def test_a_cancelling_that_falls_into_a_reconnect_arrives(
-    interlock_postgres_url: str, other: Any, monkeypatch: pytest.MonkeyPatch
+    complete_postgres_url: str, other: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work, listen, may_listen = Work(), Listener._listen_once, asyncio.Event()
     may_listen.set()
@@ -80,7 +80,7 @@ async def test_a_cancelling_that_falls_into_a_reconnect_arrives(
         return await listen(self)
 
     monkeypatch.setattr(Listener, "_listen_once", listen_once)
-    async with App(interlock_postgres_url, settings=Settings(recheck_seconds=600)) as app:
+    async with App(complete_postgres_url, settings=Settings(recheck_seconds=600)) as app:
         job = app.job(name="work")(work.__call__)
         async with app.worker(concurrency=1):
             handle = await job.enqueue()
@@ -99,7 +99,7 @@ async def test_a_cancelling_that_falls_into_a_reconnect_arrives(
 
 
 async def test_a_cancelling_that_was_never_said_is_found(
-    interlock_postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    complete_postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hear = Listener._on_message
 
@@ -109,7 +109,7 @@ async def test_a_cancelling_that_was_never_said_is_found(
 
     monkeypatch.setattr(Listener, "_on_message", deaf_to_losses)
     work = Work()
-    async with App(interlock_postgres_url, settings=Settings(recheck_seconds=0.5)) as app:
+    async with App(complete_postgres_url, settings=Settings(recheck_seconds=0.5)) as app:
         job = app.job(name="work")(work.__call__)
         async with app.worker(concurrency=1):
             handle = await job.enqueue()

@@ -85,7 +85,7 @@ def ready_url(request: pytest.FixtureRequest, tmp_path: Path, cli: Callable[...,
         return str(request.getfixturevalue("interlock_redis_url"))
     url = f"sqlite:///{tmp_path / 'test.db'}"
     if request.param == "postgres":
-        url = request.getfixturevalue("interlock_postgres_url")
+        return str(request.getfixturevalue("complete_postgres_url"))
     assert cli("migrate", "up", "--url", url).exit_code == 0
     return url
 
@@ -103,6 +103,6 @@ def jobs_url(request: pytest.FixtureRequest, tmp_path: Path, cli: Callable[..., 
     """The URL of a store that has jobs, with a complete schema."""
     url = f"sqlite:///{tmp_path / 'test.db'}"
     if request.param == "postgres":
-        url = request.getfixturevalue("interlock_postgres_url")
+        return str(request.getfixturevalue("complete_postgres_url"))
     assert cli("migrate", "up", "--url", url).exit_code == 0
     return url

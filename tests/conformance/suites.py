@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from interlock.testing import conformance
 
-__all__ = ["SUITES"]
+__all__ = ["SHARING", "SUITES"]
 
 SUITES = tuple(getattr(conformance, name) for name in conformance.__all__)
+SHARING = {
+    conformance.EventsConformance,
+    conformance.EventStoreConformance,
+    conformance.InsightConformance,
+    conformance.JobsConformance,
+    conformance.JobStoreConformance,
+}
+"""Those whose tests have a namespace of their own each, so that they can share a place."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,6 +24,7 @@ from interlock.testing.conformance import (
     ProcessConformance,
 )
 from tests.conformance.suites import SUITES
+from tests.databases import new_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,10 +76,8 @@ class TestLimits(_OnEveryStore, LimitsConformance):
 @pytest.fixture(scope="module")
 def database(interlock_postgres_server: Any) -> Iterator[str]:
     """One for many tests, each of which has a namespace of its own: making one takes longer than most of them."""
-    name = f"interlock_{uuid.uuid4().hex}"
-    interlock_postgres_server.create_database(name)
-    yield interlock_postgres_server.url(name)
-    interlock_postgres_server.drop_database(name)
+    for name in new_database(interlock_postgres_server):
+        yield interlock_postgres_server.url(name)
 
 
 class _OnStoresOfJobs:

@@ -44,10 +44,10 @@ def hears_all(app: App) -> list[Event]:
 
 
 @pytest.fixture
-def postgres(interlock_postgres_url: str, interlock_postgres_server: Any) -> Iterator[Remote]:
+def postgres(complete_postgres_url: str, interlock_postgres_server: Any) -> Iterator[Remote]:
     """A database behind a proxy."""
     with ThreadedFaultProxy("127.0.0.1", interlock_postgres_server.port) as proxy:
-        yield Remote(interlock_postgres_url, proxy)
+        yield Remote(complete_postgres_url, proxy)
 
 
 class TestCounts:

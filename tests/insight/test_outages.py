@@ -65,7 +65,7 @@ async def test_looking_at_a_file_that_is_not_there_says_so(tmp_path: Path) -> No
 async def test_cancelled_looks_leave_nothing_behind(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     url = f"sqlite:///{tmp_path}/x.db"
     if kind == "postgres":
-        url = str(request.getfixturevalue("interlock_postgres_url"))
+        url = str(request.getfixturevalue("complete_postgres_url"))
     app = App(url)
 
     @app.job(lane="{n}")

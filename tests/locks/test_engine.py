@@ -128,8 +128,8 @@ async def test_looking_out_goes_on_after_an_unexpected_error(monkeypatch: pytest
         assert failures == 0
 
 
-async def test_a_release_cancelled_on_its_way_still_reaches_the_next(interlock_postgres_url: str) -> None:
-    async with Locks.from_url(interlock_postgres_url, recheck_seconds=30.0) as locks:
+async def test_a_release_cancelled_on_its_way_still_reaches_the_next(complete_postgres_url: str) -> None:
+    async with Locks.from_url(complete_postgres_url, recheck_seconds=30.0) as locks:
         for _ in range(5):
             lease = await locks.acquire("key")
             waiting = asyncio.create_task(_enter(locks))

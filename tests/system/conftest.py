@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING
 
 import pytest
 
 from interlock.testing.servers import PostgresServer, RedisServer
+from tests.databases import new_database
 from tests.system.authority import Authority
 from tests.system.pgbouncer import DEBIAN_POSTGRES, PgBouncer
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def debian_postgres() -> Iterator[PostgresServer]:
-    with PostgresServer(bin_dir=DEBIAN_POSTGRES) as server:
+    with PostgresServer(bin_dir=DEBIAN_POSTGRES, settings={"fsync": "off"}) as server:
         yield server
 
 
@@ -30,10 +30,13 @@ def pgbouncer(debian_postgres: PostgresServer) -> Iterator[PgBouncer]:
 @pytest.fixture
 def database(debian_postgres: PostgresServer) -> Iterator[str]:
     """The name of a new, empty database."""
-    name = f"interlock_{uuid.uuid4().hex}"
-    debian_postgres.create_database(name)
-    yield name
-    debian_postgres.drop_database(name)
+    yield from new_database(debian_postgres)
+
+
+@pytest.fixture(scope="session")
+def complete_database(debian_postgres: PostgresServer) -> Iterator[str]:
+    """The name of one that has the whole schema."""
+    yield from new_database(debian_postgres, migrated=True)
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from interlock.testing.conformance import (
     LockStoreConformance,
     ProcessConformance,
 )
-from tests.conformance.suites import SUITES
+from tests.conformance.suites import SHARING, SUITES
 
 if TYPE_CHECKING:
     from interlock.testing.servers import PostgresServer
@@ -29,8 +29,8 @@ class _OnPostgres15:
     )
 
     @pytest.fixture
-    def store_url(self, debian_postgres: PostgresServer, database: str) -> str:
-        return debian_postgres.url(database)
+    def store_url(self, request: pytest.FixtureRequest, debian_postgres: PostgresServer) -> str:
+        return debian_postgres.url(database_of(self, request))
 
 
 class _ThroughPgBouncer:
@@ -41,8 +41,14 @@ class _ThroughPgBouncer:
     test_slots_hold_across_processes_and_the_next_is_woken = None
 
     @pytest.fixture
-    def store_url(self, pgbouncer: PgBouncer, database: str) -> str:
-        return pgbouncer.url(database)
+    def store_url(self, request: pytest.FixtureRequest, pgbouncer: PgBouncer) -> str:
+        return pgbouncer.url(database_of(self, request))
+
+
+def database_of(suite: object, request: pytest.FixtureRequest) -> str:
+    """A database of its own for each test that needs one: making it takes longer than most of them."""
+    shares = any(isinstance(suite, sharing) for sharing in SHARING)
+    return str(request.getfixturevalue("complete_database" if shares else "database"))
 
 
 # A pooler matters to how statements travel, not to what they say: one suite for each port is enough there.

@@ -21,8 +21,8 @@ def proxy(interlock_postgres_server: Any) -> Iterator[ThreadedFaultProxy]:
         yield proxy
 
 
-async def test_what_cannot_be_kept_is_to_be_sent_again(proxy: ThreadedFaultProxy, interlock_postgres_url: str) -> None:
-    app = bot(proxy.url(interlock_postgres_url), store_wait=0.5)
+async def test_what_cannot_be_kept_is_to_be_sent_again(proxy: ThreadedFaultProxy, complete_postgres_url: str) -> None:
+    app = bot(proxy.url(complete_postgres_url), store_wait=0.5)
     async with app:
         web = app.web(dashboard=False)
         assert (await ask(web, "POST", "/webhooks/github", *delivery(1))).status == 202
@@ -46,9 +46,9 @@ async def test_what_cannot_be_kept_is_to_be_sent_again(proxy: ThreadedFaultProxy
 
 
 async def test_a_lost_answer_of_the_store_does_not_double_an_event(
-    proxy: ThreadedFaultProxy, interlock_postgres_url: str
+    proxy: ThreadedFaultProxy, complete_postgres_url: str
 ) -> None:
-    app = bot(proxy.url(interlock_postgres_url), store_wait=5.0)
+    app = bot(proxy.url(complete_postgres_url), store_wait=5.0)
     async with app:
         web = app.web(dashboard=False)
         assert (await ask(web, "POST", "/webhooks/github", *delivery(1))).status == 202

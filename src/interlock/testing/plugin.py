@@ -32,7 +32,8 @@ def interlock_postgres_server() -> Iterator[PostgresServer | ExternalPostgres]:
     if url := servers.postgres_url_from_environment():
         yield servers.ExternalPostgres(url)
         return
-    with servers.PostgresServer() as server:
+    # What is written survives any end of the server, only not one of the machine; databases come and go faster.
+    with servers.PostgresServer(settings={"fsync": "off"}) as server:
         yield server
 
 

@@ -68,14 +68,14 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"memory://{tmp_path.name.replace('_', '-')}"
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/jobs.db"
-    return str(request.getfixturevalue("interlock_postgres_url"))
+    return str(request.getfixturevalue("complete_postgres_url"))
 
 
 @pytest.fixture
-def server(interlock_postgres_url: str, interlock_postgres_server: Any) -> Iterator[Remote]:
+def server(complete_postgres_url: str, interlock_postgres_server: Any) -> Iterator[Remote]:
     """A store on a server, reached through a proxy."""
     with ThreadedFaultProxy("127.0.0.1", interlock_postgres_server.port) as proxy:
-        yield Remote(interlock_postgres_url, proxy)
+        yield Remote(complete_postgres_url, proxy)
 
 
 async def test_somebody_else_cancels_what_runs_and_holds_what_waits(url: str) -> None:

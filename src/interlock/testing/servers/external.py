@@ -26,9 +26,9 @@ class ExternalPostgres:
         """The URL as given, or that of another database on the same server."""
         return urlunsplit(self._url if database is None else self._url._replace(path=f"/{database}"))
 
-    def create_database(self, name: str) -> None:
-        """Create an empty database."""
-        create_database(self.url(), name)
+    def create_database(self, name: str, template: str = "template0") -> None:
+        """Create an empty database, or a copy of another one."""
+        create_database(self.url(), name, template)
 
     def drop_database(self, name: str) -> None:
         """Drop a database if it exists, and disconnect who still uses it."""

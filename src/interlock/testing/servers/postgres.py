@@ -63,9 +63,9 @@ class PostgresServer(LocalServer):
         """The URL of one of this server's databases."""
         return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
 
-    def create_database(self, name: str) -> None:
-        """Create an empty database."""
-        create_database(self.url(), name)
+    def create_database(self, name: str, template: str = "template0") -> None:
+        """Create an empty database, or a copy of another one."""
+        create_database(self.url(), name, template)
 
     def drop_database(self, name: str) -> None:
         """Drop a database if it exists, and disconnect who still uses it."""
@@ -127,9 +127,9 @@ class PostgresServer(LocalServer):
             os.chown(path, self._account.pw_uid, self._account.pw_gid)
 
 
-def create_database(url: str, name: str) -> None:
-    """Create an empty database."""
-    _execute(url, f"CREATE DATABASE {_quoted(name)} TEMPLATE template0 STRATEGY WAL_LOG")
+def create_database(url: str, name: str, template: str = "template0") -> None:
+    """Create an empty database, or a copy of another one."""
+    _execute(url, f"CREATE DATABASE {_quoted(name)} TEMPLATE {_quoted(template)} STRATEGY WAL_LOG")
 
 
 def drop_database(url: str, name: str) -> None:
