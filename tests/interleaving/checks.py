@@ -1,0 +1,124 @@
+"""What has to hold when nobody is at work, and when all work is done."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from interlock.ports.jobs import Appetite, Batch, Outcome, Settlement
+
+if TYPE_CHECKING:
+    from tests.interleaving.lab import Lab
+    from tests.interleaving.scenes import Scene
+
+__all__ = ["standing", "worked_off"]
+
+_ROUNDS = 30
+_STANDING = """
+with claimed as (
+    select c.fence, o.id, o.run, j.lane, q.key, q.most, q.per
+    from interlock.job_claimed c
+    cross join lateral unnest(c.ids, c.runs) as o (id, run)
+    left join interlock.job j on j.id = o.id
+    left join lateral interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) q on true
+),
+keys as (
+    select k.key, coalesce((select count(*) from claimed c where c.key = k.key), 0) as held,
+           (select min(c.most) from claimed c where c.key = k.key and c.per = 0) as most,
+           coalesce((select l.taken from interlock.job_limit l where l.key = k.key), 0)
+           - coalesce((select sum(f.count) from interlock.job_freed f where f.key = k.key), 0) as counted
+    from (select l.key from interlock.job_limit l union select c.key from claimed c where c.key is not null) k
+)
+select 'a job is claimed twice: ' || c.id from claimed c group by c.id having count(distinct c.fence) > 1
+union all
+select 'a job has ended and is claimed: ' || c.id from claimed c
+where not exists (select from interlock.job j where j.id = c.id)
+union all
+select 'two runs of one lane: ' || c.lane from claimed c where c.lane is not null
+group by c.lane having count(distinct (c.fence, c.run)) > 1
+union all
+select 'a claimed lane is not known as such: ' || c.lane from claimed c
+where c.lane is not null and not exists (select from interlock.job_lane l where l.lane = c.lane and l.claimed)
+union all
+select 'a lane counts as claimed: ' || l.lane from interlock.job_lane l
+where l.claimed and not exists (select from claimed c where c.lane = l.lane)
+union all
+select 'a claimed job is ready too: ' || r.id from interlock.job_ready r
+join claimed c on c.id = r.id or c.lane = r.lane
+union all
+select 'a claimed job comes later too: ' || l.id from interlock.job_later l join claimed c on c.id = l.id
+union all
+select 'a claimed job is in line too: ' || w.id from interlock.job_wait w join claimed c on c.id = w.id
+union all
+select 'its end was asked for and it does not run: ' || j.id from interlock.job j
+where j.cancelled is not null and not exists (select from claimed c where c.id = j.id)
+union all
+select 'too many hold ' || k.key from keys k where k.held > k.most
+union all
+select k.key || ' counts ' || k.counted || ' instead of ' || k.held from keys k where k.counted <> k.held
+"""
+_STUCK = """
+select j.id from interlock.job j
+where j.parked is null
+  and not exists (
+      select from interlock.job_lane l
+      where l.lane = j.lane and (l.held_since is not null or l.parked_since is not null))
+  and not exists (
+      select from interlock.job p where p.lane = j.lane and p.parked is not null and p.position < j.position)
+"""
+_LEFT = " union all ".join(
+    f"select '{table} has ' || t::text from interlock.{table} t"
+    for table in ("job_ready", "job_later", "job_claimed", "job_lane", "job_signal", "job_wait", "job_freed")
+)
+
+
+async def standing(lab: Lab) -> list[str]:
+    """What is wrong between two transactions."""
+    return [row[0] for row in await lab.connection.fetch(_STANDING)]
+
+
+async def worked_off(lab: Lab, scene: Scene) -> list[str]:
+    """Work off what is there, let go on what people have stopped, and say what was wrong with it."""
+    wrong = await _work(lab)
+    wrong += [f"nobody comes for {row[0]}" for row in await lab.connection.fetch(_STUCK)]
+    if wrong:
+        return wrong
+    stopped = await lab.connection.fetch("select substr(lane, 9) from interlock.job_lane")
+    parked = await lab.connection.fetch("select id from interlock.job where parked is not null")
+    for (lane,) in stopped:
+        await lab.helper.jobs.release(lane)
+    for (job_id,) in parked:
+        await lab.helper.jobs.retry(job_id, "ann")
+    if stopped or parked:
+        wrong += await _work(lab)
+    wrong += [f"nobody comes for {row[0]}" for row in await lab.connection.fetch("select id from interlock.job")]
+    wrong += [row[0] for row in await lab.connection.fetch(_LEFT)]
+    ended = await lab.connection.fetch("select id, fence, state from interlock.job_history order by id, fence")
+    if [row["id"] for row in ended] != sorted({*scene.accepted}):
+        wrong.append(f"accepted: {sorted({*scene.accepted})}, ended: {[row['id'] for row in ended]}")
+    fences = [row["fence"] for row in ended if row["state"] == 0 and row["id"] in scene.in_order]
+    if fences != sorted(fences):
+        wrong.append(f"not in order: {[(row['id'], row['fence']) for row in ended]}")
+    return wrong
+
+
+async def _work(lab: Lab) -> list[str]:
+    """Claim and settle until a claim gives nothing and says that nothing will come by itself."""
+    for _ in range(_ROUNDS):
+        claims = await lab.connection.fetch(
+            "select c.session, o.id, c.fence from interlock.job_claimed c cross join lateral unnest(c.ids) as o (id)"
+        )
+        ends = defaultdict(list)
+        for session, job_id, fence in claims:
+            ends[session].append(Settlement(job_id, fence, Outcome.DONE))
+        for session, settlements in ends.items():
+            await lab.helper.jobs.settle(session, settlements)
+        lab.clock.advance(1001.0)
+        batch = await lab.helper.jobs.claim(Appetite("c", ("q",), ("n",), 100, 100, 5))
+        assert isinstance(batch, Batch)
+        if wrong := await standing(lab):
+            return wrong
+        if not batch.jobs and batch.look_again == math.inf:
+            return []
+    return ["there is no end to it"]

@@ -1,0 +1,80 @@
+"""A database with a gate in it, the stores of both sides on one virtual clock, and somebody who clears up."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+
+from interlock.backends import from_url
+from interlock.ports.sessions import SessionCard
+from interlock.settings import Settings
+from interlock.testing.clock import VirtualClock
+from tests.interleaving.gate import SIDE, Gate, install
+from tests.interleaving.planted import plant
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from interlock.ports.store import Store
+    from tests.interleaving.planted import Bug
+
+__all__ = ["FOREVER", "Lab", "open_lab"]
+
+FOREVER = 1e9
+_EMPTIED = [
+    f"interlock.{table}"
+    for table in (
+        *("job", "job_ready", "job_later", "job_claimed", "job_again", "job_lane", "job_signal", "job_limit"),
+        *("job_start", "job_freed", "job_wait", "job_history", "job_result", "job_awaited", "forced"),
+    )
+]
+_TRUNCATE_EVERY = 100  # what is only deleted stays in the indexes
+
+
+class Lab:
+    """Where pairs are tried, one after the other."""
+
+    def __init__(self, stores: list[Store], clock: VirtualClock, connection: Any) -> None:
+        self.first, self.second, self.helper = stores
+        self.clock = clock
+        self.connection = connection
+        self.gate = Gate(connection)
+        self._rounds = 0
+
+    async def fresh(self) -> str:
+        """Forget all jobs; the session of a worker that lives for a minute yet."""
+        self._rounds += 1
+        whole = self._rounds % _TRUNCATE_EVERY == 0
+        await self.connection.execute(
+            f"truncate {', '.join(_EMPTIED)}" if whole else "; ".join(f"delete from {table}" for table in _EMPTIED)
+        )
+        for store in (self.first, self.second, self.helper):
+            store.jobs._marks.clear()  # type: ignore[attr-defined]
+        worker = f"w{self._rounds}"
+        await self.helper.sessions.begin(SessionCard(worker, "host", 7, "test"), 60.0)
+        return worker
+
+
+@asynccontextmanager
+async def open_lab(url: str, bug: Bug | None = None) -> AsyncIterator[Lab]:
+    """A lab in an empty database, with the functions as they are or with a bug."""
+    clock = VirtualClock()
+    async with AsyncExitStack() as stack:
+        stores = []
+        url += "&" if "?" in url else "?"
+        url += "synchronous_commit=off"
+        for where in (f"{url}&{SIDE}", url, url):
+            store = from_url(where, settings=Settings(), clock=clock)
+            stack.push_async_callback(store.close)
+            await store.open()
+            stores.append(store)
+        connection = await asyncpg.connect(url)
+        stack.push_async_callback(connection.close)
+        if bug is not None:
+            await plant(connection, bug)
+        await install(connection)
+        for session in ("a", "b", "c"):
+            await stores[2].sessions.begin(SessionCard(session, "host", 7, "test"), FOREVER)
+        yield Lab(stores, clock, connection)

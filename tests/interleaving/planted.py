@@ -1,0 +1,77 @@
+"""Bugs to plant in the functions of a test's database, each of which shows only if two operations meet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["BUGS", "Bug", "plant"]
+
+
+class Bug(NamedTuple):
+    """Texts to replace in functions, and a pair of operations that suffers from it."""
+
+    changes: tuple[tuple[str, str, str], ...]
+    scene: str
+    first: str
+    second: str
+
+
+BUGS = {
+    "a claim lets go of lanes that it has put something into": Bug(
+        (("job_rouse", "and not x.own", ""), ("job_rouse", "or x.own", "")),
+        "a run with a due job behind it",
+        "claim",
+        "done",
+    ),
+    "signals of lanes that somebody is at are dropped": Bug(
+        (("job_rouse", "handled := array(", "handled := lanes; claimed := array("),),
+        "a run with nothing behind it",
+        "done",
+        "enqueue and claim",
+    ),
+    "signals of lanes whose run is being ended are dropped": Bug(
+        (("job_rouse", "and not x.own for update of l skip locked", "and not x.own"),),
+        "a run with nothing behind it",
+        "done",
+        "enqueue and claim",
+    ),
+    "people do not lock the lanes that they act on": Bug(
+        (("job_lane_lock", "where l.lane = p_lane for update", "where l.lane = p_lane"),),
+        "a run with a due job behind it",
+        "retry later by hand",
+        "done",
+    ),
+    "a job that comes late is accepted though it was sent again": Bug(
+        (("job_enqueue", "if p_known is null and exists (select from interlock.job_again)", "if false"),),
+        "a lane that is not known",
+        "enqueue",
+        "enqueue again and work",
+    ),
+    "a cancellation does not see that the claim has ended": Bug(
+        (("job_cancel", "where x.id = p_id and x.fence < c.fence", "where x.id = p_id"),),
+        "jobs without a lane",
+        "retry later",
+        "cancel running",
+    ),
+    "who ends a claim does not see that the end was asked for": Bug(
+        (("job_settle_each", "perform from interlock.job j where j.id = any (p_ids) order by j.id for update;", ""),),
+        "jobs without a lane",
+        "cancel running",
+        "retry now",
+    ),
+}
+
+
+async def plant(connection: Any, bug: Bug) -> None:
+    """Put a bug into a database."""
+    for function, old, new in bug.changes:
+        text = await connection.fetchval(
+            "select pg_get_functiondef(p.oid) from pg_proc p"
+            " where p.pronamespace = 'interlock'::regnamespace and p.proname = $1",
+            function,
+        )
+        assert old in text, f"{function} is not what it was"
+        await connection.execute(text.replace(old, new))
