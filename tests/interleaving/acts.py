@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["ACTS", "LONG", "MINOR", "Side", "possible"]
 
 
+_OTHER = {"a": "b", "b": "a"}
+
+
 class Side(NamedTuple):
     """Who does something, and with which of the ids that nobody has used."""
 
@@ -30,7 +33,7 @@ class Side(NamedTuple):
 
 
 async def _claim(side: Side) -> Sequence[ClaimedJob]:
-    batch = await side.store.jobs.claim(Appetite(side.session, ("q",), ("n",), 10, 10, 5))
+    batch = await side.store.jobs.claim(Appetite(side.session, ("q",), ("n",), 10, 10, 5, side.scene.lab.turn))
     assert isinstance(batch, Batch)
     return batch.jobs
 
@@ -60,7 +63,7 @@ async def _settle_part(side: Side) -> None:
 
 async def _enqueue(side: Side, *, again: bool = False) -> None:
     with suppress(MisuseError):  # if the other side has sent it again
-        await side.store.jobs.enqueue([new_job(side.new_id, lane=LANE)], again=again)
+        await side.store.jobs.enqueue([new_job(side.new_id, lane=LANE, **side.scene.like)], again=again)
     side.scene.accepted.append(side.new_id)
 
 
@@ -102,6 +105,7 @@ ACTS: dict[str, Callable[[Side], Awaitable[object]]] = {
     "snooze": _settle(Outcome.SNOOZED, delay=30.0),
     "park": _settle(Outcome.PARKED, error="no"),
     "hand back": lambda side: side.store.jobs.hand_back(side.scene.worker),
+    "give up the claim": lambda side: side.store.jobs.hand_back(_OTHER[side.session], turn=side.scene.lab.turn),
     "rescue": lambda side: side.store.jobs.rescue(),
     "cancel running": lambda side: side.store.jobs.cancel(side.scene.run[0].id, "why", "ann"),
     "cancel behind": _cancel("behind"),

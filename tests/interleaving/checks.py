@@ -51,6 +51,9 @@ select 'a claimed job comes later too: ' || l.id from interlock.job_later l join
 union all
 select 'a claimed job is in line too: ' || w.id from interlock.job_wait w join claimed c on c.id = w.id
 union all
+select 'a claim that was given up: ' || c.fence from interlock.job_claimed c join interlock.job_crew w on w.id = c.crew
+where c.turn between 1 and w.barred
+union all
 select 'its end was asked for and it does not run: ' || j.id from interlock.job j
 where j.cancelled is not null and not exists (select from claimed c where c.id = j.id)
 union all

@@ -129,4 +129,4 @@ class Gate:
 
     async def _wait_for(self, what: str, work: asyncio.Future[Any]) -> None:
         while not work.done() and not (await self._connection.fetchrow(_HERE, _KEY))[what]:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)

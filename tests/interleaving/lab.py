@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 
 from interlock.backends import from_url
+from interlock.ports.jobs import Appetite
 from interlock.ports.sessions import SessionCard
 from interlock.settings import Settings
 from interlock.testing.clock import VirtualClock
@@ -43,6 +44,15 @@ class Lab:
         self.gate = Gate(connection)
         self._rounds = 0
 
+    @property
+    def turn(self) -> int:
+        """The turn of the claims that meet; it grows."""
+        return self._rounds
+
+    async def forget_sessions(self) -> None:
+        """As if nobody had claimed anything before."""
+        await self.connection.execute("delete from interlock.job_crew")
+
     async def fresh(self) -> str:
         """Forget all jobs; the session of a worker that lives for a minute yet."""
         self._rounds += 1
@@ -52,6 +62,8 @@ class Lab:
         )
         for store in (self.first, self.second, self.helper):
             store.jobs._marks.clear()  # type: ignore[attr-defined]
+        # Nobody notes now and then that a session was seen, which would be further steps.
+        await self.connection.execute("update interlock.job_crew set seen_at = 9000000000000000000")
         worker = f"w{self._rounds}"
         await self.helper.sessions.begin(SessionCard(worker, "host", 7, "test"), 60.0)
         return worker
@@ -77,4 +89,5 @@ async def open_lab(url: str, bug: Bug | None = None) -> AsyncIterator[Lab]:
         await install(connection)
         for session in ("a", "b", "c"):
             await stores[2].sessions.begin(SessionCard(session, "host", 7, "test"), FOREVER)
+            await stores[2].jobs.claim(Appetite(session, ("q",), ("n",), 1, 1, 1))
         yield Lab(stores, clock, connection)

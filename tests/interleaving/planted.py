@@ -44,6 +44,12 @@ BUGS = {
         "retry later by hand",
         "done",
     ),
+    "a claim may come to be after it was given up": Bug(
+        (("job_claim", "perform from interlock.job_crew c where c.id = me.id for share;", ""),),
+        "a lane that is offered",
+        "claim",
+        "give up the claim",
+    ),
     "a job that comes late is accepted though it was sent again": Bug(
         (("job_enqueue", "if p_known is null and exists (select from interlock.job_again)", "if false"),),
         "a lane that is not known",

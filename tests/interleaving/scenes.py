@@ -34,6 +34,8 @@ class Scene:
         """A job that is ``behind``, comes ``later``, is ``waiting``, ``failed`` or ``parked``."""
         self.stopped = False
         """Whether its lane is held or parked."""
+        self.like: dict[str, Any] = {}
+        """What jobs that come to the lane have."""
 
     async def add(self, *kinds: str, ordered: bool = True, **changes: Any) -> int:
         """Accept a job in the lane, unless told otherwise."""
@@ -107,12 +109,15 @@ async def _not_due(scene: Scene) -> None:
 
 
 async def _fresh(scene: Scene) -> None:
+    """Nor has anybody claimed anything before."""
+    await scene.lab.forget_sessions()
     await scene.add("behind")
     await scene.add()
 
 
 async def _ready(scene: Scene) -> None:
-    await _fresh(scene)
+    await scene.add("behind")
+    await scene.add()
     await scene.claim()
     await scene.lab.helper.jobs.hand_back(scene.worker)
 
@@ -190,6 +195,7 @@ async def _limit(scene: Scene) -> None:
 async def _limit_came_free(scene: Scene) -> None:
     """What was freed is not counted yet, and nobody stood in line then."""
     uses = (slots(1),)
+    scene.like = {"uses": uses}
     await scene.add(lane="", uses=uses)
     first = await scene.claim()
     await scene.settle(first, Outcome.DONE)
@@ -199,6 +205,7 @@ async def _limit_came_free(scene: Scene) -> None:
 
 async def _limit_in_lanes(scene: Scene) -> None:
     uses = (slots(1),)
+    scene.like = {"uses": uses}
     await scene.add(uses=uses)
     await scene.take()
     await scene.add("behind", uses=uses)
@@ -225,6 +232,7 @@ async def _two_limits(scene: Scene) -> None:
 
 async def _pace(scene: Scene) -> None:
     uses = (pace(1, 30.0),)
+    scene.like = {"uses": uses}
     await scene.add(uses=uses)
     await scene.take()
     await scene.add(uses=uses, lane="m")
@@ -233,6 +241,7 @@ async def _pace(scene: Scene) -> None:
 
 
 async def _coalesce(scene: Scene) -> None:
+    scene.like = {"coalesce": True}
     await scene.add()
     await scene.take()
     await scene.add("behind", coalesce=True)
@@ -240,6 +249,7 @@ async def _coalesce(scene: Scene) -> None:
 
 
 async def _coalesce_ready(scene: Scene) -> None:
+    scene.like = {"coalesce": True}
     await scene.add("behind", coalesce=True)
     await scene.claim()
     await scene.lab.helper.jobs.hand_back(scene.worker)
@@ -248,6 +258,7 @@ async def _coalesce_ready(scene: Scene) -> None:
 
 async def _coalesce_in_line(scene: Scene) -> None:
     uses = (slots(1),)
+    scene.like = {"coalesce": True, "uses": uses}
     await scene.add(lane="", uses=uses)
     await scene.take()
     await scene.add("waiting", coalesce=True, uses=uses)
@@ -255,7 +266,44 @@ async def _coalesce_in_line(scene: Scene) -> None:
     await scene.add("behind", coalesce=True, uses=uses)
 
 
+async def _two_lanes(scene: Scene) -> None:
+    """Two claims, and jobs behind both; one that is due in the other lane."""
+    await scene.add(lane="m")
+    await scene.take()
+    await scene.add()
+    scene.run += await scene.claim()
+    await scene.add("behind")
+    await scene.add(lane="m")
+    await scene.add("later", lane="m", delay=10.0)
+
+
+async def _two_lanes_two_limits(scene: Scene) -> None:
+    """Each lane's run holds one limit; what is behind it wants both, and so do others."""
+    both = (slots(1, "j"), slots(1))
+    await scene.add(lane="m", uses=(slots(1, "j"),))
+    await scene.take()
+    await scene.add(uses=(slots(1),))
+    scene.run += await scene.claim()
+    await scene.add("behind", uses=both)
+    await scene.add(lane="m", uses=(slots(1),))
+    await scene.add("waiting", lane="", uses=both)
+    await scene.add(lane="", uses=(slots(1),))
+    assert await scene.claim() == []
+    scene.like = {"uses": both}
+
+
+async def _suspect(scene: Scene) -> None:
+    """The head of the lane and a job without one may have killed their worker."""
+    await scene.add("behind")
+    await scene.add(lane="")
+    await scene.claim()
+    scene.lab.clock.advance(61.0)
+    await scene.lab.helper.jobs.rescue()
+    await scene.add()
+
+
 async def _alone(scene: Scene) -> None:
+    await scene.lab.forget_sessions()
     await scene.add(lane="")
     await scene.take()
     await scene.add("behind", lane="")
@@ -290,6 +338,9 @@ _PREPARE: dict[str, Callable[[Scene], Awaitable[None]]] = {
     "a run with jobs behind it that coalesce": _coalesce,
     "a lane that is offered and coalesces": _coalesce_ready,
     "a lane that waits for a limit and coalesces": _coalesce_in_line,
+    "two lanes with runs": _two_lanes,
+    "two lanes with runs and two limits": _two_lanes_two_limits,
+    "a lane with a suspect": _suspect,
     "jobs without a lane": _alone,
 }
 SCENES = tuple(_PREPARE)
