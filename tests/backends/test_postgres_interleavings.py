@@ -18,14 +18,16 @@ from tests.interleaving.scenes import SCENES
 if TYPE_CHECKING:
     from tests.interleaving.lab import Lab
 
-PAIRS = 41  # one of so many; prime, so that all operations get their turn
+PAIRS = 83  # one of so many; prime, so that all operations get their turn
 STEPS = 23
 
 
 async def sample(lab: Lab) -> list[Case]:
     """Some pairs at the commit, and in between some at a step of the first one's."""
     pairs = [case for scene in SCENES for case in await at_commit(lab, scene)]
-    return [case._replace(step=number % STEPS if number % 2 else COMMIT) for number, case in enumerate(pairs[::PAIRS])]
+    return [
+        case._replace(step=number % STEPS if number % 3 == 0 else COMMIT) for number, case in enumerate(pairs[::PAIRS])
+    ]
 
 
 async def test_two_that_meet_do_no_harm(interlock_postgres_url: str) -> None:

@@ -22,22 +22,31 @@ class Case(NamedTuple):
     first: str
     second: str
     step: int = COMMIT
+    third: bool = False
+    """Whether a claim by somebody else comes while both are under way."""
 
     def __str__(self) -> str:
         where = "before its commit" if self.step == COMMIT else f"at step {self.step}"
-        return f"{self.scene}: {self.first!r} stands still {where}, {self.second!r} comes"
+        third = " and another claim" if self.third else ""
+        return f"{self.scene}: {self.first!r} stands still {where}, {self.second!r} comes{third}"
 
 
 async def at_commit(lab: Lab, scene: str) -> list[Case]:
-    """All pairs of operations that a scene has something for."""
+    """All pairs of operations that a scene has something for, also with a third who claims."""
     made = await prepare(lab, scene)
     acts = [act for act in ACTS if possible(act, made)]
-    return [Case(scene, first, second) for first in acts if first not in LONG for second in acts]
+    return [
+        Case(scene, first, second, third=third)
+        for first in acts
+        if first not in LONG
+        for second in acts
+        for third in (False, True)
+    ]
 
 
 async def at_each_step(lab: Lab, scene: str) -> list[Case]:
-    """The same at each other step, except where both matter little."""
-    pairs = [case for case in await at_commit(lab, scene) if not {case.first, case.second} <= MINOR]
+    """The pairs alone at each other step, except where both matter little."""
+    pairs = [case for case in await at_commit(lab, scene) if not (case.third or {case.first, case.second} <= MINOR)]
     count = {first: await steps(lab, scene, first) for first in dict.fromkeys(case.first for case in pairs)}
     return [case._replace(step=step) for case in pairs for step in range(1, count[case.first] + 1)]
 
@@ -52,7 +61,10 @@ async def attempt(lab: Lab, case: Case) -> list[str]:
     """Try one; says what was wrong."""
     scene = await prepare(lab, case.scene)
     first, second = _sides(lab, scene, case.first, case.second)
-    answers = await lab.gate.interleave(case.step, ACTS[case.first](first), ACTS[case.second](second))
+    works = [ACTS[case.first](first), ACTS[case.second](second)]
+    if case.third:
+        works.append(ACTS["claim"](Side(lab.helper, "c", scene, scene.spare[2])))
+    answers = await lab.gate.interleave(case.step, *works)
     wrong = [f"{type(answer).__name__}: {answer}" for answer in answers if isinstance(answer, BaseException)]
     wrong += await standing(lab)
     return wrong or await worked_off(lab, scene)

@@ -59,10 +59,8 @@ _FUNCTIONS = (
     "select pg_get_functiondef(p.oid) from pg_proc p join pg_language l on l.oid = p.prolang"
     " where p.pronamespace = 'interlock'::regnamespace and p.proname ~ '^job_' and l.lanname = 'plpgsql'"
 )
-_HERE = (
-    "select bool_or(l.locktype = 'advisory' and l.objid = $1 and l.classid = 0) as at_gate,"
-    " bool_or(l.locktype <> 'advisory' or l.objid <> $1 or l.classid <> 0) as blocked"
-    " from pg_locks l where not l.granted"
+_WAITING = (
+    "select count(distinct l.pid) from pg_locks l where not l.granted"
     " and l.pid in (select a.pid from pg_stat_activity a where a.datname = current_database())"
 )
 
@@ -109,24 +107,28 @@ class Gate:
         last, called = await self._connection.fetchrow("select last_value, is_called from gate.step")
         return int(last) if called else 0
 
-    async def interleave(self, stop: int, first: Awaitable[object], second: Awaitable[object]) -> list[object]:
-        """Do ``first`` up to a step, then ``second`` to its end or until it waits for ``first``, then what is left.
+    async def interleave(self, stop: int, *works: Awaitable[object]) -> list[object]:
+        """Do the first up to a step, then each other one to its end or until it has to wait, then what is left.
 
-        Says what the two gave or raised. Where ``first`` has no such step they come one after the other.
+        Says what they gave or raised. Where the first one has no such step the second one comes after it.
         """
         await self._connection.execute(
             f"update gate.plan set stop = {stop}; select setval('gate.step', 1, false), pg_advisory_lock({_KEY})"
         )
-        works = [asyncio.ensure_future(first)]
+        under_way: list[asyncio.Future[object]] = []
         try:
-            await self._wait_for("at_gate", works[0])
-            works.append(asyncio.ensure_future(second))
-            await self._wait_for("blocked", works[1])
+            for work in works:
+                under_way.append(asyncio.ensure_future(work))
+                await self._end_or_wait(under_way)
         finally:
             await self._connection.execute(f"select pg_advisory_unlock({_KEY})")
         async with asyncio.timeout(20):
-            return await asyncio.gather(*works, return_exceptions=True)
+            return await asyncio.gather(*under_way, return_exceptions=True)
 
-    async def _wait_for(self, what: str, work: asyncio.Future[Any]) -> None:
-        while not work.done() and not (await self._connection.fetchrow(_HERE, _KEY))[what]:
+    async def _end_or_wait(self, works: list[asyncio.Future[object]]) -> None:
+        """Until the last one is done, or all that are not done wait."""
+        while not works[-1].done():
+            waiting = await self._connection.fetchval(_WAITING)
+            if waiting == sum(not work.done() for work in works):
+                return
             await asyncio.sleep(0.001)
