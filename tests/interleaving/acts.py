@@ -126,7 +126,7 @@ ACTS: dict[str, Callable[[Side], Awaitable[object]]] = {
 }
 LONG = frozenset({"claim and work", "done and claim", "enqueue and claim", "enqueue again and work"})
 """Those of several transactions, which come while another one stands still."""
-MINOR = frozenset({"snooze", "park", "retry now", "enqueue again", "enqueue again and work", "await", "sweep"})
+MINOR = frozenset({"snooze", "park", "retry now", "await", "sweep"})
 """Those that differ little from others, or do little."""
 _OF_RUNS = (
     *("done", "done and claim", "fail", "retry later", "retry now", "snooze", "park"),

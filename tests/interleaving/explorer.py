@@ -45,8 +45,8 @@ async def at_commit(lab: Lab, scene: str) -> list[Case]:
 
 
 async def at_each_step(lab: Lab, scene: str) -> list[Case]:
-    """The pairs alone at each other step, except where both matter little."""
-    pairs = [case for case in await at_commit(lab, scene) if not (case.third or {case.first, case.second} <= MINOR)]
+    """The pairs alone at each other step, except with those that differ little from others."""
+    pairs = [case for case in await at_commit(lab, scene) if not (case.third or {case.first, case.second} & MINOR)]
     count = {first: await steps(lab, scene, first) for first in dict.fromkeys(case.first for case in pairs)}
     return [case._replace(step=step) for case in pairs for step in range(1, count[case.first] + 1)]
 
