@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 
 from interlock.backends import from_url
-from interlock.ports.jobs import Appetite
 from interlock.ports.sessions import SessionCard
 from interlock.settings import Settings
 from interlock.testing.clock import VirtualClock
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
     from interlock.ports.store import Store
     from tests.interleaving.planted import Bug
 
-__all__ = ["FOREVER", "Lab", "open_lab"]
+__all__ = ["Lab", "open_lab"]
 
-FOREVER = 1e9
+_FOREVER = 1e9
 _EMPTIED = [
     f"interlock.{table}"
     for table in (
@@ -31,6 +30,15 @@ _EMPTIED = [
         *("job_start", "job_freed", "job_wait", "job_history", "job_result", "job_awaited", "forced"),
     )
 ]
+# Workers of before are gone. The others have claimed before, and nobody has to note that they were seen, which would be
+# further steps now and then.
+_SESSIONS = """
+delete from interlock.session where id ~ '^w';
+delete from interlock.job_crew where session ~ '^w';
+insert into interlock.job_crew as c (namespace, session, host, pid, program, seen_at)
+select 'default', u.session, 'host', 7, 'test', 9000000000000000000 from unnest('{a,b,c}'::text[]) as u (session)
+on conflict (namespace, session) do update set seen_at = excluded.seen_at where c.seen_at <> excluded.seen_at
+"""
 _TRUNCATE_EVERY = 100  # what is only deleted stays in the indexes
 
 
@@ -62,8 +70,7 @@ class Lab:
         )
         for store in (self.first, self.second, self.helper):
             store.jobs._marks.clear()  # type: ignore[attr-defined]
-        # Nobody notes now and then that a session was seen, which would be further steps.
-        await self.connection.execute("update interlock.job_crew set seen_at = 9000000000000000000")
+        await self.connection.execute(_SESSIONS)
         worker = f"w{self._rounds}"
         await self.helper.sessions.begin(SessionCard(worker, "host", 7, "test"), 60.0)
         return worker
@@ -88,6 +95,5 @@ async def open_lab(url: str, bug: Bug | None = None) -> AsyncIterator[Lab]:
             await plant(connection, bug)
         await install(connection)
         for session in ("a", "b", "c"):
-            await stores[2].sessions.begin(SessionCard(session, "host", 7, "test"), FOREVER)
-            await stores[2].jobs.claim(Appetite(session, ("q",), ("n",), 1, 1, 1))
+            await stores[2].sessions.begin(SessionCard(session, "host", 7, "test"), _FOREVER)
         yield Lab(stores, clock, connection)
