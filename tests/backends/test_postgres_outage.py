@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from interlock import LeaseLostError, Locks, Settings, StoreUnavailableError
+from interlock.backends.postgres.lane import Lane, Server
 from tests.backends.outages import (
     SHORT,
     SMALL,
@@ -52,6 +53,18 @@ async def test_opening_is_bounded_when_the_store_goes_away_on_the_way(
         with pytest.raises(StoreUnavailableError, match=r"not available: \w+"):
             await Locks.from_url(proxy.url(url), settings=SHORT).open()
     assert connections == 2
+
+
+async def test_an_answer_that_came_while_the_event_loop_stood_still_is_heard(url: str) -> None:
+    lane = Lane(Server(url), 0.3)
+    ((connection,),) = await lane.fetch("select pg_backend_pid()")
+    for turns in range(1, 12):
+        asking = asyncio.ensure_future(lane.fetch("select pg_backend_pid()"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        time.sleep(0.4)  # this is the point
+        assert list(await asking) == [(connection,)]
+    await lane.close()
 
 
 async def test_a_connection_that_ends_between_two_steps_of_the_driver_is_an_outage(

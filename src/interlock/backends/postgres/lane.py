@@ -280,8 +280,17 @@ class Lanes:
 
 async def answered(connection: Any, work: Any, wait: float | None = None) -> Any:
     """What the server answers, in bounded time if ``wait`` says so."""
+    loop = asyncio.get_running_loop()
+    alarm: asyncio.Handle | None = None
+
+    def ring() -> None:
+        # An answer that came while the event loop stood still is heard first.
+        nonlocal alarm
+        alarm = loop.call_soon(connection.terminate)
+
     # Ending the connection is the one way to stop waiting that needs no answer from the other end.
-    alarm = None if wait is None else asyncio.get_running_loop().call_later(wait, connection.terminate)
+    if wait is not None:
+        alarm = loop.call_later(wait, ring)
     try:
         return await work
     except AttributeError as error:
