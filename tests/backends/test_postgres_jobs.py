@@ -188,10 +188,8 @@ async def test_who_ends_a_run_sees_what_a_claim_under_way_puts_behind_it(store: 
         [-(2**63)],
     )
     assert await other.fetchval("select count(*) from interlock.job_later") == 0, "it was due for the claim"
-    settling = asyncio.ensure_future(store.jobs.settle("s", [Settlement(job.id, job.fence, Outcome.DONE)]))
-    while not settling.done() and not await other.fetchval("select count(*) from pg_locks where not granted"):
-        await asyncio.sleep(0.005)
-    await transaction.commit()
+    async with blocked(other, store.jobs.settle("s", [Settlement(job.id, job.fence, Outcome.DONE)])) as (settling,):
+        await transaction.commit()
     await settling
 
     assert [job.id for job in await claim(store)] == [second]

@@ -34,8 +34,8 @@ def database(debian_postgres: PostgresServer) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def complete_database(debian_postgres: PostgresServer) -> Iterator[str]:
-    """The name of one that has the whole schema."""
+def shared_database(debian_postgres: PostgresServer) -> Iterator[str]:
+    """The name of one for many tests, each of which has a namespace of its own."""
     yield from new_database(debian_postgres, migrated=True)
 
 

@@ -46,9 +46,9 @@ class _ThroughPgBouncer:
 
 
 def database_of(suite: object, request: pytest.FixtureRequest) -> str:
-    """A database of its own for each test that needs one: making it takes longer than most of them."""
+    """One for each test, or for all that can share it: making one takes longer than most of them."""
     shares = any(isinstance(suite, sharing) for sharing in SHARING)
-    return str(request.getfixturevalue("complete_database" if shares else "database"))
+    return str(request.getfixturevalue("shared_database" if shares else "database"))
 
 
 # A pooler matters to how statements travel, not to what they say: one suite for each port is enough there.
