@@ -2,7 +2,7 @@
 # Installs the Debian packages that the system tests need. Quick when all are there; starts and enables no service.
 set -euo pipefail
 
-packages=(postgresql-15 pgbouncer openssl redis-server chromium)
+packages=(postgresql-15 pgbouncer openssl redis-server chromium curl)
 policy=/usr/sbin/policy-rc.d
 
 missing=()
@@ -19,7 +19,7 @@ refuse() {
     exit 1
 }
 command -v apt-get >/dev/null ||
-    refuse "This is no Debian system: install PostgreSQL 15, PgBouncer 1.18, OpenSSL, Redis 7 and Chromium where Debian has them."
+    refuse "This is no Debian system: install PostgreSQL 15, PgBouncer 1.18, OpenSSL, Redis 7, Chromium and curl where Debian has them."
 ((EUID == 0)) || refuse "Run as root: apt-get install ${missing[*]}"
 
 # While this policy stands, maintainer scripts start nothing. What was there before is put back, whatever happens.

@@ -2,6 +2,9 @@
 much may come ahead of its turn, and how long an answer may go unread.
 
 Without them a client that opens connections and says or reads nothing would take what the process's workers need.
+
+An offer to switch protocols (``Upgrade: h2c`` from Java's HttpClient and ``curl --http2``, ``Upgrade: websocket``) is
+ignored, as RFC 9110 allows. httptools would drop the request's body instead.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import resource
 from typing import TYPE_CHECKING, Any
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 if TYPE_CHECKING:
@@ -36,6 +40,54 @@ class _TooMuchError(Exception):
     """Ends the parsing of what a client sent."""
 
 
+class _Parser:
+    """A parser of requests that reads one with an ``Upgrade`` header as if it had none.
+
+    httptools takes everything after such a head for another protocol and skips the body. So the head is parsed a
+    second time without that header, by a new parser, which then reads the rest. Callbacks see ``should_upgrade()``
+    while the head is parsed for the first time.
+    """
+
+    def __init__(self, protocol: BoundedProtocol) -> None:
+        self._protocol = protocol
+        self._use(self._new())
+
+    def feed_data(self, data: bytes) -> None:
+        """Parse some of what came."""
+        while True:
+            try:
+                self._parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                head = self._head()
+                data = data[upgrade.args[0] :]
+                self._use(self._new())
+                self._parser.feed_data(head)
+            else:
+                return
+
+    def _head(self) -> bytes:
+        """The head that was just parsed, without its ``Upgrade`` header."""
+        method = self._parser.get_method()
+        if method == b"CONNECT":  # which is such a switch by itself
+            raise httptools.HttpParserInvalidMethodError("CONNECT is for proxies")
+        protocol = self._protocol
+        lines = [b"%b %b HTTP/%b" % (method, protocol.url, self._parser.get_http_version().encode())]
+        lines += [b"%b: %b" % pair for pair in protocol.headers if pair[0] != b"upgrade"]
+        return b"\r\n".join([*lines, b"", b""])
+
+    def _new(self) -> Any:
+        parser: Any = httptools.HttpRequestParser(self._protocol)
+        parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does, for pipelined requests
+        return parser
+
+    def _use(self, parser: Any) -> None:
+        self._parser = parser
+        self.get_method = parser.get_method
+        self.get_http_version = parser.get_http_version
+        self.should_keep_alive = parser.should_keep_alive
+        self.should_upgrade = parser.should_upgrade
+
+
 class BoundedProtocol(HttpToolsProtocol):
     """One connection."""
 
@@ -47,6 +99,10 @@ class BoundedProtocol(HttpToolsProtocol):
     """The path and the headers of a request, with what comes after its body."""
     _unread: asyncio.TimerHandle | None = None
     """Ends the connection unless the client has read by then; None while it does."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.parser: Any = _Parser(self)
 
     def connection_made(self, transport: Any) -> None:
         """A client connects."""
@@ -78,10 +134,17 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """The head is there."""
+        if self.parser.should_upgrade():  # it is parsed again
+            return
         self._forget_head()
         super().on_headers_complete()
         if len(self.pipeline) > _MOST_AHEAD:
             self._refuse()
+
+    def on_message_complete(self) -> None:
+        """The request is there."""
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
 
     def data_received(self, data: bytes) -> None:
         """Some of a request."""
