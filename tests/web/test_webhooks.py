@@ -61,6 +61,7 @@ async def test_what_became_of_an_event_is_answered_as_json(outcome: Receipt, sta
         (SchemaMismatchError(), 503),
         (TimeoutError(), 503),
         (MisuseError("Events are not open."), 503),
+        (RuntimeError("a driver at 10.0.0.1 raised what nobody expected"), 503),
     ],
 )
 async def test_each_way_to_fail_has_its_status(error: Exception, status: int) -> None:

@@ -4,7 +4,7 @@ A body is read whole and bounded, then handed to the app's events, which verify 
 is not signed gets as far as the store, and no input is answered with 500.
 
     404 no such source · 405 not a POST · 413 too large · 408 too slow · 401 not signed by us · 400 not understood
-    422 refused by a lane= or ignore= of ours · 503 the store is away, send it again
+    422 refused by a lane= or ignore= of ours · 503 it cannot be stored at the moment, send it again
     200 ignored, or known already · 202 accepted, and on disk
 """
 
@@ -84,7 +84,9 @@ class Webhooks:
                 body = await self._bodies.read(headers, receive)
                 bound.reschedule(min(bound.when() or 0.0, asyncio.get_running_loop().time() + _STORE_SECONDS))
                 receipt = await self._app.events.receive(source, _decoded(headers), body)
-        except (InterlockError, TimeoutError, BodyRefusedError) as error:
+        except ClientGoneError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever failed here, the sender is to send it again
             if isinstance(error, TimeoutError) and body is None:
                 error = BodyRefusedError(408, f"The body did not come within {_SECONDS:g} s.")
             return await self._refused(scope, send, source, error)
@@ -107,8 +109,9 @@ class Webhooks:
             return await _refuse(send, error.status, error.reason, *more)
         if isinstance(error, EventError):
             return await _refuse(send, _BY_ERROR.get(type(error), 422), error.message)
-        if not isinstance(error, (StoreError, TimeoutError)):  # the app is not open, or is closing
-            emit(_log, logging.ERROR, "webhook_failed", source=source, error=str(error))
+        if not isinstance(error, (StoreError, TimeoutError)):  # the app is not open, is closing, or is at fault
+            failure = error if isinstance(error, InterlockError) else repr(error)
+            emit(_log, logging.ERROR, "webhook_failed", source=source, error=str(failure))
         return await _refuse(send, 503, "It cannot be kept at the moment. Send it again.", _RETRY_AFTER)
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import asyncpg
-
 from interlock.backends.pacing import seconds
 from interlock.backends.postgres.combiner import Combiner
 from interlock.backends.postgres.given import given_by
 from interlock.backends.postgres.job_entries import columns
-from interlock.backends.postgres.lane import Lane
+from interlock.backends.postgres.lane import UNIQUE_VIOLATION, Lane, sqlstate
 from interlock.backends.statements import Statements
-from interlock.errors import MisuseError
+from interlock.errors import MisuseError, StoreError
 from interlock.ports.events import EventView
 
 if TYPE_CHECKING:
@@ -107,7 +105,9 @@ class PostgresEvents:
         work = columns(jobs)[1] if jobs else (None,) * _JOB_COLUMNS
         try:
             ((kept,),) = await lane.fetch_here(_sql.accept, self._namespace, *about, *work, self._given())
-        except asyncpg.UniqueViolationError as error:
+        except StoreError as error:
+            if sqlstate(error) != UNIQUE_VIOLATION:
+                raise
             raise MisuseError(f"An event or one of its jobs has an id that was used before: {error}.") from error
         answers = iter(kept)
         return [[next(answers) for _ in entry.events] for entry in entries]

@@ -5,10 +5,8 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-import asyncpg
-
-from interlock.backends.postgres.lane import answered, gone_translated, translated
-from interlock.errors import LeaseLostError, MisuseError
+from interlock.backends.postgres.lane import answered, gone_translated, sqlstate, translated
+from interlock.errors import LeaseLostError, MisuseError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -43,8 +41,8 @@ class FencedConnections:
                 with translated():
                     await self._bounded(connection, connection.execute("begin isolation level read committed"))
                     await self._bounded(connection, connection.fetch(guard, *args))
-            except asyncpg.PostgresError as error:
-                if error.sqlstate != _NOT_LIVE:
+            except StoreError as error:
+                if sqlstate(error) != _NOT_LIVE:
                     raise
                 raise LeaseLostError(
                     f"The write to {key!r} with fence {fence} was refused: its lease is no longer live."

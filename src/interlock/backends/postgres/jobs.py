@@ -7,8 +7,6 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-import asyncpg
-
 from interlock.backends.pacing import micros
 from interlock.backends.postgres.combiner import Combiner
 from interlock.backends.postgres.given import given_by
@@ -16,9 +14,9 @@ from interlock.backends.postgres.job_entries import Entry, columns, parts
 from interlock.backends.postgres.job_marks import LOWEST, Marks
 from interlock.backends.postgres.job_news import JobNews
 from interlock.backends.postgres.job_views import job_view, lane_view, outlook, queue_view
-from interlock.backends.postgres.lane import Lane
+from interlock.backends.postgres.lane import UNIQUE_VIOLATION, Lane, sqlstate
 from interlock.backends.statements import Statements
-from interlock.errors import MisuseError
+from interlock.errors import MisuseError, StoreError
 from interlock.ports.jobs import MOST_CRASHES, Batch, ClaimedJob, JobState, Outcome, Rescued, SessionEnded, Settled
 from interlock.ports.leases import Turns
 
@@ -253,7 +251,9 @@ class PostgresJobs:
                 await lane.fetch_here(sql, *first)
             else:
                 await lane.run_each(sql, chain([first], map(call, parts(chain([following], jobs)))))
-        except asyncpg.UniqueViolationError as error:
+        except StoreError as error:
+            if sqlstate(error) != UNIQUE_VIOLATION:
+                raise
             raise MisuseError(
                 f"A job of that id was accepted before: {error}.", remedy="Take a fresh id, or say again=True."
             ) from error

@@ -27,7 +27,19 @@ from interlock.errors import (
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
 
-__all__ = ["LOCK_TIMEOUT", "Lane", "Lanes", "Server", "answered", "gone_translated", "translated"]
+__all__ = [
+    "LOCK_TIMEOUT",
+    "UNIQUE_VIOLATION",
+    "Lane",
+    "Lanes",
+    "Server",
+    "answered",
+    "gone_translated",
+    "sqlstate",
+    "translated",
+]
+
+UNIQUE_VIOLATION = "23505"
 
 # What a server says while it starts, stops, fails over or is too busy; all of it may pass.
 _PASSING = (
@@ -36,18 +48,16 @@ _PASSING = (
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
     asyncpg.PostgresConnectionError,
-    asyncpg.CannotConnectNowError,
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
-    asyncpg.IdleSessionTimeoutError,
+    asyncpg.OperatorInterventionError,
     asyncpg.InsufficientResourcesError,
     asyncpg.LockNotAvailableError,
-    asyncpg.QueryCanceledError,
-    asyncpg.DeadlockDetectedError,
-    asyncpg.SerializationError,
+    asyncpg.TransactionRollbackError,
     asyncpg.ReadOnlySQLTransactionError,
-    asyncpg.ProtocolViolationError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.PostgresSystemError,
 )
+_TRANSACTION_TIMEOUT = "25P04"  # which not every version of the driver has a name for
+_NOTIFY_FULL = "PreCommit_Notify"  # where the server finds its NOTIFY queue full; the error code has other causes too
 # Our functions rely on seeing what others have committed meanwhile, and wait for no row for long.
 LOCK_TIMEOUT = "4s"
 _SESSION_SETTINGS = {
@@ -80,6 +90,14 @@ _GONE = (
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
 )
+# What a server says of a URL that asks for parameters which it does not have, or of values that they cannot take.
+_BAD_PARAMETERS = (
+    asyncpg.UndefinedObjectError,
+    asyncpg.InvalidParameterValueError,
+    asyncpg.CantChangeRuntimeParamError,
+)
+# What PgBouncer says of a URL that cannot work, under the code of a broken connection.
+_REFUSED_BY_POOLER = ("unsupported startup parameter", "no such database", "no such user", "authentication failed")
 
 
 @contextlib.contextmanager
@@ -115,6 +133,23 @@ def translated() -> Generator[None]:
             remedy="Run `interlock migrate up` as a role that may create, then grant this one USAGE on the schema,"
             " EXECUTE on its functions, and all rights on its tables and sequences.",
         ) from error
+    except asyncpg.PostgresError as error:
+        if getattr(error, "server_source_function", None) == _NOTIFY_FULL:
+            raise StoreUnavailableError(
+                f"PostgreSQL is not available: {error}.",
+                remedy="A session that listens inside a long transaction keeps the queue from being emptied: find it"
+                " in pg_stat_activity, end it, and run: select pg_notification_queue_usage().",
+            ) from error
+        if error.sqlstate == _TRANSACTION_TIMEOUT:
+            raise StoreUnavailableError(f"PostgreSQL is not available: {error}.") from error
+        raise StoreError(
+            f"PostgreSQL failed: {error} (SQLSTATE {error.sqlstate}).", remedy="See the server's log."
+        ) from error
+
+
+def sqlstate(error: StoreError) -> str | None:
+    """The code that PostgreSQL gave the error which a translated one comes from."""
+    return getattr(error.__cause__, "sqlstate", None)
 
 
 class Server:
@@ -153,6 +188,16 @@ class Server:
             raise
         except ValueError as error:
             raise InvalidArgumentError(f"The PostgreSQL URL cannot be used: {error}.", remedy="Mend it.") from error
+        except _BAD_PARAMETERS as error:
+            raise StoreError(
+                f"PostgreSQL refused: {error}.", remedy="Check the parameters after the '?' in the URL."
+            ) from error
+        except asyncpg.PostgresConnectionError as error:
+            if not any(words in str(error) for words in _REFUSED_BY_POOLER):
+                raise
+            raise StoreError(
+                f"PgBouncer refused: {error}.", remedy="Check user, password, database and parameters in the URL."
+            ) from error
 
     async def close(self) -> None:
         """See to it that connections which nobody wants any more are ended before the event loop is."""

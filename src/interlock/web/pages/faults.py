@@ -12,6 +12,7 @@ from interlock.errors import (
     InterlockError,
     MisuseError,
     NotFoundError,
+    StoreError,
     StoreUnavailableError,
 )
 
@@ -53,6 +54,7 @@ _KINDS: Mapping[type[InterlockError], tuple[int, str]] = {
     StoreUnavailableError: (503, "The store does not answer"),
     ConflictError: (409, "It changed meanwhile"),
     MisuseError: (400, "That cannot be done"),
+    StoreError: (503, "The store cannot be used"),
 }
 
 
