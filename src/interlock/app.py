@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Never, Self, Unpack
 
@@ -72,6 +73,7 @@ class App:
             place: Presence(from_url(place, settings=self.settings, needs=needed), self.settings)
             for place, needed in needs.items()
         }
+        self._presences = tuple(presences.values())
         self.locks = Locks(presences[places[Locks]])
         """One holder per key at a time."""
         self.once = Claims(presences[places[Claims]])
@@ -166,6 +168,11 @@ class App:
     def is_open(self) -> bool:
         """Whether everything is open: inside ``async with app:``."""
         return self._opened is not None
+
+    def _wait_for_stores(self) -> None:
+        """Let opening wait for a store that is away, however long that takes."""
+        for presence in self._presences:
+            presence.open_wait = math.inf
 
     async def __aenter__(self) -> Self:
         parts: list[Face[Any]] = [self.locks, self.once, self.cursors, self.limits]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 from interlock.clock import Clock, SystemClock
 from interlock.errors import StoreUnavailableError
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Part", "Presence", "present", "repeat"]
 
 _log = logging.getLogger("interlock.sessions")
+_TELL_AFTER, _TELL_EVERY = 2.0, 10.0
 T = TypeVar("T")
 
 
@@ -59,6 +60,8 @@ class Presence:
         self.store = store
         self.settings = settings
         self.clock = clock or SystemClock()
+        self.open_wait = settings.store_wait
+        """How long opening keeps trying while the store is away."""
         self.keeper = self._new_keeper()
         self._parts: dict[str, Part] = {}
         self._waiting: dict[str, None] = {}
@@ -76,14 +79,17 @@ class Presence:
         return len(self._parts) > 1
 
     async def open(self, part: Part) -> Session:
-        """Join. The first part opens the store and begins the session."""
+        """Join. The first part opens the store and begins the session, and waits while the store is away."""
         async with self._turnstile:
             if not self._parts:
                 self.keeper = self._new_keeper()
+                give_up = self.clock.monotonic() + self.open_wait
                 try:
-                    await self.store.open()
-                    self._parts[part.mark] = part
-                    session = await self.keeper.start()
+                    with _Progress(self.store.name, self.clock.monotonic) as progress:
+                        await self._open_store(give_up, progress)
+                        self._parts[part.mark] = part
+                        self.keeper.first_wait = give_up - self.clock.monotonic()
+                        session = await self.keeper.start()
                 except BaseException:
                     self._parts.clear()
                     await self.store.close()
@@ -121,6 +127,21 @@ class Presence:
         else:
             self._waiting.pop(part.mark, None)
         self.store.messages.watch(waiting=bool(self._waiting))
+
+    async def _open_store(self, give_up: float, progress: _Progress) -> None:
+        pause = 0.05
+        while True:
+            try:
+                await self.store.open()
+            except StoreUnavailableError as error:
+                if self.clock.monotonic() + pause >= give_up:
+                    raise
+                progress.failed(error)
+                await self.store.close()
+            else:
+                return
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 1.0)
 
     def _new_keeper(self) -> SessionKeeper:
         keeper = SessionKeeper(self.store, self.settings, self.clock)
@@ -170,6 +191,43 @@ class Presence:
         part = self._parts.get(_mark(owner))
         if part is not None:
             part.taken(owner, why)
+
+
+class _Progress:
+    """Logs that a store is awaited: at its first failure or after two seconds without an answer, then at intervals."""
+
+    def __init__(self, store: str, monotonic: Callable[[], float]) -> None:
+        self._store = store
+        self._monotonic = monotonic
+        self._begun = monotonic()
+        self._loop = asyncio.get_running_loop()
+        self._error = "no answer yet"
+        self._told = False
+
+    def __enter__(self) -> Self:
+        self._timer = self._loop.call_later(_TELL_AFTER, self._tell)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._timer.cancel()
+        if self._told and kind is None:
+            emit(_log, logging.INFO, "store_available", store=self._store, seconds=self._seconds)
+
+    def failed(self, error: StoreUnavailableError) -> None:
+        """Note why the store cannot be opened yet."""
+        self._error = error.message
+        if not self._told:
+            self._timer.cancel()
+            self._tell()
+
+    def _tell(self) -> None:
+        self._told = True
+        emit(_log, logging.WARNING, "store_awaited", store=self._store, seconds=self._seconds, error=self._error)
+        self._timer = self._loop.call_later(_TELL_EVERY, self._tell)
+
+    @property
+    def _seconds(self) -> float:
+        return round(self._monotonic() - self._begun, 1)
 
 
 def present(store: Store | Presence, settings: Settings | None = None, clock: Clock | None = None) -> Presence:

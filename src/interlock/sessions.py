@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import secrets
 import socket
@@ -35,6 +36,7 @@ __all__ = ["Session", "SessionKeeper", "program"]
 
 _log = logging.getLogger("interlock.sessions")
 _SWEEP_EVERY = 60.0
+_TELL_EVERY = 10.0
 _PLENTY = 100
 _EXIT_STUCK = 70
 
@@ -68,6 +70,8 @@ class SessionKeeper:
         self._alarm: asyncio.Event | None = None
         self._stopping = False
         self._swept = False
+        self.first_wait = settings.store_wait
+        """How long starting the first session keeps trying while the store is away."""
         self._thread: threading.Thread | None = None
         self._task: asyncio.Task[None] | None = None
         self.on_lost: Callable[[Session], None] = lambda _: None
@@ -180,7 +184,7 @@ class SessionKeeper:
     async def _begin(self, sessions: SessionStore) -> Session | None:
         """Begin a session, however long that takes; the first one only for as long as a caller would wait."""
         first = self._session is None
-        give_up = self._clock.monotonic() + self._settings.store_wait
+        give_up, tell_at = self._clock.monotonic() + self.first_wait, -math.inf
         while not self._stopping:
             card = SessionCard(secrets.token_hex(8), socket.gethostname(), os.getpid(), program())
             sent = self._clock.monotonic()
@@ -191,7 +195,9 @@ class SessionKeeper:
                     self._stopping = True
                     self._tell(self._fail, error)
                     return None
-                emit(_log, logging.WARNING, "session_begin_failed", error=str(error))
+                if sent >= tell_at:
+                    tell_at = sent + _TELL_EVERY
+                    emit(_log, logging.WARNING, "session_begin_failed", error=str(error))
                 await self._pause(min(0.25, self._settings.session_seconds / 20))
                 continue
             session = Session(card.id, sent + self._settings.session_seconds - self._settings.session_margin)

@@ -33,7 +33,7 @@ class Settings:
     """How often waiting work looks for itself, should a notification be lost."""
 
     store_wait: float = 10.0
-    """How long an operation keeps trying to reach the store before it raises StoreUnavailableError."""
+    """How long an operation, and opening, keep trying to reach the store before they raise StoreUnavailableError."""
 
     keep_history_seconds: float = 7 * 24 * 3600.0
     """How long finished jobs are kept to be looked at."""

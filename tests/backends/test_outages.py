@@ -82,6 +82,23 @@ async def test_opening_raises_in_bounded_time_and_can_be_repeated(outage: Outage
 
 
 @when("killed", "blackhole", "reset")
+async def test_opening_waits_for_a_store_that_is_away_and_says_so(outage: Outage, events: Events) -> None:
+    locks = Locks.from_url(outage.url, session_seconds=30, store_wait=20)
+
+    await outage.begin()
+    opening = asyncio.create_task(locks.open())
+    await until(lambda: events["store_awaited"])
+    await outage.end()
+
+    await opening
+    async with locks.acquire("key", wait=SOON) as lease:
+        lease.ensure()
+    await locks.close()
+    assert len(events["store_awaited"]) == 1
+    assert events["store_available"]
+
+
+@when("killed", "blackhole", "reset")
 async def test_closing_takes_bounded_time_and_leaves_no_connection(outage: Outage, url: str) -> None:
     locks = Locks.from_url(outage.url, settings=SHORT)
     await locks.open()

@@ -32,6 +32,7 @@ from tests.backends.outages import (
     own_threads,
     queue_of,
     take,
+    until,
     until_free,
 )
 
@@ -144,6 +145,23 @@ async def test_opening_a_file_that_stays_locked_raises_in_bounded_time(tmp_path:
         lease.ensure()
 
 
+async def test_opening_waits_for_a_locked_file_and_says_so(
+    tmp_path: Path, events: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("interlock.presence._TELL_AFTER", 0.05, raising=False)
+    path = tmp_path / "interlock.db"
+    locks = Locks.from_url(f"sqlite:///{path}", session_seconds=30, store_wait=20)
+
+    async with locked_by_another_process(path) as let_go:
+        opening = asyncio.create_task(locks.open())
+        await until(lambda: events["store_awaited"])
+        await let_go()
+
+    await opening
+    assert events["store_available"]
+    await locks.close()
+
+
 @pytest.mark.parametrize("content", [b"this is no database at all " * 100, b"SQLite format 3\0" + b"\xff" * 5000])
 async def test_a_file_that_is_no_database_is_a_clear_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "interlock.db"
@@ -168,6 +186,7 @@ async def test_a_path_that_cannot_be_opened_is_a_clear_error(tmp_path: Path, whe
             await Locks.from_url(f"sqlite:///{tmp_path / where}", settings=SQLITE).open()
 
     assert str(tmp_path / where) in str(raised.value)
+    assert not isinstance(raised.value, StoreUnavailableError)  # waiting would not help
 
 
 async def open_as_an_ordinary_user(path: str) -> str:

@@ -14,6 +14,7 @@ import pytest
 
 from interlock import App
 from interlock.jobs import JobState
+from interlock.testing.proxy import ThreadedFaultProxy
 
 if TYPE_CHECKING:
     import subprocess
@@ -216,16 +217,55 @@ def test_wrong_queues_are_said_to_be_wrong(project: Project) -> None:
     assert "A queue cannot be called 'a b'" in err
 
 
-def test_a_store_that_is_away_at_the_start_is_an_error(project: Project) -> None:
-    (project.directory / "bot.py").write_text(
-        "from interlock import App\n"
-        "app = App('postgresql://u:secret@127.0.0.1:1/x', store_wait=0.2)\n"
-        "@app.job()\n"
-        "async def a() -> None: ...\n"
-    )
+STORED_ELSEWHERE = """
+from interlock import App
+app = App({url!r}, store_wait=0.2)
+@app.job()
+async def a() -> None: ...
+"""
+
+
+def test_a_store_that_is_away_at_the_start_is_waited_for(
+    project: Project, complete_postgres_url: str, interlock_postgres_server: Any
+) -> None:
+    with ThreadedFaultProxy("127.0.0.1", interlock_postgres_server.port) as proxy:
+        url = proxy.url(complete_postgres_url).replace("postgres@", "postgres:secret@")
+        (project.directory / "bot.py").write_text(STORED_ELSEWHERE.format(url=url))
+        proxy.blackhole()
+        process = project._spawn("run", "bot:app", cwd=project.directory)
+        project.processes.append(process)
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        project.until(lambda: proxy.accepted >= 4)  # each attempt takes store_wait
+        assert process.poll() is None
+        proxy.heal()
+        while not (line := process.stderr.readline()).startswith("Runs up to"):
+            assert line, f"it ended with {process.wait()}"
+            said += line
+        process.terminate()
+        assert process.wait(20) == 0
+
+    assert said.count("store_awaited") == 1
+    assert "PostgreSQL is not available" in said
+    assert "secret" not in said
+
+
+def test_waiting_for_a_store_ends_with_a_signal(project: Project) -> None:
+    (project.directory / "bot.py").write_text(STORED_ELSEWHERE.format(url="postgresql://u@127.0.0.1:1/x"))
+    process = project._spawn("run", "bot:app", cwd=project.directory)
+    project.processes.append(process)
+    assert process.stderr is not None
+    assert "store_awaited" in process.stderr.readline()
+    process.terminate()
+    assert process.wait(20) == 128 + signal.SIGTERM
+
+
+def test_a_store_that_refuses_at_the_start_is_an_error(project: Project, interlock_postgres_server: Any) -> None:
+    url = interlock_postgres_server.url("no_such_database").replace("postgres@", "postgres:secret@")
+    (project.directory / "bot.py").write_text(STORED_ELSEWHERE.format(url=url))
     code, _, err = ended(project._spawn("run", "bot:app", cwd=project.directory))
     assert code == 1
-    assert "store-unavailable" in err
+    assert "no_such_database" in err
     assert "secret" not in err
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from interlock import App, Event, GitHub, StoreUnavailableError, Verdict
-from interlock.errors import EventRefusedError, MalformedEventError, SignatureError
+from interlock.errors import EventRefusedError, JobFailedError, MalformedEventError, SignatureError, StoreError
 from interlock.jobs import JobState
 from interlock.testing.clock import until
 from interlock.testing.conformance.events.apps import SECRET, delivery, issue
@@ -206,6 +206,45 @@ class TestOutages:
             view = await app.jobs.find(*receipt.jobs)
             assert view is not None
             assert (view.state, view.attempt, len(view.attempts)) == (JobState.DONE, 1, 1)
+
+    async def test_a_job_whose_event_cannot_be_loaded_is_tried_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("interlock.jobs.worker.outcomes.UNLOADED_DELAY", 0.01, raising=False)
+        async with opened("memory://") as app:
+            seen = hears_all(app)
+            receipt = await app.events.receive("github", *delivery(issue(), "g1"))
+            store = app.events.jobs.engine.presence.store.events
+            find_many = store.find_many
+            errors: list[Exception] = [StoreError("permission denied for table event"), OSError(5, "I/O error")]
+
+            async def failing(ids: Sequence[int]) -> Sequence[EventView]:
+                if errors:
+                    raise errors.pop(0)
+                return await find_many(ids)
+
+            store.find_many = failing  # type: ignore[method-assign]
+            async with app.worker():
+                await app.jobs.handle(*receipt.jobs).result()
+
+            assert [event.id for event in seen] == [receipt.event]
+            view = await app.jobs.find(*receipt.jobs)
+            assert view is not None
+            assert view.attempt == 1
+            assert "permission denied" in view.attempts[0].error
+
+    async def test_a_job_whose_event_cannot_be_decoded_fails(self) -> None:
+        async with opened("memory://") as app:
+            hears_all(app)
+            receipt = await app.events.receive("github", *delivery(issue(), "g1"))
+            store = app.events.jobs.engine.presence.store.events
+            find_many = store.find_many
+
+            async def torn(ids: Sequence[int]) -> Sequence[EventView]:
+                return [view._replace(payload="{") for view in await find_many(ids)]
+
+            store.find_many = torn  # type: ignore[method-assign]
+            async with app.worker():
+                with pytest.raises(JobFailedError, match="cannot be decoded"):
+                    await app.jobs.handle(*receipt.jobs).result()
 
     @pytest.mark.parametrize("plain", [False, True])
     async def test_a_job_can_be_cancelled_and_stopped_while_its_event_is_awaited(self, plain: bool) -> None:

@@ -49,7 +49,7 @@ async def test_later(floor: Floors) -> None:
         assert await told(b, retried, Reason.TO_BE_RETRIED) == (
             "failed in attempt 1, next try in 30.0 s: ValueError: no more of it"
         )
-        assert await told(b, snoozed, Reason.SNOOZED) == "was put off by its handler, comes back in 3.0 min: not yet"
+        assert await told(b, snoozed, Reason.SNOOZED) == "was put off, comes back in 3.0 min: not yet"
 
 
 async def test_what_is_overdue_waits_for_a_worker(floor: Floors) -> None:

@@ -107,7 +107,7 @@ WAITING = [
     (
         outlook(JobState.LATER, {"due_at": NOW + 30, "attempts": (attempt("snoozed", "not yet"),)}),
         Reason.SNOOZED,
-        ["put off by its handler", "in 30.0 s", "not yet"],
+        ["was put off and comes back", "in 30.0 s", "not yet"],
     ),
     (
         outlook(JobState.LATER, {"attempt": 1, "attempts": (attempt("retry"),)}, workers=0, workers_of_queue=0),

@@ -200,7 +200,11 @@ async def serve(
     opened: Callable[[Worker, Serving | None], None],
     place: WebPlace | None = None,
 ) -> None:
-    """Open the app, its workers and its web app, and work until told to end. ``opened`` is called when work begins."""
+    """Open the app, its workers and its web app, and work until told to end. ``opened`` is called when work begins.
+
+    A store that is away is waited for. One that cannot be used as it is raises at once.
+    """
+    app._wait_for_stores()  # noqa: SLF001 - only a program whose one purpose is to work has that patience
     async with app:
         worker = app.worker(concurrency=concurrency, queues=queues)
         async with place.serving(app, failed=worker.wind_down) if place else contextlib.nullcontext() as serving:

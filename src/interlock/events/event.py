@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import from_json
 
 from interlock.clock import as_datetime
+from interlock.errors import MalformedEventError
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -44,14 +45,23 @@ class Event:
 
 
 def event_of(view: EventView) -> Event:
-    """A kept event with a payload of its own, which whoever gets it may change."""
+    """A kept event with a payload of its own, which whoever gets it may change.
+
+    Raises ``MalformedEventError`` if the payload cannot be decoded.
+    """
+    try:
+        payload: dict[str, Any] = from_json(view.payload or "{}")
+    except ValueError as error:
+        raise MalformedEventError(
+            f"The payload of event {view.id} cannot be decoded: {error}.", remedy="Have it delivered again."
+        ) from error
     return Event(
         id=view.id,
         source=view.source,
         type=view.type,
         delivery=view.delivery,
         actor=view.actor,
-        payload=from_json(view.payload or "{}"),
+        payload=payload,
         received_at=as_datetime(view.received_at),
         replay_of=view.replay_of,
     )

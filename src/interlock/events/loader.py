@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 from typing import TYPE_CHECKING, Any
 
 from interlock.errors import EventGoneError
 from interlock.presence import repeat
+from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,8 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Loader"]
 
+_log = logging.getLogger("interlock.events")
 _BREATH = 2
 _MOST_AT_ONCE = 100
+_TELL_EVERY = 10.0
 
 
 class Loader:
@@ -28,6 +33,7 @@ class Loader:
         self._monotonic = monotonic
         self._wanted: dict[int, list[asyncio.Future[EventView]]] = {}
         self._work: asyncio.Task[None] | None = None
+        self._tell_at = -math.inf
 
     async def load(self, id: int) -> EventView:  # noqa: A002
         """One event; ``EventGoneError`` if it is not kept any more."""
@@ -60,6 +66,7 @@ class Loader:
             found = {view.id: view for view in views}
         except Exception as error:  # noqa: BLE001 - each of those who asked hears it
             found = dict.fromkeys(asking, error)
+            self._note(error, len(asking))
         for id, waiting in asking.items():  # noqa: A001
             answer = found.get(id) or EventGoneError(
                 f"Event {id} is no longer kept.",
@@ -72,3 +79,10 @@ class Loader:
                     future.set_exception(answer)
                 else:
                     future.set_result(answer)
+
+    def _note(self, error: Exception, events: int) -> None:
+        """Log a failure at intervals: their jobs come back while it lasts, and fail again."""
+        now = self._monotonic()
+        if now >= self._tell_at:
+            self._tell_at = now + _TELL_EVERY
+            emit(_log, logging.WARNING, "event_load_failed", events=events, error=str(error) or repr(error))

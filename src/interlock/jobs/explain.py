@@ -148,7 +148,7 @@ def _later(outlook: Outlook) -> _Told:
     last = job.attempts[-1] if job.attempts else None
     if last is not None and last.outcome == Outcome.SNOOZED:
         why = f": {last.error}" if last.error else ""
-        return _Told(Reason.SNOOZED, [f"{_job(job)} was put off by its handler and comes back {due}{why}"], now)
+        return _Told(Reason.SNOOZED, [f"{_job(job)} was put off and comes back {due}{why}"], now)
     if last is not None or job.attempt:
         tries = "one attempt" if job.attempt == 1 else f"{job.attempt} attempts"
         return _Told(

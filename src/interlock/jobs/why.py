@@ -99,7 +99,7 @@ def _why(outlook: Outlook, reason: Reason, head: str) -> str:
         case Reason.TO_BE_RETRIED:
             return f"failed in attempt {job.attempt}, next try in {span(job.due_at - job.seen_at)}: {_error(job)}"
         case Reason.SNOOZED:
-            return f"was put off by its handler, comes back in {span(job.due_at - job.seen_at)}{_said(_last(job))}"
+            return f"was put off, comes back in {span(job.due_at - job.seen_at)}{_said(_last(job))}"
         case Reason.BEHIND:
             return _behind(outlook, head)
         case Reason.LIMIT | Reason.PACE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sqlite3
 import time
@@ -63,9 +64,20 @@ def translated(path: Path) -> Generator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
+        if _cannot_be_written(path):
+            raise StoreError(
+                f"{path} cannot be used: {error}.", remedy="Check the path and its permissions."
+            ) from error
         raise StoreUnavailableError(
             f"{path} cannot be used now: {error}.",
             remedy="Check the path, its permissions and who has it locked.",
         ) from error
     except sqlite3.DatabaseError as error:
         raise StoreError(f"{path} is not usable: {error}.", remedy="Check that it is an intact SQLite file.") from error
+
+
+def _cannot_be_written(path: Path) -> bool:
+    """Whether waiting is in vain: there is no such folder, or the path leads to none, or we may not write there."""
+    if path.is_dir() or not path.parent.is_dir():
+        return True
+    return not os.access(path if path.exists() else path.parent, os.R_OK | os.W_OK)

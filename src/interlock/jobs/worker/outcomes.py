@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import traceback
 from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from interlock.errors import StoreUnavailableError
+from interlock.errors import EventGoneError, MalformedEventError, StoreUnavailableError
 from interlock.jobs.signals import Discard, RetryLater, Signal, Snooze
 from interlock.ports.jobs import Outcome, Settlement
 from interlock.telemetry.log import emit
@@ -34,6 +35,8 @@ __all__ = [
 ]
 
 _log = logging.getLogger("interlock.jobs")
+UNLOADED_DELAY = 5.0
+"""Seconds until a job is tried again whose event could not be loaded."""
 _MOST_LINE = 2000
 _MOST_TRACE = 20_000
 _OWN = str(Path(__file__).parent)
@@ -109,8 +112,7 @@ def told(job: ClaimedJob, ran: float, error: BaseException, terms: Terms, why: W
     if why is Why.STOPPED:
         return stopped(job, ran, why_text)
     if isinstance(error, UnpreparedError):
-        away = isinstance(error.why, StoreUnavailableError)
-        return returned(job) if away else failed_for_good(job, ran, error.why)
+        return _unprepared(job, ran, error.why)
     signal = _signal_in(error)
     if isinstance(signal, Discard):
         return Settlement(job.id, job.fence, Outcome.DISCARDED, ran, error=_bounded(signal.reason))
@@ -130,6 +132,16 @@ def told(job: ClaimedJob, ran: float, error: BaseException, terms: Terms, why: W
     if again_in is None:
         return Settlement(job.id, job.fence, Outcome.FAILED, ran, error=one_line(error), trace=trace)
     return Settlement(job.id, job.fence, Outcome.RETRY, ran, again_in, error=one_line(error), trace=trace)
+
+
+def _unprepared(job: ClaimedJob, ran: float, why: Exception) -> Settlement:
+    """The event of a job could not be loaded. Only one that is gone, or that nobody can read, fails the job."""
+    if isinstance(why, StoreUnavailableError):
+        return returned(job)  # loading has waited for the store already
+    if isinstance(why, (EventGoneError, MalformedEventError)):
+        return failed_for_good(job, ran, why)
+    delay = UNLOADED_DELAY * random.uniform(0.8, 1.2)  # noqa: S311 - only spreads them out
+    return Settlement(job.id, job.fence, Outcome.SNOOZED, ran, delay, error=f"Not loaded: {one_line(why)}")
 
 
 def one_line(error: BaseException) -> str:
