@@ -4,6 +4,8 @@ Where a store can outlive the process, the heartbeat runs on a thread, an event 
 that a busy event loop does not cost the process its leases. When the session cannot be renewed, its work is told to
 stop while the store still honours it; work that does not stop by the time the session ends is dealt with as
 ``Settings.stuck_work`` says. An ended session is never revived: a new one takes its place.
+
+That thread waits for nothing but the store. It hands what it logs to another thread, and acts before it logs.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interlock.errors import StoreUnavailableError
+from interlock.exits import exit_process
 from interlock.ports.sessions import SessionCard
-from interlock.telemetry.log import emit
+from interlock.telemetry.log import BackgroundLog, emit
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -39,6 +42,8 @@ _SWEEP_EVERY = 60.0
 _TELL_EVERY = 10.0
 _PLENTY = 100
 _EXIT_STUCK = 70
+_LOG_SECONDS = 1.0
+"""How long to wait for log handlers that do not return."""
 
 
 class Session:
@@ -73,6 +78,7 @@ class SessionKeeper:
         self.first_wait = settings.store_wait
         """How long starting the first session keeps trying while the store is away."""
         self._thread: threading.Thread | None = None
+        self._log = BackgroundLog()
         self._task: asyncio.Task[None] | None = None
         self.on_lost: Callable[[Session], None] = lambda _: None
         self.on_begin: Callable[[Session], None] = lambda _: None
@@ -148,7 +154,10 @@ class SessionKeeper:
     # -- the heartbeat ---------------------------------------------------------------------------------------------
 
     def _run_thread(self, sessions: SessionStore) -> None:
-        asyncio.run(self._keep(sessions))
+        log = self._log = BackgroundLog()
+        with log.used():
+            asyncio.run(self._keep(sessions))
+        log.close(_LOG_SECONDS)
 
     async def _keep(self, sessions: SessionStore) -> None:
         self._heart_loop = asyncio.get_running_loop()
@@ -226,8 +235,8 @@ class SessionKeeper:
                 pause = seconds / 3
             if not alive:
                 session.lost = True
-                emit(_log, logging.ERROR, "session_lost", session=session.id)
                 self._tell(self.on_lost, session)
+                emit(_log, logging.ERROR, "session_lost", session=session.id)
                 await self._see_work_stop(session)
                 return
             if sent >= sweep_at:
@@ -246,8 +255,7 @@ class SessionKeeper:
         if session.at_work:
             emit(_log, logging.CRITICAL, "work_overran_session", session=session.id, bodies=session.at_work)
             if self._settings.stuck_work == "exit":
-                logging.shutdown()
-                os._exit(_EXIT_STUCK)
+                exit_process(_EXIT_STUCK, lambda: self._log.flush(_LOG_SECONDS))
 
     async def _pause(self, seconds: float) -> bool:
         """Wait a while, or until the alarm rings; True if the keeper is to stop."""

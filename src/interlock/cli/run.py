@@ -17,12 +17,14 @@ import socket
 import sys
 import traceback
 from pathlib import Path  # noqa: TC003 - typer looks at what annotations mean
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from interlock.cli.output import say, shown
+from interlock.cli.streams import flush_output, protect_output
 from interlock.cli.web_place import WebPlace
+from interlock.exits import exit_process
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
@@ -71,6 +73,7 @@ def run(
     SIGTERM or Ctrl-C finishes: nothing more is claimed or accepted, what has not started goes back, what runs is waited
     for. A second time stops what runs, a third ends the process as it is. SIGUSR1 prints what it does.
     """
+    protect_output()
     _check_no_place(context)
     names = tuple(name.strip() for name in queues.split(",") if name.strip())
     if processes > 1:
@@ -289,14 +292,14 @@ class _Orders:
             self._task.cancel()
         elif self.given == 1:
             running = len(self.worker.status().running)
-            say(f"Finishes what runs ({running}); once more to stop it." if running else "Finishes.")
             self._wind_down(self.worker)
+            say(f"Finishes what runs ({running}); once more to stop it." if running else "Finishes.")
         else:
             self.code = 128 + number
-            say("Stops what runs; once more to end at once.")
             self.worker.halt()
             if self.serving is not None:
                 self.serving.halt()
+            say("Stops what runs; once more to end at once.")
 
     def orphaned(self, link: socket.socket) -> None:
         """Whoever started this process is gone."""
@@ -337,10 +340,12 @@ def _lines(status: WorkerStatus) -> list[str]:
     return [shown(line) for line in lines]
 
 
-def _exit_hard(why: str, code: int) -> None:
-    say(f"{why}.")
-    logging.shutdown()
-    os._exit(code)
+def _exit_hard(why: str, code: int) -> NoReturn:
+    def last_words() -> None:
+        say(f"{why}.")
+        flush_output()
+
+    exit_process(code, last_words)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
