@@ -77,6 +77,8 @@ class Drain:
     seconds: float
     client_cpu: float
     server_cpu: float
+    second_half: float
+    """How fast the second half of the jobs was, relative to the first."""
 
     @property
     def rate(self) -> float:
@@ -176,8 +178,10 @@ async def drain(workers: list[Worker], jobs: int, server_pid: int | None = None)
     finally:
         for worker in workers:
             worker.kill()
-    ended = reached(sorted(acked), jobs)
-    return Drain(jobs, ended - began, after[0] - before[0], after[1] - before[1])
+    acked.sort()
+    half, ended = reached(acked, jobs // 2), reached(acked, jobs)
+    second_half = (half - began) / max(ended - half, 1e-9)
+    return Drain(jobs, ended - began, after[0] - before[0], after[1] - before[1], second_half)
 
 
 def reached(acked: list[tuple[float, int]], jobs: int) -> float:

@@ -19,6 +19,7 @@ __all__ = ["Jobs", "defined", "fill", "left", "prepare", "work", "work_noting"]
 CONCURRENCY = 50
 LANES = 1000
 SLOTS = 10_000
+FEW_SLOTS = 50
 CHUNK = 5_000
 
 
@@ -28,6 +29,8 @@ class Jobs(NamedTuple):
     noop: Any
     limited: Any
     laned: Any
+    own_slots: Any
+    few_slots: Any
 
 
 def defined(url: str, *, noting: bool = False) -> tuple[App, Jobs]:
@@ -50,7 +53,15 @@ def defined(url: str, *, noting: bool = False) -> tuple[App, Jobs]:
     async def laned(lane: int, number: int) -> None:
         return
 
-    return app, Jobs(noop, limited, laned)
+    @app.job(lane="lane-{lane}", limits=[Slots("lane", 2, key="{lane}")])
+    async def own_slots(lane: int, number: int) -> None:
+        return
+
+    @app.job(lane="lane-{lane}", limits=[Slots("few", FEW_SLOTS)])
+    async def few_slots(lane: int, number: int) -> None:
+        return
+
+    return app, Jobs(noop, limited, laned, own_slots, few_slots)
 
 
 async def prepare(url: str) -> None:
@@ -58,21 +69,28 @@ async def prepare(url: str) -> None:
         pass
 
 
-def calls(jobs: Jobs, kind: str, numbers: Sequence[int]) -> list[Any]:
-    """Jobs to enqueue: ``plain``, under a ``limit`` that never binds, in 1,000 ``lanes``, or in ``one lane``."""
+def calls(jobs: Jobs, kind: str, numbers: Sequence[int], lanes: int) -> list[Any]:
+    """Jobs to enqueue: ``plain``, under a ``limit`` that never binds, in ``lanes``, or in ``one lane``.
+
+    ``own slots`` and ``few slots`` are in lanes, under slots of the lane's own or 50 slots for all lanes.
+    """
     if kind == "plain":
         return [jobs.noop.call(number=number) for number in numbers]
     if kind == "limit":
         return [jobs.limited.call(number=number) for number in numbers]
-    lanes = LANES if kind == "lanes" else 1
+    if kind in ("own slots", "few slots"):
+        job = jobs.own_slots if kind == "own slots" else jobs.few_slots
+        return [job.call(lane=number % lanes, number=number) for number in numbers]
+    if kind == "one lane":
+        lanes = 1
     return [jobs.laned.call(lane=number % lanes, number=number) for number in numbers]
 
 
-async def fill(url: str, count: int, kind: str = "plain") -> None:
+async def fill(url: str, count: int, kind: str = "plain", lanes: int = LANES) -> None:
     app, jobs = defined(url)
     async with app:
         for first in range(0, count, CHUNK):
-            await app.jobs.enqueue_many(calls(jobs, kind, range(first, min(first + CHUNK, count))))
+            await app.jobs.enqueue_many(calls(jobs, kind, range(first, min(first + CHUNK, count)), lanes))
 
 
 async def left(url: str) -> int:

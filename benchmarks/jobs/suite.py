@@ -29,6 +29,8 @@ SLOW_JOBS = 1_000
 LANE_JOBS = 2_000
 """For one lane: each of its jobs starts when the end of the one before it is on disk."""
 BEHIND = 1_000_000
+DEEP_JOBS = 500_000
+"""In five times fewer lanes."""
 SINGLE_ENQUEUES = 5_000
 SAMPLES = 350
 """Of idle latency; the first tenth of them warms up."""
@@ -49,6 +51,8 @@ TARGETS = {
     "1,000 lanes to plain": 0.6,
     "1,000,000 behind to plain": 0.9,
     "old transaction to plain": 0.8,
+    "second half to first, slots of its own each": 0.8,
+    "second half to first, 50 slots for all": 0.8,
     "bulk enqueue Interlock to PGQueuer": 2.0,
     "50 enqueuers Interlock to PGQueuer": 3.0,
     "SQLite Interlock to Huey": 1.3,
@@ -118,6 +122,16 @@ class Rounds:
         await self.drain("Interlock", INTERLOCK)
         await self.drain(f"Interlock, {shape}", queue, jobs=jobs, old=old)
         self.ratio(f"{shape} to plain", f"drain ×1 Interlock, {shape}", "drain ×1 Interlock")
+
+    async def depth(self) -> None:
+        """Many lanes under slots, fetched at first from tables that were never vacuumed with anything in them."""
+        jobs = DEEP_JOBS // 10 if self._quick else DEEP_JOBS
+        for what, kind in (("slots of its own each", "own slots"), ("50 slots for all", "few slots")):
+            name = f"{jobs:,} in {jobs // 5:,} lanes, {what}"
+            queue = OfModule(own, filling=(kind, jobs // 5))
+            result = await drained(queue, self._server, jobs)
+            self.add(f"drain ×1 Interlock, {name}", result.rate)
+            self._report.add(f"ratio: second half to first, {what}", result.second_half, "×")
 
     async def million(self, rounds: int) -> None:
         """The first jobs of a million and more, drained in turns with the plain figure."""
@@ -189,6 +203,8 @@ async def run_jobs(report: Report, directory: Path, *, quick: bool) -> None:
             await run.sqlite()
             if round_ < 3:
                 await run.latencies(SAMPLES)
+        console.print("jobs: lanes with slots …", style="dim")
+        await run.depth()
         console.print("jobs: a million behind …", style="dim")
         await run.million(rounds)
 

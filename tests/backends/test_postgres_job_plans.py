@@ -179,3 +179,27 @@ async def test_a_missing_index_would_be_seen(connection: Any) -> None:
     await connection.execute("drop index interlock.job_by_lane")
 
     assert await scanned(connection, CLAIM, LOWEST) == ["job"]
+
+
+async def test_slots_with_a_key_per_lane_cost_the_same_however_many_keys_are_known(connection: Any) -> None:
+    async def lanes_with_slots(first: int, last: int) -> None:
+        await connection.execute(JOBS, first, last, "lane-%")
+        await connection.execute(
+            "update interlock.job set use_key = 'slots:' || id, use_most = 2, use_per = 0 where id between $1 and $2",
+            first,
+            last,
+        )
+        await connection.execute("insert into interlock.job_signal select 'default', position, lane from interlock.job"
+                                 " where id between $1 and $2", first, last)  # fmt: skip
+
+    await lanes_with_slots(1, 600)
+    few = await cost(connection)
+    await connection.execute(
+        "insert into interlock.job_limit (namespace, key, most, per)"
+        " select 'default', 'slots:' || n, 2, 0 from generate_series(1001, 30000) n"
+    )
+    await lanes_with_slots(1001, 1600)
+    many = await cost(connection)
+
+    assert many[0] < few[0] * 1.5 + 500, (few, many)
+    assert many[1] < few[1] * 1.5 + 500, (few, many)

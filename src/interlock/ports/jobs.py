@@ -371,3 +371,10 @@ class JobStore(Protocol):
     async def prune(self, keep_history: float, *, most: int = 10_000) -> int:
         """Remove history older than so many seconds and results past their time, a bounded amount; says how many."""
         ...
+
+    async def reclaim(self) -> float:
+        """Reclaim the space of rows that have gone, where the store would not do so soon enough by itself.
+
+        Returns after how many seconds to call again; infinity where there is nothing to do. Jobs are fetched and
+        acknowledged meanwhile, and also if this fails."""
+        ...

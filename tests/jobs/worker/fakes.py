@@ -211,6 +211,10 @@ class FakeJobs:
         self.pruned.append(keep_history)
         return 0
 
+    async def reclaim(self) -> float:
+        await self._enter("reclaim")
+        return math.inf
+
     async def attend(self, session: str, queues: Sequence[str], names: Sequence[str], runners: int) -> None:
         await self._enter("attend")
         self.calls.append(("attend", session, tuple(queues), tuple(names), runners))

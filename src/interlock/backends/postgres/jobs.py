@@ -13,6 +13,7 @@ from interlock.backends.postgres.given import given_by
 from interlock.backends.postgres.job_entries import Entry, columns, parts
 from interlock.backends.postgres.job_marks import LOWEST, Marks
 from interlock.backends.postgres.job_news import JobNews
+from interlock.backends.postgres.job_vacuum import JobVacuum
 from interlock.backends.postgres.job_views import job_view, lane_view, outlook, queue_view
 from interlock.backends.postgres.lane import UNIQUE_VIOLATION, Lane, sqlstate
 from interlock.backends.statements import Statements
@@ -64,6 +65,7 @@ class PostgresJobs:
         self._bulk_combiner = Combiner(partial(self._accept, self._bulks), math.inf)
         self._marks: dict[tuple[tuple[str, ...], tuple[str, ...]], Marks] = {}
         self._news = JobNews(messages, self._lower)
+        self._vacuum = JobVacuum(server, self._acts, wait)
 
     async def ids(self, count: int) -> range:
         """Ids that nobody else gets."""
@@ -225,6 +227,10 @@ class PostgresJobs:
         """Remove what was kept long enough."""
         args = (self._namespace, micros(keep_history), most, self._given())
         return int((await self._acts.fetch(_sql.prune, *args))[0][0])
+
+    async def reclaim(self) -> float:
+        """Vacuum the tables that fetching reads."""
+        return await self._vacuum.run()
 
     async def close(self) -> None:
         """Finish what was handed in, and close the connections."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from interlock.backends.sqlite import job_claim, job_lists, job_people, job_settle, job_upkeep, job_views
@@ -155,6 +156,10 @@ class SqliteJobs:
     async def prune(self, keep_history: float, *, most: int = 10_000) -> int:
         """Remove what is old."""
         return await self._do(lambda rows: job_upkeep.prune(rows, keep_history, most))
+
+    async def reclaim(self) -> float:
+        """Do nothing: SQLite reuses the space of rows as soon as they are gone."""
+        return math.inf
 
     async def write(self, work: Callable[[JobRows], T]) -> T:
         """For what commits together with jobs: do something in a transaction, and tell whom it concerns."""

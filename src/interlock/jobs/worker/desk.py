@@ -16,6 +16,7 @@ from interlock.errors import StoreUnavailableError
 from interlock.jobs.worker.completer import SLOW
 from interlock.jobs.worker.outcomes import one_line
 from interlock.jobs.worker.pruner import prune_now_and_then
+from interlock.jobs.worker.reclaimer import reclaim_space
 from interlock.jobs.worker.rescuer import rescue_now_and_then
 from interlock.ports.leases import SessionEnded
 from interlock.telemetry.log import emit
@@ -104,6 +105,7 @@ class Desk:
             self._chores = [
                 loop.create_task(rescue_now_and_then(self._engine, self), name="interlock-rescuer"),
                 loop.create_task(prune_now_and_then(self._engine, self), name="interlock-pruner"),
+                loop.create_task(reclaim_space(self._engine), name="interlock-reclaimer"),
             ]
         self._workers[worker] = None
 

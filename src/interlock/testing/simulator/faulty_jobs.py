@@ -178,6 +178,10 @@ class FaultyJobs:
         """Remove what is old."""
         return await self._call("prune", (), lambda: self._jobs.prune(keep_history, most=most))
 
+    async def reclaim(self) -> float:
+        """Reclaim the space of rows that have gone."""
+        return await self._call("reclaim", (), self._jobs.reclaim)
+
 
 def _claims(session: str) -> str:
     """Claims and returns of one session take effect in the order begun."""

@@ -155,15 +155,22 @@ create function interlock.job_limit_lock(p_namespace text, p_keys text[], p_lock
 language plpgsql volatile
 as $$
 declare
-    missing text[] := array(select distinct u.key collate "C" from unnest(p_keys) as u (key)
-                            where u.key <> all (p_locked) order by 1);
+    missing text[] := array(
+        select x.key from (
+            select u.key from unnest(p_keys) as u (key) except select u.key from unnest(p_locked) as u (key)
+        ) x order by x.key collate "C");
 begin
     if missing = '{}' then
         return p_locked;
     end if;
+    -- Each key is looked up by itself. A join could read every key of the namespace instead: the plan is made while
+    -- there are few of them, and is kept.
     if exists (
         select from unnest(missing) as u (key)
-        where not exists (select from interlock.job_limit l where l.namespace = p_namespace and l.key = u.key))
+        left join lateral (
+            select true as known from interlock.job_limit l where l.namespace = p_namespace and l.key = u.key limit 1
+        ) l on true
+        where l.known is null)
     then
         if p_locked = '{}' then
             perform pg_advisory_xact_lock(1229870159, hashtext(p_namespace));
@@ -175,12 +182,18 @@ begin
     end if;
     if p_locked = '{}' then
         return array(
-            select l.key from interlock.job_limit l
-            where l.namespace = p_namespace and l.key = any (missing) order by l.key for update);
+            select l.key from unnest(missing) with ordinality as u (key, n)
+            cross join lateral (
+                select l.key from interlock.job_limit l
+                where l.namespace = p_namespace and l.key = u.key limit 1 for update
+            ) l order by u.n);
     end if;
     return p_locked || array(
-        select l.key from interlock.job_limit l
-        where l.namespace = p_namespace and l.key = any (missing) for update skip locked);
+        select l.key from unnest(missing) as u (key)
+        cross join lateral (
+            select l.key from interlock.job_limit l
+            where l.namespace = p_namespace and l.key = u.key limit 1 for update skip locked
+        ) l);
 end
 $$;
 
@@ -264,28 +277,32 @@ set enable_mergejoin = off
 set plan_cache_mode = force_generic_plan
 as $$
 declare
-    keys text[];
+    tids tid[];
     mosts integer[];
     numbers integer[];
 begin
-    select array_agg(x.key), array_agg(x.most), array_agg(x.count), bool_and(x.simple), jsonb_object_agg(x.key, x.count)
-    into keys, mosts, numbers, taken, counts
+    select array_agg(x.tid), array_agg(x.most), array_agg(x.count), bool_and(x.simple), jsonb_object_agg(x.key, x.count)
+    into tids, mosts, numbers, taken, counts
     from (
-        select u.key, u.count, u.most,
+        select l.tid, u.key, u.count, u.most,
                u.most = u.highest and l.figures is null and coalesce(l.per, 0) = 0
                and (l.taken = 0 or l.most = u.most)
                and u.count <= least(u.most - l.taken, greatest(p_at_once, (u.most - l.taken) / 2))
-               and not exists (select from interlock.job_wait w where w.key = u.key and w.namespace = p_namespace) as simple
+               and not l.waited_for as simple
         from (
             select k.key, count(*)::integer as count, min(k.most) as most, max(k.most) as highest
             from unnest(p_keys, p_mosts) as k (key, most) where k.key is not null group by k.key
         ) u
-        join interlock.job_limit l on l.namespace = p_namespace and l.key = u.key
+        cross join lateral (
+            select k.ctid as tid, k.taken, k.most, k.per, k.figures,
+                   exists (select from interlock.job_wait w where w.key = k.key and w.namespace = p_namespace) as waited_for
+            from interlock.job_limit k where k.namespace = p_namespace and k.key = u.key limit 1
+        ) l
     ) x;
     if taken then
         update interlock.job_limit l set taken = l.taken + u.count, most = u.most, per = 0
-        from unnest(keys, mosts, numbers) as u (key, most, count)
-        where l.namespace = p_namespace and l.key = u.key;
+        from unnest(tids, mosts, numbers) as u (tid, most, count)
+        where l.ctid = u.tid;
     end if;
     taken := coalesce(taken, false);
 end

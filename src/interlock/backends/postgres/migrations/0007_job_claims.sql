@@ -200,6 +200,7 @@ declare
     c record;
     newest record;
     keys text[];
+    all_locked boolean;
     one text;
     waited boolean;
 begin
@@ -271,13 +272,15 @@ begin
             -- What starts under a pace starts now, not when the wait for its key began.
             p_now := greatest(p_now, interlock.micros(interlock.now_or(p_given)));
         end if;
-        if keys <@ p_locked and not careful and n <= p_quota and p_counts = '{}' and not coalesce(false = any (able), false)
+        all_locked := not exists (
+            select u.key from unnest(keys) as u (key) except select u.key from unnest(p_locked) as u (key));
+        if all_locked and not careful and n <= p_quota and not p_counts ?| keys and not coalesce(false = any (able), false)
            and not exists (select from unnest(p_limited, p_keys) as u (limited, key) where u.limited and u.key is null)
         then
             select t.taken, t.counts into c
             from interlock.job_take_slots(p_namespace, p_keys, p_mosts, p_at_once, p_now) t;
             if c.taken then
-                p_counts := c.counts;
+                p_counts := p_counts || c.counts;
                 if not laned then
                     delete from interlock.job_ready r where r.ctid = any (p_tids);
                     got_ids := p_ids;
@@ -296,7 +299,7 @@ begin
         run_units := array(select generate_series(1, n));
         run_ids := p_ids;
     end if;
-    if with_limits and not keys <@ p_locked then
+    if with_limits and not all_locked then
         busy := true;
         for i in 1 .. n loop
             if p_limited[i] and exists (
@@ -344,11 +347,14 @@ begin
         placed := exists (
             select from unnest(verdicts, p_ids) as u (verdict, id)
             join interlock.job_wait w on w.id = u.id where u.verdict = 2 and w.per = 0);
-        foreach one in array keys loop
-            if one = any (p_locked)
-               and exists (select from interlock.job_wait w where w.key = one and w.namespace = p_namespace) then
-                woken := woken || interlock.job_wake(p_namespace, one, p_now, p_pool, p_names);
-            end if;
+        for one in
+            select u.key from unnest(keys) as u (key)
+            cross join lateral (
+                select from interlock.job_wait w where w.key = u.key and w.namespace = p_namespace limit 1
+            ) w
+            where u.key = any (p_locked)
+        loop
+            woken := woken || interlock.job_wake(p_namespace, one, p_now, p_pool, p_names);
         end loop;
     end if;
 end

@@ -1,0 +1,107 @@
+"""Vacuums the tables that every fetch reads, as often as the work makes it necessary.
+
+A fetch reads the low end of its indexes, which is where the entries of finished jobs are. Each scan steps over those
+entries until a vacuum removes them. Autovacuum looks at a table once a minute at most by default, and a busy worker
+leaves a hundred thousand dead entries in that time. These tables are small, so that a vacuum takes milliseconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING
+
+import asyncpg
+
+from interlock.backends.postgres.lane import answered, translated
+from interlock.backends.statements import Statements
+from interlock.telemetry.log import emit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock.backends.postgres.lane import Lane, Server
+
+__all__ = ["JobVacuum"]
+
+_log = logging.getLogger("interlock.jobs")
+_sql = Statements("interlock.backends.postgres", "jobs")
+_TABLES = [
+    "job_claimed",
+    "job_freed",
+    "job_lane",
+    "job_later",
+    "job_limit",
+    "job_ready",
+    "job_signal",
+    "job_wait",
+]
+_DEAD = 5000  # index entries of about 20 pages
+_EVERY = 2.0
+_SELDOM = 60.0
+_SHARE = 10  # a vacuum that took a second is followed by ten without one
+_PATIENCE = 60.0
+# Another process that is at a table is not waited for. Index entries are removed however few pages they are on.
+_VACUUM = "vacuum (skip_locked, truncate off, index_cleanup on, parallel 0) "
+
+
+class JobVacuum:
+    """Vacuums on a connection of its own, which is open only meanwhile."""
+
+    def __init__(self, server: Server, lane: Lane, wait: float) -> None:
+        self._server = server
+        self._lane = lane
+        self._wait = wait
+        self._pause = _EVERY
+        self._told = False
+
+    async def run(self) -> float:
+        """Vacuum the tables that need it. Returns after how many seconds to call again."""
+        found = await self._lane.fetch(_sql.dead_rows, _TABLES, _DEAD)
+        tables = [table for table, allowed in found if allowed]
+        if len(tables) < len(found):
+            self._tell([table for table, allowed in found if not allowed])
+        if not tables:
+            self._pause = _SELDOM if found else _EVERY
+            return self._pause
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        with translated():
+            await self._vacuum(tables)
+        took = loop.time() - began
+        # An open transaction may still see the dead rows, so the vacuum left them: do not try again soon.
+        kept = await self._lane.fetch(_sql.dead_rows, tables, _DEAD)
+        self._pause = min(_SELDOM, self._pause * 2) if kept else _EVERY
+        return max(self._pause, took * _SHARE)
+
+    async def _vacuum(self, tables: Sequence[str]) -> None:
+        statement = _VACUUM + ", ".join(f"interlock.{table}" for table in tables)
+        connection = await self._server.connect(self._wait)
+        work = asyncio.ensure_future(answered(connection, connection.execute(statement), _PATIENCE))
+        try:
+            await asyncio.shield(work)
+            with contextlib.suppress(OSError, TimeoutError, asyncpg.InterfaceError):
+                await connection.close(timeout=1)
+        except asyncio.CancelledError:
+            work.add_done_callback(_swallow)
+            raise
+        finally:
+            connection.terminate()
+
+    def _tell(self, tables: Sequence[str]) -> None:
+        if not self._told:
+            self._told = True
+            emit(
+                _log,
+                logging.WARNING,
+                "job_vacuum_not_allowed",
+                tables=",".join(tables),
+                remedy="grant MAINTAIN on these tables (PostgreSQL 17 and later), run one worker as their owner,"
+                " or set autovacuum_naptime to a few seconds",
+            )
+
+
+def _swallow(work: asyncio.Future[None]) -> None:
+    if not work.cancelled():
+        work.exception()
