@@ -30,6 +30,7 @@ from interlock.errors import (
     SchemaMismatchError,
     SignatureError,
     StoreError,
+    StoreReplacedError,
     StoreUnavailableError,
 )
 from interlock.events import Event, Events, GitHub, Hmac, Receipt, Verdict
@@ -104,6 +105,7 @@ __all__ = [
     "ConcurrencyConflictError",
     "StoreError",
     "StoreUnavailableError",
+    "StoreReplacedError",
     "SchemaMismatchError",
     "CapabilityError",
 ]

@@ -25,6 +25,7 @@
     │   └── ConcurrencyConflictError
     └── StoreError                mend the store or its settings
         ├── StoreUnavailableError   (also a ConnectionError)
+        ├── StoreReplacedError
         ├── SchemaMismatchError
         └── CapabilityError
 
@@ -65,6 +66,7 @@ __all__ = [
     "SchemaMismatchError",
     "SignatureError",
     "StoreError",
+    "StoreReplacedError",
     "StoreUnavailableError",
 ]
 
@@ -271,6 +273,19 @@ class StoreUnavailableError(StoreError, ConnectionError):
 
     code = "store-unavailable"
     remedy = "Check that it is running and reachable; the call may be repeated."
+
+
+class StoreReplacedError(StoreError):
+    """The store was deleted or replaced while it was in use.
+
+    Waiting does not help: a process keeps to the store that it opened, and has to be started again.
+    """
+
+    code = "store-replaced"
+    remedy = (
+        "This process does no more work in it. Stop every process that uses the database, restore or delete it "
+        "together with its -wal and -shm files, then start them again."
+    )
 
 
 class SchemaMismatchError(StoreError):

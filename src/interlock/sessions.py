@@ -22,7 +22,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interlock.errors import StoreUnavailableError
+from interlock.errors import StoreReplacedError, StoreUnavailableError
 from interlock.exits import exit_process
 from interlock.ports.sessions import SessionCard
 from interlock.telemetry.log import BackgroundLog, emit
@@ -77,6 +77,7 @@ class SessionKeeper:
         self._swept = False
         self.first_wait = settings.store_wait
         """How long starting the first session keeps trying while the store is away."""
+        self._replaced: StoreReplacedError | None = None
         self._thread: threading.Thread | None = None
         self._log = BackgroundLog()
         self._task: asyncio.Task[None] | None = None
@@ -126,10 +127,15 @@ class SessionKeeper:
         self._thread = self._task = self._ended = None
 
     async def next_session(self, after: Session, wait: float) -> Session:
-        """The session that follows a lost one; ``StoreUnavailableError`` if none can be begun in time."""
+        """The session that follows a lost one; ``StoreUnavailableError`` if none can be begun in time.
+
+        ``StoreReplacedError`` if none will follow.
+        """
         if self.session is not after:
             return self.session
         after.lost = True
+        if self._replaced is not None:
+            raise StoreReplacedError(self._replaced.message) from self._replaced
         began = self._await_session()
         self._ring()
         try:
@@ -200,6 +206,9 @@ class SessionKeeper:
             try:
                 await sessions.begin(card, self._settings.session_seconds)
             except Exception as error:  # noqa: BLE001 - the heart goes on beating whatever happens
+                if isinstance(error, StoreReplacedError):
+                    self._end_for_good(error)
+                    return None
                 if first and (not isinstance(error, StoreUnavailableError) or self._clock.monotonic() >= give_up):
                     self._stopping = True
                     self._tell(self._fail, error)
@@ -226,6 +235,9 @@ class SessionKeeper:
             except Exception as error:  # noqa: BLE001 - the heart goes on beating whatever happens
                 emit(_log, logging.WARNING, "session_renewal_failed", session=session.id, error=repr(error))
                 alive = self._clock.monotonic() < session.deadline
+                if isinstance(error, StoreReplacedError):
+                    alive = False
+                    self._end_for_good(error)
                 pause = seconds / 30
             else:
                 if alive:
@@ -244,6 +256,13 @@ class SessionKeeper:
                 # A sweep is bounded; where it found plenty there is more.
                 plenty = isinstance(swept, int) and swept >= _PLENTY
                 sweep_at = sent + (0.0 if plenty else _SWEEP_EVERY)
+
+    def _end_for_good(self, error: StoreReplacedError) -> None:
+        """No session will begin in this store again: waiting does not bring it back."""
+        self._replaced = error
+        self._stopping = True
+        self._tell(self._fail, error)
+        emit(_log, logging.CRITICAL, "store_replaced", error=str(error))
 
     async def _see_work_stop(self, session: Session) -> None:
         """Wait for the bodies of a lost session to end; deal with those that do not."""

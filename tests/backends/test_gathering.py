@@ -7,6 +7,7 @@ import sqlite3
 from typing import TYPE_CHECKING
 
 from interlock.backends.sqlite.events import _sql
+from interlock.backends.sqlite.file import DatabaseFile
 from interlock.backends.sqlite.gathering import Gathering
 from interlock.backends.sqlite.schema import SqliteMigrations
 from interlock.clock import SystemClock
@@ -101,7 +102,7 @@ async def test_what_was_handed_in_is_written_though_its_caller_was_cancelled() -
 
 
 async def test_deliveries_are_looked_up_by_their_index_however_many_are_kept(tmp_path: Path) -> None:
-    await SqliteMigrations(tmp_path / "a.db", 5.0, SystemClock()).up()
+    await SqliteMigrations(DatabaseFile(tmp_path / "a.db"), 5.0, SystemClock()).up()
     db = sqlite3.connect(tmp_path / "a.db")
     try:
         plan = [row[3] for row in db.execute(f"explain query plan {_sql.kept}", {"names": "[]", "namespace": "a"})]

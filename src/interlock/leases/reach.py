@@ -10,7 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from interlock.errors import StoreUnavailableError
+from interlock.errors import StoreError, StoreUnavailableError
 from interlock.leases.eager import begun
 from interlock.presence import repeat
 from interlock.telemetry.log import emit
@@ -121,7 +121,7 @@ class Reach(Generic[W, G, L]):
                 for left in await asyncio.gather(*leaving, return_exceptions=True):
                     if isinstance(left, BaseException):
                         raise left
-        except (StoreUnavailableError, TimeoutError) as error:
+        except (StoreError, TimeoutError) as error:
             emit(_log, logging.WARNING, "give_back_failed", error=repr(error))
 
     async def _let_go(self, want: W) -> None:

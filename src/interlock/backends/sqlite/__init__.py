@@ -6,13 +6,17 @@ what several callers asked for meanwhile; one thread looks out for other process
 
 from __future__ import annotations
 
+import asyncio
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from interlock.backends.sqlite.claims import SqliteClaims
+from interlock.backends.sqlite.connection import pin
 from interlock.backends.sqlite.cursors import SqliteCursors
 from interlock.backends.sqlite.events import SqliteEvents
+from interlock.backends.sqlite.file import DatabaseFile
 from interlock.backends.sqlite.job_insight import SqliteJobInsight
 from interlock.backends.sqlite.job_lookout import Lookout
 from interlock.backends.sqlite.job_news import JobNews
@@ -71,15 +75,15 @@ class SqliteStore:
 
     def __init__(self, path: Path, settings: Settings, clock: Clock | None = None) -> None:
         clock = clock or SystemClock()
-        self._path = path
+        self._file = file = DatabaseFile(path)
         self._settings = settings
         self._clock = clock
-        self._writer = Writer(path, settings.store_wait / 2)
-        self._reader = Reader(path, settings.store_wait / 2)
-        self.migrations = SqliteMigrations(path, settings.store_wait, clock)
+        self._writer = Writer(file, settings.store_wait / 2)
+        self._reader = Reader(file, settings.store_wait / 2)
+        self.migrations = SqliteMigrations(file, settings.store_wait, clock)
         self.sessions = SqliteSessions(self._writer.run, settings.namespace, clock)
-        self.messages = SqliteMessages(path, settings.namespace)
-        self.locks = SqliteLocks(self._writer, self._reader, path, settings, clock)
+        self.messages = SqliteMessages(file, settings.namespace)
+        self.locks = SqliteLocks(self._writer, self._reader, file, settings, clock)
         self.messages.sources.append(self.locks.whose_turn)
         self.claims = SqliteClaims(self._writer, self._reader, settings, clock)
         self.cursors = SqliteCursors(self._writer, self._reader, settings, clock)
@@ -109,12 +113,13 @@ class SqliteStore:
 
     def lifeline(self) -> SqliteSessions:
         """Sessions through a connection of their own."""
-        lifeline = Writer(self._path, self._settings.session_seconds / 6, name="interlock-lifeline")
+        lifeline = Writer(self._file, self._settings.session_seconds / 6, name="interlock-lifeline")
         return SqliteSessions(lifeline.run, self._settings.namespace, self._clock, on_close=lifeline.close)
 
     async def open(self) -> None:
         """Bring the file up to date, which here is nobody else's business."""
         await self.migrations.up()
+        await asyncio.to_thread(pin, self._file, time.monotonic() + self._settings.store_wait)
         self._writer.start()
         self._reader.open()
 
@@ -125,3 +130,4 @@ class SqliteStore:
         await self.locks.close()
         await self._writer.close()
         self._reader.close()
+        await asyncio.to_thread(self._file.unpin)

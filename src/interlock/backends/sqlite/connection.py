@@ -9,29 +9,46 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from interlock.errors import StoreError, StoreUnavailableError
+from interlock.errors import StoreError, StoreReplacedError, StoreUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-__all__ = ["begin", "connect", "translated", "when_free"]
+    from interlock.backends.sqlite.file import DatabaseFile
+
+__all__ = ["begin", "connect", "pin", "translated", "when_free"]
 
 
-def connect(path: Path, give_up: float, *, any_thread: bool = False) -> sqlite3.Connection:
+def connect(file: DatabaseFile, give_up: float, *, any_thread: bool = False) -> sqlite3.Connection:
     """A connection that belongs to the thread that made it, or to one at a time; ``give_up`` is a time of
     ``time.monotonic``."""
-    connection = sqlite3.connect(
-        path, isolation_level=None, timeout=0, cached_statements=512, check_same_thread=not any_thread
-    )
+    connection = file.connect(any_thread=any_thread)
     try:
         when_free(connection, "pragma journal_mode = wal", give_up)
         connection.execute("pragma synchronous = full")
         connection.execute("pragma foreign_keys = on")
+        file.check()  # the path led to the pinned file before and does so now: it is the one that was opened
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def pin(file: DatabaseFile, give_up: float) -> None:
+    """Keep to the file that the path leads to now."""
+    with translated(file.path):
+        before = file.identify()
+        connection = connect(file, give_up, any_thread=True)
+        try:
+            when_free(connection, "select 1 from sqlite_schema limit 1", give_up).fetchall()
+            file.pin(connection)
+            if file.identify() != before:
+                raise StoreReplacedError(f"{file.path} was replaced by another file while it was being opened.")
+        except BaseException:
+            file.unpin()
+            connection.close()
+            raise
 
 
 def begin(connection: sqlite3.Connection, give_up: float) -> None:

@@ -14,7 +14,8 @@ from interlock.errors import LeaseLostError, MisuseError
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import AsyncIterator, Callable, Sequence
-    from pathlib import Path
+
+    from interlock.backends.sqlite.file import DatabaseFile
 
 __all__ = ["FencedWriter"]
 
@@ -39,8 +40,8 @@ class _Transaction:
 class FencedWriter:
     """One connection and thread for fenced transactions, one at a time. Nobody else writes during one."""
 
-    def __init__(self, path: Path, wait: float) -> None:
-        self._path = path
+    def __init__(self, file: DatabaseFile, wait: float) -> None:
+        self._file = file
         self._wait = wait
         self._turn = asyncio.Lock()
         self._executor: ThreadPoolExecutor | None = None
@@ -83,18 +84,20 @@ class FencedWriter:
     def _with_connection(self, do: Callable[[sqlite3.Connection], T]) -> T:
         """Run ``do``; its own errors are its caller's business."""
         if self._connection is None:
-            with translated(self._path):
-                self._connection = connect(self._path, time.monotonic() + self._wait)
+            with translated(self._file.path):
+                self._connection = connect(self._file, time.monotonic() + self._wait)
         return do(self._connection)
 
     def _begin(self, db: sqlite3.Connection, live: Callable[[sqlite3.Connection], bool]) -> bool:
-        with translated(self._path):
+        with translated(self._file.path):
             begin(db, time.monotonic() + self._wait)
+            self._file.check()
             return live(db)
 
     def _commit(self, db: sqlite3.Connection) -> None:
-        with translated(self._path):
+        with translated(self._file.path):
             _in_transaction(db).execute("commit")
+            self._file.check()
 
     def _close(self, db: sqlite3.Connection) -> None:
         db.close()

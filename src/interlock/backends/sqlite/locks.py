@@ -34,8 +34,8 @@ from interlock.ports.locks import (
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import AsyncIterator, Sequence
-    from pathlib import Path
 
+    from interlock.backends.sqlite.file import DatabaseFile
     from interlock.backends.sqlite.reader import Reader
     from interlock.backends.sqlite.writer import Writer
     from interlock.clock import Clock
@@ -66,12 +66,12 @@ class _Row:
 class SqliteLocks:
     """Keeps the locks port."""
 
-    def __init__(self, writer: Writer, reader: Reader, path: Path, settings: Settings, clock: Clock) -> None:
+    def __init__(self, writer: Writer, reader: Reader, file: DatabaseFile, settings: Settings, clock: Clock) -> None:
         self._run = writer.run
         self._read = reader.run
         self._namespace = settings.namespace
         self._now = clock.now
-        self._fenced = FencedWriter(path, settings.store_wait / 2)
+        self._fenced = FencedWriter(file, settings.store_wait / 2)
 
     async def ask(self, want: Want) -> Answer:
         """Take the key or queue for it."""

@@ -12,7 +12,8 @@ from interlock.backends.statements import Statements
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterable
-    from pathlib import Path
+
+    from interlock.backends.sqlite.file import DatabaseFile
 
 __all__ = ["SqliteMessages"]
 
@@ -22,9 +23,9 @@ _sql = Statements("interlock.backends.sqlite", "messages")
 class SqliteMessages:
     """Keeps the messages port."""
 
-    def __init__(self, path: Path, namespace: str) -> None:
+    def __init__(self, file: DatabaseFile, namespace: str) -> None:
         self._namespace = namespace
-        self._watcher = Watcher(path, self._look_out)
+        self._watcher = Watcher(file, self._look_out)
         self._listener: tuple[str, asyncio.AbstractEventLoop, Any, Any] | None = None
         self.sources: list[Callable[[sqlite3.Connection, str], Iterable[str]]] = []
         """Each says, on the watcher's thread, which owners of a session should ask again."""

@@ -17,7 +17,8 @@ from interlock.backends.sqlite.connection import connect, translated, when_free
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
-    from pathlib import Path
+
+    from interlock.backends.sqlite.file import DatabaseFile
 
 __all__ = ["Reader"]
 
@@ -39,8 +40,8 @@ class _Look:
 class Reader:
     """Connections for reading, a few of them kept for the next one."""
 
-    def __init__(self, path: Path, wait: float) -> None:
-        self._path = path
+    def __init__(self, file: DatabaseFile, wait: float) -> None:
+        self._file = file
         self._wait = wait
         self._idle: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
@@ -101,7 +102,7 @@ class Reader:
         return result
 
     def _within(self, db: sqlite3.Connection, do: Callable[[sqlite3.Connection], T]) -> T:
-        with translated(self._path):
+        with translated(self._file.path):
             return do(db)
 
     def _take(self) -> sqlite3.Connection:
@@ -109,10 +110,11 @@ class Reader:
         with self._lock:
             db = self._idle.pop() if self._idle else None
         give_up = time.monotonic() + self._wait
-        with translated(self._path):
+        with translated(self._file.path):
             if db is None:
-                db = connect(self._path, give_up, any_thread=True)
+                db = connect(self._file, give_up, any_thread=True)
             try:
+                self._file.check()
                 db.execute("begin")
                 when_free(db, "select 1 from sqlite_schema limit 1", give_up).fetchone()
             except BaseException:

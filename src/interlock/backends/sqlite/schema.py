@@ -14,8 +14,8 @@ from interlock.ports.migrations import Migration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
+    from interlock.backends.sqlite.file import DatabaseFile
     from interlock.clock import Clock
 
 __all__ = ["SqliteMigrations"]
@@ -33,8 +33,8 @@ _NOW = "(julianday('now') - 2440587.5) * 86400.0"
 class SqliteMigrations:
     """Keeps the migrations port for one file."""
 
-    def __init__(self, path: Path, wait: float, clock: Clock) -> None:
-        self._path = path
+    def __init__(self, file: DatabaseFile, wait: float, clock: Clock) -> None:
+        self._file = file
         self._wait = wait
         self._clock = clock
         self._known = read_migrations("interlock.backends.sqlite")
@@ -57,20 +57,21 @@ class SqliteMigrations:
         return f"begin immediate;\n{_TABLE.rstrip()};\n\n{''.join(steps)}commit;\n"
 
     def _status(self) -> list[Migration]:
-        if not self._path.exists():
+        if not self._file.path.exists():
             return list(self._known)
-        with translated(self._path):
+        with translated(self._file.path):
             give_up = time.monotonic() + self._wait
-            db = connect(self._path, give_up)
+            db = connect(self._file, give_up)
             try:
                 return self._with_times(_applied(db, give_up))
             finally:
                 db.close()
 
     def _up(self) -> list[Migration]:
-        with translated(self._path):
+        with translated(self._file.path):
+            self._file.create()
             give_up = time.monotonic() + self._wait
-            db = connect(self._path, give_up)
+            db = connect(self._file, give_up)
             try:
                 if len(_applied(db, give_up)) >= len(self._known):
                     return []

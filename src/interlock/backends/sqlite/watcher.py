@@ -16,7 +16,8 @@ from interlock.telemetry.log import emit
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable
-    from pathlib import Path
+
+    from interlock.backends.sqlite.file import DatabaseFile
 
 __all__ = ["Watcher"]
 
@@ -28,8 +29,8 @@ _IDLE = 0.5
 class Watcher:
     """Calls ``look(connection)`` on its thread whenever another connection has committed something."""
 
-    def __init__(self, path: Path, look: Callable[[sqlite3.Connection], None]) -> None:
-        self._path = path
+    def __init__(self, file: DatabaseFile, look: Callable[[sqlite3.Connection], None]) -> None:
+        self._file = file
         self._look = look
         self._eager = threading.Event()
         self._stop = threading.Event()
@@ -67,7 +68,7 @@ class Watcher:
         seen = -1
         while not self._stop.is_set():
             try:
-                connection = connection or connect(self._path, time.monotonic() + _IDLE)
+                connection = connection or connect(self._file, time.monotonic() + _IDLE)
                 (version,) = connection.execute("pragma data_version").fetchone()
                 if version != seen or self._look_anyway:
                     seen = version

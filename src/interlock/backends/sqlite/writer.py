@@ -17,7 +17,8 @@ from interlock.backends.sqlite.connection import begin, connect, translated
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable
-    from pathlib import Path
+
+    from interlock.backends.sqlite.file import DatabaseFile
 
 __all__ = ["Writer"]
 
@@ -49,8 +50,8 @@ class _Work:
 class Writer:
     """A connection, its thread and its queue. Starts with the first use, if not before."""
 
-    def __init__(self, path: Path, wait: float, *, name: str = "interlock-writer") -> None:
-        self._path = path
+    def __init__(self, file: DatabaseFile, wait: float, *, name: str = "interlock-writer") -> None:
+        self._file = file
         self._wait = wait
         self._name = name
         self._queue: deque[_Work] = deque()
@@ -96,13 +97,15 @@ class Writer:
                 if not batch:
                     return
                 try:
-                    with translated(self._path):
+                    with translated(self._file.path):
                         # Whoever waited in vain behind others does not try again: that would only make those
                         # behind it wait longer. Its turn is over at the time it was promised.
                         give_up = batch[0].give_up
                         if connection is None:
-                            connection = connect(self._path, give_up)
+                            connection = connect(self._file, give_up)
                         self._do(connection, batch, give_up)
+                        # Callers learn of a commit only if it went to the file that others see.
+                        self._file.check()
                 except Exception as error:  # noqa: BLE001 - every caller hears what happened to its work
                     if connection is not None:
                         connection.close()
@@ -130,7 +133,7 @@ class Writer:
         # One of them failed and must not take the others with it: each in a transaction of its own.
         for work in batch:
             try:
-                with translated(self._path):
+                with translated(self._file.path):
                     self._do(connection, [work], give_up)
             except Exception as error:  # noqa: BLE001 - its caller hears it
                 work.error = error

@@ -8,7 +8,7 @@ import math
 import random
 from typing import TYPE_CHECKING
 
-from interlock.errors import MisuseError, StoreUnavailableError
+from interlock.errors import MisuseError, StoreReplacedError, StoreUnavailableError
 from interlock.jobs.worker.bell import Bell
 from interlock.jobs.worker.outcomes import one_line
 from interlock.jobs.worker.tenure import Tenure
@@ -35,7 +35,10 @@ _MOST_ASIDE = 4000
 
 
 class Claimer:
-    """Claims for one worker. ``lose`` is called with a session that turns out to be over."""
+    """Claims for one worker.
+
+    ``lose`` is called with a session that turns out to be over, ``ended`` with the error after which none follows.
+    """
 
     def __init__(
         self,
@@ -45,6 +48,7 @@ class Claimer:
         completer: Completer,
         desk: Desk,
         lose: Callable[[Session], None],
+        ended: Callable[[StoreReplacedError], None],
     ) -> None:
         self._engine = engine
         self._queues = queues
@@ -52,6 +56,7 @@ class Claimer:
         self._completer = completer
         self._desk = desk
         self._lose = lose
+        self._ended = ended
         self._bell = Bell()
         self._news = True
         self._size = 1.0  # of the arguments of a job, on average
@@ -210,6 +215,9 @@ class Claimer:
                 session = await keeper.next_session(session, wait)
             except StoreUnavailableError:
                 continue
+            except StoreReplacedError as error:
+                self._ended(error)
+                raise
         if self._crew.tenure.session is not session:
             tenure = Tenure(session)
             self._completer.begin(tenure)

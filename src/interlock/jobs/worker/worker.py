@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from types import TracebackType
 
+    from interlock.errors import StoreReplacedError
     from interlock.jobs.engine import JobEngine
     from interlock.jobs.worker.desk import Desk
     from interlock.ports.jobs import Outcome, Settlement
@@ -55,6 +56,7 @@ class Worker:
         self.queues = tuple(dict.fromkeys(checked_name("A queue", queue) for queue in queues))
         self.left_behind = 0
         """How many handlers did not stop when the worker was stopped. They may still run."""
+        self._failure: StoreReplacedError | None = None
         self._engine = engine
         self._state = "new"
         self._closing: asyncio.Task[None] | None = None
@@ -73,6 +75,8 @@ class Worker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await (self.finish() if kind is None else self.stop())
+        if kind is None and self._failure is not None:
+            raise self._failure
 
     def open(self) -> None:
         """Begin to work."""
@@ -89,7 +93,7 @@ class Worker:
         self._crew = Crew(engine, self.concurrency, buffer, pace, self._completer, self._lose, self._quiet)
         self._crew.tenure = Tenure(engine.session)
         self._completer.begin(self._crew.tenure)
-        self._claimer = Claimer(engine, self.queues, self._crew, self._completer, self._desk, self._lose)
+        self._claimer = Claimer(engine, self.queues, self._crew, self._completer, self._desk, self._lose, self._fail)
         self._watch = Watch(engine, self._crew, self._lose)
         self._quieter = Bell()
         self._ended: asyncio.Future[None] = loop.create_future()
@@ -105,12 +109,17 @@ class Worker:
         self._watch.start()
 
     async def run(self) -> None:
-        """Work until :meth:`finish` or :meth:`stop` is called, or this is cancelled, which stops it."""
+        """Work until :meth:`finish` or :meth:`stop` is called, or this is cancelled, which stops it.
+
+        Raises ``StoreReplacedError`` if the store was deleted or replaced: then nothing is left to work on.
+        """
         self.open()
         try:
             await asyncio.shield(self._ended)
         finally:
             await self.stop()
+        if self._failure is not None:
+            raise self._failure
 
     def wind_down(self) -> None:
         """Begin to finish, and do not wait for it."""
@@ -149,6 +158,8 @@ class Worker:
             self._crew.give_back_waiting()
             await self._claimer.stop()
             await self._runners_done()
+            if self._failure is not None:
+                return  # nobody is left to tell
             async with asyncio.timeout(self._engine.settings.store_wait):
                 await self._completer.told()
                 await self._desk.settle_up(self)
@@ -217,6 +228,12 @@ class Worker:
             self._desk.owe(session)
             self._crew.drop(session)
             self._claimer.room()
+
+    def _fail(self, error: StoreReplacedError) -> None:
+        """The store is gone for good."""
+        if self._failure is None:
+            self._failure = error
+            self.halt()
 
     def _answered(self, tenure: Tenure, batch: Sequence[Settlement], accepted: Sequence[bool]) -> None:
         self._crew.answered(tenure, batch, accepted)
