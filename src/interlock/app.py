@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.registry import Collector
 
-    from interlock.arguments import Seconds
+    from interlock.arguments import Seconds, Wait
     from interlock.events.handler import Hears, Ignore
     from interlock.events.source import Source
     from interlock.face import Face
@@ -127,9 +127,11 @@ class App:
         """A decorator that makes a job of a function: ``@app.job(lane="{repo}#{number}")``; see :meth:`Jobs.job`."""
         return self.jobs.job(*function, **how)
 
-    def worker(self, *, concurrency: int = 50, queues: Iterable[str] = ("default",)) -> Worker:
+    def worker(
+        self, *, concurrency: int = 50, queues: Iterable[str] = ("default",), finish_within: Wait = 25.0
+    ) -> Worker:
         """A worker in this process; see :meth:`Jobs.worker`."""
-        return self.jobs.worker(concurrency=concurrency, queues=queues)
+        return self.jobs.worker(concurrency=concurrency, queues=queues, finish_within=finish_within)
 
     async def drain(self, *, wait: Seconds = 60.0, queues: Iterable[str] | None = None) -> dict[Outcome, int]:
         """Run whatever can run now, in this process, until nothing is ready. For tests; see :meth:`Jobs.drain`."""

@@ -121,14 +121,14 @@ def checked_limit(limit: object) -> int:
     return limit
 
 
-def checked_wait(wait: Wait) -> float | None:
+def checked_wait(wait: Wait, *, name: str = "wait") -> float | None:
     """The time to wait in seconds, None for ever."""
     if wait is FOREVER:
         return None
-    seconds = _seconds("wait", wait)
+    seconds = _seconds(name, wait)
     if not 0 <= seconds <= _MOST_SECONDS:
         raise InvalidArgumentError(
-            f"wait is {wait!r}.", remedy=f"Use a number of seconds from 0 to {_MOST_SECONDS:,}, or FOREVER."
+            f"{name} is {wait!r}.", remedy=f"Use a number of seconds from 0 to {_MOST_SECONDS:,}, or FOREVER."
         )
     return seconds
 

@@ -19,6 +19,7 @@ import secrets
 import socket
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,7 +50,7 @@ _LOG_SECONDS = 1.0
 class Session:
     """One session as this process knows it."""
 
-    __slots__ = ("at_work", "deadline", "id", "lost")
+    __slots__ = ("at_work", "deadline", "id", "leaving", "lost")
 
     def __init__(self, id: str, deadline: float) -> None:  # noqa: A002
         self.id = id
@@ -58,6 +59,8 @@ class Session:
         self.lost = False
         self.at_work = 0
         """How many bodies rely on it right now."""
+        self.leaving = False
+        """Whether the store knows that this process was told to end."""
 
 
 class SessionKeeper:
@@ -74,6 +77,7 @@ class SessionKeeper:
         self._heart_loop: asyncio.AbstractEventLoop | None = None
         self._alarm: asyncio.Event | None = None
         self._stopping = False
+        self._leaving = False
         self._swept = False
         self.first_wait = settings.store_wait
         """How long starting the first session keeps trying while the store is away."""
@@ -125,6 +129,15 @@ class SessionKeeper:
         if self._thread is not None:
             self._thread.join()
         self._thread = self._task = self._ended = None
+
+    def leave(self, *, leaving: bool = True) -> None:
+        """Have the store note that this process was told to end, so that its death counts against no job.
+
+        Returns at once and may be called from any thread: the heartbeat sees to it, even while the loop is blocked.
+        """
+        if self._leaving is not leaving:
+            self._leaving = leaving
+            self._ring()
 
     async def next_session(self, after: Session, wait: float) -> Session:
         """The session that follows a lost one; ``StoreUnavailableError`` if none can be begun in time.
@@ -178,6 +191,7 @@ class SessionKeeper:
             if session is not None and not session.lost:
                 session.lost = True
                 self._tell(self.on_lost, session)
+                await self._note_leaving(sessions, session)
                 ended, _ = await self._attempt("end", sessions.end, session.id)
                 if ended and not self._swept:  # so that processes which never live for long leave nothing either
                     await self._attempt("sweep", sessions.sweep)
@@ -251,6 +265,7 @@ class SessionKeeper:
                 emit(_log, logging.ERROR, "session_lost", session=session.id)
                 await self._see_work_stop(session)
                 return
+            await self._note_leaving(sessions, session)
             if sent >= sweep_at:
                 self._swept, swept = await self._attempt("sweep", sessions.sweep)
                 # A sweep is bounded; where it found plenty there is more.
@@ -263,6 +278,13 @@ class SessionKeeper:
         self._stopping = True
         self._tell(self._fail, error)
         emit(_log, logging.CRITICAL, "store_replaced", error=str(error))
+
+    async def _note_leaving(self, sessions: SessionStore, session: Session) -> None:
+        leaving = self._leaving
+        if session.leaving is not leaving:
+            noted, _ = await self._attempt("leave", partial(sessions.leave, session.id, leaving=leaving))
+            if noted:
+                session.leaving = leaving
 
     async def _see_work_stop(self, session: Session) -> None:
         """Wait for the bodies of a lost session to end; deal with those that do not."""

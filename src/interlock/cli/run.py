@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from interlock.cli.deadline import Deadline
 from interlock.cli.output import say, shown
 from interlock.cli.streams import flush_output, protect_output
 from interlock.cli.web_place import WebPlace
@@ -40,6 +41,7 @@ _EXIT_FAILED = 1
 _EXIT_STUCK = 70
 _IMPORTING = str(importlib.__file__)
 _log = logging.getLogger("interlock.jobs")
+_MOST_FINISH_WITHIN = 7 * 24 * 3600.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -65,19 +67,29 @@ def run(
             help="Who may see the dashboard: user:password, one a line; instead of INTERLOCK_WEB_CREDENTIALS.",
         ),
     ] = None,
+    finish_within: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            min=0.0,
+            max=_MOST_FINISH_WITHIN,
+            help="How long running jobs may take to finish after SIGTERM; what is left is then cancelled and returned.",
+        ),
+    ] = 25.0,
     supervised: Annotated[int | None, typer.Option(hidden=True)] = None,
     listening: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Run an app's jobs until told to finish; with --listen, its webhooks and dashboard too.
 
-    SIGTERM or Ctrl-C finishes: nothing more is claimed or accepted, what has not started goes back, what runs is waited
-    for. A second time stops what runs, a third ends the process as it is. SIGUSR1 prints what it does.
+    SIGTERM or Ctrl-C finishes: nothing more is claimed or accepted, what has not started goes back, and what runs may
+    finish for --finish-within seconds; then it is cancelled and goes back without counting as an attempt. A second time
+    stops what runs at once, a third ends the process as it is. SIGUSR1 prints what it does.
     """
     protect_output()
     _check_no_place(context)
     names = tuple(name.strip() for name in queues.split(",") if name.strip())
     if processes > 1:
-        raise typer.Exit(_supervise(target, concurrency, queues, processes, listen, credentials_file))
+        raise typer.Exit(_supervise(target, concurrency, queues, processes, listen, credentials_file, finish_within))
     app = load(target)
     if supervised is not None:
         sys.argv[0] = "interlock"  # what its session calls it
@@ -87,7 +99,8 @@ def run(
         place = WebPlace.named(listen, credentials_file)
     _log_to_stderr()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        code = _to_its_end(runner.get_loop(), _serve_until_told(app, concurrency, names, supervised, place))
+        serving = _serve_until_told(app, concurrency, names, supervised, place, finish_within)
+        code = _to_its_end(runner.get_loop(), serving)
     if code:
         raise typer.Exit(code)
 
@@ -104,12 +117,18 @@ def _check_no_place(context: typer.Context) -> None:
 
 
 def _supervise(
-    target: str, concurrency: int, queues: str, processes: int, listen: str | None, credentials_file: Path | None
+    target: str,
+    concurrency: int,
+    queues: str,
+    processes: int,
+    listen: str | None,
+    credentials_file: Path | None,
+    finish_within: float,
 ) -> int:
     """Run several processes. The first of them serves the web app, on sockets that are ours and so outlive it."""
     from interlock.cli.supervise import Supervisor
 
-    options = ["--concurrency", str(concurrency), "--queues", queues]
+    options = ["--concurrency", str(concurrency), "--queues", queues, "--finish-within", str(finish_within)]
     place = WebPlace.named(listen, credentials_file)
     first: list[str] = []
     if place is not None:
@@ -117,7 +136,17 @@ def _supervise(
         if credentials_file is not None:
             first += ["--credentials-file", str(credentials_file)]
     sockets = place.sockets if place is not None else ()
-    return asyncio.run(Supervisor([target, *options], processes, first=first, sockets=sockets).run())
+    supervisor = Supervisor(
+        [target, *options], processes, first=first, sockets=sockets, end_within=finish_within + _ending_seconds()
+    )
+    return asyncio.run(supervisor.run())
+
+
+def _ending_seconds() -> float:
+    """How long it takes at most to end once what runs was cancelled."""
+    from interlock.jobs.worker.worker import HAND_BACK_SECONDS, STOP_SECONDS
+
+    return STOP_SECONDS + HAND_BACK_SECONDS
 
 
 # -- the app -----------------------------------------------------------------------------------------------------------
@@ -202,6 +231,7 @@ async def serve(
     queues: Sequence[str],
     opened: Callable[[Worker, Serving | None], None],
     place: WebPlace | None = None,
+    finish_within: float = 25.0,
 ) -> None:
     """Open the app, its workers and its web app, and work until told to end. ``opened`` is called when work begins.
 
@@ -209,7 +239,7 @@ async def serve(
     """
     app._wait_for_stores()  # noqa: SLF001 - only a program whose one purpose is to work has that patience
     async with app:
-        worker = app.worker(concurrency=concurrency, queues=queues)
+        worker = app.worker(concurrency=concurrency, queues=queues, finish_within=finish_within)
         async with place.serving(app, failed=worker.wind_down) if place else contextlib.nullcontext() as serving:
             gc.collect()
             gc.freeze()  # what is there now stays; looking through it over and over would stall every job and webhook
@@ -237,16 +267,21 @@ def _to_its_end(loop: asyncio.AbstractEventLoop, serving: Coroutine[Any, Any, in
 
 
 async def _serve_until_told(
-    app: App, concurrency: int, queues: Sequence[str], supervised: int | None, place: WebPlace | None
+    app: App,
+    concurrency: int,
+    queues: Sequence[str],
+    supervised: int | None,
+    place: WebPlace | None,
+    finish_within: float,
 ) -> int:
     task = asyncio.current_task()
     assert task is not None
-    orders = _Orders(task)
     loop = asyncio.get_running_loop()
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, orders.signal, number)
-    loop.add_signal_handler(signal.SIGUSR1, orders.show)
     with contextlib.ExitStack() as stack:
+        orders = _Orders(task, stack.enter_context(Deadline(_EXIT_STUCK)), finish_within, _ending_seconds())
+        for number in _SIGNALS:
+            stack.callback(signal.signal, number, signal.signal(number, orders.on_signal))
+        loop.add_signal_handler(signal.SIGUSR1, orders.show)
         if supervised is not None:
             link = stack.enter_context(socket.socket(fileno=supervised))
             link.setblocking(False)
@@ -262,7 +297,7 @@ async def _serve_until_told(
                 link.send(b"ready")
 
         try:
-            await serve(app, concurrency, queues, opened, place)
+            await serve(app, concurrency, queues, opened, place, finish_within)
         except asyncio.CancelledError:
             if orders.worker is not None or not orders.given:
                 raise
@@ -275,12 +310,31 @@ async def _serve_until_told(
 class _Orders:
     """What signals mean."""
 
-    def __init__(self, task: asyncio.Task[Any]) -> None:
+    def __init__(self, task: asyncio.Task[Any], deadline: Deadline, finish_within: float, ending: float) -> None:
         self._task = task
+        self._deadline = deadline
+        self._finish_within = finish_within
+        self._ending = ending
+        self._heard = 0
+        self._loop = asyncio.get_running_loop()
         self.worker: Worker | None = None
         self.serving: Serving | None = None
         self.given = 0
         self.code = 0
+
+    def on_signal(self, number: int, _: object) -> None:
+        """Arm the end, then leave the rest to the loop; that may be blocked, while this runs all the same."""
+        self._heard += 1
+        self._arm(self._finish_within if self._heard == 1 and self.worker is not None else 0.0)
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and all is over
+            self._loop.call_soon_threadsafe(self.signal, number)
+
+    def _arm(self, seconds: float) -> None:
+        self._deadline.arm(seconds + self._ending, self._leave)
+
+    def _leave(self) -> None:
+        if self.worker is not None:
+            self.worker.leave()
 
     def signal(self, number: int) -> None:
         """The first finishes, the second stops, the third ends the process as it is."""
@@ -307,6 +361,7 @@ class _Orders:
         if self.worker is None:
             self._task.cancel()
         else:
+            self._arm(self._finish_within)
             self._wind_down(self.worker)
 
     def _wind_down(self, worker: Worker) -> None:

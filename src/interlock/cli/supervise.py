@@ -22,6 +22,7 @@ __all__ = ["Supervisor"]
 _MISUSE = 2
 _LEAST_PAUSE, _MOST_PAUSE = 0.5, 30.0
 _STEADY_SECONDS = 30.0
+_KILL_AFTER = 0.3
 
 
 class Supervisor:
@@ -34,12 +35,17 @@ class Supervisor:
         *,
         first: Sequence[str] = (),
         sockets: Sequence[socket.socket] = (),
+        end_within: float = 30.0,
     ) -> None:
-        """``first`` are further arguments of the first process, which gets ``sockets`` too, each time it begins."""
+        """``first`` are further arguments of the first process, which gets ``sockets`` too, each time it begins.
+
+        Processes that have not ended ``end_within`` seconds after they were told to are killed.
+        """
         self._command = [sys.executable, "-c", "from interlock.cli import main; main()", "run", *arguments]
         self._count = processes
         self._first = tuple(first)
         self._sockets = tuple(sockets)
+        self._end_within = end_within
         self._children: dict[asyncio.subprocess.Process, socket.socket] = {}
         self._ending = asyncio.Event()
         self._given = 0
@@ -147,6 +153,9 @@ class Supervisor:
             self._end(signal.SIGTERM)
 
     def _end(self, number: signal.Signals) -> None:
+        if not self._ending.is_set():
+            # They see to it themselves, unless one of them cannot run any Python at all.
+            asyncio.get_running_loop().call_later(self._end_within + _KILL_AFTER, self._pass_on, signal.SIGKILL)
         self._ending.set()
         for one in self._sockets:  # else who connects now would wait in vain
             one.close()

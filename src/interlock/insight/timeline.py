@@ -23,6 +23,7 @@ _ENDS = {
     "cancelled": "cancelled",
     "parked": "set aside",
     "crashed": "ended when its worker died",
+    "interrupted": "was interrupted when its worker shut down",
 }
 _WITHOUT_ATTEMPT = (JobState.CANCELLED, JobState.SUPERSEDED, JobState.QUARANTINED)
 """How a job ends with no attempt that says so, or not the last one."""

@@ -41,6 +41,11 @@ if TYPE_CHECKING:
             """Anything may have happened unheard."""
             ...
 
+        @property
+        def working(self) -> bool:
+            """Whether it has not been told to end."""
+            ...
+
         async def close(self) -> None:
             """Give everything back."""
             ...
@@ -98,6 +103,18 @@ class JobEngine:
         finally:
             self.ends.call_all()
             await self.presence.close(self)
+
+    def leave(self) -> None:
+        """Have the store note that this process was told to end, unless some of its workers were not.
+
+        May be called from any thread.
+        """
+        if not any(worker.working for worker in list(self.workers)):
+            self.presence.keeper.leave()
+
+    def stay(self) -> None:
+        """Another worker begins: this process goes on."""
+        self.presence.keeper.leave(leaving=False)
 
     def ensure_open(self) -> None:
         """Refuse to go on after closing."""

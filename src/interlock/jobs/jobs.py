@@ -255,11 +255,17 @@ class Jobs(Face[JobEngine]):
 
     # -- running -----------------------------------------------------------------------------------------------------
 
-    def worker(self, *, concurrency: int = 50, queues: Iterable[str] = ("default",)) -> Worker:
-        """A worker in this process: ``async with jobs.worker(): …``, or ``await jobs.worker().run()``."""
+    def worker(
+        self, *, concurrency: int = 50, queues: Iterable[str] = ("default",), finish_within: Wait = 25.0
+    ) -> Worker:
+        """A worker in this process: ``async with jobs.worker(): …``, or ``await jobs.worker().run()``.
+
+        When it is told to finish, running jobs have ``finish_within`` seconds. What is left is then cancelled and
+        returned without counting an attempt.
+        """
         from interlock.jobs.worker import Worker
 
-        return Worker(self._running, concurrency=concurrency, queues=_queues(queues))
+        return Worker(self._running, concurrency=concurrency, queues=_queues(queues), finish_within=finish_within)
 
     async def drain(self, *, wait: Seconds = _DEFAULT_WAIT, queues: Iterable[str] | None = None) -> dict[Outcome, int]:
         """Run whatever can run now, in this process, until nothing is ready; counts by outcome. For tests.

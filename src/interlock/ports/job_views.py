@@ -25,7 +25,7 @@ class Attempt(NamedTuple):
 
     number: int
     outcome: str
-    """As text: that of an ``Outcome``, or ``crashed``."""
+    """As text: that of an ``Outcome``, ``crashed``, or ``interrupted`` by the end of a process that was told to."""
     started_at: float
     ended_at: float
     worker: WorkerView

@@ -37,7 +37,8 @@ fence is not that of the present claim is refused and changes nothing. The claim
 rescue after its session has ended; so while a session lives its jobs are nobody else's.
 
 **Crashes.** Rescue counts a crash for every job that the dead session may have been running: all of those claimed, but
-of a run only the first. A job with crashes is a suspect: it is claimed alone, never in advance, and a session has at
+of a run only the first. None is counted if the process had been told to end (``SessionStore.leave``): a deploy says
+nothing about a job. A job with crashes is a suspect: it is claimed alone, never in advance, and a session has at
 most one of them at a time; so a job that kills its worker is found out. At ``MOST_CRASHES`` it is quarantined, which
 is the end of it.
 """

@@ -36,6 +36,14 @@ class SessionStore(Protocol):
         """End a session at once: its leases are free, its waiters gone, and whoever is next is told."""
         ...
 
+    async def leave(self, id: str, *, leaving: bool = True) -> None:  # noqa: A002
+        """Note durably that the process of a live session was told to end, or, with False, that it goes on after all.
+
+        Nothing else changes: the session still has to be renewed, and ends as others do. If the process then dies
+        without having returned its jobs, they are rescued without counting a crash.
+        """
+        ...
+
     async def sweep(self) -> int:
         """Remove a bounded number of traces of sessions that ended long ago; says how many."""
         ...

@@ -366,3 +366,28 @@ async def test_a_worker_without_jobs_and_one_that_is_used_twice() -> None:
         ):
             with pytest.raises(MisuseError):
                 place.worker(**wrong)
+
+
+async def test_what_still_runs_after_the_time_to_finish_is_returned_without_counting() -> None:
+    async with floor() as place:
+        ended: list[str] = []
+
+        async def cleans_up() -> None:
+            try:
+                await forever()
+            finally:
+                ended.append("cleaned up")
+
+        place.job(cleans_up)
+        job = place.jobs.add()
+        worker = place.worker(finish_within=0.01)
+        async with worker:
+            await until(lambda: worker.status().running)
+            place.jobs.most = 0
+        assert place.jobs.outcomes(job) == ["snoozed"]
+        assert ended == ["cleaned up"]
+        assert worker.left_behind == 0
+        assert place.engine.presence.keeper._leaving
+
+        async with place.worker():
+            assert not place.engine.presence.keeper._leaving, "a process in which another worker begins goes on"

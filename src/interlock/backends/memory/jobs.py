@@ -48,7 +48,7 @@ class _Database:
         self._sessions = sessions
         self._connection: sqlite3.Connection | None = None
         self._lock = threading.Lock()
-        self._changed: dict[str, None] = {}
+        self._changed: dict[str, bool] = {}
 
     async def run(self, do: Callable[[sqlite3.Connection], T]) -> T:
         """Run ``do`` in a transaction, without giving way to anybody."""
@@ -72,21 +72,24 @@ class _Database:
         weakref.finalize(self, db.close)
         for migration in read_migrations("interlock.backends.sqlite"):
             db.executescript(migration.sql)
-        self._changed.update(dict.fromkeys(self._sessions.cards))
+        for id in self._sessions.cards:  # noqa: A001
+            self._note(id)
         self._sessions.on_change.append(self._note)
         return db
 
     def _note(self, session: str) -> None:
-        self._changed[session] = None
+        self._changed[session] = session in self._sessions.leaving
 
     def _write_sessions(self, db: sqlite3.Connection) -> None:
-        for id in self._changed:  # noqa: A001
+        for id, leaving in self._changed.items():  # noqa: A001
             values = {"namespace": _NAMESPACE, "id": id, "now": self._now()}
             card = self._sessions.cards.get(id)
             if card is None:
+                db.execute(_sql.leave, values | {"leaving": leaving})
                 for statement in (_sql.delete_awaited_jobs, _sql.end_job_worker, _sql.delete_forced, _sql.delete):
                     db.execute(statement, values)
             else:
                 about = {"host": card.host, "pid": card.pid, "program": card.program}
                 db.execute(_sql.begin, values | about | {"seconds": 0.0})
                 db.execute(_sql.expires, values | {"expires_at": self._sessions.alive_until[id]})
+                db.execute(_sql.leave, values | {"leaving": leaving})

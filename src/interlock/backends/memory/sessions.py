@@ -20,6 +20,8 @@ class MemorySessions:
         self._now = clock.now
         self.cards: dict[str, SessionCard] = {}
         self.alive_until: dict[str, float] = {}
+        self.leaving: set[str] = set()
+        """Those whose process was told to end."""
         self.on_change: list[Callable[[str], None]] = []
         """Called when a session began, was renewed or ended."""
         self.on_end: list[Callable[[str], None]] = []
@@ -46,8 +48,15 @@ class MemorySessions:
         if self.cards.pop(id, None):
             del self.alive_until[id]
             self._changed(id)
+            self.leaving.discard(id)
             for ended in self.on_end:
                 ended(id)
+
+    async def leave(self, id: str, *, leaving: bool = True) -> None:  # noqa: A002
+        """Note that the process was told to end."""
+        if id in self.cards:
+            (self.leaving.add if leaving else self.leaving.discard)(id)
+            self._changed(id)
 
     async def sweep(self) -> int:
         """Forget sessions whose time ran out, and what they held; let the others clear up too."""

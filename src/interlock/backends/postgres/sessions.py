@@ -41,6 +41,10 @@ class PostgresSessions:
         """End a session, free what it held and tell whoever is next."""
         await self._lane.fetch(_sql.end, self._namespace, id, self._given(), STALE)
 
+    async def leave(self, id: str, *, leaving: bool = True) -> None:  # noqa: A002
+        """Note that the process was told to end."""
+        await self._lane.fetch(_sql.leave, self._namespace, id, leaving, self._given())
+
     async def sweep(self) -> int:
         """Remove what is left of sessions that ended more than an hour ago, idle keys, and claims kept long enough."""
         return int((await self._lane.fetch(_sql.sweep, self._namespace, self._given(), STALE))[0][0])

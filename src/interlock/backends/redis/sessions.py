@@ -41,6 +41,9 @@ class RedisSessions:
             while await self._lane.run(end, *self._place.here(), id, _AT_ONCE):
                 pass
 
+    async def leave(self, id: str, *, leaving: bool = True) -> None:  # noqa: A002
+        """Nothing: there are no jobs on Redis that a death could count against."""
+
     async def sweep(self) -> int:
         """Remove what is left of sessions that ended more than an hour ago, and claims that need not be kept."""
         swept = 0

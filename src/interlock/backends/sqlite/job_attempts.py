@@ -41,13 +41,13 @@ def read_attempts(text: str | None, *more: Attempt) -> tuple[Attempt, ...]:
     return tuple(_bounded([*found, *more]))
 
 
-def last_fence(text: str | None, only: str = "", *, but: str = "") -> int | None:
-    """The fence of the last attempt, if it ended in one way, or in any but one."""
+def last_fence(text: str | None, only: str = "", *, but: Sequence[str] = ()) -> int | None:
+    """The fence of the last attempt, if it ended in one way, or in any but some."""
     attempts = json.loads(text) if text else []
     if not attempts:
         return None
     outcome = attempts[-1][_OUTCOME]
-    return int(attempts[-1][_FENCE]) if (not only or outcome == only) and outcome != but else None
+    return int(attempts[-1][_FENCE]) if (not only or outcome == only) and outcome not in but else None
 
 
 def _bounded(attempts: list[Any]) -> list[Any]:

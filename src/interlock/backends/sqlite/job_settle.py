@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["hand_back", "rescue", "settle"]
 
 _CRASHED = "crashed"
+_INTERRUPTED = "interrupted"
 _ANY = 2**62
 _DIED = "its worker died"
 _ENDS = {
@@ -99,11 +100,12 @@ def rescue(rows: JobRows, most: int) -> list[Rescued]:
     """Take the jobs of sessions that have ended, of each lane those behind first: they cannot have been at work."""
     rescued: list[Rescued] = []
     endings: dict[str, _Ending] = {}
-    for session, host, pid, program, first, *row in rows.all(sql.dead_claims, limit=most):
+    for session, host, pid, program, leaving, first, *row in rows.all(sql.dead_claims, limit=most):
         ending = endings.get(session)
         if ending is None:
             ending = endings[session] = _Ending(rows, Who(session, host, pid, program))
-        rescued.append(ending.take(_Claim._make(row), crashed=bool(first)))
+        claim = _Claim._make(row)
+        rescued.append(ending.interrupt(claim) if first and leaving else ending.take(claim, crashed=bool(first)))
     for ending in endings.values():
         ending.keep()
     return rescued
@@ -119,9 +121,12 @@ def _judge_late(rows: JobRows, settlements: Sequence[Settlement], late: list[int
         if state == JobState.DONE:
             accepted[at] = fence == settlement.fence
         elif settlement.outcome is Outcome.RETURNED and not claimed and state is not None:
-            accepted[at] = fence == settlement.fence and last_fence(attempts, _CRASHED) != fence
+            accepted[at] = fence == settlement.fence and fence not in (
+                last_fence(attempts, _CRASHED),
+                last_fence(attempts, _INTERRUPTED),
+            )
         else:
-            accepted[at] = last_fence(attempts, but=_CRASHED) == settlement.fence
+            accepted[at] = last_fence(attempts, but=(_CRASHED, _INTERRUPTED)) == settlement.fence
 
 
 class _Ending:
@@ -181,6 +186,19 @@ class _Ending:
             self._renew(claim, job, crashes=crashes, error=_DIED, attempts=attempts)
             self._back(job)
         return Rescued(id, name, self._who.session, crashes, quarantined)
+
+    def interrupt(self, claim: _Claim) -> Rescued:
+        """A claim that may have been at work ends with its session, whose process had been told to end."""
+        if claim.cancel is not None:
+            return self.take(claim, crashed=False)
+        self._ids.append(claim.id)
+        self._claims.append(claim)
+        job = self._job(claim.id)
+        (name,) = self._rows.one(sql.name_of_kind, kind=job.kind)
+        attempts = self._attempt(claim, job, _INTERRUPTED, self._rows.now - claim.claimed_at, "", "")
+        self._renew(claim, job, attempts=attempts)
+        self._back(job)
+        return Rescued(claim.id, name, self._who.session, job.crashes, quarantined=False)
 
     def keep(self) -> None:
         """Write it all down."""

@@ -55,6 +55,11 @@ class SqliteSessions:
         values = self._values(id=id)
         await self._run(lambda db: self._end(db, values))
 
+    async def leave(self, id: str, *, leaving: bool = True) -> None:  # noqa: A002
+        """Note that the process was told to end."""
+        values = self._values(id=id, leaving=leaving)
+        await self._run(lambda db: db.execute(_sql.leave, values).rowcount)
+
     async def sweep(self) -> int:
         """Remove what is left of sessions that ended more than an hour ago, idle keys, and claims kept long enough."""
         return await self._run(self._sweep)

@@ -7,6 +7,7 @@ import logging
 import math
 from typing import TYPE_CHECKING, Self
 
+from interlock.arguments import checked_wait
 from interlock.errors import MisuseError
 from interlock.jobs.options import checked_name
 from interlock.jobs.worker.bell import Bell
@@ -26,26 +27,41 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from types import TracebackType
 
+    from interlock.arguments import Wait
     from interlock.errors import StoreReplacedError
     from interlock.jobs.engine import JobEngine
     from interlock.jobs.worker.desk import Desk
     from interlock.ports.jobs import Outcome, Settlement
     from interlock.sessions import Session
 
-__all__ = ["Worker"]
+__all__ = ["FINISH_WITHIN", "HAND_BACK_SECONDS", "STOP_SECONDS", "Worker"]
 
 _log = logging.getLogger("interlock.jobs")
 _MOST_CONCURRENCY = 10_000
+FINISH_WITHIN = 25.0
+"""How long running jobs may take to finish unless told otherwise: most supervisors kill after 30 seconds."""
+STOP_SECONDS = 3.0
+"""How long handlers may take to clean up once they were cancelled."""
+HAND_BACK_SECONDS = 1.5
+"""How long the store may take after that to accept what is left."""
 
 
 class Worker:
     """Runs the jobs that an app defines: ``async with app.worker(concurrency=50): …``, or ``await worker.run()``.
 
-    Leaving the block finishes: what was claimed and has not started goes back at once, what runs is waited for. If the
-    block ends with an error, what runs is stopped and goes back too.
+    Leaving the block finishes: what was claimed and has not started goes back at once, what runs may finish for
+    ``finish_within`` seconds and is then stopped and goes back too. If the block ends with an error, that happens at
+    once. ``finish_within=FOREVER`` waits for as long as it takes.
     """
 
-    def __init__(self, engine: JobEngine, *, concurrency: int = 50, queues: Sequence[str] = ("default",)) -> None:
+    def __init__(
+        self,
+        engine: JobEngine,
+        *,
+        concurrency: int = 50,
+        queues: Sequence[str] = ("default",),
+        finish_within: Wait = FINISH_WITHIN,
+    ) -> None:
         if type(concurrency) is not int or not 1 <= concurrency <= _MOST_CONCURRENCY:
             raise MisuseError(
                 f"concurrency is {concurrency!r}.", remedy=f"Use a whole number from 1 to {_MOST_CONCURRENCY:,}."
@@ -57,8 +73,11 @@ class Worker:
         self.left_behind = 0
         """How many handlers did not stop when the worker was stopped. They may still run."""
         self._failure: StoreReplacedError | None = None
+        self.finish_within = checked_wait(finish_within, name="finish_within")
         self._engine = engine
         self._state = "new"
+        self._stop_at = math.inf
+        self._stop_timer: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
         self._crew: Crew
         self._claimer: Claimer
@@ -98,6 +117,7 @@ class Worker:
         self._quieter = Bell()
         self._ended: asyncio.Future[None] = loop.create_future()
         self._state = "working"
+        engine.stay()
         engine.workers.append(self)
         engine.metrics.gauges.append(self._levels)
         engine.look_out(1)
@@ -125,7 +145,13 @@ class Worker:
         """Begin to finish, and do not wait for it."""
         if self._state == "working":
             self._state = "finishing"
-            self._closing = asyncio.get_running_loop().create_task(self._close(), name="interlock-worker-closing")
+            loop = asyncio.get_running_loop()
+            if self.finish_within is not None:
+                self._stop_at = loop.time() + self.finish_within
+                self._stop_timer = loop.call_at(self._stop_at, self._time_is_up)
+            if self._crew.running:
+                self._engine.leave()
+            self._closing = loop.create_task(self._close(), name="interlock-worker-closing")
 
     def halt(self) -> None:
         """Begin to stop, and do not wait for it."""
@@ -135,8 +161,16 @@ class Worker:
             self._crew.stop()
             self._quieter.ring()
 
+    def _time_is_up(self) -> None:
+        if self._state == "finishing" and (running := self._crew.running):
+            emit(_log, logging.WARNING, "jobs_interrupted", jobs=len(running), after=self.finish_within)
+            self.halt()
+
     async def finish(self) -> None:
-        """Claim nothing more, return what has not started, wait for what runs, and say how it ended."""
+        """Claim nothing more, return what has not started, and let what runs finish.
+
+        What still runs after ``finish_within`` seconds is stopped as :meth:`stop` does.
+        """
         self.wind_down()
         await self._closed()
 
@@ -160,7 +194,7 @@ class Worker:
             await self._runners_done()
             if self._failure is not None:
                 return  # nobody is left to tell
-            async with asyncio.timeout(self._engine.settings.store_wait):
+            async with asyncio.timeout(self._hand_back_seconds()):
                 await self._completer.told()
                 await self._desk.settle_up(self)
         except Exception as error:  # noqa: BLE001 - most likely the store is away; whatever it is, this has to end
@@ -171,13 +205,18 @@ class Worker:
         finally:
             await self._tear_down()
 
+    def _hand_back_seconds(self) -> float:
+        """How long to try to tell the store, so that a supervisor need not kill this process."""
+        until_all_is_over = self._stop_at + STOP_SECONDS + HAND_BACK_SECONDS - asyncio.get_running_loop().time()
+        return min(self._engine.settings.store_wait, max(until_all_is_over, HAND_BACK_SECONDS))
+
     async def _runners_done(self) -> None:
         """Wait for what runs; once it was told to stop, only for as long as any handler may take to do so."""
         loop = asyncio.get_running_loop()
         give_up = math.inf
         while running := self._crew.running:
             if self._state == "stopping" and give_up == math.inf:
-                give_up = loop.time() + self._engine.settings.session_margin
+                give_up = loop.time() + min(self._engine.settings.session_margin, STOP_SECONDS)
             if loop.time() >= give_up:
                 self.left_behind = len(running)
                 for runner in running:
@@ -189,6 +228,8 @@ class Worker:
 
     async def _tear_down(self) -> None:
         engine = self._engine
+        if self._stop_timer is not None:
+            self._stop_timer.cancel()
         self._watch.stop()
         self._deaf()
         await self._completer.close()
@@ -247,6 +288,15 @@ class Worker:
     def _quiet(self) -> None:
         self._claimer.room()
         self._quieter.ring()
+
+    @property
+    def working(self) -> bool:
+        """Whether it has not been told to end."""
+        return self._state == "working"
+
+    def leave(self) -> None:
+        """Have the store note that this process was told to end. May be called from any thread, and before the rest."""
+        self._engine.presence.keeper.leave()
 
     # -- for the desk ------------------------------------------------------------------------------------------------
 

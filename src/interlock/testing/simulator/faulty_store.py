@@ -132,6 +132,9 @@ class _FaultySessions:
 
         await self._call("end", (_session_lane(id),), operation)
 
+    async def leave(self, id: str, *, leaving: bool = True) -> None:  # noqa: A002
+        await self._call("leave", (_session_lane(id),), lambda: self._sessions.leave(id, leaving=leaving))
+
     async def sweep(self) -> int:
         async def operation() -> int:
             count = await self._sessions.sweep()

@@ -88,6 +88,7 @@ create table interlock.job_later (
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
 
 -- Sessions that have claimed jobs, for as long as history may tell of them. barred: claims up to this turn come too late.
+-- leaving: its process was told to end, so that a death from then on counts against no job.
 create table interlock.job_crew (
     id        bigint generated always as identity primary key,
     namespace text not null,
@@ -97,6 +98,7 @@ create table interlock.job_crew (
     program   text not null,
     seen_at   bigint not null,
     barred    bigint not null default 0,
+    leaving   boolean not null default false,
     unique (namespace, session)
 );
 

@@ -107,7 +107,8 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     names constant text[] := array[
-        'done', 'failed', 'retry', 'snoozed', 'discarded', 'cancelled', 'parked', 'returned', 'returned', 'crashed'];
+        'done', 'failed', 'retry', 'snoozed', 'discarded', 'cancelled', 'parked', 'returned', 'returned', 'crashed',
+        'interrupted'];
     ended bigint[];
     tell record;
 begin
@@ -117,16 +118,17 @@ begin
         with s as materialized (
             select u.id, u.fence, u.outcome, coalesce(u.result, '') as result, u.result is not null as has_result,
                    (coalesce(u.delay, 0) * 1e6)::bigint as delay, x.claimed_at, x.crew, x.stopped, x.state, j.lane,
-                   case when u.outcome = 9 then x.claimed_at else p_now - (coalesce(u.ran, 0) * 1e6)::bigint end as began,
+                   case when u.outcome in (9, 10) then x.claimed_at
+                        else p_now - (coalesce(u.ran, 0) * 1e6)::bigint end as began,
                    case when u.outcome = 0 then ''
                         when x.stopped then j.cancelled
-                        when u.outcome in (3, 7, 8) then j.error
+                        when u.outcome in (3, 7, 8, 10) then j.error
                         when u.outcome = 9 then 'Its worker died ' || j.crashes + 1 || ' times while it may have been running.'
                         else coalesce(u.error, '') end as error,
                    case when u.outcome not in (0, 7, 8)
                         then interlock.job_attempts(j.attempts, jsonb_build_array(
-                            j.attempt + 1, names[case when x.stopped and u.outcome <> 9 then 6 else u.outcome + 1 end],
-                            case when u.outcome = 9 then x.claimed_at else p_now - (coalesce(u.ran, 0) * 1e6)::bigint end,
+                            j.attempt + 1, names[case when x.stopped and u.outcome < 9 then 6 else u.outcome + 1 end],
+                            case when u.outcome in (9, 10) then x.claimed_at else p_now - (coalesce(u.ran, 0) * 1e6)::bigint end,
                             p_now, c.session, c.host, c.pid, c.program, u.fence, coalesce(u.error, ''),
                             coalesce(u.trace, '')))
                         else j.attempts end as attempts
@@ -155,7 +157,7 @@ begin
                 uses, arguments, options, error, attempts)
             select g.id, g.enqueued_at, g.due_at, g.by_fence, g.keep_result, g.claimed_at, g.began, p_now, g.crew,
                    case when g.state = 0 and g.has_result then p_now + g.keep_result end, g.use_per, g.use_most,
-                   g.attempt + (g.outcome not in (7, 8, 9))::integer, g.priority, g.crashes + (g.outcome = 9)::integer,
+                   g.attempt + (g.outcome not in (7, 8, 9, 10))::integer, g.priority, g.crashes + (g.outcome = 9)::integer,
                    g.state, g.outcome, g.failing, g.coalesces, g.paced, g.pool, g.name, g.lane, g.use_key, g.uses,
                    g.arguments, g.options, g.why, g.all_attempts
             from gone g
@@ -243,7 +245,8 @@ end
 $$;
 
 -- End claims, each of the arrays' members one. outcomes: 0 done, 1 failed, 2 retry, 3 snoozed, 4 discarded, 5 cancelled,
--- 6 parked, 7 returned; of those that come from nobody's own settlement 8 handed back, 9 crashed. p_outcomes null: all are
+-- 6 parked, 7 returned; of those that come from nobody's own settlement 8 handed back, 9 crashed, 10 interrupted (by
+-- a process that had been told to end). p_outcomes null: all are
 -- done; arrays that say nothing may be null too. refused: places of those whose claim had ended before, unless the same
 -- was settled then. ready: the least sort key of what became ready, null if nothing did.
 create function interlock.job_settle(

@@ -33,7 +33,7 @@ end
 $$;
 
 -- Take jobs from sessions that have ended. All may have been running, but of a run only the first; that one comes last, so
--- that a run taken in parts has one crash.
+-- that a run taken in parts has one crash. No crash is counted where the process had been told to end.
 create function interlock.job_rescue(
     p_namespace text, p_most integer, p_most_crashes integer, p_given double precision
 ) returns table (id bigint, name text, session text, crashes integer, quarantined boolean)
@@ -62,8 +62,9 @@ begin
     from (
         select o.id, c.fence,
                case when j.lane is null or j.position = min(j.position) over (partition by c.session, j.lane)
-                    then 9 else 8 end::smallint as outcome
+                    then case when w.leaving then 10 else 9 end else 8 end::smallint as outcome
         from interlock.job_claimed c
+        join interlock.job_crew w on w.id = c.crew
         cross join lateral unnest(c.ids) as o (id)
         join interlock.job j on j.id = o.id
         where c.fence = any (dead)
@@ -378,6 +379,22 @@ begin
     over := array(select distinct u.id from unnest(p_ids) as u (id) where u.id <> all (unfinished));
     delete from interlock.job_awaited a where a.session = p_session and a.id = any (over);
     return over;
+end
+$$;
+
+-- Note that a session's process was told to end, or that it goes on after all. Kept apart from the session, which is gone
+-- when it matters.
+create function interlock.job_session_leaving(
+    p_namespace text, p_session text, p_leaving boolean, p_given double precision
+) returns void
+language plpgsql volatile
+as $$
+begin
+    perform interlock.durably();
+    insert into interlock.job_crew as c (namespace, session, host, pid, program, seen_at, leaving)
+    select s.namespace, s.id, s.host, s.pid, s.program, interlock.micros(interlock.now_or(p_given)), p_leaving
+    from interlock.session s where s.namespace = p_namespace and s.id = p_session
+    on conflict (namespace, session) do update set leaving = excluded.leaving;
 end
 $$;
 

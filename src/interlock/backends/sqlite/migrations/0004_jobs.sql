@@ -16,7 +16,8 @@ create table interlock_job_kind (
     unique (namespace, queue, name)
 );
 
--- Whoever works or worked, while history may speak of it. barred: claims up to this turn come too late.
+-- Whoever works or worked, while history may speak of it. barred: claims up to this turn come too late. leaving: its
+-- process was told to end, so that a death from then on counts against no job.
 create table interlock_job_worker (
     id        integer primary key,
     namespace text not null,
@@ -29,6 +30,7 @@ create table interlock_job_worker (
     runners   integer not null default 0,
     ended_at  integer,
     barred    integer not null default 0,
+    leaving   integer not null default 0,
     unique (namespace, session)
 );
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from interlock.ports.jobs import MOST_CRASHES, Failing, JobState, Outcome, Rescued
-from interlock.testing.conformance.jobs.bench import SESSION, JobSuite, near, slots
+from interlock.testing.conformance.jobs.bench import SESSION, JobSuite, near, pace, slots
 
 __all__ = ["CrashConformance"]
 
@@ -224,3 +224,55 @@ class CrashConformance(JobSuite):
             assert (attempt.worker.session, attempt.worker.host, attempt.worker.pid) == ("a", "host-a", 7)
             assert attempt.started_at == near(claimed_at)
             assert claimed_at < attempt.ended_at <= b.now + 1e-5
+
+    async def test_a_process_that_was_told_to_end_and_died_counts_no_crash(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            alone = await b.add()
+            run = [await b.add(lane="l") for _ in range(3)]
+            for deploy in range(MOST_CRASHES):
+                session = f"v{deploy}"
+                await b.begin(session)
+                jobs = await b.claim(session, run=3)
+                assert [job.id for job in jobs] == [alone, *run], "each keeps its time, and the lane its order"
+                await b.store.sessions.leave(session)
+                assert list(await b.jobs.rescue()) == [], "they are its own until its session has ended"
+                rescued = await b.crash(session)
+                assert {(job.id, job.crashes, job.quarantined) for job in rescued} == {
+                    (job_id, 0, False) for job_id in (alone, *run)
+                }
+                assert not await b.settle(jobs[0]), "what it says afterwards comes too late"
+
+            view = await b.view(alone)
+            assert (view.crashes, view.attempt) == (0, 0)
+            assert [attempt.outcome for attempt in view.attempts] == ["interrupted"] * MOST_CRASHES
+            assert (await b.view(run[1])).attempts == ()
+            later = await b.add(lane="l")
+            assert await b.ids("a", run=4) == [alone, *run, later]
+
+    async def test_a_process_that_goes_on_after_all_counts_a_crash_when_it_dies(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            await b.store.sessions.leave("a")
+            job_id = await b.add()
+            await b.one("a")
+            await b.store.sessions.leave("a", leaving=False)
+            (rescued,) = await b.crash("a")
+            assert (rescued.id, rescued.crashes) == (job_id, 1)
+
+    async def test_a_start_that_was_interrupted_still_counts_for_its_pace(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            job_id = await b.add(uses=(pace(1, per=SESSION * 100),))
+            await b.one("a")
+            await b.store.sessions.leave("a")
+            await b.crash("a")
+            assert await b.ids("b") == []
+            assert await b.state(job_id) is JobState.WAITING
+
+    async def test_a_cancelled_job_of_a_process_that_was_told_to_end_is_cancelled(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            job_id = await b.add()
+            await b.one("a")
+            await b.jobs.cancel(job_id, "not needed", "ann")
+            await b.store.sessions.leave("a")
+            await b.crash("a")
+            view = await b.view(job_id)
+            assert (view.state, view.crashes) == (JobState.CANCELLED, 0)

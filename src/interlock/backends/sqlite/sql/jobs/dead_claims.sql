@@ -6,7 +6,7 @@ with recursive busy (worker) as (
     from busy
     where busy.worker is not null
 )
-select w.session, w.host, w.pid, w.program,
+select w.session, w.host, w.pid, w.program, w.leaving,
        c.lane is null or row_number() over (partition by w.id, c.lane order by j.position, c.id) = 1 as first,
        c.id, c.fence, c.claimed_at, c.lane, c.uses, c.cancel, c.told
 from busy
