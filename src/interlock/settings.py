@@ -16,6 +16,7 @@ from interlock.errors import InvalidArgumentError
 __all__ = ["Settings"]
 
 _NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
+_LEAST_CONNECTIONS, _MOST_CONNECTIONS = 4, 1000
 _PREFIX = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
@@ -45,6 +46,10 @@ class Settings:
     """What happens to work that ignores its cancellation past the end of the process's session:
     the process exits hard, or the overrun is only logged and counted."""
 
+    connections: int = 8
+    """PostgreSQL only: the most connections that this process opens to the store, all told. At least 4: one for the
+    heartbeat, one that listens, one for operations, and one for fenced transactions and the like."""
+
     listen_url: str | None = None
     """PostgreSQL only: a direct address for messages, where the main one goes through a pooler."""
 
@@ -72,6 +77,11 @@ class Settings:
             )
         if self.stuck_work not in ("exit", "report"):
             raise InvalidArgumentError(f"stuck_work is {self.stuck_work!r}.", remedy="Use 'exit' or 'report'.")
+        if type(self.connections) is not int or not _LEAST_CONNECTIONS <= self.connections <= _MOST_CONNECTIONS:
+            raise InvalidArgumentError(
+                f"connections is {self.connections!r}.",
+                remedy=f"Use a whole number from {_LEAST_CONNECTIONS} to {_MOST_CONNECTIONS}.",
+            )
         if not isinstance(self.listen_url, (str, type(None))):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidArgumentError(f"listen_url is a {type(self.listen_url).__name__}.", remedy="Use a URL.")
 

@@ -11,6 +11,7 @@ import pytest
 
 from interlock import LeaseLostError, Locks, Settings, StoreUnavailableError
 from interlock.backends.postgres.lane import Lane, Server
+from interlock.backends.postgres.pool import Pool
 from tests.backends.outages import (
     SHORT,
     SMALL,
@@ -56,7 +57,8 @@ async def test_opening_is_bounded_when_the_store_goes_away_on_the_way(
 
 
 async def test_an_answer_that_came_while_the_event_loop_stood_still_is_heard(url: str) -> None:
-    lane = Lane(Server(url), 0.3)
+    pool = Pool(Server(url), 1)
+    lane = Lane(pool, 0.3)
     ((connection,),) = await lane.fetch("select pg_backend_pid()")
     for turns in range(1, 12):
         asking = asyncio.ensure_future(lane.fetch("select pg_backend_pid()"))
@@ -65,6 +67,7 @@ async def test_an_answer_that_came_while_the_event_loop_stood_still_is_heard(url
         time.sleep(0.4)  # this is the point
         assert list(await asking) == [(connection,)]
     await lane.close()
+    await pool.close()
 
 
 async def test_a_connection_that_ends_between_two_steps_of_the_driver_is_an_outage(

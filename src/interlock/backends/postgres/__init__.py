@@ -17,6 +17,7 @@ from interlock.backends.postgres.lane import Lane, Lanes, Server
 from interlock.backends.postgres.limits import PostgresLimits
 from interlock.backends.postgres.locks import PostgresLocks
 from interlock.backends.postgres.messages import PostgresMessages
+from interlock.backends.postgres.pool import Pool
 from interlock.backends.postgres.reader import Reader
 from interlock.backends.postgres.schema import PostgresMigrations
 from interlock.backends.postgres.sessions import PostgresSessions
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["PostgresStore", "from_url"]
 
 _LANES = 4
+_OWN_CONNECTIONS = 2  # of the heartbeat and the listener
 
 
 def from_url(url: str, *, settings: Settings, clock: Clock | None = None) -> PostgresStore:
@@ -60,22 +62,26 @@ class PostgresStore:
         self._settings = settings
         self._server = server = Server(url)
         self._clock = clock
-        lanes = [Lane(server, settings.store_wait / 2) for _ in range(_LANES)]
-        self._reader = Reader(server, settings.store_wait / 2)
+        self._pool = pool = Pool(server, settings.connections - _OWN_CONNECTIONS)
+        lanes = [Lane(pool, settings.store_wait / 2) for _ in range(_LANES)]
+        self._reader = Reader(pool, settings.store_wait / 2)
         self._lanes = Lanes(lanes, aside=self._reader)
         self.migrations = PostgresMigrations(server, settings.store_wait)
         self.sessions = PostgresSessions(self._lanes.first, settings.namespace, clock)
         listener = Server(settings.listen_url) if settings.listen_url else server
         self.messages = PostgresMessages(listener, self._lanes.first, settings)
-        self.locks = PostgresLocks(self._lanes, server, settings, clock)
+        # What the heartbeat or the listener needs, idle connections make room for; work comes before listening.
+        server.on_refused = listener.on_refused = pool.share
+        pool.on_starved = self.messages.yield_connection
+        self.locks = PostgresLocks(self._lanes, pool, settings, clock)
         self.messages.sources.append(lambda session: self.locks.turns(session, ()))
         self.claims = PostgresClaims(self._lanes, settings, clock)
         self.cursors = PostgresCursors(self._lanes, settings, clock)
         self.limits = PostgresLimits(self._lanes, settings, clock)
         self.messages.sources.append(lambda session: self.limits.turns(session, ()))
-        self.jobs = PostgresJobs(self._lanes, server, self.messages, settings, clock)
+        self.jobs = PostgresJobs(self._lanes, pool, self.messages, settings, clock)
         self.messages.sources.append(self.jobs.turns)
-        self.events = PostgresEvents(self._lanes, server, settings, clock, self.jobs.enqueued)
+        self.events = PostgresEvents(self._lanes, pool, settings, clock, self.jobs.enqueued)
         self.insight = PostgresJobInsight(self._reader, settings, clock)
 
     def snapshot(self) -> AbstractAsyncContextManager[None]:
@@ -84,8 +90,9 @@ class PostgresStore:
 
     def lifeline(self) -> PostgresSessions:
         """Sessions through a connection of their own."""
-        lane = Lane(self._server, self._settings.session_seconds / 6)
-        return PostgresSessions(lane, self._settings.namespace, self._clock, owns_lane=True)
+        pool = Pool(self._server, 1)
+        lane = Lane(pool, self._settings.session_seconds / 6)
+        return PostgresSessions(lane, self._settings.namespace, self._clock, own=pool)
 
     async def open(self) -> None:
         """Find out what is at the other end, and see that the schema fits."""
@@ -101,4 +108,5 @@ class PostgresStore:
         await self.events.close()
         await self.jobs.close()
         await self._lanes.close()
+        await self._pool.close()
         await self._server.close()

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from interlock.backends.postgres.combiner import Operation
-    from interlock.backends.postgres.lane import Lanes, Server
+    from interlock.backends.postgres.lane import Lanes
+    from interlock.backends.postgres.pool import Pool
     from interlock.clock import Clock
     from interlock.ports.events import EventFilter, NewEvent
     from interlock.settings import Settings
@@ -42,7 +43,7 @@ class PostgresEvents:
     def __init__(
         self,
         lanes: Lanes,
-        server: Server,
+        pool: Pool,
         settings: Settings,
         clock: Clock | None,
         enqueued: Callable[[Iterable[str]], None],
@@ -51,7 +52,7 @@ class PostgresEvents:
         self._namespace = settings.namespace
         self._given = given_by(clock)
         self._aside = lanes.aside
-        self._entries, self._loads = Lane(server, wait), Lane(server, wait)
+        self._entries, self._loads = Lane(pool, wait), Lane(pool, wait)
         self._combiner = Combiner(partial(self._accept, self._entries), wait)
         self._enqueued = enqueued
 
@@ -91,7 +92,7 @@ class PostgresEvents:
         return int(pruned)
 
     async def close(self) -> None:
-        """Finish what was handed in, and close the connections."""
+        """Finish what was handed in."""
         await self._combiner.close()
         await self._entries.close()
         await self._loads.close()

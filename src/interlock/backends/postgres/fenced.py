@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+import asyncio
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.postgres.lane import answered, gone_translated, sqlstate, translated
@@ -11,20 +12,26 @@ from interlock.errors import LeaseLostError, MisuseError, StoreError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from interlock.backends.postgres.lane import Server
+    from interlock.backends.postgres.pool import Pool
 
 __all__ = ["FencedConnections"]
 
 _NOT_LIVE = "IL001"  # what lock_guard raises
 
 
-class FencedConnections:
-    """Connections for fenced transactions. One is kept for the next of them."""
+# What a caller's statements may have changed, except prepared statements, which the driver counts on.
+_RESET = """
+reset session authorization; reset all; close all; unlisten *; select pg_advisory_unlock_all();
+discard temp; discard sequences
+"""
 
-    def __init__(self, server: Server, wait: float) -> None:
-        self._server = server
+
+class FencedConnections:
+    """Lends connections for fenced transactions, and resets them afterwards."""
+
+    def __init__(self, pool: Pool, wait: float) -> None:
+        self._pool = pool
         self._wait = wait
-        self._spare: Any = None
 
     @asynccontextmanager
     async def transaction(self, key: str, fence: int, guard: str, *args: Any) -> AsyncIterator[_Transaction]:
@@ -32,42 +39,44 @@ class FencedConnections:
 
         After any error the connection is ended, and with it the transaction: that needs no answer from the server.
         """
-        connection, self._spare = self._spare, None
-        if connection is None or connection.is_closed():
+        async with AsyncExitStack() as stack:
             with translated():
-                connection = await self._server.connect(self._wait)
-        try:
+                give_up = asyncio.get_running_loop().time() + self._wait
+                connection = await stack.enter_async_context(self._pool.lent(give_up, hold=True))
             try:
-                with translated():
-                    await self._bounded(connection, connection.execute("begin isolation level read committed"))
-                    await self._bounded(connection, connection.fetch(guard, *args))
-            except StoreError as error:
-                if sqlstate(error) != _NOT_LIVE:
-                    raise
-                raise LeaseLostError(
-                    f"The write to {key!r} with fence {fence} was refused: its lease is no longer live."
-                ) from None
-            yield _Transaction(connection)
-            with gone_translated():
-                ended = await self._bounded(connection, connection.execute("commit"))
-            if ended != "COMMIT":
-                raise MisuseError(
-                    "Nothing was written: a statement in the fenced transaction failed, and its error was swallowed.",
-                    remedy="Let the error leave the block.",
-                )
-        except BaseException:
-            connection.terminate()
-            raise
-        if self._spare is None:
-            self._spare = connection
-        else:
-            connection.terminate()
+                try:
+                    with translated():
+                        await self._bounded(connection, connection.execute("begin isolation level read committed"))
+                        await self._bounded(connection, connection.fetch(guard, *args))
+                except StoreError as error:
+                    if sqlstate(error) != _NOT_LIVE:
+                        raise
+                    raise LeaseLostError(
+                        f"The write to {key!r} with fence {fence} was refused: its lease is no longer live."
+                    ) from None
+                yield _Transaction(connection)
+                with gone_translated():
+                    ended = await self._bounded(connection, connection.execute("commit"))
+                if ended != "COMMIT":
+                    raise MisuseError(
+                        "Nothing was written: a statement in the fenced transaction failed,"
+                        " and its error was swallowed.",
+                        remedy="Let the error leave the block.",
+                    )
+            except BaseException:
+                connection.terminate()
+                raise
+            await self._reset(connection)
 
-    def close(self) -> None:
-        """End the connection that was kept."""
-        if self._spare is not None:
-            self._spare.terminate()
-            self._spare = None
+    async def _reset(self, connection: Any) -> None:
+        """Undo what the caller set. The commit has succeeded: a connection that cannot be reset is only ended."""
+        try:
+            if not self._pool.server.pooled:
+                await self._bounded(connection, connection.execute(_RESET))
+        except BaseException as error:
+            connection.terminate()
+            if not isinstance(error, Exception):
+                raise
 
     async def _bounded(self, connection: Any, statement: Any) -> Any:
         return await answered(connection, statement, self._wait)

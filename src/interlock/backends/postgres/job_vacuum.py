@@ -8,11 +8,8 @@ leaves a hundred thousand dead entries in that time. These tables are small, so 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from typing import TYPE_CHECKING
-
-import asyncpg
 
 from interlock.backends.postgres.lane import answered, translated
 from interlock.backends.statements import Statements
@@ -21,7 +18,8 @@ from interlock.telemetry.log import emit
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock.backends.postgres.lane import Lane, Server
+    from interlock.backends.postgres.lane import Lane
+    from interlock.backends.postgres.pool import Pool
 
 __all__ = ["JobVacuum"]
 
@@ -47,10 +45,10 @@ _VACUUM = "vacuum (skip_locked, truncate off, index_cleanup on, parallel 0) "
 
 
 class JobVacuum:
-    """Vacuums on a connection of its own, which is open only meanwhile."""
+    """Vacuums on a connection that it keeps meanwhile."""
 
-    def __init__(self, server: Server, lane: Lane, wait: float) -> None:
-        self._server = server
+    def __init__(self, pool: Pool, lane: Lane, wait: float) -> None:
+        self._pool = pool
         self._lane = lane
         self._wait = wait
         self._pause = _EVERY
@@ -77,17 +75,15 @@ class JobVacuum:
 
     async def _vacuum(self, tables: Sequence[str]) -> None:
         statement = _VACUUM + ", ".join(f"interlock.{table}" for table in tables)
-        connection = await self._server.connect(self._wait)
-        work = asyncio.ensure_future(answered(connection, connection.execute(statement), _PATIENCE))
-        try:
-            await asyncio.shield(work)
-            with contextlib.suppress(OSError, TimeoutError, asyncpg.InterfaceError):
-                await connection.close(timeout=1)
-        except asyncio.CancelledError:
-            work.add_done_callback(_swallow)
-            raise
-        finally:
-            connection.terminate()
+        give_up = asyncio.get_running_loop().time() + self._wait
+        async with self._pool.lent(give_up, hold=True) as connection:
+            work = asyncio.ensure_future(answered(connection, connection.execute(statement), _PATIENCE))
+            try:
+                await asyncio.shield(work)
+            except asyncio.CancelledError:
+                connection.terminate()
+                work.add_done_callback(_swallow)
+                raise
 
     def _tell(self, tables: Sequence[str]) -> None:
         if not self._told:

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from interlock.backends.postgres.combiner import Operation
-    from interlock.backends.postgres.lane import Lanes, Server
+    from interlock.backends.postgres.lane import Lanes
     from interlock.backends.postgres.messages import PostgresMessages
+    from interlock.backends.postgres.pool import Pool
     from interlock.clock import Clock
     from interlock.ports.job_views import JobFilter, JobView, LaneView, Outlook, QueueView
     from interlock.ports.jobs import Appetite, NewJob, Settlement
@@ -51,21 +52,21 @@ _MOST_CLAIMERS = 16  # marks are kept for so many kinds of appetite
 
 
 class PostgresJobs:
-    """Keeps the jobs port. Claims and settlements have connections of their own, so that they go side by side."""
+    """Keeps the jobs port. Claims and settlements have lanes of their own, so that they go side by side."""
 
     def __init__(
-        self, lanes: Lanes, server: Server, messages: PostgresMessages, settings: Settings, clock: Clock | None
+        self, lanes: Lanes, pool: Pool, messages: PostgresMessages, settings: Settings, clock: Clock | None
     ) -> None:
         wait = settings.store_wait / 2
         self._namespace = settings.namespace
         self._given = given_by(clock)
         self._aside = lanes.aside
-        self._entries, self._bulks, self._claims, self._ends, self._acts = (Lane(server, wait) for _ in range(5))
+        self._entries, self._bulks, self._claims, self._ends, self._acts = (Lane(pool, wait) for _ in range(5))
         self._combiner = Combiner(partial(self._accept, self._entries), wait)
         self._bulk_combiner = Combiner(partial(self._accept, self._bulks), math.inf)
         self._marks: dict[tuple[tuple[str, ...], tuple[str, ...]], Marks] = {}
         self._news = JobNews(messages, self._lower)
-        self._vacuum = JobVacuum(server, self._acts, wait)
+        self._vacuum = JobVacuum(pool, self._acts, wait)
 
     async def ids(self, count: int) -> range:
         """Ids that nobody else gets."""
@@ -233,7 +234,7 @@ class PostgresJobs:
         return await self._vacuum.run()
 
     async def close(self) -> None:
-        """Finish what was handed in, and close the connections."""
+        """Finish what was handed in."""
         await self._combiner.close()
         await self._bulk_combiner.close()
         for lane in (self._entries, self._bulks, self._claims, self._ends, self._acts):

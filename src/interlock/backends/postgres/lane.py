@@ -1,7 +1,7 @@
-"""Connections on which statements queue.
+"""Orders in which statements take effect, on connections that all of them share.
 
-A lane mends itself: a broken connection is dropped, the next statement connects anew. A statement runs to its end also
-if its caller is cancelled, and ends in bounded time.
+A broken connection is dropped, and the next statement takes another one. A statement runs to its end also if its caller
+is cancelled, and ends in bounded time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from interlock.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+
+    from interlock.backends.postgres.pool import Pool
 
 __all__ = [
     "LOCK_TIMEOUT",
@@ -70,6 +72,9 @@ _SESSION_SETTINGS = {
 _BEGIN = (
     f"begin isolation level read committed; set local lock_timeout = '{LOCK_TIMEOUT}';"
     " set local idle_in_transaction_session_timeout = '10s'"
+)
+_TOO_MANY = (
+    "Raise max_connections on the server (or the role's limit), run fewer processes, or lower the setting connections."
 )
 _TURNS_TO_SEND = 2  # of the event loop, until what was asked for is on its way
 _TLS_FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
@@ -121,6 +126,8 @@ def translated() -> Generator[None]:
         raise  # one of them is a ConnectionError too
     except _NO_SCHEMA as error:
         raise SchemaMismatchError(f"PostgreSQL lacks something that Interlock needs: {error}.") from error
+    except asyncpg.TooManyConnectionsError as error:
+        raise StoreUnavailableError(f"PostgreSQL refused a connection: {error}.", remedy=_TOO_MANY) from error
     except _PASSING as error:
         raise StoreUnavailableError(f"PostgreSQL is not available: {str(error) or type(error).__name__}.") from error
     except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
@@ -168,6 +175,8 @@ class Server:
             )
         self._url = url
         self._unwanted: set[asyncio.Future[Any]] = set()
+        self.on_refused: Callable[[], None] = lambda: None
+        """Called, in any thread, when the server refused a connection because it has too many."""
         self.pooled = False
         """Whether a pooler stands between: then a statement and its parameters need a transaction to stay together."""
 
@@ -177,6 +186,9 @@ class Server:
             if self.pooled:
                 return await self._whole(asyncpg.connect(self._url, timeout=wait, statement_cache_size=0))
             return await self._whole(asyncpg.connect(self._url, timeout=wait, server_settings=_SESSION_SETTINGS))
+        except asyncpg.TooManyConnectionsError:
+            self.on_refused()
+            raise
         except ssl.SSLError as error:
             raise StoreError(
                 f"PostgreSQL's certificate was refused: {error}.",
@@ -236,13 +248,13 @@ class Server:
 
 
 class Lane:
-    """One connection and the operations that queue for it."""
+    """Operations that take effect one after the other, each on a connection that it borrows."""
 
-    def __init__(self, server: Server, wait: float) -> None:
-        self._server = server
+    def __init__(self, pool: Pool, wait: float, *, hold: bool = False) -> None:
+        self._pool = pool
         self._wait = wait
+        self._hold = hold  # whether its statements may take long, and must leave a connection for others
         self._turn = asyncio.Lock()
-        self._connection: Any = None
         self._life = 0  # grows with every closing: what was asked for before it connects no more after it
 
     async def fetch(self, sql: str, *args: Any) -> Sequence[Any]:
@@ -255,13 +267,9 @@ class Lane:
             raise
 
     async def close(self) -> None:
-        """Close the connection."""
+        """Wait for what is under way, and refuse what still queues."""
         async with self._turn:
             self._life += 1
-            connection, self._connection = self._connection, None
-            if connection is not None and not connection.is_closed():
-                with contextlib.suppress(*_PASSING):
-                    await connection.close(timeout=1)
         self._turn = asyncio.Lock()  # the next use may be on another event loop
 
     async def fetch_here(self, sql: str, *args: Any) -> Sequence[Any]:
@@ -275,31 +283,29 @@ class Lane:
         """
         life, give_up = self._life, asyncio.get_running_loop().time() + self._wait
         async with self._turn:
+            self._check(life)
             with translated():
-                await _each(await self._connected(life, give_up), sql, calls, self._wait)
+                # It may take long: where connections are scarce, it leaves one for the others.
+                async with self._pool.lent(give_up, hold=not self._pool.roomy) as connection:
+                    await _each(connection, sql, calls, self._wait)
 
     async def _fetch(self, life: int, sql: str, args: tuple[Any, ...]) -> Sequence[Any]:
         loop = asyncio.get_running_loop()
         give_up = loop.time() + self._wait
         async with self._turn:
+            self._check(life)
             with translated():
-                connection = await self._connected(life, give_up)
-                work = _in_transaction(connection, sql, args) if self._server.pooled else connection.fetch(sql, *args)
-                rows: Sequence[Any] = await answered(connection, work, give_up - loop.time())
-                return rows
+                async with self._pool.lent(give_up, hold=self._hold) as connection:
+                    if self._pool.server.pooled:
+                        work = _in_transaction(connection, sql, args)
+                    else:
+                        work = connection.fetch(sql, *args)
+                    rows: Sequence[Any] = await answered(connection, work, give_up - loop.time())
+                    return rows
 
-    async def _connected(self, life: int, give_up: float) -> Any:
-        """The connection, for whoever has the turn and asked for it in this life."""
+    def _check(self, life: int) -> None:
         if life != self._life:
             raise StoreUnavailableError("The store was closed meanwhile.")
-        left = give_up - asyncio.get_running_loop().time()
-        if left <= 0:
-            # Those before us waited in vain; trying again here would only make those behind us wait longer.
-            raise TimeoutError("no answer in time")
-        connection = self._connection
-        if connection is None or connection.is_closed():
-            connection = self._connection = await self._server.connect(left)
-        return connection
 
 
 class Lanes:
@@ -318,7 +324,7 @@ class Lanes:
         return self._lanes[zlib.crc32(key.encode()) % len(self._lanes)]
 
     async def close(self) -> None:
-        """Close them all."""
+        """Wait for what is under way in each."""
         for lane in (*self._lanes, self.aside):
             await lane.close()
 

@@ -12,6 +12,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.postgres.lane import translated
+from interlock.telemetry.lasting import LastingFailure
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ __all__ = ["Listener"]
 _log = logging.getLogger("interlock.postgres")
 _BEAT = 5.0
 _PROBE_AGAIN = 30.0
+_QUIET = 5.0
 
 
 class Listener:
@@ -39,6 +41,9 @@ class Listener:
         self._others: dict[str, Callable[[str | None], None]] = {}
         self._arrived = asyncio.Event()
         self._stir = asyncio.Event()
+        self._connection: Any = None
+        self._quiet_until = 0.0
+        self._failure = LastingFailure()
         self.works: bool | None = None
         """Whether messages arrive; None until it is known."""
         self.on_verdict: Callable[[], None] = lambda: None
@@ -67,6 +72,12 @@ class Listener:
         for hear in list(self._others.values()):
             hear(None)
 
+    def yield_connection(self) -> None:
+        """Give up the connection for a while: the process has no other one to work with."""
+        self._quiet_until = asyncio.get_running_loop().time() + _QUIET
+        if self._connection is not None:
+            self._connection.terminate()
+
     async def stop(self) -> None:
         """Stop listening."""
         task = self._stop_task()
@@ -91,8 +102,17 @@ class Listener:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
                     return  # we are to stop; the driver's own clean-up failed on the way out
-                emit(_log, logging.WARNING, "listen_failed", error=str(error))
-            await asyncio.sleep(pause)
+                if self._failure.failed(error):
+                    emit(
+                        _log,
+                        logging.WARNING,
+                        "listen_failed",
+                        error=self._failure.reason,
+                        times=self._failure.times,
+                        seconds=self._failure.seconds,
+                    )
+            self.works = self.works and None  # until it is known again: meanwhile everybody looks for themselves
+            await asyncio.sleep(max(pause, self._quiet_until - asyncio.get_running_loop().time()))
             pause = min(pause * 2, 1.0)
 
     async def _listen_once(self) -> bool:
@@ -107,6 +127,7 @@ class Listener:
                 stir.set()
 
             connection.add_termination_listener(end)
+            self._connection = connection
             others: set[str] = set()
             try:
                 async with asyncio.timeout(self._wait):
@@ -121,6 +142,14 @@ class Listener:
                 # Whatever was said while nobody listened is made good by asking.
                 self._hear(None)
                 self.missed()
+                if self._failure.over():
+                    emit(
+                        _log,
+                        logging.INFO,
+                        "listen_failed_over",
+                        times=self._failure.times,
+                        seconds=self._failure.seconds,
+                    )
                 probe_at = asyncio.get_running_loop().time() + _PROBE_AGAIN
                 while not lost.is_set():
                     with contextlib.suppress(TimeoutError):
@@ -137,6 +166,7 @@ class Listener:
                         probe_at += _PROBE_AGAIN
                         await self._probe()
             finally:
+                self._connection = None
                 connection.terminate()
         return True
 

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from interlock.backends.postgres.lane import Lanes, Server
+    from interlock.backends.postgres.lane import Lanes
+    from interlock.backends.postgres.pool import Pool
     from interlock.clock import Clock
     from interlock.settings import Settings
 
@@ -51,11 +52,12 @@ _WANT = ("key", "owner", "party", "session", "ttl", "wait", "nested")  # as the 
 class PostgresLocks:
     """Keeps the locks port."""
 
-    def __init__(self, lanes: Lanes, server: Server, settings: Settings, clock: Clock | None) -> None:
+    def __init__(self, lanes: Lanes, pool: Pool, settings: Settings, clock: Clock | None) -> None:
         self.lanes = lanes
-        self._apart = Lane(server, settings.store_wait / 2)  # for what may have to wait for somebody's transaction
+        # For what may have to wait for somebody's transaction.
+        self._apart = Lane(pool, settings.store_wait / 2, hold=True)
         self._combined = Combiners(lanes, self._send, settings.store_wait / 2)
-        self._fenced = FencedConnections(server, settings.store_wait / 2)
+        self._fenced = FencedConnections(pool, settings.store_wait / 2)
         self._namespace = settings.namespace
         self._given = given_by(clock)
 
@@ -138,7 +140,6 @@ class PostgresLocks:
     async def close(self) -> None:
         """Finish what was handed in."""
         await self._combined.close()
-        self._fenced.close()
         await self._apart.close()
 
     async def _send(self, lane: Lane, batch: list[Operation]) -> Sequence[Any]:

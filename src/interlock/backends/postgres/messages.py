@@ -78,6 +78,10 @@ class PostgresMessages:
         """Where no messages arrive, look more often while somebody waits."""
         self._waiting = waiting
 
+    def yield_connection(self) -> None:
+        """Give up the connection that listens for a while, and look instead."""
+        self._listener.yield_connection()
+
     async def close(self) -> None:
         """Stop listening and looking."""
         self._stop_looking()

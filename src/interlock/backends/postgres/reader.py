@@ -1,4 +1,4 @@
-"""The connections for looking: one on which looks queue, and a few for those who want several looks at one state."""
+"""Looking: statements that queue in a lane, and transactions for those who want several looks at one state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from interlock.backends.postgres.lane import LOCK_TIMEOUT, Lane, answered, trans
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
-    from interlock.backends.postgres.lane import Server
+    from interlock.backends.postgres.pool import Pool
 
 __all__ = ["Reader"]
 
@@ -39,9 +39,8 @@ class _Look:
 class Reader(Lane):
     """A lane. Inside :meth:`snapshot` what its task reads goes through a transaction of its own instead."""
 
-    def __init__(self, server: Server, wait: float) -> None:
-        super().__init__(server, wait)
-        self._idle: list[Any] = []
+    def __init__(self, pool: Pool, wait: float) -> None:
+        super().__init__(pool, wait)
         self._room = asyncio.Semaphore(_MOST_AT_ONCE)
         self._looking: ContextVar[_Look | None] = ContextVar("interlock_postgres_look", default=None)
 
@@ -57,46 +56,38 @@ class Reader(Lane):
     @contextlib.asynccontextmanager
     async def snapshot(self) -> AsyncGenerator[None]:
         """Let all that this task reads inside be of one state."""
+        give_up = asyncio.get_running_loop().time() + self._wait
         with translated():
-            async with asyncio.timeout(self._wait):
+            async with asyncio.timeout_at(give_up):
                 await self._room.acquire()
         room = self._room
-        connection: Any = None
         try:
-            with translated():
-                connection = await self._take()
-                transaction = connection.transaction(isolation="repeatable_read", readonly=True)
-                await self._within(connection, transaction.start())
-                await self._within(connection, connection.execute(_SETTINGS))
-            token = self._looking.set(_Look(connection))
-            try:
-                yield
-            finally:
-                self._looking.reset(token)
-            with translated():
-                await self._within(connection, transaction.rollback())
-            self._idle.append(connection)
-            connection = None
+            async with contextlib.AsyncExitStack() as stack:
+                with translated():
+                    connection = await stack.enter_async_context(self._pool.lent(give_up, hold=True))
+                try:
+                    with translated():
+                        transaction = connection.transaction(isolation="repeatable_read", readonly=True)
+                        await self._within(connection, transaction.start())
+                        await self._within(connection, connection.execute(_SETTINGS))
+                    token = self._looking.set(_Look(connection))
+                    try:
+                        yield
+                    finally:
+                        self._looking.reset(token)
+                    with translated():
+                        await self._within(connection, transaction.rollback())
+                except BaseException:
+                    # Whatever went wrong in the middle, or whoever left: nothing of it is kept.
+                    connection.terminate()
+                    raise
         finally:
             room.release()
-            if connection is not None:
-                # Whatever went wrong in the middle, or whoever left: nothing of it is kept.
-                connection.terminate()
 
     async def close(self) -> None:
-        """Close the connections."""
-        idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.terminate()
+        """Wait for what is under way."""
         self._room = asyncio.Semaphore(_MOST_AT_ONCE)  # the next use may be on another event loop
         await super().close()
-
-    async def _take(self) -> Any:
-        while self._idle:
-            connection = self._idle.pop()
-            if not connection.is_closed():
-                return connection
-        return await self._server.connect(self._wait)
 
     async def _within(self, connection: Any, work: Any) -> Any:
         return await answered(connection, work, self._wait)

@@ -10,6 +10,7 @@ from interlock.backends.statements import Statements
 
 if TYPE_CHECKING:
     from interlock.backends.postgres.lane import Lane
+    from interlock.backends.postgres.pool import Pool
     from interlock.clock import Clock
     from interlock.ports.sessions import SessionCard
 
@@ -19,13 +20,13 @@ _sql = Statements("interlock.backends.postgres", "sessions")
 
 
 class PostgresSessions:
-    """Keeps the sessions port on one lane."""
+    """Keeps the sessions port on one lane. ``own``: the lane's connections, if they are nobody else's."""
 
-    def __init__(self, lane: Lane, namespace: str, clock: Clock | None, *, owns_lane: bool = False) -> None:
+    def __init__(self, lane: Lane, namespace: str, clock: Clock | None, *, own: Pool | None = None) -> None:
         self._lane = lane
         self._namespace = namespace
         self._given = given_by(clock)
-        self._owns_lane = owns_lane
+        self._own = own
 
     async def begin(self, card: SessionCard, seconds: float) -> None:
         """Start a session."""
@@ -51,5 +52,6 @@ class PostgresSessions:
 
     async def close(self) -> None:
         """Close the lane, if it is this one's own."""
-        if self._owns_lane:
+        if self._own is not None:
             await self._lane.close()
+            await self._own.close()
