@@ -248,3 +248,25 @@ async def _work(locks: Locks, key: str) -> None:
 async def _keep(pool: Pool, give_up: float, *, hold: bool = True) -> None:
     async with pool.lent(give_up, hold=hold):
         pass
+
+
+async def test_a_statement_timeout_of_the_role_stops_no_work(crowded: str) -> None:
+    other = await asyncpg.connect(crowded)
+    await other.execute("create role hasty superuser login; alter role hasty set statement_timeout = 1")
+    try:
+        app, job = crowd_app(crowded.replace("postgres@", "hasty@"))
+        async with app:
+            handles = [await job.enqueue(lane=f"lane-{number}", number=number) for number in range(10)]
+            async with app.worker(concurrency=5):
+                for handle in handles:
+                    await handle.result(wait=20)
+    finally:
+        await other.execute("drop owned by hasty cascade; drop role hasty")
+        await other.close()
+
+
+async def test_a_statement_timeout_in_the_url_holds_and_its_errors_say_so(complete_postgres_url: str) -> None:
+    pool = Pool(Server(f"{complete_postgres_url}?statement_timeout=50"), 1)
+    with pytest.raises(StoreUnavailableError, match=r"statement timeout\. Raise statement_timeout in the URL"):
+        await Lane(pool, 20.0).fetch("select pg_sleep(60)")
+    await pool.close()

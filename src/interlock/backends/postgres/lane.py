@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from interlock.backends.postgres.pool import Pool
 
 __all__ = [
-    "LOCK_TIMEOUT",
+    "LOCAL_TIMEOUTS",
     "UNIQUE_VIOLATION",
     "Lane",
     "Lanes",
@@ -62,19 +62,29 @@ _TRANSACTION_TIMEOUT = "25P04"  # which not every version of the driver has a na
 _NOTIFY_FULL = "PreCommit_Notify"  # where the server finds its NOTIFY queue full; the error code has other causes too
 # Our functions rely on seeing what others have committed meanwhile, and wait for no row for long.
 LOCK_TIMEOUT = "4s"
+# Each statement ends in time by itself. A shorter limit that a role or a database has would stop all work.
+STATEMENT_TIMEOUT = "120s"
+LOCAL_TIMEOUTS = f"set local statement_timeout = '{STATEMENT_TIMEOUT}'; set local lock_timeout = '{LOCK_TIMEOUT}'"
 _SESSION_SETTINGS = {
     "default_transaction_isolation": "read committed",
     "lock_timeout": LOCK_TIMEOUT,
+    "statement_timeout": STATEMENT_TIMEOUT,
     "jit": "off",
     "application_name": "interlock",
 }
 # A transaction of several statements must end also where nobody hears of our end.
 _BEGIN = (
-    f"begin isolation level read committed; set local lock_timeout = '{LOCK_TIMEOUT}';"
-    " set local idle_in_transaction_session_timeout = '10s'"
+    f"begin isolation level read committed; {LOCAL_TIMEOUTS}; set local idle_in_transaction_session_timeout = '10s'"
 )
 _TOO_MANY = (
     "Raise max_connections on the server (or the role's limit), run fewer processes, or lower the setting connections."
+)
+_STATEMENT_TIMEOUT = (
+    "Raise statement_timeout in the URL, or remove it there; behind a pooler, raise that of the role or the database."
+)
+_LOCKED = (
+    "Another transaction keeps rows of the schema interlock locked: find it with"
+    " select pid, state, xact_start, query from pg_stat_activity order by xact_start, and end it."
 )
 _TURNS_TO_SEND = 2  # of the event loop, until what was asked for is on its way
 _TLS_FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
@@ -128,6 +138,11 @@ def translated() -> Generator[None]:
         raise SchemaMismatchError(f"PostgreSQL lacks something that Interlock needs: {error}.") from error
     except asyncpg.TooManyConnectionsError as error:
         raise StoreUnavailableError(f"PostgreSQL refused a connection: {error}.", remedy=_TOO_MANY) from error
+    except asyncpg.QueryCanceledError as error:
+        remedy = _STATEMENT_TIMEOUT if "statement timeout" in str(error) else None
+        raise StoreUnavailableError(f"PostgreSQL ended a statement: {error}.", remedy=remedy) from error
+    except asyncpg.LockNotAvailableError as error:
+        raise StoreUnavailableError(f"PostgreSQL is not available: {error}.", remedy=_LOCKED) from error
     except _PASSING as error:
         raise StoreUnavailableError(f"PostgreSQL is not available: {str(error) or type(error).__name__}.") from error
     except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
@@ -185,7 +200,9 @@ class Server:
         try:
             if self.pooled:
                 return await self._whole(asyncpg.connect(self._url, timeout=wait, statement_cache_size=0))
-            return await self._whole(asyncpg.connect(self._url, timeout=wait, server_settings=_SESSION_SETTINGS))
+            named = dict(parse_qsl(urlsplit(self._url).query))
+            settings = {**_SESSION_SETTINGS, **{name: named[name] for name in ("statement_timeout",) if name in named}}
+            return await self._whole(asyncpg.connect(self._url, timeout=wait, server_settings=settings))
         except asyncpg.TooManyConnectionsError:
             self.on_refused()
             raise
@@ -240,6 +257,7 @@ class Server:
                 connection = await self.connect(wait)
                 try:
                     async with connection.transaction():
+                        await connection.execute(LOCAL_TIMEOUTS)
                         real_pid = await connection.fetchval("select pg_backend_pid()")
                     # A pooler gives its clients process ids of its own making.
                     self.pooled = real_pid != connection.get_server_pid()
@@ -356,7 +374,7 @@ async def answered(connection: Any, work: Any, wait: float | None = None) -> Any
 
 async def _in_transaction(connection: Any, sql: str, args: tuple[Any, ...]) -> Any:
     async with connection.transaction(isolation="read_committed"):
-        await connection.execute(f"set local lock_timeout = '{LOCK_TIMEOUT}'")
+        await connection.execute(LOCAL_TIMEOUTS)
         return await connection.fetch(sql, *args)
 
 

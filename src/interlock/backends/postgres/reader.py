@@ -7,7 +7,7 @@ import contextlib
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.postgres.lane import LOCK_TIMEOUT, Lane, answered, translated
+from interlock.backends.postgres.lane import LOCAL_TIMEOUTS, Lane, answered, translated
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -20,7 +20,7 @@ _MOST_AT_ONCE = 2
 # A look that is quick for one key may be slow for another, so each is planned for what it asks; and what looks for a
 # few of many rows is to find them by an index and in its order, up to the bound, whatever the planner believes.
 _SETTINGS = f"""
-set local lock_timeout = '{LOCK_TIMEOUT}';
+{LOCAL_TIMEOUTS};
 set local jit = off;
 set local plan_cache_mode = force_custom_plan;
 set local enable_seqscan = off;

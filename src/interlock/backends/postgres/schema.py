@@ -85,6 +85,7 @@ class PostgresMigrations:
         return [Migration(m.version, m.name, m.sql, applied.get(m.version)) for m in self._known]
 
     async def _apply(self, connection: Any) -> list[Migration]:
+        await connection.execute("set local statement_timeout = 0")
         await connection.execute(_LOCK)
         await connection.execute(_TABLE)
         done = [migration for migration in await self._read(connection) if migration.applied_at is None]
