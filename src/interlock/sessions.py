@@ -82,6 +82,7 @@ class SessionKeeper:
         self.first_wait = settings.store_wait
         """How long starting the first session keeps trying while the store is away."""
         self._replaced: StoreReplacedError | None = None
+        self._blockage: tuple[float, str] | None = None
         self._thread: threading.Thread | None = None
         self._log = BackgroundLog()
         self._task: asyncio.Task[None] | None = None
@@ -156,6 +157,16 @@ class SessionKeeper:
                 return await began
         except TimeoutError:
             raise StoreUnavailableError("No session could be begun in the store.") from None
+
+    def note_blocked(self, seconds: float | None, by: str) -> None:
+        """From any thread: the event loop has been blocked for so long, by this; None: it runs again.
+
+        The heartbeat records it in the store, where it has a thread of its own: once, not at every renewal.
+        """
+        before = self._blockage
+        self._blockage = None if seconds is None else (self._clock.monotonic() - seconds, by)
+        if (before is None) is not (self._blockage is None):
+            self._ring()
 
     def _await_session(self) -> asyncio.Future[Session]:
         assert self._loop is not None
@@ -241,6 +252,7 @@ class SessionKeeper:
         seconds = self._settings.session_seconds
         pause = seconds / 3
         sweep_at = self._clock.monotonic() + _SWEEP_EVERY
+        blocked = False
         while not await self._pause(min(pause, max(0.0, session.deadline - self._clock.monotonic()))):
             sent = self._clock.monotonic()
             try:
@@ -266,6 +278,8 @@ class SessionKeeper:
                 await self._see_work_stop(session)
                 return
             await self._note_leaving(sessions, session)
+            if blocked is not (self._blockage is not None):
+                blocked = await self._record_blockage(sessions, session, blocked=blocked)
             if sent >= sweep_at:
                 self._swept, swept = await self._attempt("sweep", sessions.sweep)
                 # A sweep is bounded; where it found plenty there is more.
@@ -285,6 +299,13 @@ class SessionKeeper:
             noted, _ = await self._attempt("leave", partial(sessions.leave, session.id, leaving=leaving))
             if noted:
                 session.leaving = leaving
+
+    async def _record_blockage(self, sessions: SessionStore, session: Session, *, blocked: bool) -> bool:
+        """Tell the store whether the event loop is blocked; gives what the store knows then."""
+        found = self._blockage
+        since, by = (None, "") if found is None else (self._clock.monotonic() - found[0], found[1])
+        told, _ = await self._attempt("note_blocked", sessions.note_blocked, session.id, since, by)
+        return found is not None if told else blocked
 
     async def _see_work_stop(self, session: Session) -> None:
         """Wait for the bodies of a lost session to end; deal with those that do not."""

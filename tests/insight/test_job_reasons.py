@@ -38,6 +38,30 @@ async def test_ready(floor: Floors) -> None:
         assert await told(b, third, Reason.READY) == "is ready for 3.0 s and has 2 before it"
 
 
+async def test_workers_with_blocked_event_loops(floor: Floors) -> None:
+    async with floor() as b:
+        running, ready = await b.add(), await b.add()
+        for session in ("a", "b"):
+            await b.jobs.attend(session, ["q"], ["n"], 5)
+        await b.claim("a", 1)
+        await b.store.sessions.note_blocked("a", 12.0, "job 1 (n) at bot.py:3 in n")
+        why = await told(b, running, Reason.LOOP_BLOCKED)
+        assert why == "runs in test@host-a:7, whose event loop is blocked"
+        (line,) = [
+            line for line in (await b.insight.explain("job", running)).lines if "blocked" in line and "by" in line
+        ]
+        assert "for 12.0 s, by job 1 (n) at bot.py:3 in n" in line
+        assert (await b.insight.overview()).problems[0].ref == "a"
+        await told(b, ready, Reason.READY)  # the other worker can take it
+
+        await b.store.sessions.note_blocked("b", 1.0, "main")
+        why = await told(b, ready, Reason.LOOP_BLOCKED)
+        assert why == "is ready, but the event loops of its workers are blocked"
+        await b.store.sessions.note_blocked("a", None)
+        await told(b, running, Reason.RUNNING)
+        await told(b, ready, Reason.READY)
+
+
 async def test_later(floor: Floors) -> None:
     async with floor() as b:
         retried, snoozed = await b.add(), await b.add()

@@ -242,7 +242,7 @@ def test_every_state_has_its_words() -> None:
 
     assert told == set(JobState) - {JobState.BEHIND}
     reasons = {reason for _, reason, _ in [*WAITING, *ENDED]}
-    assert reasons == set(Reason) - {Reason.BEHIND, Reason.IDLE, Reason.LOCK}
+    assert reasons == set(Reason) - {Reason.BEHIND, Reason.IDLE, Reason.LOCK, Reason.LOOP_BLOCKED}
 
 
 @pytest.mark.parametrize(("seen", "reason", "words"), WAITING, ids=lambda value: str(value)[:20])

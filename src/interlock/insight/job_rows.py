@@ -82,6 +82,10 @@ class WorkerRow(NamedTuple):
     """When its session began."""
     expires_at: float
     """When its session ends unless it is renewed."""
+    blocked_since: float | None
+    """Since when the event loop of its process has been blocked; None while it runs."""
+    blocked_by: str
+    """What blocks it: the job, and where its handler is."""
 
 
 class WorkerPage(NamedTuple):

@@ -13,6 +13,7 @@ from interlock.insight.timeline import timeline
 from interlock.insight.views import Listing
 from interlock.jobs.explain import explain_job, explain_lane
 from interlock.jobs.parked import failure_of, with_its_lane
+from interlock.ports.insight import MOST_WORKERS
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
 
@@ -45,6 +46,7 @@ _NEIGHBOURS = 3
 _ENDED_OF_LANE = 10
 _MOST_SESSIONS = 20
 """How many workers' lock waits are looked at for one list."""
+_AT_A_WORKER = (JobState.RUNNING, JobState.READY)
 _Waits = dict[int, list["LockView"]]
 
 
@@ -76,10 +78,15 @@ async def job_rows(looking: Looking, outlooks: Sequence[Outlook]) -> tuple[JobRo
     """Each with why, in a few reads for all of them."""
     heads = await _heads(looking, outlooks)
     waits, cast = await _lock_waits(looking, outlooks)
+    workers = await _workers(looking, outlooks)
     rows: list[JobRow] = []
     for outlook in outlooks:
         why = explain_job(
-            outlook, heads.get(outlook.lane_head or 0), waits=waits.get(outlook.job.id, ()), name=cast.name
+            outlook,
+            heads.get(outlook.lane_head or 0),
+            waits=waits.get(outlook.job.id, ()),
+            name=cast.name,
+            workers=workers,
         )
         rows.append(JobRow(outlook.job._replace(attempts=()), str(why.reason), why.why))
     return tuple(rows)
@@ -120,10 +127,12 @@ async def lane_listing(looking: Looking, show: LaneShow, limit: int, after: str)
         )
     }
     waits, cast = await _lock_waits(looking, heads.values())
+    workers = await _workers(looking, heads.values())
     rows: list[LaneRow] = []
     for lane in found.lanes:
         head = heads.get(lane.head or 0)
-        why = explain_lane(lane.lane, lane, head, waits=waits.get(lane.head or 0, ()), name=cast.name)
+        mine = waits.get(lane.head or 0, ())
+        why = explain_lane(lane.lane, lane, head, waits=mine, name=cast.name, workers=workers)
         rows.append(LaneRow(lane, str(why.reason), why.why))
     return Listing(tuple(rows), found.more, found.lanes[0].seen_at if found.lanes else looking.now())
 
@@ -181,7 +190,9 @@ async def _explained(looking: Looking, outlook: Outlook) -> tuple[Explanation[Re
     head = heads.get(outlook.lane_head or 0)
     outlook = await with_its_lane(looking.store.jobs, outlook)
     failure = await failure_of(looking.store.jobs, outlook.job.lane, outlook)
-    return explain_job(outlook, head, failure=failure, waits=mine, name=cast.name), mine, cast
+    workers = await _workers(looking, [outlook, *heads.values()])
+    why = explain_job(outlook, head, failure=failure, waits=mine, name=cast.name, workers=workers)
+    return why, mine, cast
 
 
 async def _heads(looking: Looking, outlooks: Iterable[Outlook]) -> dict[int, Outlook]:
@@ -221,6 +232,13 @@ async def _lock_waits(looking: Looking, outlooks: Iterable[Outlook]) -> tuple[_W
     return waits, cast
 
 
+async def _workers(looking: Looking, outlooks: Iterable[Outlook]) -> Sequence[WorkerStanding]:
+    """The live workers, if one of these jobs runs or could: the event loop of its process may be blocked."""
+    if all(outlook.job.state not in _AT_A_WORKER for outlook in outlooks):
+        return ()
+    return await looking.store.insight.workers(limit=MOST_WORKERS)
+
+
 async def _lane(looking: Looking, name: str) -> tuple[LaneView | None, Explanation[Reason]]:
     views = await looking.store.jobs.lanes(name, limit=1)
     view = views[0] if views else None
@@ -229,7 +247,10 @@ async def _lane(looking: Looking, name: str) -> tuple[LaneView | None, Explanati
     waits, cast = await _lock_waits(looking, heads)
     mine = waits.get(heads[0].job.id, []) if heads else []
     failure = await failure_of(looking.store.jobs, name, view)
-    return view, explain_lane(name, view, heads[0] if heads else None, failure=failure, waits=mine, name=cast.name)
+    workers = await _workers(looking, heads)
+    head = heads[0] if heads else None
+    why = explain_lane(name, view, head, failure=failure, waits=mine, name=cast.name, workers=workers)
+    return view, why
 
 
 async def _event(looking: Looking, job: JobView) -> EventView | None:

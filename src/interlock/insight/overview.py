@@ -10,6 +10,7 @@ from interlock.insight.job_rows import QueueRow
 from interlock.insight.jobs import job_rows, worker_row
 from interlock.insight.limits import reservation_row
 from interlock.insight.views import LaneCounts, LimitCounts, LockCounts, Overview, Problem
+from interlock.jobs.why import where
 from interlock.ports.events import EventFilter
 from interlock.ports.insight import LaneShow
 from interlock.ports.job_views import JobFilter
@@ -78,7 +79,7 @@ async def overview(looking: Looking) -> Overview:
 
 async def problems(looking: Looking, counts: JobCounts, workers: Sequence[WorkerStanding]) -> list[Problem]:
     """What a person should look at, the worst first."""
-    found = [*_nobody_works(counts), *_nobody_knows(counts, workers)]
+    found = [*_nobody_works(counts), *_nobody_knows(counts, workers), *_blocked(counts, workers)]
     if counts.orphans and not any(queue.workers for queue in counts.queues):
         found.append(
             Problem(
@@ -142,6 +143,18 @@ def _nobody_knows(counts: JobCounts, workers: Sequence[WorkerStanding]) -> Itera
                 "queue",
                 queue.queue,
                 "finish the deployment, or start a worker whose app defines it",
+            )
+
+
+def _blocked(counts: JobCounts, workers: Sequence[WorkerStanding]) -> Iterator[Problem]:
+    for found in workers:
+        if found.blocked_since is not None:
+            yield Problem(
+                f"the event loop of {where(found.worker)} has been blocked for "
+                f"{span(counts.seen_at - found.blocked_since)} by {found.blocked_by}",
+                "worker",
+                found.worker.session,
+                "make the handler a plain def, or move the blocking call to asyncio.to_thread",
             )
 
 

@@ -302,7 +302,7 @@ class Problem(NamedTuple):
 
     text: str
     kind: str
-    """What it is about: queue, lane, job, jobs, lock, limit. ``jobs``: ``ref`` is a state to list."""
+    """What it is about: queue, lane, job, jobs, lock, limit, worker. ``jobs``: ``ref`` is a state to list."""
     ref: str
     remedy: str
 

@@ -14,12 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from interlock.locks.explain import Names
+    from interlock.ports.insight import WorkerStanding
     from interlock.ports.job_views import JobView, LaneView, Outlook, WorkerView
     from interlock.ports.locks import LockView
 
 __all__ = ["PARKED_BY", "Explanation", "Reason", "explain_job", "explain_lane", "who"]
 
 _MOST_NAMED = 5
+
+
+_AT_WORK = (Reason.RUNNING, Reason.LOCK, Reason.LOOP_BLOCKED, Reason.WORKER_GONE)
 
 
 class _Told(NamedTuple):
@@ -35,11 +39,12 @@ def explain_job(
     failure: JobView | None = None,
     waits: Sequence[LockView] = (),
     name: Names | None = None,
+    workers: Sequence[WorkerStanding] = (),
 ) -> Explanation[Reason]:
     """Why a job stands where it does; ``head`` is the outlook of the job that its lane is at, if it is another.
 
     ``failure`` is the job that parked the lane, if it is parked and the asker knows. ``waits`` are the locks that the
-    handler of a job that runs waits for, and ``name`` says what to call their holders.
+    handler of a job that runs waits for, and ``name`` says what to call their holders. ``workers`` are the live ones.
     """
     job = outlook.job
     told = _held(outlook, failure) if job.state is JobState.HELD else _STATES[job.state](outlook)
@@ -47,11 +52,13 @@ def explain_job(
         told = _in_a_parked_lane(told, outlook, failure)
     if waits and told.reason is Reason.RUNNING:
         told = _for_a_lock(told, waits, name)
+    if told.reason in (Reason.RUNNING, Reason.READY):
+        told = _with_blocked_loops(told, job, workers)
     lines = [*told.lines, *_in_general(outlook, told.reason, failure)]
     remedy = told.remedy
     before: Explanation[Reason] | None = None
     if job.state is JobState.BEHIND and head is not None:
-        before = explain_job(head, failure=failure)
+        before = explain_job(head, failure=failure, workers=workers)
         lines += before.lines[: len(before.lines) - bool(before.remedy)]
         remedy = before.remedy
     data = _job_data(outlook, told.reason)
@@ -71,6 +78,7 @@ def explain_lane(
     failure: JobView | None = None,
     waits: Sequence[LockView] = (),
     name: Names | None = None,
+    workers: Sequence[WorkerStanding] = (),
 ) -> Explanation[Reason]:
     """Why a lane stands where it does; ``head`` is the outlook of the job that it is at; for the rest see
     :func:`explain_job`."""
@@ -80,11 +88,11 @@ def explain_lane(
         return Explanation.of(subject, Reason.IDLE, "empty", lines, "", {"lane": lane, "depth": 0})
     depth = f"{counted(view.depth)} {'job' if view.depth == 1 else 'jobs'}"
     lines = [f"lane {lane!r} has {depth}" + (f" and is at job {view.head} ({view.name})" if view.head else "")]
-    before = None if head is None else explain_job(head, failure=failure, waits=waits, name=name)
+    before = None if head is None else explain_job(head, failure=failure, waits=waits, name=name, workers=workers)
     if view.held_since is not None:
         reason, held, remedy = _hold(lane, view.held_by, view.held_reason, view.held_since, failure)
         lines += held
-        if before is not None and before.reason in (Reason.RUNNING, Reason.LOCK, Reason.WORKER_GONE):
+        if before is not None and before.reason in _AT_WORK:
             lines += before.lines[:1]
     elif before is not None:
         reason, remedy = before.reason, before.remedy
@@ -219,6 +227,25 @@ def _for_a_lock(told: _Told, waits: Sequence[LockView], name: Names | None) -> _
     lines = [f"its handler waits for the lock {view.key!r}, which is {who_holds(view.holder, name)}" for view in waits]
     see = f"see who holds it: {command('explain', 'lock', waits[0].key)}"
     return _Told(Reason.LOCK, [*told.lines, *lines], see)
+
+
+def _with_blocked_loops(told: _Told, job: JobView, workers: Sequence[WorkerStanding]) -> _Told:
+    """One whose process makes no progress, or that every worker is too busy to fetch."""
+    if job.state is JobState.RUNNING:
+        session = "" if job.worker is None else job.worker.session
+        its = [worker for worker in workers if worker.worker.session == session]
+    else:
+        its = [worker for worker in workers if job.queue in worker.queues and job.name in worker.names]
+    if not its or any(worker.blocked_since is None for worker in its):
+        return told
+    lines = [
+        f"the event loop of {who(worker.worker)} has been blocked since {as_text(worker.blocked_since or 0.0)}, "
+        f"for {max(0.0, job.seen_at - (worker.blocked_since or 0.0)):.1f} s, by {worker.blocked_by}; "
+        "none of its other handlers goes on"
+        for worker in its[:_MOST_NAMED]
+    ]
+    move = "make the handler that blocks a plain def, or move the blocking call to asyncio.to_thread"
+    return _Told(Reason.LOOP_BLOCKED, [*told.lines, *lines], f"{move}; its stack is logged: event_loop_blocked")
 
 
 # -- finished ---------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from interlock.jobs.job import AsyncJob, Call, Job, PlainJob
 from interlock.jobs.options import JobOptions, checked_name
 from interlock.jobs.parked import failure_of, with_its_lane
 from interlock.jobs.results import end_of, newest, result_in
+from interlock.ports.insight import MOST_WORKERS
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
 from interlock.ports.store import Capability
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from interlock.clock import Clock
     from interlock.jobs.options import Defining
     from interlock.jobs.worker import Worker
+    from interlock.ports.insight import WorkerStanding
     from interlock.ports.job_views import JobView, LaneView, QueueView
     from interlock.ports.jobs import Outcome
     from interlock.ports.store import Store
@@ -213,7 +215,8 @@ class Jobs(Face[JobEngine]):
         if outlook.job.state is JobState.BEHIND and outlook.lane_head is not None:
             head = await engine.jobs.outlook(outlook.lane_head)
         outlook = await with_its_lane(engine.jobs, outlook)
-        return explain_job(outlook, head, failure=await failure_of(engine.jobs, outlook.job.lane, outlook))
+        failure = await failure_of(engine.jobs, outlook.job.lane, outlook)
+        return explain_job(outlook, head, failure=failure, workers=await self._workers())
 
     # -- lanes and queues --------------------------------------------------------------------------------------------
 
@@ -247,7 +250,12 @@ class Jobs(Face[JobEngine]):
         view = await self.lane(lane)
         jobs = self._running.jobs
         head = None if view is None or view.head is None else await jobs.outlook(view.head)
-        return explain_lane(lane, view, head, failure=await failure_of(jobs, lane, view))
+        failure = await failure_of(jobs, lane, view)
+        return explain_lane(lane, view, head, failure=failure, workers=await self._workers())
+
+    async def _workers(self) -> Sequence[WorkerStanding]:
+        """The live workers, as many as are told of."""
+        return await self._running.presence.store.insight.workers(limit=MOST_WORKERS)
 
     async def queues(self) -> Sequence[QueueView]:
         """All queues, what is in them and who works on them, as one snapshot."""

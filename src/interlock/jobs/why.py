@@ -46,6 +46,8 @@ class Reason(StrEnum):
     RUNNING = "running"
     LOCK = "lock"
     """It runs, and its handler waits for a lock."""
+    LOOP_BLOCKED = "loop-blocked"
+    """The event loop of the process that runs it, or of every worker that could, is blocked by a handler."""
     WORKER_GONE = "worker-gone"
     """Claimed, but no worker is left that could run it or take it over."""
     DONE = "done"
@@ -111,6 +113,10 @@ def _why(outlook: Outlook, reason: Reason, head: str) -> str:
         case Reason.RUNNING | Reason.LOCK:
             lasted = "" if job.claimed_at is None else f" for {span(job.seen_at - job.claimed_at)}"
             return f"runs{lasted} in {where(job.worker)}"
+        case Reason.LOOP_BLOCKED:
+            if job.state is not JobState.RUNNING:
+                return "is ready, but the event loops of its workers are blocked"
+            return f"runs in {where(job.worker)}, whose event loop is blocked"
         case Reason.WORKER_GONE:
             return f"was given to {where(job.worker)}, which is gone or silent"
         case Reason.SUPERSEDED:

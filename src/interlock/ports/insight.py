@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MOST_COUNTED",
+    "MOST_WORKERS",
     "Change",
     "Changes",
     "JobCounts",
@@ -82,6 +83,10 @@ class LaneSlice(NamedTuple):
     """Lanes after this one are still to be looked at; None if there are none."""
 
 
+MOST_WORKERS = 100
+"""How many live workers are looked at where a job or a lane is explained."""
+
+
 class WorkerStanding(NamedTuple):
     """A live worker."""
 
@@ -93,6 +98,9 @@ class WorkerStanding(NamedTuple):
     """How many jobs it has claimed."""
     since: float
     expires_at: float
+    blocked_since: float | None = None
+    """Since when the event loop of its process has been blocked; None while it runs."""
+    blocked_by: str = ""
 
 
 class JobCounts(NamedTuple):

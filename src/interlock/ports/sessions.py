@@ -32,6 +32,11 @@ class SessionStore(Protocol):
         """Let a live session live for ``seconds`` from now. False, and no change, if it has ended already."""
         ...
 
+    async def note_blocked(self, id: str, seconds: float | None, by: str = "") -> None:  # noqa: A002
+        """Record that the event loop of the session's process has been blocked for ``seconds`` by ``by``; None: it
+        runs again. Shown to those who ask why a job waits; a store without jobs may drop it."""
+        ...
+
     async def end(self, id: str) -> None:  # noqa: A002
         """End a session at once: its leases are free, its waiters gone, and whoever is next is told."""
         ...

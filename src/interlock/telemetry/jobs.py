@@ -43,6 +43,10 @@ class JobMetrics(Collector):
         """Settlements that the store refused: the claim had ended."""
         self.rescued = 0
         self.quarantined = 0
+        self.loop_lag = Durations()
+        """From asking the event loop for a sign of life to its answer, twice a second while a worker is open."""
+        self.loop_blocked = 0.0
+        """For how many seconds the event loop has been blocked, if it is now."""
         self.gauges: list[Callable[[], tuple[int, int]]] = []
         """How many jobs each worker runs now, and how many it has claimed in advance."""
 
@@ -72,6 +76,18 @@ class JobMetrics(Collector):
         waits = HistogramMetricFamily(name("jobs_waiting_seconds"), "Time from due to start.", labels=["store"])
         waits.add_metric([self.store], self.waits.buckets(), self.waits.total)
         yield waits
+        lag = HistogramMetricFamily(
+            name("event_loop_lag_seconds"), "Time the event loop took to answer a sign of life.", labels=["store"]
+        )
+        lag.add_metric([self.store], self.loop_lag.buckets(), self.loop_lag.total)
+        yield lag
+        blocked = GaugeMetricFamily(
+            name("event_loop_blocked_seconds"),
+            "How long the event loop has been blocked, as of the last look; 0 while it runs.",
+            labels=["store"],
+        )
+        blocked.add_metric([self.store], self.loop_blocked)
+        yield blocked
         for family, text, count in (
             ("job_late_acknowledgements", "Settlements refused because the claim had ended.", self.late),
             ("jobs_rescued", "Jobs taken from sessions that had ended.", self.rescued),

@@ -91,5 +91,7 @@ class _Database:
             else:
                 about = {"host": card.host, "pid": card.pid, "program": card.program}
                 db.execute(_sql.begin, values | about | {"seconds": 0.0})
-                db.execute(_sql.expires, values | {"expires_at": self._sessions.alive_until[id]})
                 db.execute(_sql.leave, values | {"leaving": leaving})
+                since, by = self._sessions.blocked.get(id, (None, ""))
+                seen = {"expires_at": self._sessions.alive_until[id], "blocked_since": since, "blocked_by": by}
+                db.execute(_sql.expires, values | seen)

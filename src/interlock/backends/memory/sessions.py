@@ -22,6 +22,8 @@ class MemorySessions:
         self.alive_until: dict[str, float] = {}
         self.leaving: set[str] = set()
         """Those whose process was told to end."""
+        self.blocked: dict[str, tuple[float, str]] = {}
+        """Since when the event loops of some have been blocked, and by what."""
         self.on_change: list[Callable[[str], None]] = []
         """Called when a session began, was renewed or ended."""
         self.on_end: list[Callable[[str], None]] = []
@@ -43,10 +45,20 @@ class MemorySessions:
         self._changed(id)
         return True
 
+    async def note_blocked(self, id: str, seconds: float | None, by: str = "") -> None:  # noqa: A002
+        """Record whether the event loop of the session's process is blocked."""
+        if id in self.cards:
+            if seconds is None:
+                self.blocked.pop(id, None)
+            else:
+                self.blocked[id] = self._now() - seconds, by
+            self._changed(id)
+
     async def end(self, id: str) -> None:  # noqa: A002
         """End a session and free what it held."""
         if self.cards.pop(id, None):
             del self.alive_until[id]
+            self.blocked.pop(id, None)
             self._changed(id)
             self.leaving.discard(id)
             for ended in self.on_end:

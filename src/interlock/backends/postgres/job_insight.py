@@ -133,7 +133,7 @@ class PostgresJobInsight:
         """Live workers."""
         rows = await self._fetch(sql.workers, self._namespace, session, limit, self._given())
         return [
-            WorkerStanding(WorkerView(*row[:4]), tuple(row[4]), tuple(row[5]), row[6], int(row[7]), row[8], row[9])
+            WorkerStanding(WorkerView(*row[:4]), tuple(row[4]), tuple(row[5]), row[6], int(row[7]), *row[8:])
             for row in rows
         ]
 

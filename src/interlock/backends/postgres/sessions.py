@@ -38,6 +38,10 @@ class PostgresSessions:
         ((alive,),) = await self._lane.fetch(_sql.renew, self._namespace, id, seconds, self._given())
         return bool(alive)
 
+    async def note_blocked(self, id: str, seconds: float | None, by: str = "") -> None:  # noqa: A002
+        """Record whether the event loop of the session's process is blocked."""
+        await self._lane.fetch(_sql.note_blocked, self._namespace, id, seconds, by, self._given())
+
     async def end(self, id: str) -> None:  # noqa: A002
         """End a session, free what it held and tell whoever is next."""
         await self._lane.fetch(_sql.end, self._namespace, id, self._given(), STALE)

@@ -35,6 +35,9 @@ class RedisSessions:
         """Renew a live session."""
         return bool(await self._lane.run(scripts.renew, *self._place.here(), id, round(seconds * 1e6)))
 
+    async def note_blocked(self, id: str, seconds: float | None, by: str = "") -> None:  # noqa: A002
+        """Nothing: no jobs are kept here that could wait for it."""
+
     async def end(self, id: str) -> None:  # noqa: A002
         """End a session at once, then clear what it had, a bounded number of things at a time."""
         for end in (scripts.end, limits.scripts.end):

@@ -186,10 +186,10 @@ def _counts(rows: JobRows) -> JobCounts:
 def _workers(rows: JobRows, session: str | None, limit: int) -> list[WorkerStanding]:
     return [
         WorkerStanding(WorkerView(*who), tuple(json.loads(queues)), tuple(json.loads(names)), *rest)
-        for *who, queues, names, runners, running, since, expires_at in rows.all(
+        for *who, queues, names, runners, running, since, expires_at, blocked_since, blocked_by in rows.all(
             sql.workers, session=session, limit=limit
         )
-        for rest in [(runners, running, since, expires_at)]
+        for rest in [(runners, running, since, expires_at, blocked_since, blocked_by)]
     ]
 
 

@@ -50,6 +50,11 @@ class SqliteSessions:
         values = self._values(id=id, seconds=seconds)
         return bool(await self._run(lambda db: db.execute(_sql.renew, values | {"now": self._clock.now()}).rowcount))
 
+    async def note_blocked(self, id: str, seconds: float | None, by: str = "") -> None:  # noqa: A002
+        """Record whether the event loop of the session's process is blocked."""
+        values = self._values(id=id, seconds=seconds, by=by)
+        await self._run(lambda db: db.execute(_sql.note_blocked, values).rowcount)
+
     async def end(self, id: str) -> None:  # noqa: A002
         """End a session and free what it held; the others see the commit."""
         values = self._values(id=id)

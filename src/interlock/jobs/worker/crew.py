@@ -7,7 +7,7 @@ import contextvars
 import logging
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from interlock.jobs.current import CURRENT, runs_jobs, workplace
 from interlock.jobs.worker.buffer import cut
@@ -136,6 +136,10 @@ class Crew:
         """The jobs whose handlers run, also those that nobody waits for; of one session, if that is given."""
         found = {r.job.id for r in self.running if r.job is not None and session in (None, r.tenure.session)}
         return found | {job for (job, _), relied_on in self._abandoned.items() if session in (None, relied_on)}
+
+    def job_of(self, task: asyncio.Task[Any]) -> ClaimedJob | None:
+        """The job whose handler runs in a task. May be asked from another thread."""
+        return next((runner.job for runner in list(self._runners) if runner.task is task), None)
 
     @property
     def free(self) -> int:

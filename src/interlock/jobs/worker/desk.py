@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from interlock.clock import SystemClock
 from interlock.errors import StoreUnavailableError
 from interlock.jobs.worker.completer import SLOW
+from interlock.jobs.worker.loop_watch import LoopWatch
 from interlock.jobs.worker.outcomes import one_line
 from interlock.jobs.worker.pruner import prune_now_and_then
 from interlock.jobs.worker.reclaimer import reclaim_space
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
 
     from interlock.jobs.engine import JobEngine
-    from interlock.ports.jobs import Appetite, Batch
+    from interlock.ports.jobs import Appetite, Batch, ClaimedJob
     from interlock.sessions import Session
 
     class Colleague(Protocol):
@@ -52,6 +54,10 @@ if TYPE_CHECKING:
 
         def running(self, session: Session | None = None) -> Iterable[int]:
             """Those of them whose handlers run; of any session unless told otherwise."""
+            ...
+
+        def job_of(self, task: asyncio.Task[Any]) -> ClaimedJob | None:
+            """The job whose handler runs in a task. May be asked from another thread."""
             ...
 
         async def told(self, session: Session) -> None:
@@ -83,6 +89,7 @@ class Desk:
         self._workers: dict[Colleague, None] = {}
         self._departed: dict[Colleague, None] = {}
         self._chores: list[asyncio.Task[None]] = []
+        self._loop_watch: LoopWatch | None = None
         self._afterwards: asyncio.Task[None] | None = None
         self._troubled_at = self._monotonic()
         self._owed: dict[str, Session] = {}
@@ -107,12 +114,19 @@ class Desk:
                 loop.create_task(prune_now_and_then(self._engine, self), name="interlock-pruner"),
                 loop.create_task(reclaim_space(self._engine), name="interlock-reclaimer"),
             ]
+            # A loop with simulated time cannot lag behind.
+            if self._loop_watch is None and isinstance(self._engine.clock, SystemClock):
+                self._loop_watch = LoopWatch(self._engine.metrics, self._job_of, self._note_blocked)
+                self._loop_watch.start()
         self._workers[worker] = None
 
     async def part(self, worker: Colleague) -> None:
         """Leave the chores to others."""
         self._workers.pop(worker, None)
         if not self._workers:
+            if self._loop_watch is not None:
+                self._loop_watch.stop()
+                self._loop_watch = None
             for chore in self._chores:
                 chore.cancel()
             await asyncio.gather(*self._chores, return_exceptions=True)
@@ -120,6 +134,14 @@ class Desk:
             self._departed[worker] = None
         if self._is_left and (self._afterwards is None or self._afterwards.done()):
             self._afterwards = asyncio.create_task(self._see_to_the_rest(), name="interlock-leftovers")
+
+    def _job_of(self, task: asyncio.Task[Any]) -> ClaimedJob | None:
+        """The job whose handler runs in a task; asked by the thread that watches the loop."""
+        found = (worker.job_of(task) for worker in [*self._workers, *self._departed])
+        return next((job for job in found if job is not None), None)
+
+    def _note_blocked(self, seconds: float | None, by: str) -> None:
+        self._engine.presence.keeper.note_blocked(seconds, by)
 
     def _still_run(self) -> bool:
         return any(any(worker.running(self._engine.session)) for worker in self._departed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from interlock.arguments import checked_wait
 from interlock.errors import MisuseError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from interlock.errors import StoreReplacedError
     from interlock.jobs.engine import JobEngine
     from interlock.jobs.worker.desk import Desk
-    from interlock.ports.jobs import Outcome, Settlement
+    from interlock.ports.jobs import ClaimedJob, Outcome, Settlement
     from interlock.sessions import Session
 
 __all__ = ["FINISH_WITHIN", "HAND_BACK_SECONDS", "STOP_SECONDS", "Worker"]
@@ -312,6 +312,10 @@ class Worker:
     def running(self, session: Session | None = None) -> Iterable[int]:
         """Those of them whose handlers run; of any session unless told otherwise."""
         return self._crew.at_work(session)
+
+    def job_of(self, task: asyncio.Task[Any]) -> ClaimedJob | None:
+        """The job whose handler runs in a task. May be asked from another thread."""
+        return self._crew.job_of(task)
 
     async def told(self, session: Session) -> None:
         """Wait until the store knows how those ended that have."""

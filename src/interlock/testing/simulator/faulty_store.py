@@ -125,6 +125,12 @@ class _FaultySessions:
 
         return await self._call("renew_session", (_session_lane(id),), operation)
 
+    async def note_blocked(self, id: str, seconds: float | None, by: str = "") -> None:  # noqa: A002
+        async def operation() -> None:
+            await self._sessions.note_blocked(id, seconds, by)
+
+        await self._call("note_blocked", (_session_lane(id),), operation)
+
     async def end(self, id: str) -> None:  # noqa: A002
         async def operation() -> None:
             await self._sessions.end(id)

@@ -6,6 +6,9 @@ create table interlock.session (
     program    text not null,
     begun_at   timestamptz not null,
     expires_at timestamptz not null,
+    -- Since when the event loop of its process has been blocked, and by what; null while it runs.
+    blocked_since timestamptz,
+    blocked_by    text not null default '',
     primary key (namespace, id)
 ) with (fillfactor = 50);
 
@@ -172,6 +175,17 @@ begin
     where s.namespace = p_namespace and s.id = p_id and s.expires_at > interlock.now_or(p_given);
     return found;
 end
+$$;
+
+-- Record that the event loop of a session's process has been blocked for so many seconds, or (null) runs again.
+create function interlock.session_note_blocked(
+    p_namespace text, p_id text, p_seconds double precision, p_by text, p_given double precision
+) returns void
+language sql volatile
+as $$
+    update interlock.session s
+    set blocked_since = interlock.now_or(p_given) - interlock.seconds(p_seconds), blocked_by = p_by
+    where s.namespace = p_namespace and s.id = p_id
 $$;
 
 -- Take a key or queue for it. answer is granted, waiting, busy, deadlocked or ended.

@@ -6,6 +6,9 @@ create table interlock_session (
     program    text not null,
     begun_at   real not null,
     expires_at real not null,
+    -- Since when the event loop of its process has been blocked, and by what; null while it runs.
+    blocked_since real,
+    blocked_by    text not null default '',
     primary key (namespace, id)
 ) without rowid;
 

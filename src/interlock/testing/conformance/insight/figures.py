@@ -79,6 +79,19 @@ class FigureConformance(JobSuite):
             await b.let_pass(SESSION + 1, "b")
             assert [worker.worker.session for worker in await b.store.insight.workers(limit=10)] == ["b"]
 
+    async def test_a_worker_whose_event_loop_is_blocked_is_told(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            await b.jobs.attend("a", ["q"], ["n"], 7)
+            await b.jobs.attend("b", ["q"], ["n"], 5)
+            await b.store.sessions.note_blocked("a", 2.5, "job 7 (n) at bot.py:3 in n")
+            await b.store.sessions.note_blocked("gone", 2.5, "nobody")
+            first, second = await b.store.insight.workers(limit=10)
+            assert (first.blocked_since, first.blocked_by) == (near(b.now - 2.5), "job 7 (n) at bot.py:3 in n")
+            assert (second.blocked_since, second.blocked_by) == (None, "")
+
+            await b.store.sessions.note_blocked("a", None)
+            assert [worker.blocked_since for worker in await b.store.insight.workers(limit=10)] == [None, None]
+
     async def test_limits_tell_who_has_their_room_and_who_waits_in_order(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             holders = [await b.add(uses=(slots(2, "s"),)) for _ in range(2)]
