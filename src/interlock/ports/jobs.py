@@ -24,13 +24,14 @@ each point of priority. Retrying and the like give a new time; handing back, res
 old one.
 
 **Limits.** A claim takes all limits of a job or none, in the step that claims it; its settlement frees the slots. A
-pace counts starts, which are claims; it goes on counting whatever becomes of the job, unless the job is handed back
-unstarted. A job that finds no room waits in the line of the first limit (in the order of keys) that has none, and
-leaves the ready jobs; lines are served first come, first served, and newcomers stand behind. When room appears whoever
-is first in line among the jobs of each name in each queue becomes ready again, keeping its ticket in line; a claimer
-serves those of the names it takes in order, and the others hold up nothing. So a key without room costs others
-nothing. Where figures for one key differ, a claim has to satisfy its own and those of the jobs claimed,
-so the smaller one holds.
+pace counts starts: each as late as the claimer may start the job, which is ``Appetite.start_within`` after the claim.
+So handlers that start by then are never closer together than the pace allows. A start goes on counting whatever
+becomes of the job, unless the job is handed back unstarted. A job that finds no room waits in the line of the first
+limit (in the order of keys) that has none, and leaves the ready jobs; lines are served first come, first served, and
+newcomers stand behind. When room appears whoever is first in line among the jobs of each name in each queue becomes
+ready again, keeping its ticket in line; a claimer serves those of the names it takes in order, and the others hold up
+nothing. So a key without room costs others nothing. Where figures for one key differ, a claim has to satisfy its own
+and those of the jobs claimed, so the smaller one holds.
 
 **Fences.** Every claim has a fence larger than any that the job had before. Settling needs it: a settlement whose
 fence is not that of the present claim is refused and changes nothing. The claim itself ends only by settlement, or by
@@ -73,6 +74,7 @@ __all__ = [
     "SessionEnded",
     "Settled",
     "Settlement",
+    "StartWindow",
 ]
 
 PRIORITY_WEIGHT = 600.0
@@ -187,6 +189,9 @@ class Appetite(NamedTuple):
     claimed alone."""
     turn: int = 0
     """Grows with every claim of a session; see ``hand_back``."""
+    start_within: float = 0.0
+    """How many seconds after the claim the worker may start jobs with a pace. It returns those that it could only start
+    later."""
 
 
 class ClaimedJob(NamedTuple):
@@ -208,6 +213,18 @@ class ClaimedJob(NamedTuple):
     options: str
     slots: tuple[str, ...]
     """Keys of the slots that it holds."""
+    paced: bool = False
+    """Whether it has a rate or cooldown, so that it has to start within ``Appetite.start_within``."""
+    window: StartWindow | None = None
+    """Filled in by the worker, for a job with a pace."""
+
+
+class StartWindow(NamedTuple):
+    """When the handler of a job with a pace may start, by the worker's monotonic clock."""
+
+    asked_at: float
+    """When the worker asked for it: no later than the claim."""
+    start_by: float
 
 
 class Batch(NamedTuple):

@@ -41,6 +41,8 @@ class JobMetrics(Collector):
         """From due to start."""
         self.late = 0
         """Settlements that the store refused: the claim had ended."""
+        self.late_starts = 0
+        """Jobs with a rate or cooldown that were returned, as they would have started too late."""
         self.rescued = 0
         self.quarantined = 0
         self.loop_lag = Durations()
@@ -90,6 +92,11 @@ class JobMetrics(Collector):
         yield blocked
         for family, text, count in (
             ("job_late_acknowledgements", "Settlements refused because the claim had ended.", self.late),
+            (
+                "job_late_starts",
+                "Jobs with a rate or cooldown returned, as they would have started too late.",
+                self.late_starts,
+            ),
             ("jobs_rescued", "Jobs taken from sessions that had ended.", self.rescued),
             ("jobs_quarantined", "Jobs ended because they killed too many workers.", self.quarantined),
         ):

@@ -87,10 +87,10 @@ class PostgresJobs:
 
     async def claim(self, appetite: Appetite) -> Batch | SessionEnded:
         """Give jobs to a session."""
-        session, queues, names, most, at_once, run, turn = appetite
+        session, queues, names, most, at_once, run, turn, start_within = appetite
         pools = [self._pool(queue) for queue in dict.fromkeys(queues)]
         marks = self._marks_of(queues, names)
-        *rows, (_, answer, *_, look_again, _, _, next_marks) = await self._claims.fetch(
+        *rows, (_, answer, *_, look_again, _, _, next_marks, _) = await self._claims.fetch(
             _sql.claim,
             self._namespace,
             session,
@@ -101,6 +101,7 @@ class PostgresJobs:
             max(1, run),
             turn,
             marks.begin(pools),
+            start_within,
             self._given(),
         )
         if answer == "ended":
@@ -288,8 +289,8 @@ class PostgresJobs:
 
 
 def _claimed(row: Any) -> ClaimedJob:
-    *values, slots = row
-    return ClaimedJob._make((*values, tuple(slots) if slots else ()))
+    *values, slots, paced = row
+    return ClaimedJob._make((*values, tuple(slots) if slots else (), paced, None))
 
 
 def _plain(text: str) -> str:

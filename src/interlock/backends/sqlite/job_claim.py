@@ -8,12 +8,12 @@ from heapq import heapify, heappop, heapreplace, merge
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from interlock.backends.pacing import seconds
+from interlock.backends.pacing import micros, seconds
 from interlock.backends.sqlite.job_finish import Ended, finish
 from interlock.backends.sqlite.job_lanes import Candidate, first_turn, turns_after
 from interlock.backends.sqlite.job_limits import Keys, note_starts, note_uses, wake, wake_due
 from interlock.backends.sqlite.job_rows import Care, JobRows, sql
-from interlock.backends.sqlite.job_uses import slots_of
+from interlock.backends.sqlite.job_uses import is_paced, slots_of
 from interlock.ports.jobs import Appetite, Batch, ClaimedJob, JobState, SessionEnded
 
 if TYPE_CHECKING:
@@ -326,7 +326,7 @@ class _Claiming:
         limited = [(job.id, job.uses) for job in self._taken if job[10]]
         if limited:
             note_uses(rows, limited)
-            note_starts(rows, limited)
+            note_starts(rows, limited, micros(self._appetite.start_within))
         named = {kind.id: (kind.name, kind.queue) for kind in kinds.values()}
         lane_name = rows.lane_name
         jobs = []
@@ -334,6 +334,6 @@ class _Claiming:
             _, id, kind, lane, _, attempt, crashes, priority, enqueued_at, due_at, uses, _, arguments, options, *_ = job  # noqa: A001
             name, queue = named[kind]
             when = (priority, enqueued_at, due_at)
-            what = (arguments, options, slots_of(uses))
+            what = (arguments, options, slots_of(uses), is_paced(uses), None)
             jobs.append(ClaimedJob._make((id, name, queue, lane_name(lane), fence, attempt + 1, crashes, *when, *what)))
         return jobs

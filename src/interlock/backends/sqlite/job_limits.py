@@ -159,28 +159,29 @@ def free(rows: JobRows, ended: Iterable[tuple[int, str]]) -> set[str]:
     return keys
 
 
-def note_starts(rows: JobRows, started: Iterable[tuple[int, str]]) -> None:
-    """Count the starts of jobs for their paces, each an id with its uses."""
+def note_starts(rows: JobRows, started: Iterable[tuple[int, str]], within: int) -> None:
+    """Count the starts of jobs for their paces, each an id with its uses, as if they came ``within`` from now."""
+    at = rows.now + within
     starts: list[tuple[str, int, int]] = []
     longest: dict[str, int] = {}
     for id, text in started:  # noqa: A001
         if len(slots_of(text)) < len(read_uses(text)):
             for key, (_, per) in read_uses(text):
                 if per:
-                    starts.append((key, id, rows.now + per))
+                    starts.append((key, id, at + per))
                     longest[key] = max(longest.get(key, 0), per)
     if starts:
         old = [(rows.namespace, key, rows.now - per, rows.now) for key, per in longest.items()]
         rows.each(sql.forget_starts, old)
         numbered = zip(starts, rows.numbers("place", len(starts)), strict=True)
-        rows.each(sql.start, [(rows.namespace, key, rows.now, n, id, until) for (key, id, until), n in numbered])  # noqa: A001
+        rows.each(sql.start, [(rows.namespace, key, at, n, id, until) for (key, id, until), n in numbered])  # noqa: A001
 
 
-def unstart(rows: JobRows, unstarted: Iterable[tuple[int, str, int]]) -> None:
-    """Let starts of jobs that never ran count for nothing, each an id with its uses and when it was claimed."""
+def unstart(rows: JobRows, unstarted: Iterable[tuple[int, str]]) -> None:
+    """Let the last starts of jobs, which never ran, count for nothing, each an id with its uses."""
     starts = [
-        {"key": key, "at": at, "id": id}
-        for id, text, at in unstarted  # noqa: A001
+        {"key": key, "id": id}
+        for id, text in unstarted  # noqa: A001
         for key, figure in read_uses(text)
         if figure.per
     ]

@@ -223,7 +223,7 @@ class _Ending:
         rows.postpone([job.id for job in self._later], {job.kind for job in self._later})
         keys = free(rows, [(claim.id, claim.uses) for claim in self._claims if claim.uses])
         if keys:
-            unstarted = [(claim.id, claim.uses, claim.claimed_at) for claim in self._unstarted if claim.uses]
+            unstarted = [(claim.id, claim.uses) for claim in self._unstarted if claim.uses]
             unstart(rows, unstarted)
             wake(rows, keys)
             # Some may have been left ready by a claim that would not take the last slots in advance.

@@ -13,7 +13,7 @@ from interlock.ports.limits import Use
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Limit", "as_port", "care_for", "read_uses", "slots_of", "write_uses"]
+__all__ = ["Limit", "as_port", "care_for", "is_paced", "read_uses", "slots_of", "write_uses"]
 
 
 class Limit(NamedTuple):
@@ -40,6 +40,12 @@ def read_uses(text: str) -> tuple[Limit, ...]:
 def slots_of(text: str | None) -> tuple[str, ...]:
     """The keys of slots among limits."""
     return tuple(key for key, figure in read_uses(text) if not figure.per) if text else ()
+
+
+@lru_cache(maxsize=4096)
+def is_paced(text: str | None) -> bool:
+    """Whether there is a pace among limits."""
+    return bool(text) and any(figure.per for _, figure in read_uses(text or ""))
 
 
 def as_port(text: str | None) -> tuple[Use, ...]:

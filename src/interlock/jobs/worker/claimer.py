@@ -12,7 +12,7 @@ from interlock.errors import MisuseError, StoreReplacedError, StoreUnavailableEr
 from interlock.jobs.worker.bell import Bell
 from interlock.jobs.worker.outcomes import one_line
 from interlock.jobs.worker.tenure import Tenure
-from interlock.ports.jobs import Appetite, Batch
+from interlock.ports.jobs import Appetite, Batch, StartWindow
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
@@ -170,8 +170,9 @@ class Claimer:
         self._claiming, self._early = True, {}
         try:
             names = tuple(self._engine.definitions)
-            appetite = Appetite(session.id, self._queues, names, most, at_once, self._run())
-            answer = await self._desk.claim(session, appetite)
+            within = self._crew.allowance.seconds
+            appetite = Appetite(session.id, self._queues, names, most, at_once, self._run(), start_within=within)
+            answer, asked_at = await self._desk.claim(session, appetite)
         finally:
             self._claiming = False
             early, self._early = self._early, None
@@ -185,6 +186,9 @@ class Claimer:
             return
         if jobs:
             self._size = (self._size + max(1.0, sum(len(job.arguments) for job in jobs) / len(jobs))) / 2
+            if any(job.paced for job in jobs):
+                window = StartWindow(asked_at, asked_at + within)
+                jobs = [job._replace(window=window) if job.paced else job for job in jobs]
             self._crew.put(jobs, low)
             for (job, fence), why in (early or {}).items():
                 self._crew.taken(job, fence, why)

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from interlock.jobs.current import CURRENT, runs_jobs, workplace
+from interlock.jobs.worker.allowance import StartAllowance
 from interlock.jobs.worker.buffer import cut
 from interlock.jobs.worker.outcomes import Why, one_line, returned
 from interlock.jobs.worker.runner import Runner
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from interlock.jobs.worker.pace import Pace
     from interlock.jobs.worker.tenure import Tenure
     from interlock.jobs.worker.threads import Hand
-    from interlock.ports.jobs import ClaimedJob
+    from interlock.ports.jobs import ClaimedJob, StartWindow
     from interlock.sessions import Session
     from interlock.telemetry.jobs import JobTally
 
@@ -74,6 +75,7 @@ class Crew:
         self.clock_offset = engine.clock.now() - engine.monotonic()
         self.behind: dict[tuple[int, int], deque[ClaimedJob]] = {}
         """What follows in the same run, by id and fence of the job whose end the store has to know before it starts."""
+        self.allowance = StartAllowance()
         self.counts: dict[Outcome, int] = {}
         self._clock = engine.clock
         self._metrics = engine.metrics
@@ -170,6 +172,16 @@ class Crew:
         tally = self._metrics.tallies.get(name) or self._metrics.of(name)
         tally.outcomes[outcome] = tally.outcomes.get(outcome, 0) + 1
         return tally
+
+    def in_time(self, job: ClaimedJob, window: StartWindow) -> bool:
+        """Whether a job with a pace may start now. One that is too late goes back, and is fetched again."""
+        now = self.monotonic()
+        self.allowance.measured(now - window.asked_at)
+        if now <= window.start_by:
+            return True
+        self._metrics.late_starts += 1
+        emit(_log, logging.INFO, "job_start_late", id=job.id, job=job.name, seconds=round(now - window.asked_at, 3))
+        return False
 
     def put(self, jobs: Sequence[ClaimedJob], low: int) -> None:
         """Have jobs run."""

@@ -200,18 +200,21 @@ class Desk:
 
     # -- claiming ----------------------------------------------------------------------------------------------------
 
-    async def claim(self, session: Session, appetite: Appetite) -> Batch | SessionEnded:
-        """Claim, while nobody looks for leftovers. A worker has to know what it gives before anything else runs."""
+    async def claim(self, session: Session, appetite: Appetite) -> tuple[Batch | SessionEnded, float]:
+        """Claim, while nobody looks for leftovers. A worker has to know what it gives before anything else runs.
+
+        Also gives when the store was asked.
+        """
         while not self._open.is_set():
             await self._open.wait()
         if session.lost:
-            return SessionEnded()
+            return SessionEnded(), self._monotonic()
         self._under_way += 1
         self._idle.clear()
         begun = self._monotonic()
         try:
             self._turn += 1
-            return await self._jobs.claim(appetite._replace(turn=self._turn))
+            return await self._jobs.claim(appetite._replace(turn=self._turn)), begun
         except BaseException:
             self.doubt()
             raise

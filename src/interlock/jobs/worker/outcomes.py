@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GOES_ON",
+    "LateStartError",
     "UnpreparedError",
     "Why",
     "failed_for_good",
@@ -51,6 +52,10 @@ class UnpreparedError(Exception):
     def __init__(self, why: Exception) -> None:
         super().__init__(str(why))
         self.why = why
+
+
+class LateStartError(Exception):
+    """The handler did not begin, as it would have come too close to the next start under the same rate or cooldown."""
 
 
 class Why(IntEnum):
@@ -111,6 +116,8 @@ def told(job: ClaimedJob, ran: float, error: BaseException, terms: Terms, why: W
         return Settlement(job.id, job.fence, Outcome.CANCELLED, ran, error=_bounded(why_text))
     if why is Why.STOPPED:
         return stopped(job, ran, why_text)
+    if isinstance(error, LateStartError):
+        return returned(job)
     if isinstance(error, UnpreparedError):
         return _unprepared(job, ran, error.why)
     signal = _signal_in(error)

@@ -13,6 +13,7 @@ from interlock.jobs.definition import Terms
 from interlock.jobs.worker.drive import call, first_step, other_steps
 from interlock.jobs.worker.outcomes import (
     GOES_ON,
+    LateStartError,
     UnpreparedError,
     Why,
     failed_for_good,
@@ -168,6 +169,8 @@ class Runner:
             crew.count(job.name, settlement.outcome)
             note(job, settlement)
             return settlement
+        if job.window is not None and definition.prepare is None and not crew.in_time(job, job.window):
+            return returned(job)
         crew.waits.observe(max(0.0, now + crew.clock_offset - job.due_at))
         self.job = job
         session.at_work += 1
@@ -199,6 +202,8 @@ class Runner:
         try:
             if self._definition.prepare is not None:
                 self._arguments = await _prepared(self._definition.prepare, self._arguments)
+                if job.window is not None and not crew.in_time(job, job.window):
+                    raise LateStartError
             if self._definition.is_async:
                 value = await self._in_task(job)
             else:

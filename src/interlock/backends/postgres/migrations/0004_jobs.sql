@@ -164,13 +164,14 @@ create table interlock.job_limit (
 
 create index job_limit_by_wake on interlock.job_limit (namespace, wake_at) where wake_at is not null;
 
--- Starts that count for a pace, whatever became of the jobs.
+-- Starts that count for a pace, whatever became of the jobs. at: when the claimer starts the job at the latest.
 create table interlock.job_start (
     namespace    text not null,
     key          text collate "C" not null,
     at           bigint not null,
     id           bigint not null,
     counts_until bigint not null,
+    claimed_at   bigint not null,
     primary key (namespace, key, at, id)
 );
 

@@ -199,9 +199,10 @@ $$;
 
 -- Judge a job whose limits are several or have a pace: take them all, or have it wait in the line of the first that
 -- has no room, or leave it as it is if slots are getting scarce. verdict and behind as in job_judge. All of its keys are
--- locked. p_names: what the claimer takes; p_counts: how many were taken of each key in this claim.
+-- locked. p_names: what the claimer takes; p_within: after what time it starts the job at the latest, which is what
+-- counts for a pace; p_counts: how many were taken of each key in this claim.
 create function interlock.job_admit(
-    p_namespace text, p_id bigint, p_names text[], p_at_once integer, p_now bigint, inout p_counts jsonb,
+    p_namespace text, p_id bigint, p_names text[], p_at_once integer, p_now bigint, p_within bigint, inout p_counts jsonb,
     out verdict smallint, out behind boolean
 )
 language plpgsql volatile
@@ -253,8 +254,8 @@ begin
                    select max(split_part(f, '/', 2)::bigint) from jsonb_object_keys(k.figures) f))
         into longest from interlock.job_limit k where k.namespace = p_namespace and k.key = use.key;
         if longest > 0 then
-            insert into interlock.job_start (namespace, key, at, id, counts_until)
-            values (p_namespace, use.key, p_now, p_id, p_now + longest);
+            insert into interlock.job_start (namespace, key, at, id, counts_until, claimed_at)
+            values (p_namespace, use.key, p_now + p_within, p_id, p_now + p_within + longest, p_now);
         end if;
     end loop;
     delete from interlock.job_wait w where w.id = p_id;
@@ -315,7 +316,7 @@ $$;
 -- which the claimer takes, hold up others. behind: some wait though there is room, which is for those before them.
 create function interlock.job_judge(
     p_namespace text, p_pool text, p_names text[], p_ids bigint[], p_classes smallint[], p_limited boolean[], p_keys text[],
-    p_mosts integer[], p_able boolean[], p_at_once integer, p_units integer, p_quota integer, p_now bigint,
+    p_mosts integer[], p_able boolean[], p_at_once integer, p_units integer, p_quota integer, p_now bigint, p_within bigint,
     inout p_counts jsonb, out verdicts smallint[], out behind boolean
 )
 language plpgsql volatile
@@ -377,7 +378,7 @@ begin
             verdict := 0;
         elsif p_limited[i] and one_by_one then
             select a.verdict, a.behind, a.p_counts into verdict, is_behind, p_counts
-            from interlock.job_admit(p_namespace, p_ids[i], p_names, p_at_once, p_now, p_counts) a;
+            from interlock.job_admit(p_namespace, p_ids[i], p_names, p_at_once, p_now, p_within, p_counts) a;
             behind := behind or is_behind;
         elsif p_limited[i] then
             at := array_position(names, p_keys[i]);

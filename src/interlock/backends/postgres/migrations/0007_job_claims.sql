@@ -170,7 +170,7 @@ $$;
 create function interlock.job_choose(
     p_namespace text, p_pool text, p_names text[], p_tids tid[], p_ids bigint[], p_sorts bigint[], p_classes smallint[],
     p_limited boolean[], p_lanes text[], p_keys text[], p_mosts integer[], p_quota integer, p_at_once integer,
-    p_units integer, p_run integer, p_first_run integer, p_given double precision, inout p_now bigint,
+    p_units integer, p_run integer, p_first_run integer, p_given double precision, p_within bigint, inout p_now bigint,
     inout p_locked text[], inout p_counts jsonb,
     out got_ids bigint[], out got_sorts bigint[], out got_careful boolean[], out got_runs integer[], out units integer,
     out busy boolean, out cut boolean, out laned boolean, out with_limits boolean, out placed boolean, out woken bigint[]
@@ -315,7 +315,7 @@ begin
         select q.verdicts, q.p_counts, cut or q.behind into verdicts, p_counts, cut
         from interlock.job_judge(
             p_namespace, p_pool, p_names, p_ids, p_classes, p_limited, p_keys, p_mosts, able, p_at_once, p_units, p_quota,
-            p_now, p_counts) q;
+            p_now, p_within, p_counts) q;
     elsif verdicts is null then
         verdicts := array(
             select u.able::integer::smallint from unnest(able) with ordinality as u (able, n) order by u.n);
@@ -367,10 +367,10 @@ $$;
 -- how many seconds to look again; slots the marks for the next time.
 create function interlock.job_claim(
     p_namespace text, p_session text, p_pools text[], p_names text[], p_most integer, p_at_once integer, p_run integer,
-    p_turn bigint, p_marks bigint[], p_given double precision
+    p_turn bigint, p_marks bigint[], p_start_within double precision, p_given double precision
 ) returns table (
     id bigint, name text, queue text, lane text, fence bigint, attempt integer, crashes smallint, priority smallint,
-    enqueued_at double precision, due_at double precision, arguments text, options text, slots text[]
+    enqueued_at double precision, due_at double precision, arguments text, options text, slots text[], paced boolean
 )
 language plpgsql volatile
 set jit = off
@@ -388,6 +388,7 @@ declare
     breadth constant integer := 250;
     now_is timestamptz := interlock.now_or(p_given);
     now_us bigint := interlock.micros(now_is);
+    within constant bigint := (p_start_within * 1e6)::bigint;
     me record;
     todo record;
     done record;
@@ -592,7 +593,7 @@ begin
                 p_namespace, p_pools[i], p_names, tids[: cardinality(ids)], ids, sorts[: cardinality(ids)],
                 classes[: cardinality(ids)], under_limits[: cardinality(ids)], lanes[: cardinality(ids)],
                 keys[: cardinality(ids)], mosts[: cardinality(ids)], quota,
-                p_at_once, units, p_run, rounds * 10000, p_given, now_us, locked, counts) c;
+                p_at_once, units, p_run, rounds * 10000, p_given, within, now_us, locked, counts) c;
             now_us := done.p_now;
             any_special := true;
             rounds := rounds + 1;
@@ -646,7 +647,8 @@ begin
                    j.due_at / 1e6::float8, j.arguments, j.options,
                    case when j.use_per = 0 then array[j.use_key]
                         when j.uses is not null then array(
-                            select q.key from interlock.job_uses(null, null, null, j.uses) q where q.per = 0) end
+                            select q.key from interlock.job_uses(null, null, null, j.uses) q where q.per = 0) end,
+                   j.paced
             from unnest(all_ids, fences) as u (id, fence)
             join interlock.job j on j.id = u.id;
     end if;

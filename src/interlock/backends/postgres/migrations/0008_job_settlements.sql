@@ -212,8 +212,11 @@ begin
             using s
             join interlock.job j on j.id = s.id
             cross join lateral interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) u
-            where s.outcome in (7, 8) and t.namespace = p_namespace and t.key = u.key and t.at = s.claimed_at
-              and t.id = s.id
+            cross join lateral (
+                select x.at from interlock.job_start x
+                where x.namespace = p_namespace and x.key = u.key and x.id = s.id order by x.claimed_at desc limit 1
+            ) last
+            where s.outcome in (7, 8) and t.namespace = p_namespace and t.key = u.key and t.at = last.at and t.id = s.id
         ),
         parked as (
             update interlock.job_lane l

@@ -94,10 +94,11 @@ class JobBench(Bench):
         queues: Sequence[str] = ("q",),
         names: Sequence[str] = ("n",),
         turn: int = 0,
+        start_within: float = 0.0,
     ) -> Batch:
         """Claim; what is claimed may start at once unless told otherwise. A claim that was cut short is repeated."""
         at_once = most if at_once is None else at_once
-        appetite = Appetite(session, tuple(queues), tuple(names), most, at_once, run, turn)
+        appetite = Appetite(session, tuple(queues), tuple(names), most, at_once, run, turn, start_within)
         for _ in range(1000):
             batch = await self.jobs.claim(appetite)
             assert isinstance(batch, Batch), batch

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from interlock.ports.jobs import JobState, Outcome
+from interlock.backends import from_url
+from interlock.jobs import Jobs
+from interlock.limits import Cooldown
+from interlock.ports.jobs import Appetite, Batch, JobState, Outcome, SessionEnded
+from interlock.settings import Settings
+from interlock.testing.clock import VirtualClock, until
 from interlock.testing.conformance.jobs.bench import JobSuite, near, pace, slots
 
 __all__ = ["JobPaceConformance"]
@@ -219,3 +226,82 @@ class JobPaceConformance(JobSuite):
 
             assert job.id == ids[1]
             assert await b.ids(run=10) == [plain]
+
+    async def test_a_start_counts_as_late_as_the_claimer_may_start_the_job(self, store_url: str) -> None:
+        async with self.job_bench(store_url) as b:
+            paced = [await b.add(uses=(pace(1, 10.0),)) for _ in range(3)]
+            plain = await b.add()
+            first, other = await b.claim(start_within=2.0)
+            assert [(job.id, job.paced) for job in (first, other)] == [(paced[0], True), (plain, False)]
+            await b.let_pass(11.999)
+            assert await b.claim(start_within=0.5) == []
+            await b.let_pass(0.001)
+            assert await b.ids(start_within=0.5) == [paced[1]]
+            await b.let_pass(10.5)
+
+            assert await b.ids() == [paced[2]]
+
+    @pytest.mark.parametrize("how", ["settled", "handed back"])
+    async def test_only_the_start_that_never_was_is_given_back(self, store_url: str, how: str) -> None:
+        async with self.job_bench(store_url) as b:
+            await b.keep("a", seconds=1000.0)
+            job_id = await b.add(uses=(pace(2, 100.0),))
+            await b.end(await b.one(start_within=5.0), Outcome.RETRY)
+            await b.let_pass(1)
+            again = await b.one(start_within=1.0)  # counts as earlier than the start before it
+            if how == "settled":
+                await b.end(again, Outcome.RETURNED)
+            else:
+                await b.jobs.hand_back("a")
+            other = await b.add(uses=(pace(2, 100.0),))
+            assert sorted(await b.ids()) == [job_id], "one start counts, so there is room for one"
+            await b.let_pass(100.5)
+            assert await b.claim() == [], "the start that was counts as late as it may have been"
+            await b.let_pass(3.5)
+
+            assert await b.ids() == [other]
+
+    async def test_a_worker_that_is_late_does_not_start_a_job_close_to_the_next(
+        self, store_url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        clock = VirtualClock()
+        settings = Settings(namespace=self.namespace, session_seconds=3600.0, recheck_seconds=0.05)
+        store = from_url(store_url, settings=settings, clock=clock)
+        started: list[float] = []
+        given, go_on = asyncio.Event(), asyncio.Event()
+
+        async with Jobs(store, settings, clock=clock) as jobs:
+
+            @jobs.job(limits=[Cooldown("account", 10.0)])
+            async def request() -> None:
+                started.append(clock.monotonic())
+
+            claim = store.jobs.claim
+
+            async def with_a_pause(appetite: Appetite) -> Batch | SessionEnded:
+                batch = await claim(appetite)
+                if isinstance(batch, Batch) and batch.jobs:
+                    given.set()
+                    await go_on.wait()
+                return batch
+
+            monkeypatch.setattr(store.jobs, "claim", with_a_pause)
+            handles = [await request.enqueue() for _ in range(2)]
+
+            async def one_waits() -> bool:
+                return JobState.WAITING in [(await handle.status()).state for handle in handles]
+
+            async with jobs.worker():
+                await given.wait()
+                clock.advance(11.0)  # the worker has a job and stands still, while the next one's time comes
+                go_on.set()
+                await until(lambda: started)
+
+                async def decided() -> bool:
+                    return len(started) > 1 or await one_waits()
+
+                await until(decided)
+                assert len(started) == 1, "two starts at the same time under a cooldown of 10 s"
+                clock.advance(20.0)  # the cooldown, and what the worker may have allowed itself after having been late
+                await until(lambda: len(started) == 2)
+        assert started[1] - started[0] >= 10.0

@@ -1,0 +1,77 @@
+"""Jobs with a rate or cooldown start in time, or go back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from interlock.jobs.worker.allowance import StartAllowance
+from interlock.testing.clock import VirtualClock, until
+from tests.jobs.worker.fakes import floor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def test_the_allowance_follows_what_was_measured_and_has_bounds() -> None:
+    allowance = StartAllowance()
+    allowance.measured(0.1)
+    assert allowance.seconds == pytest.approx(0.2)
+    allowance.measured(0.001)
+    assert allowance.seconds == pytest.approx(0.1)
+    for _ in range(20):
+        allowance.measured(0.001)
+    assert allowance.seconds == pytest.approx(0.01)
+    allowance.measured(3600.0)
+    assert allowance.seconds == pytest.approx(5.0)
+
+
+def in_loop(starts: list[float], clock: VirtualClock) -> Callable[..., Any]:
+    async def handler() -> None:
+        starts.append(clock.monotonic())
+
+    return handler
+
+
+def in_thread(starts: list[float], clock: VirtualClock) -> Callable[..., Any]:
+    def handler() -> None:
+        starts.append(clock.monotonic())
+
+    return handler
+
+
+@pytest.mark.parametrize("handler", [in_loop, in_thread])
+@pytest.mark.parametrize("when", ["while the answer was under way", "while its arguments were prepared"])
+async def test_a_job_with_a_pace_that_would_start_late_goes_back_and_starts_next_time(
+    handler: Callable[..., Any], when: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = VirtualClock()
+    caplog.set_level("INFO", "interlock.jobs")
+    async with floor(clock) as place:
+        starts: list[float] = []
+        place.job(handler(starts, clock))
+        preparing = when == "while its arguments were prepared"
+        delays = [0.5]
+
+        async def prepare(arguments: dict[str, Any]) -> dict[str, Any]:
+            clock.advance(delays.pop() if delays else 0.0)
+            return arguments
+
+        if preparing:
+            place.engine.definitions["work"].prepare = prepare
+        else:
+            answer = place.jobs.answer("claim")
+        job, plain = place.jobs.add(paced=True), place.jobs.add()
+        async with place.at_work():
+            if not preparing:
+                await until(lambda: place.jobs.called("claim"))
+                clock.advance(0.5)
+                answer.set()
+            await place.until_ended(job, plain)
+        said = [settlement.outcome.value for settlement in place.jobs.settled if settlement.id == job]
+        assert said == ["returned", "done"]
+        assert len(starts) == 2, "the one without a pace starts when it can"
+        assert place.engine.metrics.late_starts == 1
+        assert place.jobs.appetites[-1].start_within >= 0.5, "the next claim allows for what was measured"
+    assert "job_start_late" in caplog.text
