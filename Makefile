@@ -9,7 +9,7 @@ DEMO_READY := .venv/.demo-ready
 # Much of what the tests do is waiting. Tests of one class or module stay together and share their servers.
 PARALLEL := -n 2 --dist loadscope
 
-.PHONY: setup demo test test-system lint chaos bench coverage clean
+.PHONY: setup demo test test-full test-system lint chaos bench coverage clean
 
 setup: $(READY)
 
@@ -27,8 +27,13 @@ $(DEMO_READY): pyproject.toml
 demo: $(DEMO_READY)
 	$(BIN)/interlock demo
 
+# What a newcomer runs: every promise on every store, in five minutes.
 test: setup
-	$(BIN)/pytest tests -m "not system and not chaos" $(PARALLEL)
+	$(BIN)/pytest tests -m "not full and not system and not chaos" $(PARALLEL)
+
+# The rest: long forms, runs under faults, planted bugs.
+test-full: setup
+	$(BIN)/pytest tests -m "full and not system and not chaos" $(PARALLEL)
 
 test-system: setup
 	tests/system/install.sh

@@ -106,6 +106,7 @@ async def migrate_at_once(url: str) -> list[int]:
     return applied
 
 
+@pytest.mark.full
 async def test_ten_processes_open_an_empty_store_at_once(store_url: str) -> None:
     workers = [Worker.spawn(f"{__name__}:open_at_once", [store_url]) for _ in range(PROCESSES)]
     try:
@@ -138,6 +139,7 @@ async def test_ten_processes_migrate_at_once_and_each_migration_is_applied_by_on
     assert await rows_of(store_url) == [(migration.version, migration.name) for migration in known]
 
 
+@pytest.mark.full
 async def test_twenty_tasks_of_one_process_migrate_at_once(store_url: str) -> None:
     answers = await asyncio.gather(*(migrations_of(store_url).up() for _ in range(20)))
 

@@ -30,6 +30,7 @@ async def sample(lab: Lab) -> list[Case]:
     ]
 
 
+@pytest.mark.full
 async def test_two_that_meet_do_no_harm(interlock_postgres_url: str) -> None:
     async with open_lab(interlock_postgres_url) as lab:
         cases = await sample(lab)
@@ -38,6 +39,7 @@ async def test_two_that_meet_do_no_harm(interlock_postgres_url: str) -> None:
     assert len(cases) >= 150
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", BUGS)
 async def test_a_planted_bug_is_found(interlock_postgres_url: str, name: str) -> None:
     bug = BUGS[name]

@@ -74,6 +74,7 @@ async def cost(connection: Any) -> tuple[int, int]:
     return claim, await pages(connection, SETTLE, *ends)
 
 
+@pytest.mark.full
 async def test_a_million_jobs_that_wait_cost_a_claim_and_a_settlement_nothing(connection: Any) -> None:
     await connection.execute(JOBS, 1, 2000, None)
     await connection.execute(READY, 1, 2000)
@@ -87,6 +88,7 @@ async def test_a_million_jobs_that_wait_cost_a_claim_and_a_settlement_nothing(co
     assert many[1] < few[1] * 1.5 + 300, (few, many)
 
 
+@pytest.mark.full
 async def test_neither_a_hundred_thousand_lanes_nor_a_deep_one_slow_the_claim(connection: Any) -> None:
     await connection.execute(JOBS, 1, 1000, "few-%")
     await connection.execute("insert into interlock.job_signal select 'default', position, lane from interlock.job")
@@ -117,6 +119,7 @@ async def scanned(connection: Any, sql: str, *args: Any) -> list[str]:
     return [table for table, read in after.items() if read - before.get(table, 0) > 1000]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("analyzed", [False, True], ids=["statistics of empty tables", "fresh statistics"])
 async def test_claim_settlement_and_promotion_go_by_their_indexes_with_a_million_waiting(
     connection: Any, analyzed: bool

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 KEYS = int(os.environ.get("INTERLOCK_CHAOS_KEYS", "10000"))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", KINDS)
 async def test_each_key_is_done_once_under_faults(
     tmp_path: Path, seed: int, kind: str, capsys: pytest.CaptureFixture[str]
@@ -70,6 +71,7 @@ async def test_a_run_without_faults_is_clean(tmp_path: Path) -> None:
     assert outcome.counts["claims answered"] == 120
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("broken", "noticed"),
     [

@@ -31,6 +31,7 @@ def faults_of(kind: str) -> set[str]:
     return FAULTS[kind] | {"enqueuers: kill -9"} | ({STOPPED} if kind == "postgres" else set())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", KINDS)
 async def test_nothing_is_lost_and_order_is_kept_under_faults(
     tmp_path: Path, seed: int, kind: str, capsys: pytest.CaptureFixture[str]
@@ -81,6 +82,7 @@ async def test_a_run_without_faults_is_clean(tmp_path: Path) -> None:
     assert outcome.counts["starts under rates"] > 2
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("broken", "noticed"), HOW.items())
 async def test_a_broken_store_is_noticed(tmp_path: Path, broken: str, noticed: str) -> None:
     outcome = await run_jobs_here(tmp_path, sabotage=broken, patience=0.5 if noticed == STUCK else 20.0)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 LONG = float(os.environ.get("INTERLOCK_CHAOS_SECONDS", "600"))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", KINDS)
 async def test_limits_hold_under_faults(
     tmp_path: Path, seed: int, kind: str, capsys: pytest.CaptureFixture[str]
@@ -49,6 +50,7 @@ async def test_a_run_without_faults_is_clean(tmp_path: Path) -> None:
     assert outcome.counts["most at once under slots:crew"] == 5
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("broken", "noticed"),
     [

@@ -1,6 +1,6 @@
 """The lock-set test: whatever is killed, paused, cut or restarted, a key has one holder and its queue is kept.
 
-Short here (`make test`), ten minutes and more per store in `make chaos` (`INTERLOCK_CHAOS_SECONDS`). A failure prints
+Short here (`make test-full`), ten minutes and more per store in `make chaos` (`INTERLOCK_CHAOS_SECONDS`). A failure prints
 the seed; `INTERLOCK_CHAOS_SEED` runs the same plan of faults again.
 """
 
@@ -28,6 +28,7 @@ def enough(grants: int) -> dict[str, int]:
     return {"grants": grants, "hand-offs to waiters": grants // 4}
 
 
+@pytest.mark.full
 async def test_sqlite_keeps_its_promises_under_faults(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -35,6 +36,7 @@ async def test_sqlite_keeps_its_promises_under_faults(
     outcome.show_and_check(capsys, FAULTS["sqlite"], **enough(200))
 
 
+@pytest.mark.full
 async def test_postgres_keeps_its_promises_under_faults(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -42,6 +44,7 @@ async def test_postgres_keeps_its_promises_under_faults(
     outcome.show_and_check(capsys, FAULTS["postgres"], **enough(200))
 
 
+@pytest.mark.full
 async def test_redis_keeps_its_promises_under_faults(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -49,6 +52,7 @@ async def test_redis_keeps_its_promises_under_faults(
     outcome.show_and_check(capsys, FAULTS["redis"], **enough(100))
 
 
+@pytest.mark.full
 async def test_fences_protect_what_a_redis_that_forgets_grants_twice(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -56,6 +60,7 @@ async def test_fences_protect_what_a_redis_that_forgets_grants_twice(
     outcome.show_and_check(capsys, FAULTS["forgetful redis"], **enough(100))
 
 
+@pytest.mark.full
 async def test_memory_keeps_its_promises_under_faults(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -91,6 +96,7 @@ async def test_fences_protect_for_long_what_a_redis_that_forgets_grants_twice(
 # -- would the test notice? --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("broken", "noticed"),
     [
@@ -105,11 +111,13 @@ async def test_a_broken_store_is_noticed(tmp_path: Path, broken: str, noticed: s
     assert noticed <= outcome.noticed, outcome.table()
 
 
+@pytest.mark.full
 async def test_holders_that_do_not_stop_are_noticed(tmp_path: Path) -> None:
     outcome = await run_memory(tmp_path, 1.5, 1, acts={"force": 1}, sabotage=DEAF, slow=1.0)
     assert "overlaps" in outcome.noticed, outcome.table()
 
 
+@pytest.mark.full
 async def test_a_store_that_grants_to_everyone_is_noticed_across_processes(tmp_path: Path) -> None:
     outcome = await run_sqlite(tmp_path, 0.5, 1, processes=2, calm=True, sabotage="no exclusion")
     assert "overlaps" in outcome.noticed, outcome.table()

@@ -57,6 +57,7 @@ def test_demo_serves_its_dashboard_kills_a_worker_and_ends_with_a_clean_audit(ru
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.full
 def test_demo_ends_by_itself_and_needs_no_web(run_demo: Demo) -> None:
     process = run_demo("--seconds", "2", "--no-web", "--workers", "2")
     output, errors = process.communicate(timeout=90)
@@ -68,6 +69,7 @@ def test_demo_ends_by_itself_and_needs_no_web(run_demo: Demo) -> None:
     assert "Every promise was kept." in output
 
 
+@pytest.mark.full
 def test_processes_of_a_killed_demo_die_with_it(run_demo: Demo, tmp_path: Path) -> None:
     process = run_demo("--seconds", "600")
     _read_until(process, "audit so far")

@@ -86,6 +86,7 @@ def test_memory_has_no_schema(cli: Callable[..., Any], command: str) -> None:
     assert "A store of kind memory has no schema." in result.stderr
 
 
+@pytest.mark.full
 def test_ten_processes_migrate_at_once_and_each_step_is_applied_once(
     spawn: Callable[..., subprocess.Popen[str]], cli: Callable[..., Any], store_url: str
 ) -> None:

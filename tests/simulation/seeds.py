@@ -17,6 +17,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from _pytest.mark.structures import ParameterSet
+
     from tests.simulation.planting import Bugs
     from tests.simulation.workload import Run
 
@@ -27,10 +29,14 @@ many = pytest.mark.skipif("INTERLOCK_SEED" in os.environ, reason="one seed was a
 one = pytest.mark.skipif("INTERLOCK_SEED" not in os.environ, reason="set INTERLOCK_SEED to replay one seed")
 
 
-def chunks(count: int, seeds: int) -> list[range]:
-    """So many seeds, or as many as were asked for, in so many chunks."""
+def chunks(count: int, seeds: int) -> list[ParameterSet]:
+    """Split that many seeds, or as many as were asked for, into chunks. All but the first are long forms."""
     size = -(-int(os.environ.get("INTERLOCK_SEEDS", seeds)) // count)
-    return [range(first, first + size) for first in range(0, count * size, size)]
+    starts = range(0, count * size, size)
+    return [
+        pytest.param(range(first, first + size), marks=() if first == 0 else pytest.mark.full, id=f"chunk{number}")
+        for number, first in enumerate(starts)
+    ]
 
 
 def run_all(simulate: Callable[[int], Run], seeds: Iterable[int]) -> tuple[Counter[str], Counter[str]]:

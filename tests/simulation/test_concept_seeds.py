@@ -34,6 +34,7 @@ def test_every_promise_of_claims_and_limits_holds_for_the_seed_asked_for() -> No
     seeds.replay(simulate)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("bug", _BUGS)
 def test_a_bug_planted_in_claims_or_limits_is_found(
     bug: str, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]

@@ -60,6 +60,7 @@ def _a_duplicate_has_jobs_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_events, "_accept", eager)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("plant", [_a_repetition_is_another_delivery, _a_duplicate_has_jobs_too])
 def test_a_bug_planted_in_events_is_found(plant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)

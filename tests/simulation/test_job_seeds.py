@@ -31,6 +31,7 @@ def test_every_promise_of_jobs_holds_for_the_seed_asked_for() -> None:
     seeds.replay(simulate)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_bug_planted_in_jobs_is_found(
     bug: str, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
@@ -38,5 +39,6 @@ def test_a_bug_planted_in_jobs_is_found(
     record_property("seeds", seeds.find_planted(BUGS, bug, monkeypatch, simulate))
 
 
+@pytest.mark.full
 def test_a_seed_of_jobs_runs_the_same_way_whatever_the_hash_seed() -> None:
     seeds.same_whatever_the_hashes("tests.simulation.jobs", range(2 * len(PROFILES)))

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_found(
     bug: str, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]

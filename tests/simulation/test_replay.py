@@ -23,5 +23,6 @@ def test_seeds_differ() -> None:
     assert len({simulate(seed).world.loop.digest for seed in _SEEDS}) == len(_SEEDS)
 
 
+@pytest.mark.full
 def test_a_seed_runs_the_same_way_whatever_the_hash_seed() -> None:
     seeds.same_whatever_the_hashes("tests.simulation.workload", _SEEDS)
