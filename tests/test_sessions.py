@@ -109,3 +109,60 @@ async def test_or_is_only_reported_where_that_was_asked_for(tmp_path: Path) -> N
         await worker.wait_for("stuck", timeout=20)
         await worker.wait_for("told", timeout=10)
         assert "work_overran_session" in worker.stderr
+
+
+async def test_the_heartbeat_sweeps_while_there_is_more_and_renews_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions_module, "_SWEEP_EVERY", 0.0)
+    store = MemoryStore()
+    left, renewals = [20_000], [0]
+    renew = store.sessions.renew
+
+    async def counted(id: str, seconds: float) -> bool:  # noqa: A002
+        renewals[0] += 1
+        return await renew(id, seconds)
+
+    async def sweep() -> int:
+        swept = min(1000, left[0])
+        left[0] -= swept
+        return swept
+
+    monkeypatch.setattr(store.sessions, "renew", counted)
+    monkeypatch.setattr(store.sessions, "sweep", sweep)
+    async with Locks(store, Settings(session_seconds=2.0)) as locks, locks.acquire("key") as lease:
+        await until(lambda: left[0] == 0, within=20, what="all is swept")
+        swept_after = renewals[0]
+        await until(lambda: renewals[0] > swept_after + 1, within=20, what="renewed after that")
+        lease.ensure()
+
+    assert swept_after <= 5  # one batch for each renewal would take twenty
+
+
+async def test_a_sweep_that_never_ends_leaves_the_heartbeat_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions_module, "_SWEEP_EVERY", 0.0)
+    store = MemoryStore()
+
+    async def sweep() -> int:
+        await asyncio.sleep(0.001)
+        return 1000
+
+    monkeypatch.setattr(store.sessions, "sweep", sweep)
+    async with Locks(store, Settings(session_seconds=2.0)) as locks, locks.acquire("key") as lease:
+        first = lease.session.deadline
+        await until(lambda: lease.session.deadline > first + 1, within=20, what="renewed between the sweeps")
+        lease.ensure()
+
+
+async def test_a_short_life_sweeps_more_than_one_batch_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    left = [3000]
+
+    async def sweep() -> int:
+        swept = min(1000, left[0])
+        left[0] -= swept
+        return swept
+
+    monkeypatch.setattr(store.sessions, "sweep", sweep)
+    async with Locks(store, Settings()) as locks, locks.acquire("key"):
+        pass
+
+    assert left == [0]

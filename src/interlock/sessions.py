@@ -42,6 +42,7 @@ _log = logging.getLogger("interlock.sessions")
 _SWEEP_EVERY = 60.0
 _TELL_EVERY = 10.0
 _PLENTY = 100
+_LAST_SWEEP = 0.5
 _EXIT_STUCK = 70
 _LOG_SECONDS = 1.0
 """How long to wait for log handlers that do not return."""
@@ -205,7 +206,8 @@ class SessionKeeper:
                 await self._note_leaving(sessions, session)
                 ended, _ = await self._attempt("end", sessions.end, session.id)
                 if ended and not self._swept:  # so that processes which never live for long leave nothing either
-                    await self._attempt("sweep", sessions.sweep)
+                    self._alarm.clear()
+                    await self._sweep(sessions, self._clock.monotonic() + _LAST_SWEEP)
             await self._attempt("close", sessions.close)
             self._tell(self._finish)
 
@@ -281,10 +283,25 @@ class SessionKeeper:
             if blocked is not (self._blockage is not None):
                 blocked = await self._record_blockage(sessions, session, blocked=blocked)
             if sent >= sweep_at:
-                self._swept, swept = await self._attempt("sweep", sessions.sweep)
-                # A sweep is bounded; where it found plenty there is more.
-                plenty = isinstance(swept, int) and swept >= _PLENTY
-                sweep_at = sent + (0.0 if plenty else _SWEEP_EVERY)
+                all_swept = await self._sweep(sessions, sent + seconds / 6)
+                sweep_at = sent + (_SWEEP_EVERY if all_swept else 0.0)
+                pause = max(0.0, pause - (self._clock.monotonic() - sent))
+
+    async def _sweep(self, sessions: SessionStore, until: float) -> bool:
+        """Sweep in bounded batches while there is more and time is left; whether all is swept.
+
+        Between two batches others have the store for as long as a batch took.
+        """
+        assert self._alarm is not None
+        while True:
+            began = self._clock.monotonic()
+            self._swept, swept = await self._attempt("sweep", sessions.sweep)
+            if not isinstance(swept, int) or swept < _PLENTY:
+                return True
+            ended = self._clock.monotonic()
+            if ended >= until or self._alarm.is_set():
+                return False
+            await asyncio.sleep(min(ended - began, until - ended))
 
     def _end_for_good(self, error: StoreReplacedError) -> None:
         """No session will begin in this store again: waiting does not bring it back."""

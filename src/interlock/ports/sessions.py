@@ -50,7 +50,8 @@ class SessionStore(Protocol):
         ...
 
     async def sweep(self) -> int:
-        """Remove a bounded number of traces of sessions that ended long ago; says how many."""
+        """Remove a bounded number of traces of sessions that ended long ago, of claims that need not be kept and of
+        limits that are idle; says how many. Called again while it finds plenty."""
         ...
 
     async def close(self) -> None:

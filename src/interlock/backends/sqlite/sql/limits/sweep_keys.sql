@@ -1,5 +1,8 @@
 delete from interlock_limit_key
 where namespace = :namespace
-  and not exists (
-      select 1 from interlock_limit_use u
-      where u.namespace = interlock_limit_key.namespace and u.key = interlock_limit_key.key)
+  and key in (
+      select k.key from interlock_limit_key k
+      where k.namespace = :namespace
+        and not exists (
+            select 1 from interlock_limit_use u where u.namespace = k.namespace and u.key = k.key)
+      limit 1000)
