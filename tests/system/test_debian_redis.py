@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
+from tests.backends.redis_when_full import takes_what_keeps_or_ends
 from tests.conformance.suites import SUITES
 
 if TYPE_CHECKING:
@@ -37,3 +38,9 @@ for suite in SUITES:
 def test_it_is_the_debian_build(debian_redis: RedisServer) -> None:
     with redis.Redis.from_url(debian_redis.url()) as client:
         assert client.info("server")["redis_version"].startswith("7.")
+
+
+async def test_a_full_memory_takes_nothing_from_those_who_hold_something(debian_redis: RedisServer) -> None:
+    debian_redis.flush()
+    await takes_what_keeps_or_ends(debian_redis.url())
+    debian_redis.flush()

@@ -187,5 +187,7 @@ class LimitStore(Protocol):
         ...
 
     async def look(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
-        """Limits in use (or just the one) by key, as one snapshot; at most ``limit`` of them, those after ``after``."""
+        """Limits in use (or just the one) by key, as one snapshot; at most ``limit`` of them, those after ``after``.
+
+        On Redis a snapshot covers up to a thousand keys, so that a long list holds nobody up."""
         ...

@@ -228,7 +228,8 @@ class LockStore(Protocol):
         self, key: str | None = None, *, limit: int = 1000, after: str = "", waiters: int | None = None
     ) -> Sequence[LockView]:
         """Held or awaited keys (or just the one) by name, as one snapshot; at most ``limit`` of them, those after
-        ``after``, each with its first ``waiters``."""
+        ``after``, each with its first ``waiters``. On Redis a snapshot covers up to a thousand keys, so that a long
+        list holds nobody up."""
         ...
 
     async def awaited_by(self, session: str, *, limit: int = 100) -> Sequence[LockView]:

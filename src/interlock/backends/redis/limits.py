@@ -57,8 +57,12 @@ class RedisLimits:
     async def look(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
         """Limits in use."""
         one = () if key is None else (key,)
-        now, *views = await self._lane.run(scripts.look, *self._here(), limit, after, *one)
-        return [_view(view, now / 1e6) for view in views]
+        views: list[LimitView] = []
+        last: str | None = after
+        while last is not None and len(views) < limit:
+            now, last, *found = await self._lane.run(scripts.look, *self._here(), limit - len(views), last, *one)
+            views += (_view(view, now / 1e6) for view in found)
+        return views
 
 
 def _view(reply: Any, seen_at: float) -> LimitView:

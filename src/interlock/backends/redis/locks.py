@@ -117,9 +117,14 @@ class RedisLocks:
         self, key: str | None = None, *, limit: int = 1000, after: str = "", waiters: int | None = None
     ) -> Sequence[LockView]:
         """Holders and queues."""
-        words = (limit, "" if waiters is None else waiters, after, *(() if key is None else (key,)))
-        now, *views = await self._lane.run(scripts.look, *self._here(), *words)
-        return [_view(reply, now) for reply in views]
+        one = () if key is None else (key,)
+        shown = "" if waiters is None else waiters
+        views: list[LockView] = []
+        last: str | None = after
+        while last is not None and len(views) < limit:
+            now, last, *found = await self._lane.run(scripts.look, *self._here(), limit - len(views), shown, last, *one)
+            views += (_view(reply, now) for reply in found)
+        return views
 
     async def awaited_by(self, session: str, *, limit: int = 100) -> Sequence[LockView]:
         """What a session waits for."""

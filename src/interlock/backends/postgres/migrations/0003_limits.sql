@@ -3,7 +3,7 @@
 -- The row to lock before anything on a key is counted or changed. free_since: since when a key with a line has had room.
 create table interlock.limit_key (
     namespace  text not null,
-    key        text not null,
+    key        text collate "C" not null,
     free_since bigint not null default 0,
     primary key (namespace, key)
 ) with (fillfactor = 50);
@@ -15,7 +15,7 @@ create sequence interlock.limit_ticket;
 -- line. Whoever changes one has locked all of its keys, so that a key's rows stand still while that key is locked.
 create table interlock.limit_use (
     namespace  text not null,
-    key        text not null,
+    key        text collate "C" not null,
     ticket     bigint not null,
     owner      text not null,
     party      text not null,
@@ -37,7 +37,7 @@ create index limit_use_by_session on interlock.limit_use (session, namespace);
 -- Starts that count for a pace, whatever became of their processes.
 create table interlock.limit_start (
     namespace    text not null,
-    key          text not null,
+    key          text collate "C" not null,
     at           bigint not null,
     ticket       bigint not null,
     counts_until bigint not null,

@@ -15,6 +15,13 @@ local function int(number)
     return string.format('%.0f', number)
 end
 
+-- Begin a script that must also run while the server's memory is full: it ends or prolongs what was granted before, and
+-- needs no more than a few bytes. At maxmemory Redis refuses a command that needs memory only if the script has not written
+-- anything yet, so this writes something that needs none.
+local function write_when_full()
+    call('DEL', prefix .. 'full')
+end
+
 -- When each session's life ends; 0 for one that is unknown. Scores of one sorted set, read once per script.
 local known_sessions = {}
 local function alive_until(session)

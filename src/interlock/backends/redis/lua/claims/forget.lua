@@ -1,4 +1,5 @@
 -- Remove a claim and tell its holder why. Answers its view, or nothing if there was none.
+write_when_full()
 local key, why = ARGV[3], ARGV[4]
 
 local claim = read_claim(key)

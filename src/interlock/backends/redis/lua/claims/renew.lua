@@ -1,5 +1,6 @@
 -- Give live claims their lease again: from ARGV[3] on key, owner and lease of each. Answers {1, expiry} for those, else
 -- {0, owner now, state, why forgotten}.
+write_when_full()
 local renewed = {}
 for i = 3, #ARGV, 3 do
     local key, owner = ARGV[i], ARGV[i + 1]

@@ -1,5 +1,6 @@
 -- Mark a claim as done or failed, if the owner has it and nobody claimed it since. Answers {1}, else
 -- {0, owner now, state, why forgotten}. ARGV[6] is what to leave: '' for nothing, else a mark and the result.
+write_when_full()
 local key, owner, state, result = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local why, retry_in, keep = ARGV[7], tonumber(ARGV[8]), tonumber(ARGV[9])
 

@@ -1,4 +1,5 @@
 -- Forget at most ARGV[4] of an ended session's reservations, and tell those behind them; answers how many.
+write_when_full()
 local session = ARGV[3]
 if alive_until(session) > now then
     return 0

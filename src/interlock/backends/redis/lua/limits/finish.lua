@@ -1,5 +1,6 @@
 -- Free what a reservation had and tell those whose turn may have come. Answers {known, started, owners of the same
 -- session}.
+write_when_full()
 local session, owner = ARGV[3], ARGV[4]
 
 local r = read_reservation(owner)

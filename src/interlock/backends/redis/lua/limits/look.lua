@@ -1,6 +1,7 @@
--- Limits in use by key, those after ARGV[4], or just the one in ARGV[5], at most ARGV[3]. Answers {now, {key, free since, started, waiting} …},
--- each reservation as the port describes it.
-local most = tonumber(ARGV[3])
+-- Limits in use by key, those after ARGV[4], or just the one in ARGV[5], at most ARGV[3]. Looks at a bounded number of keys
+-- and reservations, so that nobody is held up. Answers {now, the key to go on after, if there may be more, views …}; a
+-- view is {key, free since, started, waiting}, each reservation as the port describes it.
+local most, AT_ONCE, ENTRIES = tonumber(ARGV[3]), 1000, 10000
 
 drop_stale(1000)
 local function user(r, key, at, started)
@@ -49,17 +50,22 @@ local function waiting_of(key)
 end
 
 local from = ARGV[4] ~= '' and '(' .. ARGV[4] or '-'
-local names = ARGV[5] and {ARGV[5]} or call('ZRANGEBYLEX', prefix .. 'limit_names', from, '+')
-local views = {now}
-for _, key in ipairs(names) do
-    if #views > most then
-        break
-    end
+local names = ARGV[5] and {ARGV[5]} or call('ZRANGEBYLEX', prefix .. 'limit_names', from, '+', 'LIMIT', 0, AT_ONCE)
+local views, entries = {now, false}, 0
+for i, key in ipairs(names) do
     bury(key)
     local started, waiting = started_of(key), waiting_of(key)
+    entries = entries + #started + #waiting
     if #started > 0 or #waiting > 0 then
         local awaited = call('EXISTS', prefix .. 'limit_line:' .. key) == 1 and room_of(key) > 0
         views[#views + 1] = {key, awaited and free_since(key), started, waiting}
+    end
+    if #views - 2 >= most then
+        return views
+    end
+    if not ARGV[5] and (entries >= ENTRIES or i == AT_ONCE) then
+        views[2] = key
+        return views
     end
 end
 return views

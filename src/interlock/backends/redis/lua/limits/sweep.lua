@@ -1,4 +1,5 @@
 -- Forget at most about ARGV[3] reservations of ended sessions or that nobody comes for, and starts that count no more.
+write_when_full()
 local most = tonumber(ARGV[3])
 local swept = drop_stale(most)
 for _, session in ipairs(call('ZRANGEBYSCORE', prefix .. 'sessions', '-inf', int(now), 'LIMIT', 0, 1000)) do

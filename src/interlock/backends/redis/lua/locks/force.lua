@@ -1,4 +1,5 @@
 -- Take a key from its holder, whoever it is, and tell it why. Answers the holder, or nothing if there was none.
+write_when_full()
 local key, why = ARGV[3], ARGV[4]
 
 local lock = read_lock(key)

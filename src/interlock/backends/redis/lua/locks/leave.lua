@@ -1,5 +1,6 @@
 -- Give up a lease or a place in the queue. Answers whether it was held, why not, who is next, and if the next one is of
 -- the leaver's own session, which hears of it first and for certain, its grant: {held, why, next, fence, expiry}.
+write_when_full()
 local key, owner, session = ARGV[3], ARGV[4], ARGV[5]
 
 local lock = read_lock(key)

@@ -1,4 +1,5 @@
 -- Give live leases their ttl again: from ARGV[3] on key, owner and ttl of each. Answers {expiry} or {0, why} for each.
+write_when_full()
 local renewed = {}
 for i = 3, #ARGV, 3 do
     local key, owner = ARGV[i], ARGV[i + 1]

@@ -1,4 +1,5 @@
 -- Let a live session live on; answers whether it was alive.
+write_when_full()
 local id = ARGV[3]
 if alive_until(id) <= now then
     return 0

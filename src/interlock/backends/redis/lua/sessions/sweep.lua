@@ -1,4 +1,5 @@
 -- Remove a bounded number of traces of sessions that ended more than an hour ago, and of leases taken by force then.
+write_when_full()
 local most = tonumber(ARGV[3])
 local long_ago = int(now - 3600 * 1000000)
 local swept = 0
