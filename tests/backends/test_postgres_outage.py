@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 import time
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
 import pytest
 
-from interlock import LeaseLostError, Locks, Settings, StoreUnavailableError
+from interlock import LeaseLostError, Locks, LockTimeoutError, Settings, StoreUnavailableError
+from interlock.backends.postgres import lane, reader
 from interlock.backends.postgres.lane import Lane, Server
 from interlock.backends.postgres.pool import Pool
+from interlock.backends.postgres.reader import Reader
 from tests.backends.outages import (
     SHORT,
     SMALL,
@@ -58,15 +62,15 @@ async def test_opening_is_bounded_when_the_store_goes_away_on_the_way(
 
 async def test_an_answer_that_came_while_the_event_loop_stood_still_is_heard(url: str) -> None:
     pool = Pool(Server(url), 1)
-    lane = Lane(pool, 0.3)
-    ((connection,),) = await lane.fetch("select pg_backend_pid()")
+    here = Lane(pool, 0.3)
+    ((connection,),) = await here.fetch("select pg_backend_pid()")
     for turns in range(1, 12):
-        asking = asyncio.ensure_future(lane.fetch("select pg_backend_pid()"))
+        asking = asyncio.ensure_future(here.fetch("select pg_backend_pid()"))
         for _ in range(turns):
             await asyncio.sleep(0)
         time.sleep(0.4)  # this is the point
         assert list(await asking) == [(connection,)]
-    await lane.close()
+    await here.close()
     await pool.close()
 
 
@@ -139,3 +143,109 @@ async def test_a_fenced_transaction_ends_in_bounded_time(outage: Outage, events:
         async with locks.acquire("key", wait=SOON) as lease, lease.fenced() as transaction:
             assert await transaction.fetch("select count(*) from written") == [(0,)]
     assert not events["work_overran_session"]
+
+
+# -- a host that vanishes ----------------------------------------------------------------------------------------------
+
+
+async def test_a_host_that_vanished_in_a_fenced_transaction_holds_its_key_no_longer_than_its_session(
+    url: str, proxy: ThreadedFaultProxy
+) -> None:
+    async with Locks.from_url(url, settings=SHORT) as others, Locks.from_url(proxy.url(url), settings=SHORT) as locks:
+        lease = await locks.acquire("key")
+
+        async def vanish() -> None:
+            async with lease, lease.fenced() as transaction:
+                await transaction.execute("select 1")
+                proxy.blackhole()
+                await asyncio.get_running_loop().create_future()
+
+        with pytest.raises((LeaseLostError, StoreUnavailableError)):
+            await vanish()
+
+        newer = None
+        async with asyncio.timeout(SHORT.session_seconds + 2 * SOON):
+            while newer is None:
+                with contextlib.suppress(StoreUnavailableError, LockTimeoutError):
+                    newer = await others.acquire("key", wait=SOON)
+        assert newer.fence > lease.fence
+        proxy.heal()
+
+
+async def test_a_host_that_vanished_in_a_pooled_transaction_leaves_none_behind(
+    url: str, proxy: ThreadedFaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lane, "_BEGIN", lane._BEGIN.replace("10s", "1s"))
+    server = Server(proxy.url(url))
+    server.pooled = True
+    pool = Pool(server, 1)
+    asking = Lane(pool, 1.0)
+    await asking.fetch("select 1")
+    fetch = asyncpg.Connection.fetch
+
+    async def vanish_and_fetch(connection: Any, *args: Any) -> Any:
+        proxy.blackhole()
+        return await fetch(connection, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(asyncpg.Connection, "fetch", vanish_and_fetch)
+        with pytest.raises(StoreUnavailableError):
+            await asking.fetch("select 1")
+    assert await transactions(url) <= 1
+
+    await until(lambda: no_transaction(url), seconds=SOON)
+    await asking.close()
+    await pool.close()
+
+
+async def test_a_host_that_vanished_in_a_snapshot_leaves_none_behind(
+    url: str, proxy: ThreadedFaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "_SETTINGS", reader._SETTINGS.replace("'10s'", "'1s'"))
+    pool = Pool(Server(proxy.url(url)), 2)
+    looking = Reader(pool, 1.0)
+
+    async def vanish() -> None:
+        async with looking.snapshot():
+            await looking.fetch("select 1")
+            assert await transactions(url) == 1
+            proxy.blackhole()
+
+    with pytest.raises(StoreUnavailableError):
+        await vanish()
+
+    await until(lambda: no_transaction(url), seconds=SOON)
+    await looking.close()
+    await pool.close()
+
+
+async def test_both_ends_of_a_connection_look_whether_the_other_is_there(url: str) -> None:
+    server = Server(url)
+    connection = await server.connect(5.0)
+    settings = ("idle_in_transaction_session_timeout", "tcp_keepalives_idle", "tcp_user_timeout")
+    sock = connection._transport.get_extra_info("socket")
+
+    assert [await connection.fetchval("select current_setting($1)", name) for name in settings] == [
+        "10s",
+        "10",
+        "30000",
+    ]
+    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
+    await connection.close()
+
+
+async def transactions(url: str) -> int:
+    """How many transactions of others are open and idle in the database."""
+    connection = await asyncpg.connect(url)
+    try:
+        open_ones = (
+            "select count(*) from pg_stat_activity where datname = current_database() and state = 'idle in transaction'"
+        )
+        return int(await connection.fetchval(open_ones))
+    finally:
+        await connection.close()
+
+
+async def no_transaction(url: str) -> bool:
+    return await transactions(url) == 0

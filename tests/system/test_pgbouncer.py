@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import statistics
 import time
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import pytest
 
-from interlock import DeadlockError, LeaseLostError, Locks, Settings
+from interlock import DeadlockError, LeaseLostError, Locks, LockTimeoutError, Settings, StoreUnavailableError
 from interlock.testing.processes import Barrier, Worker, receive_async, wait_at_barrier_async
+from interlock.testing.proxy import ThreadedFaultProxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -349,3 +351,31 @@ async def test_a_hundred_waiters_occupy_no_server_connection(
     assert min(busy) == 0  # a waiter that kept one would always be seen
     assert statistics.median(took) < 0.1
     assert clients <= 3 * 6  # per process: four lanes, a lifeline, a listener
+
+
+async def test_a_host_that_vanished_in_a_fenced_transaction_does_not_keep_its_key(
+    pooled_url: str, direct_url: str, pgbouncer: PgBouncer
+) -> None:
+    settings = Settings(session_seconds=3, store_wait=4, recheck_seconds=0.5, stuck_work="report")
+    with ThreadedFaultProxy("127.0.0.1", pgbouncer.port) as proxy:
+        async with (
+            Locks.from_url(direct_url, settings=settings) as others,
+            Locks.from_url(proxy.url(pooled_url), settings=settings) as locks,
+        ):
+            lease = await locks.acquire("key")
+
+            async def vanish() -> None:
+                async with lease, lease.fenced() as transaction:
+                    await transaction.execute("select 1")
+                    proxy.blackhole()
+                    await asyncio.get_running_loop().create_future()
+
+            with pytest.raises((LeaseLostError, StoreUnavailableError)):
+                await vanish()
+            newer = None
+            async with asyncio.timeout(20):
+                while newer is None:
+                    with contextlib.suppress(StoreUnavailableError, LockTimeoutError):
+                        newer = await others.acquire("key", wait=5)
+            assert newer.fence > lease.fence
+            proxy.heal()

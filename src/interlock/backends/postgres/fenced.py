@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -27,11 +28,19 @@ discard temp; discard sequences
 
 
 class FencedConnections:
-    """Lends connections for fenced transactions, and resets them afterwards."""
+    """Lends connections for fenced transactions, and resets them afterwards.
 
-    def __init__(self, pool: Pool, wait: float) -> None:
+    A fenced transaction keeps its key from passing on. The server ends one that does nothing for ``idle`` seconds, so
+    that a host which vanished holds the key no longer than that.
+    """
+
+    def __init__(self, pool: Pool, wait: float, idle: float) -> None:
         self._pool = pool
         self._wait = wait
+        self._begin = (
+            "begin isolation level read committed;"
+            f" set local idle_in_transaction_session_timeout = '{math.ceil(idle * 1000)}ms'"
+        )
 
     @asynccontextmanager
     async def transaction(self, key: str, fence: int, guard: str, *args: Any) -> AsyncIterator[_Transaction]:
@@ -46,7 +55,7 @@ class FencedConnections:
             try:
                 try:
                     with translated():
-                        await self._bounded(connection, connection.execute("begin isolation level read committed"))
+                        await self._bounded(connection, connection.execute(self._begin))
                         await self._bounded(connection, connection.fetch(guard, *args))
                 except StoreError as error:
                     if sqlstate(error) != _NOT_LIVE:

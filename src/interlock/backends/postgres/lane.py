@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import asyncpg
 
+from interlock.backends.postgres.keepalive import SERVER_KEEPALIVE, kept_alive
 from interlock.errors import (
     InterlockError,
     InvalidArgumentError,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from interlock.backends.postgres.pool import Pool
 
 __all__ = [
+    "IDLE_TIMEOUT",
     "LOCAL_TIMEOUTS",
     "UNIQUE_VIOLATION",
     "Lane",
@@ -64,18 +66,23 @@ _NOTIFY_FULL = "PreCommit_Notify"  # where the server finds its NOTIFY queue ful
 LOCK_TIMEOUT = "4s"
 # Each statement ends in time by itself. A shorter limit that a role or a database has would stop all work.
 STATEMENT_TIMEOUT = "120s"
-LOCAL_TIMEOUTS = f"set local statement_timeout = '{STATEMENT_TIMEOUT}'; set local lock_timeout = '{LOCK_TIMEOUT}'"
+# The server ends a transaction of ours that does nothing for so long: our host is gone, and must not keep its locks.
+IDLE_TIMEOUT = "10s"
+# For each transaction of several statements: a pooler keeps no settings of a session.
+LOCAL_TIMEOUTS = (
+    f"set local statement_timeout = '{STATEMENT_TIMEOUT}'; set local lock_timeout = '{LOCK_TIMEOUT}';"
+    f" set local idle_in_transaction_session_timeout = '{IDLE_TIMEOUT}'"
+)
 _SESSION_SETTINGS = {
     "default_transaction_isolation": "read committed",
     "lock_timeout": LOCK_TIMEOUT,
     "statement_timeout": STATEMENT_TIMEOUT,
+    "idle_in_transaction_session_timeout": IDLE_TIMEOUT,
+    **SERVER_KEEPALIVE,
     "jit": "off",
     "application_name": "interlock",
 }
-# A transaction of several statements must end also where nobody hears of our end.
-_BEGIN = (
-    f"begin isolation level read committed; {LOCAL_TIMEOUTS}; set local idle_in_transaction_session_timeout = '10s'"
-)
+_BEGIN = f"begin isolation level read committed; {LOCAL_TIMEOUTS}"
 _TOO_MANY = (
     "Raise max_connections on the server (or the role's limit), run fewer processes, or lower the setting connections."
 )
@@ -104,6 +111,7 @@ _GONE = (
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
 )
 # What a server says of a URL that asks for parameters which it does not have, or of values that they cannot take.
 _BAD_PARAMETERS = (
@@ -123,7 +131,8 @@ def gone_translated() -> Generator[None]:
     except _GONE as error:
         raise StoreUnavailableError(
             f"PostgreSQL went away during a transaction: {str(error) or type(error).__name__}.",
-            remedy="If it was being committed, it may or may not have been.",
+            remedy="If it was being committed, it may or may not have been. The server also ends a transaction that"
+            " does nothing for as long as a session lasts.",
         ) from error
 
 
@@ -199,10 +208,12 @@ class Server:
         """A new connection."""
         try:
             if self.pooled:
-                return await self._whole(asyncpg.connect(self._url, timeout=wait, statement_cache_size=0))
-            named = dict(parse_qsl(urlsplit(self._url).query))
-            settings = {**_SESSION_SETTINGS, **{name: named[name] for name in ("statement_timeout",) if name in named}}
-            return await self._whole(asyncpg.connect(self._url, timeout=wait, server_settings=settings))
+                options: dict[str, Any] = {"statement_cache_size": 0}
+            else:
+                named = dict(parse_qsl(urlsplit(self._url).query))
+                kept = {name: named[name] for name in ("statement_timeout",) if name in named}
+                options = {"server_settings": {**_SESSION_SETTINGS, **kept}}
+            return kept_alive(await self._whole(asyncpg.connect(self._url, timeout=wait, **options)))
         except asyncpg.TooManyConnectionsError:
             self.on_refused()
             raise
@@ -373,9 +384,16 @@ async def answered(connection: Any, work: Any, wait: float | None = None) -> Any
 
 
 async def _in_transaction(connection: Any, sql: str, args: tuple[Any, ...]) -> Any:
-    async with connection.transaction(isolation="read_committed"):
-        await connection.execute(LOCAL_TIMEOUTS)
-        return await connection.fetch(sql, *args)
+    # The settings come with the beginning: there is no moment in which nobody would end the transaction.
+    await connection.execute(_BEGIN)
+    try:
+        rows = await connection.fetch(sql, *args)
+    except BaseException:
+        if not connection.is_closed():
+            await connection.execute("rollback")
+        raise
+    await connection.execute("commit")
+    return rows
 
 
 async def _each(connection: Any, sql: str, calls: Iterable[tuple[Any, ...]], wait: float) -> None:

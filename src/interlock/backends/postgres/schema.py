@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
-from interlock.backends.postgres.lane import Server, translated
+from interlock.backends.postgres.lane import IDLE_TIMEOUT, Server, translated
 from interlock.backends.statements import read_migrations
 from interlock.errors import SchemaMismatchError
 from interlock.ports.migrations import Migration
@@ -74,6 +74,7 @@ class PostgresMigrations:
             connection = await self._server.connect(self._wait)
             try:
                 async with asyncio.timeout(wait), connection.transaction():
+                    await connection.execute(f"set local idle_in_transaction_session_timeout = '{IDLE_TIMEOUT}'")
                     return await do(connection)  # type: ignore[no-any-return]
             finally:
                 connection.terminate()
