@@ -30,4 +30,4 @@ async def reclaim_space(engine: JobEngine) -> None:
             delay = await engine.jobs.reclaim()
         except Exception as error:  # noqa: BLE001 - jobs go on without it, more slowly
             delay = _AFTER_FAILURE
-            emit(_log, logging.WARNING, "job_chore_failed", chore="reclaim", error=one_line(error))
+            emit(_log, logging.ERROR, "job_chore_failed", chore="reclaim", error=one_line(error))
