@@ -50,6 +50,16 @@ class JobFloor:
         await self.jobs.enqueue([new_job(number, **{"name": "report", "queue": "default", **changes})])
         return number
 
+    async def fail_many(self, count: int, **changes: Any) -> list[int]:
+        """So many dead letters, in order."""
+        ids = await self.jobs.ids(count)
+        how = {"name": "report", "queue": "default", **changes}
+        await self.jobs.enqueue([new_job(number, **how) for number in ids])
+        while batch := (await self._claim("worker", count)).jobs:
+            settlements = [Settlement(job.id, job.fence, Outcome.FAILED, error="no") for job in batch]
+            await self.jobs.settle("worker", settlements)
+        return list(ids)
+
     async def claim(self, session: str = "worker") -> ClaimedJob:
         """Claim what is next."""
         batch = await self._claim(session)
@@ -61,10 +71,10 @@ class JobFloor:
         batch = await self._claim("worker")
         assert not batch.jobs
 
-    async def _claim(self, session: str) -> Batch:
-        """One job, or none after a claim that was not cut short."""
+    async def _claim(self, session: str, most: int = 1) -> Batch:
+        """One job or more, or none after a claim that was not cut short."""
         for _ in range(100):
-            batch = await self.jobs.claim(Appetite(session, QUEUES, NAMES, 1, 1, 1))
+            batch = await self.jobs.claim(Appetite(session, QUEUES, NAMES, most, most, most))
             assert isinstance(batch, Batch)
             if batch.jobs or batch.look_again >= 1:
                 return batch

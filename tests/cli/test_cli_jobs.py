@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from interlock import Jobs
+from interlock.jobs import bulk
 from interlock.limits import Cooldown, Slots
 from interlock.ports.jobs import Failing, Outcome
 from tests.cli.job_floor import ONE, data, floor, run
@@ -177,6 +178,31 @@ async def test_retry_makes_jobs_ready(cli: Callable[..., Any], jobs_url: str) ->
         f"Job {later}, which was later, is ready now.",
     ]
     assert states == ["ready", "ready"]
+
+
+async def test_retry_of_all_that_match_goes_through_every_page_oldest_first(
+    cli: Callable[..., Any], jobs_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "_PAGE", 40)
+    async with floor(jobs_url) as jobs:
+        failed = await jobs.fail_many(150, lane="l")
+        other = await jobs.ended(Outcome.FAILED, name="sync")
+        nothing = await run(cli, jobs_url, "jobs", "retry", "--state", "failed", "--name", "nobody", "-y", code=1)
+        words = await run(cli, jobs_url, "jobs", "retry", "--state", "failed", "--name", "report", "--yes")
+        left = await data(cli, jobs_url, "jobs", "list", "--state", "failed")
+        first = await jobs.claim()
+        again = await data(cli, jobs_url, "jobs", "retry", "--state", "failed", "-y")
+
+    assert "There is no such job." in nothing.stderr
+    assert "Retried 150 of 150." in words.stderr
+    assert [job["id"] for job in left] == [other]
+    assert first.id == failed[0], "a lane keeps its order when all of it is retried"
+    assert [(act["id"], act["done"]) for act in again] == [(other, True)]
+
+
+@pytest.mark.parametrize("args", [(), ("7", "--state", "failed"), ("--name", "report"), ("7", "--name", "report")])
+def test_retry_takes_numbers_or_a_filter(cli: Callable[..., Any], file_url: str, args: tuple[str, ...]) -> None:
+    assert cli("jobs", "retry", *args, "-y", "--url", file_url).exit_code == 2
 
 
 async def test_retry_of_what_needs_none_fails(cli: Callable[..., Any], file_url: str) -> None:

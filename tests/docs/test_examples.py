@@ -5,11 +5,19 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
+import json
+import os
 import re
+import shlex
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
+import typer
 
 from interlock.cli import app
 from interlock.telemetry.claims import ClaimMetrics
@@ -25,27 +33,100 @@ PAGES = [ROOT / "README.md", *DOCS]
 ALL_DOCS = "\n".join(page.read_text("utf-8") for page in DOCS)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+TESTING = ROOT / "docs" / "testing.md"
+KINDS = {"python", "console", "sql", "json", "toml", "ini", "yaml", "text"}
+"""The kinds of blocks. Of these ini, yaml and text are not tried: they are for other programs, or output."""
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != TESTING], ids=lambda page: page.stem)
 def test_every_example_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WEBHOOK_SECRET", "a secret")
     _run(page)
 
 
-def test_every_test_on_the_page_about_testing_passes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interlock_postgres_url: str
+def test_every_file_on_the_page_about_testing_passes_as_it_is(tmp_path: Path, interlock_postgres_server: Any) -> None:
+    text = TESTING.read_text("utf-8")
+    (settings,) = (block for kind, _, block in _blocks(TESTING) if kind == "toml")
+    (tmp_path / "pyproject.toml").write_text(settings)
+    files = re.findall(r"`(\w+\.py)`[^`]*:\n\n```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    for name, example in files:
+        (tmp_path / name).write_text(example)
+    environment = os.environ | {"INTERLOCK_TEST_POSTGRES_URL": interlock_postgres_server.url("postgres")}
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=240,
+        )
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    assert len(files) == len(_examples(TESTING)), "a block without the name of its file"
+    said = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "--ignore", "test_my_store.py")
+    assert "6 passed" in said, said
+    assert "TestLockStore" in run("-m", "pytest", "-q", "-p", "no:cacheprovider", "--collect-only", "test_my_store.py")
+    run("simulate.py")
+
+
+def test_the_poller_on_the_page_about_cursors_misses_nothing_at_equal_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = ROOT / "docs" / "testing.md"
-    (worker,) = (example for _, example in _examples(page) if 'report("holding")' in example)
-    (tmp_path / "my_worker.py").write_text(worker)
-    monkeypatch.syspath_prepend(tmp_path)
-    fixtures = {"tmp_path": tmp_path, "interlock_postgres_url": interlock_postgres_url}
+    monkeypatch.chdir(tmp_path)
+    names = _run(ROOT / "docs" / "cursors.md")
 
-    tests = {name: test for name, test in _run(page).items() if name.startswith("test_")}
-    for test in tests.values():
-        asyncio.run(test(**{name: fixtures[name] for name in inspect.signature(test).parameters}))
+    assert sorted(names["handled"]) == sorted({note.id for note in names["NOTES"]})
+    assert len({note.updated_at for note in names["NOTES"]}) < len(names["NOTES"])
 
-    assert len(tests) == 6
+
+def test_every_block_is_of_a_kind_that_is_tried_or_known_not_to_be() -> None:
+    unknown = [(page.name, line, kind) for page in PAGES for kind, line, _ in _blocks(page) if kind not in KINDS]
+
+    assert not unknown
+
+
+def test_every_command_line_can_be_parsed() -> None:
+    root = typer.main.get_command(app)
+    tried = 0
+    for page in PAGES:
+        for kind, line, block in _blocks(page):
+            for command in re.findall(r"^\$ interlock (.+)$", block, re.MULTILINE) if kind == "console" else ():
+                if "…" in command or command.isupper():
+                    continue  # a form, not a call
+                words = shlex.split(command.split(" | ")[0].split(" 2>")[0].split(" > ")[0], comments=True)
+                tried += 1
+                try:
+                    _parse(root, words)
+                except click.UsageError as error:
+                    raise AssertionError(f"{page.name}:{line}: interlock {command}: {error.format_message()}") from None
+    assert tried >= 5
+
+
+def test_json_and_toml_can_be_read() -> None:
+    for page in PAGES:
+        for kind, _, block in _blocks(page):
+            if kind == "json":
+                json.loads(block)
+            elif kind == "toml":
+                tomllib.loads(block)
+
+
+async def test_every_piece_of_sql_runs(complete_postgres_url: str) -> None:
+    import asyncpg
+
+    connection = await asyncpg.connect(complete_postgres_url)
+    try:
+        for page in PAGES:
+            for kind, _, block in _blocks(page):
+                if kind == "sql":
+                    await connection.execute(block)
+    finally:
+        await connection.close()
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.stem)
@@ -93,20 +174,37 @@ def _run(page: Path) -> dict[str, Any]:
     with asyncio.Runner() as runner:
         for line, example in _examples(page):
             # Lines of their own, so that a traceback points into the page.
-            code = compile("\n" * line + example, str(page), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            code = compile("\n" * line + example, str(page), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, True)
             result = eval(code, names)
             if inspect.iscoroutine(result):
                 runner.run(result)
     return names
 
 
-def _examples(page: Path) -> list[tuple[int, str]]:
-    """The Python blocks of a page, each with the number of the line before it."""
+def _blocks(page: Path) -> list[tuple[str, int, str]]:
+    """The blocks of code on a page: of what kind, the number of the line before, and the text."""
     text = page.read_text("utf-8")
     return [
-        (text[: match.start(1)].count("\n"), match[1])
-        for match in re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        (match[1], text[: match.start(2)].count("\n"), match[2])
+        for match in re.finditer(r"^ *```([^\n]*)\n(.*?)^ *```$", text, re.MULTILINE | re.DOTALL)
     ]
+
+
+def _examples(page: Path) -> list[tuple[int, str]]:
+    """The Python blocks of a page, each with the number of the line before it."""
+    return [(line, block) for kind, line, block in _blocks(page) if kind == "python"]
+
+
+def _parse(command: click.Command, words: list[str]) -> None:
+    """Parse a command line down to the command that would run, without running it."""
+    context = command.make_context("interlock", list(words), resilient_parsing=False)
+    while isinstance(command, click.Group):
+        left = [*context._protected_args, *context.args]
+        if not left:
+            return
+        name, found, rest = command.resolve_command(context, left)
+        assert found is not None
+        command, context = found, found.make_context(name or "", rest, parent=context)
 
 
 def _headings(page: Path) -> set[str]:

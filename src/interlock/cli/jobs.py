@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from interlock.insight import Insight, JobRow, QueueRow
-    from interlock.ports.job_views import JobView, Outlook
+    from interlock.ports.job_views import JobFilter, JobView, Outlook
     from interlock.ports.jobs import JobStore
 
 __all__ = ["Id", "app", "nothing"]
@@ -114,7 +114,14 @@ def show(
 @app.command()
 def retry(
     context: typer.Context,
-    ids: Ids,
+    ids: Annotated[list[int] | None, typer.Argument(metavar="ID", parser=_number, help="The numbers of jobs.")] = None,
+    state: Annotated[
+        list[JobState] | None,
+        typer.Option(metavar="STATE", help="Instead of numbers: every job in this state. May be repeated."),
+    ] = None,
+    name: Annotated[str, typer.Option(help="Of those only jobs of this name.")] = "",
+    queue: Annotated[str, typer.Option(help="Of those only jobs of this queue.")] = "",
+    lane: Annotated[str, typer.Option(help="Of those only jobs of this lane.")] = "",
     by: By = None,
     yes: Yes = False,
     json: Json = False,
@@ -124,14 +131,32 @@ def retry(
     """Make jobs ready now: those that wait for their time, were set aside, or ended without being done."""
     place = named_place(context, url, namespace)
     by = named("A retry", None, by)
-    if not yes:
+    if bool(ids) is bool(state) or ((name or queue or lane) and not state):
+        raise typer.BadParameter("Give the numbers of jobs, or --state with --name, --queue and --lane, but not both.")
+    chosen = bool(state)
+    if not ids:
+        from interlock.arguments import checked_prefix
+        from interlock.ports.job_views import JobFilter
+
+        wanted = JobFilter(tuple(state or ()), *map(checked_prefix, (name, queue, lane)))
+        ids = asyncio.run(_matching(place, wanted))
+        if not ids:
+            say("There is no such job.")
+            raise typer.Exit(1)
+        if not yes:
+            ask_first("A retry", "Run them now?", lambda: f"{len(ids or ()):,} of them match.")
+    elif not yes:
         ask_first("A retry", "Run it now?" if len(ids) == 1 else "Run them now?", lambda: _all_of(place, ids))
 
     async def act(jobs: JobStore, job_id: int) -> JobState | None:
         return await jobs.retry(job_id, by)
 
     acts = asyncio.run(_each(place, ids, act))
-    _tell([_retried(*act) for act in acts], {"by": by}, json)
+    retried = [_retried(*act) for act in acts]
+    if chosen and not json:
+        say(f"Retried {sum(act.done for act in retried):,} of {len(retried):,}.")
+        retried = [act for act in retried if not act.done][:_MOST_TOLD]
+    _tell(retried, {"by": by}, json)
 
 
 @app.command()
@@ -256,6 +281,14 @@ def _all_of(place: Place, ids: Sequence[int]) -> str | None:
 
 
 # -- looking -----------------------------------------------------------------------------------------------------------
+
+
+async def _matching(place: Place, wanted: JobFilter) -> list[int]:
+    from interlock.jobs.bulk import all_ids
+    from interlock.ports.store import Capability
+
+    async with opened(place, Capability.JOBS) as store:
+        return await all_ids(store.insight, wanted)
 
 
 async def _outlooks(place: Place, ids: Sequence[int]) -> list[Outlook]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from typing import TYPE_CHECKING, Any, Never, ParamSpec, TypeVar, Unpack, overload
 
 from interlock.arguments import checked_key, checked_limit, checked_reason, checked_wait
 from interlock.errors import CapabilityError, InvalidArgumentError, MisuseError, NotFoundError
 from interlock.face import Face
+from interlock.jobs.bulk import all_ids
 from interlock.jobs.definition import Definition
 from interlock.jobs.engine import JobEngine
 from interlock.jobs.explain import PARKED_BY, Explanation, Reason, explain_job, explain_lane
@@ -180,6 +182,32 @@ class Jobs(Face[JobEngine]):
         checked_reason("Retrying a job", "by hand", by)
         return await self._act(job, lambda engine, number: engine.jobs.retry(number, by))
 
+    async def retry_all(
+        self, *states: JobState, name: str = "", queue: str = "", lane: str = "", by: str
+    ) -> dict[int, JobState]:
+        """Retry every job in one of these states that matches, the oldest first; says how each stands then.
+
+        However many there are: ``len(await app.jobs.matching(…))`` counts them first. A job that changed meanwhile, so
+        that there is nothing to retry, is left as it is.
+        """
+        checked_reason("Retrying jobs", "by hand", by)
+        if not states:
+            raise InvalidArgumentError(
+                "retry_all needs at least one state.", remedy="Say which jobs: retry_all(JobState.FAILED, by=…)."
+            )
+        engine = self._running
+        retried: dict[int, JobState] = {}
+        for number in await self.matching(*states, name=name, queue=queue, lane=lane):
+            state = await engine.repeat(partial(engine.jobs.retry, number, by))
+            if state is not None:
+                retried[number] = state
+        return retried
+
+    async def matching(self, *states: JobState, name: str = "", queue: str = "", lane: str = "") -> list[int]:
+        """The IDs of all jobs that match, the oldest first."""
+        chosen = _filter(states, name, queue, lane)
+        return await all_ids(self._running.presence.store.insight, chosen)
+
     async def _act(
         self, job: int | Handle[Any], act: Callable[[JobEngine, int], Coroutine[Any, Any, JobState | None]]
     ) -> JobState:
@@ -197,12 +225,7 @@ class Jobs(Face[JobEngine]):
         self, *states: JobState, name: str = "", queue: str = "", lane: str = "", limit: int = 100
     ) -> Sequence[JobView]:
         """Jobs as one snapshot, newest first, without arguments, results and attempts."""
-        chosen = JobFilter(
-            tuple(map(_state, states)),
-            name and checked_name("A job", name),
-            queue and checked_name("A queue", queue),
-            lane and checked_key(lane),
-        )
+        chosen = _filter(states, name, queue, lane)
         return await self._running.jobs.look(chosen, limit=checked_limit(limit))
 
     async def explain(self, job: int | Handle[Any]) -> Explanation[Reason]:
@@ -320,6 +343,15 @@ def _number(job: object) -> int:
     if not isinstance(job, int) or isinstance(job, bool) or not 0 < job < 2**63:
         raise InvalidArgumentError(f"{job!r} is no id of a job.", remedy="Pass a handle, or the number of a job.")
     return job
+
+
+def _filter(states: Iterable[JobState], name: str, queue: str, lane: str) -> JobFilter:
+    return JobFilter(
+        tuple(map(_state, states)),
+        name and checked_name("A job", name),
+        queue and checked_name("A queue", queue),
+        lane and checked_key(lane),
+    )
 
 
 def _state(state: object) -> JobState:

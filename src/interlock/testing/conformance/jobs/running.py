@@ -56,6 +56,35 @@ class RunningConformance(AppSuite):
             status = await first.status()
             assert (status.state, status.attempt, status.name) == (JobState.DONE, 1, "enlarge")
 
+    async def test_every_dead_letter_that_matches_is_retried_oldest_first(self, store_url: str) -> None:
+        async with self.app(store_url) as app:
+            broken = True
+            order: list[int] = []
+
+            @app.job(name="publish", retry=Retry(attempts=1), lane="l")
+            async def publish(number: int) -> None:
+                if broken:
+                    raise ValueError(number)
+                order.append(number)
+
+            @app.job(name="other", retry=Retry(attempts=1))
+            async def other() -> None:
+                raise ValueError("other")
+
+            handles = await app.jobs.enqueue_many([publish.call(number=number) for number in range(5)])
+            await other.enqueue()
+            await app.drain()
+            assert await app.jobs.matching(JobState.FAILED, name="publish") == [handle.id for handle in handles]
+            broken = False
+            retried = await app.jobs.retry_all(JobState.FAILED, name="publish", by="ann")
+            assert list(retried) == [handle.id for handle in handles]
+            await app.drain()
+
+            assert order == list(range(5))
+            assert len(await app.jobs.matching(JobState.FAILED)) == 1
+            with pytest.raises(InvalidArgumentError, match="state"):
+                await app.jobs.retry_all(by="ann")
+
     async def test_a_plain_function_hands_what_is_awaited_to_the_apps_loop(self, store_url: str) -> None:
         async with self.app(store_url) as app:
             loop = asyncio.get_running_loop()
