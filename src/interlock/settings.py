@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -50,7 +50,7 @@ class Settings:
     """PostgreSQL only: the most connections that this process opens to the store, all told. At least 4: one for the
     heartbeat, one that listens, one for operations, and one for fenced transactions and the like."""
 
-    listen_url: str | None = None
+    listen_url: str | None = field(default=None, repr=False)
     """PostgreSQL only: a direct address for messages, where the main one goes through a pooler."""
 
     metrics_prefix: str = "interlock"

@@ -269,12 +269,7 @@ async def test_a_role_that_may_only_use_the_tables_can_work(interlock_postgres_u
     role = str(urlsplit(limited).username)
     async with Locks.from_url(interlock_postgres_url):
         pass
-    await execute(
-        interlock_postgres_url,
-        f"grant usage on schema interlock to {role};"
-        f"grant select, insert, update, delete on all tables in schema interlock to {role};"
-        f"grant usage on all sequences in schema interlock to {role}",
-    )
+    await execute(interlock_postgres_url, migrations_of(interlock_postgres_url).grants(workers=[role]))
 
     async with Locks.from_url(limited) as locks, locks.acquire("key") as lease:
         lease.ensure()

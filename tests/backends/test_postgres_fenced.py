@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
+import asyncpg
 import pytest
 
 from interlock import Locks, LockTimeoutError, MisuseError
@@ -73,6 +74,60 @@ async def test_an_error_swallowed_inside_is_told_at_the_end(complete_postgres_ur
                 await transaction.execute("create table target (value integer)")
                 with pytest.raises(Exception, match="nowhere"):
                     await transaction.execute("insert into nowhere values (1)")
+
+
+LEFT_BEHIND = {
+    "setting": ("set search_path = pg_temp", "select current_setting('search_path') = 'pg_temp'"),
+    "custom setting": (
+        "select set_config('mine.tenant', 'a', false)",
+        "select coalesce(current_setting('mine.tenant', true) = 'a', false)",
+    ),
+    "timeout": ("set statement_timeout = '1ms'", "select current_setting('statement_timeout') = '1ms'"),
+    "role": ("set role pg_monitor", "select current_user = 'pg_monitor'"),
+    "temporary table": ("create temp table mine (id integer)", "select to_regclass('pg_temp.mine') is not null"),
+    "advisory lock": (
+        "select pg_advisory_lock(4711)",
+        "select exists (select from pg_locks where locktype = 'advisory' and objid = 4711)",
+    ),
+    "cursor": (
+        "declare mine cursor with hold for select 1",
+        "select exists (select from pg_cursors where name = 'mine')",
+    ),
+    "prepared statement": (
+        "prepare mine as select 1",
+        "select exists (select from pg_prepared_statements where name = 'mine')",
+    ),
+    "channel": ("listen mine", "select exists (select from pg_listening_channels())"),
+}
+
+
+@pytest.mark.parametrize("act", LEFT_BEHIND)
+async def test_the_next_fenced_transaction_finds_nothing_of_the_one_before(
+    complete_postgres_url: str, act: str
+) -> None:
+    leave, is_left = LEFT_BEHIND[act]
+    backends = []
+    async with Locks.from_url(complete_postgres_url, connections=4) as locks, locks.acquire("key") as lease:
+        for _ in range(5):  # more than there are connections
+            async with lease.fenced() as transaction:
+                backends += await transaction.fetch("select pg_backend_pid()")
+                assert await transaction.fetch(is_left) == [(False,)]
+                assert await transaction.fetch("select current_setting('application_name')") == [("interlock",)]
+                await transaction.execute(leave)
+
+    assert len(set(backends)) < len(backends)
+
+
+async def test_what_a_fenced_transaction_locks_is_free_when_it_has_ended(complete_postgres_url: str) -> None:
+    other = await asyncpg.connect(complete_postgres_url)
+    try:
+        async with Locks.from_url(complete_postgres_url) as locks, locks.acquire("key") as lease:
+            async with lease.fenced() as transaction:
+                await transaction.execute("select pg_advisory_lock(4711)")
+
+            assert await other.fetchval("select pg_try_advisory_lock(4711)")
+    finally:
+        await other.close()
 
 
 async def _enter(locks: Locks, key: str, order: list[str] | None = None) -> None:

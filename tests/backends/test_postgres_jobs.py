@@ -236,8 +236,13 @@ async def test_days_that_others_have_filled_do_not_keep_empty_ones(store: Store,
     day = 86_400_000_000
     now = await other.fetchval("select interlock.micros(clock_timestamp())")
     await other.execute("insert into interlock.job_namespace values ('default'), ('left')")
-    for ago in range(60, 30, -1):
-        await other.execute("select interlock.job_make_days($1)", now - ago * day)
+    for ago in range(60, 28, -1):
+        first = (now - ago * day) // day * day
+        name = await other.fetchval("select interlock.job_day($1)", first)
+        await other.execute(
+            f"create table interlock.{name} partition of interlock.job_history"
+            f" for values from ({first}) to ({first + day})"
+        )
         if ago > 48:
             await other.execute(
                 "insert into interlock.job_history (id, enqueued_at, due_at, fence, keep_result, finished_at, attempt,"

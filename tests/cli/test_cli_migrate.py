@@ -71,6 +71,25 @@ def test_pending_sql_is_what_the_store_lacks(cli: Callable[..., Any], store_url:
     assert "Nothing is pending" in after.stderr
 
 
+def test_grants_are_printed_for_each_role(cli: Callable[..., Any]) -> None:
+    result = cli("migrate", "grants", "--worker", "bot", "--reader", "a", "--reader", "b", "--url", NOWHERE)
+
+    assert result.exit_code == 0
+    assert 'grant select on all tables in schema interlock to "b";' in result.stdout
+    assert result.stdout.count("grant usage on schema interlock to") == 3
+
+
+def test_grants_need_a_role_and_a_store_with_roles(cli: Callable[..., Any], tmp_path: Path) -> None:
+    for arguments, said in (
+        (["--url", NOWHERE], "No role was named"),
+        (["--worker", "", "--url", NOWHERE], "Invalid role name"),
+        (["--worker", "bot", "--url", f"sqlite:///{tmp_path}/bot.db"], "has no roles"),
+    ):
+        result = cli("migrate", "grants", *arguments)
+        assert result.exit_code != 0
+        assert said in result.stderr
+
+
 def test_sql_needs_no_server(cli: Callable[..., Any]) -> None:
     result = cli("migrate", "sql", "--url", NOWHERE)
 

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import pytest
 
-from interlock import DeadlockError, LeaseLostError, Locks, LockTimeoutError, Settings, StoreUnavailableError
+from interlock import (
+    DeadlockError,
+    LeaseLostError,
+    Locks,
+    LockTimeoutError,
+    MisuseError,
+    Settings,
+    StoreUnavailableError,
+)
 from interlock.testing.processes import Barrier, Worker, receive_async, wait_at_barrier_async
 from interlock.testing.proxy import ThreadedFaultProxy
 
@@ -379,3 +387,37 @@ async def test_a_host_that_vanished_in_a_fenced_transaction_does_not_keep_its_ke
                         newer = await others.acquire("key", wait=5)
             assert newer.fence > lease.fence
             proxy.heal()
+
+
+async def test_what_a_fenced_transaction_leaves_in_its_session_reaches_no_other_client(
+    pooled_url: str, direct_url: str
+) -> None:
+    direct = await asyncpg.connect(direct_url)
+    try:
+        async with Locks.from_url(pooled_url) as locks, locks.acquire("key") as lease:
+            async with lease.fenced() as transaction:
+                await transaction.execute("create table pushed (fence bigint)")
+                await transaction.execute("insert into pushed values ($1)", lease.fence)
+                await transaction.execute("select pg_advisory_lock(4711)")
+                await transaction.execute("set statement_timeout = '47s'")
+                await transaction.execute("create temp table mine (id integer)")
+
+            assert await direct.fetchval("select count(*) from pushed") == 1
+            assert await direct.fetchval("select pg_try_advisory_lock(4711)")
+            temporary = "select count(*) from pg_class where relname = 'mine' and relpersistence = 't'"
+            assert await direct.fetchval(temporary) == 0
+            async with lease.fenced() as transaction:
+                assert await transaction.fetch("select current_setting('statement_timeout')") == [("0",)]
+    finally:
+        await direct.close()
+
+
+async def test_an_error_swallowed_in_a_fenced_transaction_is_reported_through_a_pooler(pooled_url: str) -> None:
+    async def write(lease: Lease) -> None:
+        async with lease.fenced() as transaction:
+            with pytest.raises(asyncpg.UndefinedTableError):
+                await transaction.execute("insert into nowhere values (1)")
+
+    async with Locks.from_url(pooled_url) as locks, locks.acquire("key") as lease:
+        with pytest.raises(MisuseError, match="swallowed"):
+            await write(lease)

@@ -46,7 +46,12 @@ def from_url(url: str, *, settings: Settings, clock: Clock | None = None, needs:
     ``memory://`` is private to the store made, ``memory://name`` is shared in the process. ``sqlite:///file.db`` is
     a relative path, ``sqlite:////file.db`` an absolute one. ``clock`` replaces the store's own clock, for tests.
     """
-    scheme = urlsplit(url).scheme
+    try:
+        scheme = urlsplit(url).scheme
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"The URL of the store cannot be read: {error}.", remedy="Check its host."
+        ) from error
     store = _factory(scheme)(url, settings=settings, clock=clock)
     missing = [need for need in needs if need not in store.capabilities]
     if missing:

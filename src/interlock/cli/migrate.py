@@ -70,6 +70,27 @@ def sql(
     typer.echo(migrations.script(wanted), nl=False)
 
 
+@app.command()
+def grants(
+    context: typer.Context,
+    worker: Annotated[
+        list[str] | None, typer.Option(metavar="ROLE", help="May do all that apps and workers do.")
+    ] = None,
+    reader: Annotated[list[str] | None, typer.Option(metavar="ROLE", help="May look, and change nothing.")] = None,
+    enqueuer: Annotated[list[str] | None, typer.Option(metavar="ROLE", help="May call interlock.enqueue only.")] = None,
+    url: Url = None,
+    namespace: Namespace = None,
+) -> None:
+    """Print the SQL that gives PostgreSQL roles what they need. Run it as the owner after every migrate up."""
+    from interlock.errors import MisuseError
+
+    if not (worker or reader or enqueuer):
+        raise MisuseError("No role was named.", remedy="Use --worker ROLE, --reader ROLE or --enqueuer ROLE.")
+    migrations = _migrations(named_place(context, url, namespace))
+    script = migrations.grants(workers=worker or (), readers=reader or (), enqueuers=enqueuer or ())
+    typer.echo(script, nl=False)
+
+
 def _migrations(place: Place) -> Migrations:
     from interlock.errors import CapabilityError
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import unquote, urlsplit
@@ -25,7 +25,7 @@ Namespace = Annotated[str | None, typer.Option(help="The namespace in the store;
 class Place:
     """A store and a namespace in it, as far as they were given."""
 
-    url: str | None = None
+    url: str | None = field(default=None, repr=False)
     namespace: str | None = None
 
     def store(self, *needs: Capability) -> Store:

@@ -42,3 +42,10 @@ class Migrations(Protocol):
         One transaction, the store's own record of what was applied included: after it :meth:`status` says so.
         """
         ...
+
+    def grants(self, *, workers: Sequence[str] = (), readers: Sequence[str] = (), enqueuers: Sequence[str] = ()) -> str:
+        """The SQL that gives roles of the store the rights to work, to read and to enqueue. Connects to nothing.
+
+        Raises ``CapabilityError`` if the store has no roles.
+        """
+        ...

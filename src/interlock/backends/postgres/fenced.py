@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
+
+import asyncpg
 
 from interlock.backends.postgres.lane import answered, gone_translated, sqlstate, translated
 from interlock.errors import LeaseLostError, MisuseError, StoreError
@@ -20,10 +22,34 @@ __all__ = ["FencedConnections"]
 _NOT_LIVE = "IL001"  # what lock_guard raises
 
 
-# What a caller's statements may have changed, except prepared statements, which the driver counts on.
+# What a caller's statements may have left in their session, other than rows. DISCARD ALL would also deallocate what the
+# driver has prepared and counts on.
 _RESET = """
-reset session authorization; reset all; close all; unlisten *; select pg_advisory_unlock_all();
-discard temp; discard sequences
+reset session authorization; reset all; close all; unlisten *; select pg_catalog.pg_advisory_unlock_all();
+discard temp; discard sequences;
+do $$
+declare
+    name text;
+begin
+    for name in select s.name from pg_catalog.pg_prepared_statements s where s.from_sql loop
+        execute pg_catalog.format('deallocate %I', name);
+    end loop;
+end
+$$
+"""
+# Behind a pooler the next statement after the commit may reach another session: it has to happen before. Constraints
+# that wait for the commit are checked while the caller's settings hold, and how safe the commit is stays as it was set.
+_RESET_WITHIN = f"""
+set constraints all immediate;
+do $$
+declare
+    durability constant text := pg_catalog.current_setting('synchronous_commit');
+begin
+    reset all;
+    perform pg_catalog.set_config('synchronous_commit', durability, true);
+end
+$$;
+{_RESET.replace("reset all;", "")}
 """
 
 
@@ -65,6 +91,8 @@ class FencedConnections:
                     ) from None
                 yield _Transaction(connection)
                 with gone_translated():
+                    if self._pool.server.pooled and connection.is_in_transaction():
+                        await self._reset_within(connection)
                     ended = await self._bounded(connection, connection.execute("commit"))
                 if ended != "COMMIT":
                     raise MisuseError(
@@ -76,6 +104,10 @@ class FencedConnections:
                 connection.terminate()
                 raise
             await self._reset(connection)
+
+    async def _reset_within(self, connection: Any) -> None:
+        with suppress(asyncpg.InFailedSQLTransactionError):  # nothing of it will stay, as the commit reports
+            await self._bounded(connection, connection.execute(_RESET_WITHIN))
 
     async def _reset(self, connection: Any) -> None:
         """Undo what the caller set. The commit has succeeded: a connection that cannot be reset is only ended."""

@@ -9,7 +9,7 @@ import asyncpg
 
 from interlock.backends.postgres.lane import IDLE_TIMEOUT, Server, translated
 from interlock.backends.statements import read_migrations
-from interlock.errors import SchemaMismatchError
+from interlock.errors import InvalidArgumentError, SchemaMismatchError
 from interlock.ports.migrations import Migration
 
 if TYPE_CHECKING:
@@ -26,6 +26,32 @@ create table if not exists interlock.migration (
     applied_at timestamptz not null default clock_timestamp()
 )
 """
+# PostgreSQL lets every role execute new functions; in this schema each role gets what it needs, see grants().
+_REVOKE = "revoke all on all functions in schema interlock from public"
+# They run with the rights of the schema's owner. Workers need them, roles that only read do not.
+_OWNERS_FUNCTIONS = "interlock.job_make_days(bigint), interlock.job_drop_day(text, bigint)"
+_ENQUEUE = (
+    "interlock.enqueue(text, jsonb, text, text, integer, double precision, timestamptz, jsonb, text, boolean,"
+    " double precision, jsonb, text)"
+)
+# So that workers may vacuum.
+_MAINTAIN = "grant maintain on all tables in schema interlock to {role}"
+_GRANTS = {
+    "worker": (
+        "grant select, insert, update, delete on all tables in schema interlock to {role}",
+        "revoke insert, update, delete on interlock.migration from {role}",
+        "grant usage on all sequences in schema interlock to {role}",
+        "grant execute on all functions in schema interlock to {role}",
+        _MAINTAIN,
+    ),
+    "reader": (
+        "grant select on all tables in schema interlock to {role}",
+        "grant execute on all functions in schema interlock to {role}",
+        f"revoke execute on function {_OWNERS_FUNCTIONS}, {_ENQUEUE} from {{role}}",
+    ),
+    "enqueuer": (f"grant execute on function {_ENQUEUE} to {{role}}",),
+}
+_MOST_NAME_BYTES = 63
 _PATIENCE = 60.0  # with another process's migration
 _EXISTS = "select to_regclass('interlock.migration') is not null"
 _APPLIED = "select version, extract(epoch from applied_at)::float8 from interlock.migration order by version"
@@ -54,7 +80,19 @@ class PostgresMigrations:
             f"insert into interlock.migration (version, name) values ({m.version}, '{m.name}');\n\n"
             for m in (self._known if migrations is None else migrations)
         ]
-        return f"begin;\n\n{_LOCK};\n{_TABLE.rstrip()};\n\n{''.join(steps)}commit;\n"
+        return f"begin;\n\n{_LOCK};\n{_TABLE.rstrip()};\n\n{''.join(steps)}{_REVOKE};\n\ncommit;\n"
+
+    def grants(self, *, workers: Sequence[str] = (), readers: Sequence[str] = (), enqueuers: Sequence[str] = ()) -> str:
+        """The SQL that gives roles the rights they need, no more."""
+        lines = [f"{_REVOKE};\n"]
+        for kind, roles in (("worker", workers), ("reader", readers), ("enqueuer", enqueuers)):
+            for name in roles:
+                role = _identifier(name)
+                lines.append(f"\n-- {kind}\ngrant usage on schema interlock to {role};\n")
+                for statement in _GRANTS[kind]:
+                    grant = statement.format(role=role)
+                    lines.append(f"{_from_17_on(grant) if statement is _MAINTAIN else grant};\n")
+        return f"begin;\n\n{''.join(lines)}\ncommit;\n"
 
     async def ensure(self) -> None:
         """See that the schema fits: an empty database is set up, an older schema is refused with the remedy.
@@ -105,5 +143,24 @@ class PostgresMigrations:
                 migration.version,
                 migration.name,
             )
+        if done:
+            await connection.execute(_REVOKE)
         applied = {migration.version for migration in done}
         return [migration for migration in await self._read(connection) if migration.version in applied]
+
+
+def _identifier(name: str) -> str:
+    """A role's name as SQL."""
+    if not name or "\0" in name or len(name.encode()) > _MOST_NAME_BYTES:
+        raise InvalidArgumentError(f"Invalid role name {name!r}.", remedy="Use 1 to 63 bytes.")
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _from_17_on(statement: str) -> str:
+    """A statement that servers before PostgreSQL 17 do not know."""
+    condition = "current_setting('server_version_num')::integer >= 170000"
+    return f"do {_literal(f'begin if {condition} then execute {_literal(statement)}; end if; end')}"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from interlock.backends.sqlite.connection import begin, connect, translated, when_free
 from interlock.backends.statements import read_migrations
-from interlock.errors import SchemaMismatchError
+from interlock.errors import CapabilityError, SchemaMismatchError
 from interlock.ports.migrations import Migration
 
 if TYPE_CHECKING:
@@ -55,6 +55,10 @@ class SqliteMigrations:
             for m in (self._known if migrations is None else migrations)
         ]
         return f"begin immediate;\n{_TABLE.rstrip()};\n\n{''.join(steps)}commit;\n"
+
+    def grants(self, *, workers: Sequence[str] = (), readers: Sequence[str] = (), enqueuers: Sequence[str] = ()) -> str:
+        """Refuse: a file has no roles."""
+        raise CapabilityError("A SQLite file has no roles.", remedy="Set the mode and owner of the file instead.")
 
     def _status(self) -> list[Migration]:
         if not self._file.path.exists():

@@ -467,14 +467,16 @@ end
 $$;
 
 -- Accept one job from any program, inside its own transaction: select interlock.enqueue('report', '{"account": "a1"}').
--- p_limits: [[key, most, seconds]], 0 seconds for slots. Says the job's id.
+-- p_limits: [[key, most, seconds]], 0 seconds for slots. Returns the job's id. Runs with the rights of the schema's owner,
+-- so that EXECUTE on it is all that a role needs to enqueue, and what it stores is what it has checked.
 create function interlock.enqueue(
     p_name text, p_arguments jsonb default '{}', p_queue text default 'default', p_lane text default '',
     p_priority integer default 50, p_delay double precision default 0, p_at timestamptz default null,
     p_limits jsonb default '[]', p_failing text default 'block', p_coalesce boolean default false,
     p_keep_result double precision default 3600, p_options jsonb default '{}', p_namespace text default 'default'
 ) returns bigint
-language plpgsql volatile
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     year constant double precision := 366 * 24 * 3600;
@@ -491,7 +493,7 @@ begin
         when (octet_length(p_lane) <= 512) is not true then 'p_lane'
         when (p_priority between 0 and 100) is not true then 'p_priority'
         when (p_delay between 0 and year) is not true then 'p_delay'
-        when not isfinite(p_at) then 'p_at'
+        when (p_at between '0001-01-02 00:00+00' and '9999-12-30 00:00+00') is false then 'p_at'
         when failing is null then 'p_failing'
         when (p_coalesce and p_lane = '') is not false then 'p_coalesce'
         when (p_keep_result between 0 and year) is not true then 'p_keep_result'

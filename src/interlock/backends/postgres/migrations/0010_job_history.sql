@@ -1,11 +1,13 @@
 -- History is kept by the day, so that old days go as a whole. Days are made ahead; what falls on none goes to
--- job_history_rest. These functions run with the rights of who set up the schema, which alone may change tables.
+-- job_history_rest. These functions run with the rights of the schema's owner, who alone may create and drop tables. So
+-- they trust no caller: days are counted by the server's clock, names are fixed, and only workers may execute them.
 
 create function interlock.job_day(p_at bigint) returns text
 language sql immutable
 as $$ select 'job_history_' || to_char(to_timestamp(p_at / 1000000) at time zone 'UTC', 'YYYYMMDD') $$;
 
--- Make today's table and the next two. Somebody who has been reading for long, or rows that are there already, put it off.
+-- Make today's table and the next two. A time more than a day from the server's clock counts as a day from it. Readers
+-- that take long, or rows that are there already, put it off.
 create function interlock.job_make_days(p_now bigint) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -13,9 +15,11 @@ set lock_timeout = '100ms'
 as $$
 declare
     day constant bigint := 86400000000;
+    server_now constant bigint := extract(epoch from clock_timestamp()) * 1000000;
     first bigint;
     name text;
 begin
+    p_now := coalesce(least(greatest(p_now, server_now - day), server_now + day), server_now);
     for ahead in 0 .. 2 loop
         first := p_now / day * day + ahead * day;
         name := interlock.job_day(first);
@@ -31,7 +35,8 @@ begin
 end
 $$;
 
--- Drop a day's table if it is older than p_before and nobody else's rows can be in it. Says how many rows it had, about.
+-- Drop a day's table if it is older than p_before and no other namespace's rows can be in it. Never today's, whatever
+-- p_before says. Returns about how many rows it had.
 create function interlock.job_drop_day(p_namespace text, p_before bigint) returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -41,6 +46,7 @@ declare
     old record;
     filled boolean;
 begin
+    p_before := least(p_before, (extract(epoch from clock_timestamp()) * 1000000)::bigint);
     for old in
         select c.relname, greatest(c.reltuples, 0)::integer as rows
         from pg_inherits i
@@ -67,7 +73,7 @@ end
 $$;
 
 -- Remove history that ended p_keep or longer ago, at most p_most rows or a whole day, and results past their time. History
--- that is kept for days goes by whole days where that can be.
+-- that is kept for days goes by whole days where that can be, which is by the server's clock only.
 create function interlock.job_prune(
     p_namespace text, p_keep bigint, p_most integer, p_given double precision
 ) returns integer
@@ -95,7 +101,7 @@ begin
     if removed > 0 then
         return pruned;
     end if;
-    whole_days := p_keep >= day and not exists (
+    whole_days := p_given is null and p_keep >= day and not exists (
         select from interlock.job_namespace n where n.namespace <> p_namespace);
     with old as (
         select h.id, h.finished_at from interlock.job_history h
