@@ -388,6 +388,8 @@ def _lines(status: WorkerStatus) -> list[str]:
         f"ended: {ended or 'none'}",
     )
     lines = [" · ".join(parts)]
+    if status.trouble:
+        lines.append(f"  trouble: {status.trouble}")
     for job in status.running:
         lane = f" lane {job.lane}" if job.lane else ""
         told = f" told to stop: {job.told_to_stop}" if job.told_to_stop else ""

@@ -47,12 +47,13 @@ is the end of it.
 from __future__ import annotations
 
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from interlock.ports.leases import SessionEnded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from interlock.ports.job_views import JobFilter, JobView, LaneView, Outlook, QueueView
     from interlock.ports.limits import Use
@@ -277,6 +278,10 @@ class Settled(NamedTuple):
     """False: the claim had ended before, and nothing was changed. Settling once more what was accepted is accepted."""
     ready: bool
     """Whether jobs became ready by it."""
+    blocked: Mapping[int, str] = MappingProxyType({})
+    """Those that could not be settled because another transaction has locked rows that they change: their places, and
+    what is locked by whom. Nothing was changed for them, and they are to be settled again later; ``accepted`` says
+    nothing of them. Only in a database whose rows others can lock."""
 
 
 class Rescued(NamedTuple):

@@ -43,6 +43,8 @@ class JobMetrics(Collector):
         """Settlements that the store refused: the claim had ended."""
         self.late_starts = 0
         """Jobs with a rate or cooldown that were returned, as they would have started too late."""
+        self.unacknowledged = 0
+        """Attempts to acknowledge jobs that failed because the store was not available."""
         self.rescued = 0
         self.quarantined = 0
         self.loop_lag = Durations()
@@ -96,6 +98,11 @@ class JobMetrics(Collector):
                 "job_late_starts",
                 "Jobs with a rate or cooldown returned, as they would have started too late.",
                 self.late_starts,
+            ),
+            (
+                "job_acknowledgement_failures",
+                "Attempts to acknowledge jobs that failed because the store was not available.",
+                self.unacknowledged,
             ),
             ("jobs_rescued", "Jobs taken from sessions that had ended.", self.rescued),
             ("jobs_quarantined", "Jobs ended because they killed too many workers.", self.quarantined),

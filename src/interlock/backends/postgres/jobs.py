@@ -15,14 +15,14 @@ from interlock.backends.postgres.job_marks import LOWEST, Marks
 from interlock.backends.postgres.job_news import JobNews
 from interlock.backends.postgres.job_vacuum import JobVacuum
 from interlock.backends.postgres.job_views import job_view, lane_view, outlook, queue_view
-from interlock.backends.postgres.lane import UNIQUE_VIOLATION, Lane, sqlstate
+from interlock.backends.postgres.lane import LOCK_NOT_AVAILABLE, UNIQUE_VIOLATION, Lane, sqlstate
 from interlock.backends.statements import Statements
-from interlock.errors import MisuseError, StoreError
+from interlock.errors import MisuseError, StoreError, StoreUnavailableError
 from interlock.ports.jobs import MOST_CRASHES, Batch, ClaimedJob, JobState, Outcome, Rescued, SessionEnded, Settled
 from interlock.ports.leases import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from interlock.backends.postgres.combiner import Operation
     from interlock.backends.postgres.lane import Lanes
@@ -48,6 +48,7 @@ _OUTCOMES = {
 }
 _DONE = Outcome.DONE
 _BULK = 25_000  # what has more jobs takes long, and goes aside
+_MOST_BLOCKED = 10_000
 _MOST_CLAIMERS = 16  # marks are kept for so many kinds of appetite
 
 
@@ -66,6 +67,7 @@ class PostgresJobs:
         self._bulk_combiner = Combiner(partial(self._accept, self._bulks), math.inf)
         self._marks: dict[tuple[tuple[str, ...], tuple[str, ...]], Marks] = {}
         self._news = JobNews(messages, self._lower)
+        self._blocked: set[tuple[int, int]] = set()
         self._vacuum = JobVacuum(pool, self._acts, wait)
 
     async def ids(self, count: int) -> range:
@@ -115,7 +117,40 @@ class PostgresJobs:
             return Settled((), False)
         # In the order of their ids, as all lock them.
         places = sorted(range(len(settlements)), key=[ended.id for ended in settlements].__getitem__)
-        settlements = [settlements[place] for place in places]
+        blocked: dict[int, str] = {}
+        if self._blocked:
+            known = [place for place in places if _claim(settlements[place]) in self._blocked]
+            blocked = await self._look_for_locked(settlements, known)
+        accepted, ready = [False] * len(settlements), False
+        batches = [[place for place in places if place not in blocked]]
+        while batches:
+            batch = batches.pop()
+            if not batch:
+                continue
+            try:
+                refused, some_ready = await self._settle(session, [settlements[place] for place in batch])
+            except StoreUnavailableError as error:
+                if sqlstate(error) != LOCK_NOT_AVAILABLE:
+                    raise
+                # The others go on. Where nothing says which of them is locked, each half tells more.
+                locked = await self._look_for_locked(settlements, batch)
+                if not locked and len(batch) == 1:
+                    locked = {batch[0]: f"{error.message} {error.remedy}"}
+                blocked |= locked
+                rest = [place for place in batch if place not in locked]
+                half = len(rest) if locked else len(rest) // 2
+                batches += [rest[half:], rest[:half]]
+                continue
+            for place in batch:
+                accepted[place] = True
+            for number in refused:
+                accepted[batch[number - 1]] = False
+            ready = ready or some_ready
+        self._note_blocked(settlements, blocked)
+        return Settled(accepted, ready, blocked) if blocked else Settled(accepted, ready)
+
+    async def _settle(self, session: str, settlements: Sequence[Settlement]) -> tuple[Sequence[int], bool]:
+        """Settle them all, in the order of their ids. Returns which were refused, and whether jobs became ready."""
         ids, fences, outcomes, ran, delays, results, errors, traces = zip(*settlements, strict=True)
         details: tuple[Any, ...] = (None, None, None)
         codes = None
@@ -137,12 +172,26 @@ class PostgresJobs:
             MOST_CRASHES,
             self._given(),
         )
-        accepted = [True] * len(ids)
-        for place in refused or ():
-            accepted[places[place - 1]] = False
         if ready is not None:
             self._lower_all(ready)
-        return Settled(accepted, ready is not None)
+        return refused or (), ready is not None
+
+    async def _look_for_locked(self, settlements: Sequence[Settlement], places: Sequence[int]) -> dict[int, str]:
+        """Which of the settlements at these places need a row that another transaction has locked, and who that is."""
+        if not places:
+            return {}
+        ids, fences = zip(*(_claim(settlements[place]) for place in places), strict=True)
+        rows = await self._ends.fetch(_sql.locked, ids, fences)
+        return {places[number - 1]: _locked_by(*who) for number, *who in rows}
+
+    def _note_blocked(self, settlements: Sequence[Settlement], blocked: Mapping[int, str]) -> None:
+        """Remember the blocked ones: their locks are looked at first when they come again."""
+        if blocked or self._blocked:
+            for place, settlement in enumerate(settlements):
+                if place in blocked and len(self._blocked) < _MOST_BLOCKED:
+                    self._blocked.add(_claim(settlement))
+                else:
+                    self._blocked.discard(_claim(settlement))
 
     async def hand_back(self, session: str, but: Sequence[int] = (), *, turn: int | None = None) -> int:
         """Return what a session has claimed."""
@@ -286,6 +335,20 @@ class PostgresJobs:
     def _lower_all(self, sort: int = LOWEST) -> None:
         for marks in self._marks.values():
             marks.lower_all(sort)
+
+
+def _claim(settlement: Settlement) -> tuple[int, int]:
+    return settlement.id, settlement.fence
+
+
+def _locked_by(what: str, pid: int, program: str, state: str, seconds: float | None) -> str:
+    """What is locked and by whom, for people."""
+    kind, _, name = what.partition(" ")
+    about = ", ".join(part for part in (program, state, "" if seconds is None else f"since {seconds:.0f} s") if part)
+    return (
+        f"The row of {kind} {name!r} is locked by backend {pid}{f' ({about})' if about else ''}."
+        f" End its transaction: select pg_terminate_backend({pid})."
+    )
 
 
 def _claimed(row: Any) -> ClaimedJob:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "IDLE_TIMEOUT",
     "LOCAL_TIMEOUTS",
+    "LOCK_NOT_AVAILABLE",
     "UNIQUE_VIOLATION",
     "Lane",
     "Lanes",
@@ -43,6 +44,7 @@ __all__ = [
     "translated",
 ]
 
+LOCK_NOT_AVAILABLE = "55P03"
 UNIQUE_VIOLATION = "23505"
 
 # What a server says while it starts, stops, fails over or is too busy; all of it may pass.

@@ -13,6 +13,7 @@ from interlock.jobs.worker.bell import Bell
 from interlock.jobs.worker.outcomes import one_line
 from interlock.jobs.worker.tenure import Tenure
 from interlock.ports.jobs import Appetite, Batch, StartWindow
+from interlock.telemetry.lasting import LastingFailure
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
@@ -65,9 +66,15 @@ class Claimer:
         self._stopping = False
         self._claiming = False
         self._early: dict[tuple[int, int], str] | None = None
+        self._failure = LastingFailure(engine.monotonic)
         self._task: asyncio.Task[None] | None = None
         self.dry: asyncio.Future[None] | None = None
         """Done when nothing is left that could be claimed, and nothing is under way here. Set by who wants to know."""
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be claimed; empty if it can."""
+        return self._failure.reason
 
     def start(self) -> None:
         """Begin to claim."""
@@ -114,11 +121,17 @@ class Claimer:
                 await self._round()
             except StoreUnavailableError as error:
                 self._desk.trouble()
-                emit(_log, logging.DEBUG, "job_claim_failed", error=one_line(error))
+                if self._failure.failed(error):
+                    times, seconds = self._failure.times, self._failure.seconds
+                    why = self._failure.reason
+                    emit(_log, logging.WARNING, "job_claim_failed", error=why, times=times, seconds=seconds)
             except Exception as error:  # noqa: BLE001 - whatever failed is tried again
                 emit(_log, logging.ERROR, "job_claim_failed", error=one_line(error))
             else:
                 pause = _LEAST_PAUSE
+                if self._failure.over():
+                    times, seconds = self._failure.times, self._failure.seconds
+                    emit(_log, logging.INFO, "job_claim_failed_over", times=times, seconds=seconds)
                 continue
             self._news = True  # whatever was to be claimed still is
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - only keeps the workers apart
@@ -149,7 +162,7 @@ class Claimer:
         crew.pace.look(crew.monotonic())
         free, buffered = crew.free, crew.buffer.count
         ahead = min(crew.pace.ahead, int(_MOST_BYTES_AHEAD / self._size))
-        if self._completer.full:
+        if self._completer.full or self._completer.failing:
             return 0, 0, 0
         at_once = max(0, free - len(crew.buffer))
         low = ahead // 2

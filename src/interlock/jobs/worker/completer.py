@@ -2,18 +2,21 @@
 
 What there is goes at once, and then whatever came up while the store was being told. While the store is away it is
 told again and again: an acknowledgement counts for as long as the claim stands, also after the session has ended.
+Acknowledgements that wait for rows which another transaction has locked are set aside, and the others go on.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from typing import TYPE_CHECKING
 
 from interlock.errors import StoreUnavailableError
 from interlock.jobs.worker.bell import Bell
 from interlock.jobs.worker.outcomes import failed_for_good, one_line
 from interlock.ports.jobs import Outcome
+from interlock.telemetry.lasting import LastingFailure
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 
     from interlock.jobs.engine import JobEngine
     from interlock.jobs.worker.tenure import Tenure
-    from interlock.ports.jobs import ClaimedJob, Settlement
+    from interlock.ports.jobs import ClaimedJob, Settled, Settlement
     from interlock.sessions import Session
 
 __all__ = ["SLOW", "Completer"]
@@ -36,6 +39,8 @@ _MOST_UNSETTLED_BYTES = 64 * 1024 * 1024
 _LEAST_PAUSE, _MOST_PAUSE = 0.02, 1.0
 _TRIES = 3  # at an error that does not say that the store is away, before it may be one of them that is to blame
 _TRIES_ALONE = 10
+_LEAST_ASIDE, _MOST_ASIDE = 0.1, 1.0  # seconds until what was set aside is tried again
+_MOST_NAMED = 10
 
 
 class Completer:
@@ -71,6 +76,10 @@ class Completer:
         self.seconds = 0.0
         """How long an answer takes."""
         self._failures = 0
+        self._unavailable = LastingFailure(engine.monotonic)
+        self._blocked: dict[tuple[int, int], LastingFailure] = {}
+        self._aside_pause = _LEAST_ASIDE
+        self._aside_at = math.inf
         self._closed = False
         self._task: asyncio.Task[None] | None = None
 
@@ -90,14 +99,28 @@ class Completer:
     def begin(self, tenure: Tenure) -> None:
         """There will be something to say about what is claimed under another session."""
         # While something runs under a lost session, a thread for instance, there may still be something to say.
-        self._tenures = [old for old in self._tenures if old.settlements or old.session.at_work or not old.lost]
+        self._tenures = [old for old in self._tenures if old.unanswered or old.session.at_work or not old.lost]
         self._tenures.append(tenure)
+
+    @property
+    def failing(self) -> bool:
+        """Whether the store cannot be told: what is fetched now could not be acknowledged."""
+        return bool(self._unavailable.reason)
+
+    @property
+    def trouble(self) -> str:
+        """Why the store does not take acknowledgements; empty if it does."""
+        if self._unavailable.reason:
+            return self._unavailable.reason
+        return next((blocked.reason for blocked in self._blocked.values()), "")
 
     def pending(self, session: Session) -> Iterator[int]:
         """The jobs of a session about which the store has not answered."""
         for tenure in self._tenures:
             if tenure.session is session:
                 for settlement in tenure.settlements:
+                    yield settlement.id
+                for settlement, _ in tenure.aside:
                     yield settlement.id
 
     async def room(self) -> None:
@@ -107,7 +130,7 @@ class Completer:
 
     async def told(self, session: Session | None = None) -> None:
         """Wait until the store has been told all there is to say, or all about one session, or will not be any more."""
-        while not self._closed and any(t.settlements for t in self._tenures if session is None or t.session is session):
+        while not self._closed and any(t.unanswered for t in self._tenures if session is None or t.session is session):
             await self._answer()
 
     def start(self) -> None:
@@ -120,20 +143,28 @@ class Completer:
             tenure = self._next()
             if tenure is None:
                 self._asleep = True
-                await self._bell.wait()
+                await self._bell.wait(self._aside_at - self._monotonic())
+                self._asleep = False
                 continue
             count = _fitting(tenure.settlements)
             batch, jobs = tenure.settlements[:count], tenure.jobs[:count]
+            held = len(tenure.aside)
             ready = await self._tell(tenure, batch, jobs)
             if ready is None:
+                del tenure.aside[held:]  # all of them go again
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _MOST_PAUSE)
                 continue
             pause = _LEAST_PAUSE
             # Known to be ours up to here.
             del tenure.settlements[: len(batch)], tenure.jobs[: len(batch)]
-            self.unsettled -= len(batch)
-            self._bytes -= sum(len(settlement.result) for settlement in batch if settlement.result is not None)
+            newly_aside = [settlement for settlement, _ in tenure.aside[held:]]
+            self.unsettled -= len(batch) - len(newly_aside)
+            self._bytes -= _size(batch) - _size(newly_aside)
+            if self._unavailable.over():
+                times, seconds = self._unavailable.times, self._unavailable.seconds
+                emit(_log, logging.INFO, "job_settlement_failed_over", times=times, seconds=seconds)
+                ready = True  # the claimer has waited for this
             self.full = self.unsettled >= _MOST_UNSETTLED or self._bytes >= _MOST_UNSETTLED_BYTES
             # After a suspect another may be claimed.
             self._settled(ready or any(job.crashes for job in jobs))
@@ -155,6 +186,12 @@ class Completer:
                 waiter.set_result(None)
 
     def _next(self) -> Tenure | None:
+        if self._monotonic() >= self._aside_at:
+            self._aside_at = math.inf
+            for tenure in self._tenures:
+                tenure.settlements[:0] = [settlement for settlement, _ in tenure.aside]
+                tenure.jobs[:0] = [job for _, job in tenure.aside]
+                tenure.aside.clear()
         for tenure in self._tenures:
             if tenure.settlements:
                 return tenure
@@ -169,8 +206,8 @@ class Completer:
         """Tell the store how these ended: whether jobs became ready by it, None if it has to be told again."""
         try:
             return await self._settle(tenure, batch, jobs)
-        except StoreUnavailableError:
-            self._troubled()
+        except StoreUnavailableError as error:
+            self._note_unavailable(error)
             return None
         except Exception as error:  # noqa: BLE001 - no error may keep the others from being told
             emit(_log, logging.ERROR, "job_settlement_failed", jobs=len(batch), error=one_line(error))
@@ -180,8 +217,8 @@ class Completer:
         self._failures = 0
         try:
             return await self._tell_apart(tenure, batch, jobs)
-        except StoreUnavailableError:
-            self._troubled()
+        except StoreUnavailableError as error:
+            self._note_unavailable(error)
             return None
 
     async def _settle(self, tenure: Tenure, batch: Sequence[Settlement], jobs: Sequence[ClaimedJob]) -> bool:
@@ -192,10 +229,67 @@ class Completer:
         if took > SLOW:
             self._troubled()
         self._failures = 0
-        if not all(settled.accepted):
-            self._note_refused(batch, jobs, settled.accepted)
-        self._answered(tenure, batch, settled.accepted)
+        accepted = settled.accepted
+        if settled.blocked or self._blocked:
+            batch, jobs, accepted = self._set_aside(tenure, batch, jobs, settled)
+        if not all(accepted):
+            self._note_refused(batch, jobs, accepted)
+        self._answered(tenure, batch, accepted)
         return settled.ready
+
+    def _set_aside(
+        self, tenure: Tenure, batch: Sequence[Settlement], jobs: Sequence[ClaimedJob], settled: Settled
+    ) -> tuple[list[Settlement], list[ClaimedJob], list[bool]]:
+        """Keep the blocked settlements for later. Returns the others with their answers."""
+        others = []
+        named = 0
+        for place, (settlement, job) in enumerate(zip(batch, jobs, strict=True)):
+            claim = (settlement.id, settlement.fence)
+            why = settled.blocked.get(place)
+            if why is None:
+                others.append((settlement, job, settled.accepted[place]))
+                failure = self._blocked.pop(claim, None)
+                if failure is not None and failure.over():
+                    seconds = failure.seconds
+                    emit(
+                        _log, logging.INFO, "job_acknowledgement_blocked_over", id=job.id, job=job.name, seconds=seconds
+                    )
+                continue
+            tenure.aside.append((settlement, job))
+            failure = self._blocked.setdefault(claim, LastingFailure(self._monotonic))
+            if failure.failed(why) and named < _MOST_NAMED:
+                named += 1
+                emit(
+                    _log,
+                    logging.WARNING,
+                    "job_acknowledgement_blocked",
+                    id=job.id,
+                    job=job.name,
+                    lane=job.lane,
+                    error=why,
+                    seconds=failure.seconds,
+                )
+        if settled.blocked:
+            self._aside_at = min(self._aside_at, self._monotonic() + self._aside_pause)
+            self._aside_pause = min(self._aside_pause * 2, _MOST_ASIDE)
+        elif not self._blocked:
+            self._aside_pause = _LEAST_ASIDE
+        return [s for s, _, _ in others], [j for _, j, _ in others], [a for _, _, a in others]
+
+    def _note_unavailable(self, error: StoreUnavailableError) -> None:
+        """Count and log that the store could not be told."""
+        self._troubled()
+        self._metrics.unacknowledged += 1
+        if self._unavailable.failed(error):
+            emit(
+                _log,
+                logging.WARNING,
+                "job_settlement_failed",
+                error=self._unavailable.reason,
+                unsettled=self.unsettled,
+                times=self._unavailable.times,
+                seconds=self._unavailable.seconds,
+            )
 
     async def _tell_apart(self, tenure: Tenure, batch: Sequence[Settlement], jobs: Sequence[ClaimedJob]) -> bool | None:
         """One of them may be what the store cannot take: tell it of each alone. If it takes none, it is not that."""
@@ -242,6 +336,11 @@ class Completer:
                     fence=job.fence,
                     outcome=settlement.outcome.value,
                 )
+
+
+def _size(settlements: Iterable[Settlement]) -> int:
+    """The bytes of their results."""
+    return sum(len(settlement.result) for settlement in settlements if settlement.result is not None)
 
 
 def _fitting(settlements: Sequence[Settlement]) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from interlock.errors import StoreUnavailableError
 from interlock.jobs.worker.outcomes import one_line
+from interlock.telemetry.lasting import LastingFailure
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ _PLENTY = 1000
 
 async def prune_now_and_then(engine: JobEngine, health: Health) -> None:
     """Prune about every minute, for ever, each time until little is found."""
+    failure = LastingFailure(engine.monotonic)
     while True:
         await asyncio.sleep(_EVERY * random.uniform(0.75, 1.25))  # noqa: S311 - only keeps the workers apart
         try:
@@ -33,7 +35,11 @@ async def prune_now_and_then(engine: JobEngine, health: Health) -> None:
                 found = await engine.jobs.prune(engine.settings.keep_history_seconds, most=_MOST)
                 if engine.events is not None:
                     found = max(found, await engine.events.prune(most=_MOST))
-        except StoreUnavailableError:
+        except StoreUnavailableError as error:
             health.trouble()
+            if failure.failed(error):
+                emit(_log, logging.WARNING, "job_chore_failed", chore="prune", error=one_line(error))
         except Exception as error:  # noqa: BLE001 - whatever failed is tried again
             emit(_log, logging.ERROR, "job_chore_failed", chore="prune", error=one_line(error))
+        else:
+            failure.over()

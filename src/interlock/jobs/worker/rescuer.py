@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from interlock.errors import StoreUnavailableError
 from interlock.jobs.worker.outcomes import one_line
+from interlock.telemetry.lasting import LastingFailure
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ async def rescue_now_and_then(engine: JobEngine, health: Health) -> None:
     Only while all is well: after an outage other workers may have lost their sessions though they live, and are to
     have the time to give their jobs back themselves. Otherwise these would count as having killed them.
     """
+    failure = LastingFailure(engine.monotonic)
     while True:
         await asyncio.sleep(_EVERY * random.uniform(0.75, 1.25))  # noqa: S311 - only keeps the workers apart
         try:
@@ -51,10 +53,14 @@ async def rescue_now_and_then(engine: JobEngine, health: Health) -> None:
                 _note(engine, rescued)
                 if len(rescued) < _MOST:
                     break
-        except StoreUnavailableError:
+        except StoreUnavailableError as error:
             health.trouble()
+            if failure.failed(error):
+                emit(_log, logging.WARNING, "job_chore_failed", chore="rescue", error=one_line(error))
         except Exception as error:  # noqa: BLE001 - whatever failed is tried again
             emit(_log, logging.ERROR, "job_chore_failed", chore="rescue", error=one_line(error))
+        else:
+            failure.over()
 
 
 def _note(engine: JobEngine, rescued: Sequence[Rescued]) -> None:

@@ -37,3 +37,5 @@ class WorkerStatus(NamedTuple):
     """Ended, and not yet acknowledged by the store."""
     counts: dict[str, int]
     """How many ended how since the worker was opened; ``refused``: those that came too late."""
+    trouble: str = ""
+    """Why the store does not take acknowledgements or give jobs; empty if it does both."""

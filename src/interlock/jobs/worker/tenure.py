@@ -14,7 +14,7 @@ __all__ = ["Tenure"]
 class Tenure:
     """From the beginning of a session until all that was claimed in it is settled."""
 
-    __slots__ = ("jobs", "lost", "session", "settlements")
+    __slots__ = ("aside", "jobs", "lost", "session", "settlements")
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -24,3 +24,10 @@ class Tenure:
         """Not yet answered by the store, in the order to send them."""
         self.jobs: list[ClaimedJob] = []
         """Whose settlements these are."""
+        self.aside: list[tuple[Settlement, ClaimedJob]] = []
+        """Settlements that the store could not take because other transactions have locked rows that they change."""
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether there are settlements that the store has not answered."""
+        return bool(self.settlements or self.aside)

@@ -361,6 +361,7 @@ class Worker:
             self._levels()[1],
             self._completer.unsettled,
             counts,
+            self._completer.trouble or self._claimer.trouble,
         )
 
     def _levels(self) -> tuple[int, int]:

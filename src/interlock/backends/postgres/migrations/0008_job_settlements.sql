@@ -251,13 +251,15 @@ $$;
 -- 6 parked, 7 returned; of those that come from nobody's own settlement 8 handed back, 9 crashed, 10 interrupted (by
 -- a process that had been told to end). p_outcomes null: all are
 -- done; arrays that say nothing may be null too. refused: places of those whose claim had ended before, unless the same
--- was settled then. ready: the least sort key of what became ready, null if nothing did.
+-- was settled then. ready: the least sort key of what became ready, null if nothing did. Waits for a row no longer than two
+-- seconds: the caller then looks which of them are locked, and settles the others.
 create function interlock.job_settle(
     p_namespace text, p_session text, p_ids bigint[], p_fences bigint[], p_outcomes smallint[], p_ran double precision[],
     p_delays double precision[], p_results text[], p_errors text[], p_traces text[], p_most_crashes integer,
     p_given double precision, out refused integer[], out ready bigint
 )
 language plpgsql volatile
+set lock_timeout = '2s'
 set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off

@@ -1,0 +1,134 @@
+"""Rows of Interlock's tables that another transaction keeps locked hold up only the jobs that they belong to."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import pytest
+
+from interlock import App
+from interlock.testing import clock
+from tests.backends.outages import Events, events
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+__all__ = ["events"]
+
+LANES = 40
+EACH = 3
+
+
+class Stage:
+    """An app whose jobs run only when they may."""
+
+    def __init__(self, url: str) -> None:
+        self.app = App(url, recheck_seconds=0.5)
+        self.may_end = asyncio.Event()
+        self.started: set[str] = set()
+
+        @self.app.job(lane="{lane}")
+        async def work(lane: str, number: int) -> None:
+            self.started.add(lane)
+            await self.may_end.wait()
+
+        self.work = work
+
+    async def enqueue(self) -> dict[str, list[Any]]:
+        """Some jobs in each lane."""
+        lanes: dict[str, list[Any]] = {}
+        for number in range(EACH):
+            for lane in range(LANES):
+                lanes.setdefault(f"lane-{lane}", []).append(await self.work.enqueue(lane=f"lane-{lane}", number=number))
+        return lanes
+
+
+@pytest.fixture
+async def stage(complete_postgres_url: str) -> AsyncIterator[Stage]:
+    stage = Stage(complete_postgres_url)
+    async with stage.app:
+        yield stage
+
+
+@asynccontextmanager
+async def locked(url: str, sql: str) -> AsyncIterator[int]:
+    """Keep rows locked by a transaction of somebody else; gives the number of its backend."""
+    connection = await asyncpg.connect(url, server_settings={"application_name": "backup"})
+    try:
+        async with connection.transaction():
+            assert await connection.fetch(sql), "there is nothing to lock"
+            yield connection.get_server_pid()
+    finally:
+        await connection.close()
+
+
+LANE_3 = "select from interlock.job_lane where lane = 'default/lane-3' for update"
+
+
+async def test_one_locked_lane_holds_up_no_other(stage: Stage, complete_postgres_url: str, events: Events) -> None:
+    lanes = await stage.enqueue()
+    async with stage.app.worker(concurrency=LANES) as worker:
+        await clock.until(lambda: len(stage.started) == LANES)
+        async with locked(complete_postgres_url, LANE_3) as backend:
+            stage.may_end.set()
+            for lane, handles in lanes.items():
+                if lane != "lane-3":
+                    for handle in handles:
+                        await handle.result(wait=30)
+            first = lanes["lane-3"][0]
+            assert not (await first.status()).state.final
+            (blocked,) = events["job_acknowledgement_blocked"]
+            assert (blocked.fields["id"], blocked.fields["lane"]) == (first.id, "lane-3")
+            assert f"The row of lane 'lane-3' is locked by backend {backend} (backup, idle" in blocked.fields["error"]
+            assert "lane-3" in worker.status().trouble
+        for handle in lanes["lane-3"]:
+            await handle.result(wait=30)
+        assert len(events["job_acknowledgement_blocked_over"]) == 1
+        assert worker.status().trouble == ""
+    assert not events["job_settlement_failed"]
+
+
+async def test_a_locked_job_holds_up_no_other(stage: Stage, complete_postgres_url: str, events: Events) -> None:
+    handles = [await stage.app.jobs.enqueue(stage.work.call(lane=f"lane-{number}", number=0)) for number in range(9)]
+    async with stage.app.worker(concurrency=LANES):
+        await clock.until(lambda: len(stage.started) == 9)
+        async with locked(complete_postgres_url, f"select from interlock.job where id = {handles[4].id} for update"):
+            stage.may_end.set()
+            for handle in handles[:4] + handles[5:]:
+                await handle.result(wait=30)
+            assert not (await handles[4].status()).state.final
+            (blocked,) = events["job_acknowledgement_blocked"]
+            assert blocked.fields["id"] == handles[4].id
+        await handles[4].result(wait=30)
+
+
+async def test_a_lane_that_is_locked_before_its_job_is_fetched_holds_up_no_other(
+    stage: Stage, complete_postgres_url: str
+) -> None:
+    lanes = await stage.enqueue()
+    stage.may_end.set()
+    async with stage.app.worker(concurrency=1):
+        await lanes["lane-0"][0].result(wait=30)
+    left = {lane: handles[EACH - 1] for lane, handles in lanes.items()}
+    async with locked(complete_postgres_url, LANE_3), stage.app.worker(concurrency=LANES):
+        for lane, handle in left.items():
+            if lane != "lane-3":
+                await handle.result(wait=30)
+    async with stage.app.worker(concurrency=LANES):
+        await left["lane-3"].result(wait=30)
+
+
+async def test_two_shared_locks_on_a_lane_hold_up_no_other(stage: Stage, complete_postgres_url: str) -> None:
+    handles = [await stage.app.jobs.enqueue(stage.work.call(lane=f"lane-{number}", number=0)) for number in range(9)]
+    shared = LANE_3.replace("for update", "for share")
+    async with stage.app.worker(concurrency=LANES):
+        await clock.until(lambda: len(stage.started) == 9)
+        async with locked(complete_postgres_url, shared), locked(complete_postgres_url, shared):
+            stage.may_end.set()
+            for handle in handles[:3] + handles[4:]:
+                await handle.result(wait=60)
+            assert not (await handles[3].status()).state.final
+        await handles[3].result(wait=30)
