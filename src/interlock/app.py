@@ -143,7 +143,8 @@ class App:
         """This app's web app: webhooks, health, metrics and the dashboard. ASGI: mount it anywhere, or run it alone.
 
         Without ``credentials`` (those of the environment's ``INTERLOCK_WEB_CREDENTIALS``, if it is set) only this
-        machine sees the dashboard. ``allowed_hosts`` are further names (or one) under which it may be asked for.
+        machine sees the dashboard, with the token in ``web.token``: open ``web.login_url("http://localhost:8000")``.
+        ``allowed_hosts`` are further names (or one) under which it may be asked for.
         """
         try:
             from interlock.web import Credentials, Web

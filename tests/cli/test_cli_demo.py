@@ -33,10 +33,11 @@ def run_demo(spawn: Demo, tmp_path: Path) -> Iterator[Demo]:
 def test_demo_serves_its_dashboard_kills_a_worker_and_ends_with_a_clean_audit(run_demo: Demo, tmp_path: Path) -> None:
     process = run_demo("--seconds", "600")
     url = _read_until(process, "Dashboard: ").split()[-1]
-    page, metrics = _get(url), _get(f"{url}metrics")
+    url, _, token = url.partition("?token=")
+    page, metrics = _get(url, token), _get(f"{url}metrics", token)
     _read_until(process, " took over job ")
-    overview = json.loads(_get(f"{url}api/overview"))
-    events = json.loads(_get(f"{url}api/events"))
+    overview = json.loads(_get(f"{url}api/overview", token))
+    events = json.loads(_get(f"{url}api/events", token))
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=90)
 
@@ -135,8 +136,9 @@ def _read_until(process: subprocess.Popen[str], text: str) -> str:
     return line
 
 
-def _get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=20) as answer:
+def _get(url: str, token: str) -> str:
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(request, timeout=20) as answer:
         assert answer.status == 200
         return answer.read().decode()
 

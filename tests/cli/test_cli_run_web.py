@@ -49,6 +49,7 @@ class Server:
         self._spawn = spawn
         self.processes: list[subprocess.Popen[str]] = []
         self.port = 0
+        self.token = ""
         self.open = contextlib.ExitStack()
         (directory / "bot.py").write_text(BOT.format(here=directory))
 
@@ -58,6 +59,8 @@ class Server:
         while (line := process.stderr.readline()) and not line.startswith("Runs up to"):
             if match := re.match(r"Listens on http://\S+:(\d+)\.", line):
                 self.port = int(match[1])
+            if match := re.match(r"Dashboard: http://\S+/\?token=(\S+)$", line):
+                self.token = match[1]
         assert line, f"it ended with {process.wait()}"
         return process
 
@@ -67,12 +70,16 @@ class Server:
         self.processes.append(process)
         return process
 
+    @property
+    def _authorization(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+
     def connection(self) -> http.client.HTTPConnection:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
 
     def get(self, path: str, headers: dict[str, str] | None = None) -> tuple[int, str]:
         with contextlib.closing(self.connection()) as connection:
-            connection.request("GET", path, headers=headers or {})
+            connection.request("GET", path, headers={**self._authorization, **(headers or {})})
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
 
@@ -87,7 +94,7 @@ class Server:
         """An open stream that has had its first event."""
         connection = self.connection()
         self.open.callback(connection.close)
-        connection.request("GET", "/stream")
+        connection.request("GET", "/stream", headers=self._authorization)
         answer = connection.getresponse()
         assert answer.status == 200
         while not answer.readline().startswith(b"event: "):
@@ -255,6 +262,8 @@ def test_uvicorn_alone_ends_within_a_second_with_streams_open(server: Server) ->
         assert process.stderr is not None
         while "Uvicorn running" not in (line := process.stderr.readline()):
             assert line
+            if match := re.search(r"add \?token=(\S+) to its address", line):
+                server.token = match[1]
         assert server.deliver(1)[0] in (200, 202)
         streams = [server.stream() for _ in range(3)]
         told = time.monotonic()
@@ -281,6 +290,7 @@ def test_of_several_processes_one_serves_and_its_successor_loses_no_connection(s
     os.kill(serving, signal.SIGKILL)
     server.until(lambda: serving not in _serving(process.pid))
     assert server.deliver(2)[0] == 202  # waited until the next one was there
+    assert server.get("/")[0] == 200  # with the token that the first one printed
     assert _serving(process.pid) != [serving]
     server.until(lambda: "2" in {line.split()[0] for line in server.log})
     process.send_signal(signal.SIGTERM)

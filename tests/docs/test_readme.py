@@ -54,7 +54,7 @@ def test_the_example_takes_webhooks_and_runs_its_jobs(bot: str) -> None:
 
 @pytest.fixture
 def bot(tmp_path: Path) -> Iterator[str]:
-    """The example, run as the README says; gives its address."""
+    """The example, run as the README says; gives the address that it prints."""
     (tmp_path / "bot.py").write_text(_example())
     command = [sys.executable, "-c", "from interlock.cli import main; main()", "run", "bot:app"]
     environment = {**os.environ, "WEBHOOK_SECRET": SECRET}
@@ -63,7 +63,7 @@ def bot(tmp_path: Path) -> Iterator[str]:
     ) as process:
         assert process.stderr is not None
         said = ""
-        while (found := re.search(r"Listens on (\S+)\.$", said, re.MULTILINE)) is None:
+        while (found := re.search(r"^Dashboard: (\S+)$", said, re.MULTILINE)) is None:
             line = process.stderr.readline()
             assert line, said
             said += line
@@ -87,15 +87,17 @@ def _post(url: str, kind: str, guid: str, payload: dict[str, Any], actor: str = 
         "X-GitHub-Delivery": guid,
         "X-Hub-Signature-256": f"sha256={hmac.new(SECRET.encode(), body, 'sha256').hexdigest()}",
     }
-    request = urllib.request.Request(f"{url}/webhooks/github", data=body, headers=headers)
+    request = urllib.request.Request(f"{url.partition('/?')[0]}/webhooks/github", data=body, headers=headers)
     with urllib.request.urlopen(request, timeout=20) as answer:
         return json.load(answer)
 
 
 def _result(url: str, job: int) -> str:
     give_up = time.monotonic() + 20
+    base, _, token = url.partition("/?token=")
     while True:
-        with urllib.request.urlopen(f"{url}/api/jobs/{job}", timeout=20) as answer:
+        request = urllib.request.Request(f"{base}/api/jobs/{job}", headers={"Authorization": f"Bearer {token}"})
+        with urllib.request.urlopen(request, timeout=20) as answer:
             page = json.load(answer)["job"]
         if page["state"] == "done":
             return str(page["result"])

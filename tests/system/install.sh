@@ -2,7 +2,7 @@
 # Installs the Debian packages that the system tests need. Quick when all are there; starts and enables no service.
 set -euo pipefail
 
-packages=(postgresql-15 pgbouncer openssl redis-server chromium curl)
+packages=(postgresql-15 pgbouncer openssl redis-server chromium curl nginx-light)
 policy=/usr/sbin/policy-rc.d
 
 missing=()
@@ -19,7 +19,7 @@ refuse() {
     exit 1
 }
 command -v apt-get >/dev/null ||
-    refuse "This is no Debian system: install PostgreSQL 15, PgBouncer 1.18, OpenSSL, Redis 7, Chromium and curl where Debian has them."
+    refuse "This is no Debian system: install PostgreSQL 15, PgBouncer 1.18, OpenSSL, Redis 7, Chromium, curl and nginx where Debian has them."
 ((EUID == 0)) || refuse "Run as root: apt-get install ${missing[*]}"
 
 # While this policy stands, maintainer scripts start nothing. What was there before is put back, whatever happens.
@@ -38,7 +38,7 @@ chmod 755 "$policy"
 export DEBIAN_FRONTEND=noninteractive
 apt-get update --quiet --quiet
 apt-get install --quiet --quiet --yes --no-install-recommends "${missing[@]}"
-for service in postgresql pgbouncer redis-server; do
+for service in postgresql pgbouncer redis-server nginx; do
     for package in "${missing[@]}"; do
         if [[ $package == "$service"* ]]; then systemctl --quiet disable "$service" 2>/dev/null || true; fi
     done

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import json
+import re
 from typing import TYPE_CHECKING, Any
+
+from interlock.web import Web
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -76,10 +81,11 @@ async def ask(
     *,
     hangs: bool = False,
     leaves: bool = False,
+    signed_in: bool = True,
     **more: Any,
 ) -> Answer:
     """One request. ``body`` in several pieces comes in pieces; one that ``hangs`` never ends, one that ``leaves`` is
-    cut off by the client."""
+    cut off by the client. Where there are no credentials it comes from a browser that has the session's cookie."""
     pieces = [body] if isinstance(body, bytes) else list(body)
     unfinished = hangs or leaves
     messages = [
@@ -106,5 +112,16 @@ async def ask(
             answer.body += message.get("body", b"")
             answer.complete = not message.get("more_body", False)
 
-    await app(scope_of(method, path, headers, **more), receive, send)
+    scope = scope_of(method, path, headers, **more)
+    if signed_in and isinstance(app, Web) and app.token:
+        scope["headers"] += session_cookie(app, str(more.get("host", "localhost:8080")))
+    await app(scope, receive, send)
     return answer
+
+
+def session_cookie(web: Web, host: str = "localhost:8080") -> list[tuple[bytes, bytes]]:
+    """The header of a browser that has opened the address with the token."""
+    port = re.search(r":([0-9]+)$", host)
+    name = f"interlock_session_{port[1]}" if port else "interlock_session"
+    value = hmac.new(hashlib.sha256(web.token.encode()).digest(), b"session", hashlib.sha256).hexdigest()
+    return [(b"cookie", f"{name}={value}".encode())]

@@ -97,12 +97,18 @@ async def test_a_store_that_is_away_fails_the_start_and_says_why() -> None:
 async def test_it_mounts_under_any_prefix(outer: Any, prefix: str, root: str) -> None:
     app = bot()
     async with app:
-        whole = outer(routes=[Mount(prefix, app.web())]) if outer is Starlette else outer()
+        web = app.web()
+        whole = outer(routes=[Mount(prefix, web)]) if outer is Starlette else outer()
         if outer is FastAPI:
-            whole.mount(prefix, app.web())
+            whole.mount(prefix, web)
         assert (await ask(whole, "POST", f"{prefix}/webhooks/github", *delivery(), root_path=root)).status == 202
         assert (await ask(whole, path=f"{prefix}/health", root_path=root)).status == 200
-        assert (await ask(whole, path=f"{prefix}/metrics", root_path=root)).status == 200
+        token = [("Authorization", f"Bearer {web.token}")]
+        assert (await ask(whole, path=f"{prefix}/metrics", root_path=root)).status == 401
+        assert (await ask(whole, path=f"{prefix}/metrics", headers=token, root_path=root)).status == 200
+        opened = await ask(whole, path=f"{prefix}/?token={web.token}", root_path=root)
+        assert (opened.status, opened.header("location")) == (303, f"{root}{prefix}/")
+        assert f"; Path={root}{prefix};" in (opened.header("set-cookie") or "")
         assert (await ask(whole, path=f"{prefix}/metrics", root_path=root, client=("10.0.0.1", 1))).status == 403
 
 

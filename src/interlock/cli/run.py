@@ -132,6 +132,7 @@ def _supervise(
     place = WebPlace.named(listen, credentials_file)
     first: list[str] = []
     if place is not None:
+        place.hand_down_token()
         first = ["--listening", ",".join(str(one.fileno()) for one in place.sockets)]
         if credentials_file is not None:
             first += ["--credentials-file", str(credentials_file)]
@@ -292,6 +293,7 @@ async def _serve_until_told(
             orders.worker, orders.serving = worker, serving
             if serving is not None:
                 say(f"Listens on {', '.join(serving.urls)}.")
+                say(f"Dashboard: {serving.login_url}")
             say(f"Runs up to {concurrency} at once of {', '.join(app_jobs(app))} from {', '.join(queues)}.")
             if supervised is not None:
                 link.send(b"ready")

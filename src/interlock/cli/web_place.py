@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["WebPlace"]
 
 _OPTION = "--credentials-file"
+_TOKEN = "_INTERLOCK_WEB_TOKEN"  # noqa: S105 - where it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,8 @@ class WebPlace:
 
     sockets: Sequence[socket.socket]
     credentials: Credentials | None
+    token: str | None = None
+    """What lets in without credentials, where the processes that follow one another there share it."""
 
     @classmethod
     def named(cls, listen: str | None, credentials_file: Path | None, file_option: str = _OPTION) -> Self | None:
@@ -55,16 +60,24 @@ class WebPlace:
     @classmethod
     def handed_down(cls, listening: str | None, credentials_file: Path | None) -> Self | None:
         """Sockets that whoever started this process holds open; None if the web app is not this one's business."""
+        token = os.environ.pop(_TOKEN, None)  # for us, and for no process that a handler starts
         if listening is None:
             return None
         sockets = [socket.socket(fileno=int(number)) for number in listening.split(",")]
-        return cls(sockets, _credentials(credentials_file))
+        return cls(sockets, _credentials(credentials_file), token)
 
     def serving(self, app: App, failed: Callable[[], None]) -> Serving:
         """The web app of an app, served there. ``failed`` is called if it ends by itself."""
+        from interlock.web import Web
         from interlock.web.serve import Serving
 
-        return Serving(app.web(credentials=self.credentials), self.sockets, on_failure=failed)
+        web = Web(app, credentials=self.credentials, token=self.token)
+        return Serving(web, self.sockets, on_failure=failed)
+
+    def hand_down_token(self) -> None:
+        """Make a token for the processes that serve here one after another, so that browsers stay signed in."""
+        if self.credentials is None:
+            os.environ[_TOKEN] = secrets.token_urlsafe(32)
 
 
 def _credentials(file: Path | None) -> Credentials | None:

@@ -23,6 +23,7 @@ from interlock.events.source import Incoming
 from interlock.jobs.job import Call
 from interlock.ports.events import MOST_PAYLOAD_BYTES, NewEvent
 from interlock.presence import repeat
+from interlock.telemetry.budget import LogBudget
 from interlock.telemetry.events import EventMetrics
 from interlock.telemetry.log import emit
 
@@ -62,6 +63,7 @@ class EventEngine:
         self._jobs = jobs
         self._own_jobs = own_jobs
         self._closed = False
+        self._refusal_budgets: dict[tuple[str, str], LogBudget] = {}
 
     async def open(self) -> None:
         """Begin to work."""
@@ -168,7 +170,15 @@ class EventEngine:
     def _refused(self, source: str, error: InterlockError) -> None:
         reason = next((word for kind, word in _REFUSALS.items() if isinstance(error, kind)), "error")
         self.metrics.refused(source, reason)
-        emit(_log, logging.WARNING, "event_refused", source=source, reason=reason, error=error.message)
+        budget = self._refusal_budgets.get((source, reason))
+        if budget is None:
+            budget = self._refusal_budgets[source, reason] = LogBudget(monotonic=self._clock.monotonic)
+        suppressed = budget.admit()  # anybody can send what is not signed
+        if suppressed is not None:
+            text = error.message
+            emit(
+                _log, logging.WARNING, "event_refused", source=source, reason=reason, error=text, suppressed=suppressed
+            )
 
     # -- replaying ---------------------------------------------------------------------------------------------------
 

@@ -25,6 +25,8 @@ class WebMetrics(Collector):
         """To webhooks, by source and status. What names no source counts under an empty one."""
         self.durations: dict[str, Durations] = {}
         """Of webhooks that were accepted, by source."""
+        self.failed_logins = {"password": 0, "token": 0, "slowed": 0}
+        """By what was wrong; ``slowed`` were not looked at."""
 
     def answered(self, source: str, status: int, seconds: float) -> None:
         """Count the answer to a webhook."""
@@ -34,6 +36,10 @@ class WebMetrics(Collector):
         if durations is None:
             durations = self.durations[source] = Durations()
         durations.observe(seconds)
+
+    def login_failed(self, how: str) -> None:
+        """Count a login that failed, or that came too soon after others that did."""
+        self.failed_logins[how] += 1
 
     def collect(self) -> Iterable[Metric]:
         """The families as they stand now."""
@@ -50,6 +56,10 @@ class WebMetrics(Collector):
         for source, durations in list(self.durations.items()):
             seconds.add_metric([source], durations.buckets(), durations.total)
         yield seconds
+        logins = CounterMetricFamily(name("web_failed_logins"), "Logins to the dashboard that failed.", labels=["how"])
+        for how, count in self.failed_logins.items():
+            logins.add_metric([how], count)
+        yield logins
         streams = GaugeMetricFamily(name("web_streams"), "Browsers that are sent what changes, now.")
         streams.add_metric([], self.streams())
         yield streams

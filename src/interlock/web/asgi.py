@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -51,6 +52,7 @@ class Web:
         credentials: Credentials | None = None,
         dashboard: bool = True,
         allowed_hosts: Iterable[str] = (),
+        token: str | None = None,
     ) -> None:
         self.app = app
         self.credentials = credentials
@@ -69,7 +71,10 @@ class Web:
             routes += [Route("/stream", self.hub, methods=["GET"]), *pages(self)]
         inside = Starlette(routes=routes, exception_handlers=self.error_handlers)
         inside.router.redirect_slashes = False  # it would name a scheme, which only a proxy in front of us knows
-        self._guarded = Dressed(Gate(inside, credentials, allowed_hosts))
+        gate = Gate(inside, credentials, allowed_hosts, metrics=self.metrics, token=token)
+        self.token = gate.token
+        """What lets a browser or a program in without credentials; empty where credentials are asked for."""
+        self._guarded = Dressed(gate)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, as ASGI 3 has it."""
@@ -91,6 +96,13 @@ class Web:
         elif kind == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": 1000, "reason": ""})
+
+    def login_url(self, base: str) -> str:
+        """The address to open in a browser, given that of the web app: ``login_url("http://localhost:8000/prefix")``.
+
+        Without credentials it carries the token, so show it only to people who may see the dashboard.
+        """
+        return f"{base.rstrip('/')}/" + (f"?token={self.token}" if self.token else "")
 
     def by(self, request: Request) -> str:
         """Who acts: the credential's user, else "dashboard"."""
@@ -118,6 +130,8 @@ class Web:
             await send({"type": "lifespan.startup.failed", "message": f"Error ({error.code}): {error}"})
             return
         self.hub.reopen()
+        if opened and self.token:
+            print(f"To open the dashboard, add ?token={self.token} to its address.", file=sys.stderr)
         await send({"type": "lifespan.startup.complete"})
         await receive()
         self.hub.close()

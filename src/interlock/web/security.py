@@ -1,7 +1,9 @@
 """Who may come in, and what a browser may do with what it gets.
 
 Without credentials only this machine is served, and only under a name that is its own, so that no web page elsewhere
-can reach in by a name of its choosing. What changes anything has to come from a page of ours: the browser says so, a
+can reach in by a name of its choosing. As a proxy on this machine makes every client look like this machine, a secret
+token is needed as well: ``interlock run`` prints the address with it, and a browser gets a cookie for it. What changes
+anything has to come from a page of ours: the browser says so, a
 cookie that it sends from nowhere else comes along, and so does a token that no other page can read.
 """
 
@@ -11,21 +13,24 @@ import asyncio
 import hashlib
 import hmac
 import ipaddress
+import math
 import re
 import secrets
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs, parse_qsl, quote, urlencode
 
 from interlock.errors import InvalidArgumentError
 from interlock.web.answers import answer, answer_json, closing, header
 from interlock.web.bodies import Bodies, BodyRefusedError, ClientGoneError
 from interlock.web.credentials import Credentials
 from interlock.web.links import path_of, root_of
+from interlock.web.logins import Logins
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from interlock.telemetry.web import WebMetrics
     from interlock.web.answers import Headers
 
 __all__ = ["Dressed", "Gate", "is_loopback"]
@@ -35,6 +40,11 @@ _FORWARDED = re.compile(rb"x-forwarded-.*|cf-.*|x-real-ip|true-client-ip|forward
 _ACTION_BYTES = 1_000_000
 _ACTION_SECONDS = 10.0
 _MOST_FIELDS = 100
+_TOKEN = "token"  # noqa: S105 - the name of a parameter
+_ONWARD = b"""<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0"><title>Interlock</title>
+<p>Opening the dashboard. Reload the page if nothing happens.</p>
+"""
+_NO_REFERRER = (b"referrer-policy", b"no-referrer")
 _POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -86,28 +96,51 @@ class _Refused(Exception):  # noqa: N818 - an answer, not a fault
         self.headers = headers
 
 
+class _Onward(Exception):  # noqa: N818
+    """A visitor who follows a link from another site, whom the browser gives our cookies only when we ask again."""
+
+
 class _Visitor(NamedTuple):
     user: str
     """Empty where no credentials are asked for."""
     csrf: str
     cookie: str
     """The cookie's name. A browser sends cookies to all ports of a host, and several apps may run on one."""
+    program: bool
+    """Whether a header that no browser sends by itself says who it is."""
 
 
 class Gate:
     """Lets in whom the rules let in. Inside, ``request.state`` has ``user``, ``csrf`` and ``form``."""
 
-    def __init__(self, app: ASGIApp, credentials: Credentials | None, allowed_hosts: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        credentials: Credentials | None,
+        allowed_hosts: Iterable[str] = (),
+        *,
+        metrics: WebMetrics,
+        token: str | None = None,
+    ) -> None:
+        """``token`` is for processes that follow one another at one address; without it each has its own."""
         self._app = app
         self._credentials = _checked_credentials(credentials)
         self._hosts = _checked_hosts(allowed_hosts)
-        # Processes behind one address have the same credentials, and so accept one another's tokens.
-        self._key = secrets.token_bytes(32) if credentials is None else credentials.key
+        self.token = "" if credentials is not None else token or secrets.token_urlsafe(32)
+        """What lets in without credentials; empty where they are asked for."""
+        # Processes behind one address have the same credentials or token, and so accept one another's cookies.
+        self._key = hashlib.sha256(self.token.encode()).digest() if credentials is None else credentials.key
+        self._session = hmac.new(self._key, b"session", hashlib.sha256).hexdigest()
+        self._logins = Logins(metrics)
         self._bodies = Bodies(_ACTION_BYTES, together=20 * _ACTION_BYTES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or refuse."""
-        scope = {**scope, "headers": list(scope["headers"])}  # to which servers add what comes after a body
+        query: bytes = scope.get("query_string", b"")
+        if _TOKEN.encode() in query:
+            scope["query_string"] = b""  # also for the log of the server whose scope this is
+        headers = list(scope["headers"])  # to which servers add what comes after a body
+        scope = {**scope, "query_string": query, "headers": headers}
         unread = closing(scope)
         try:
             visitor = self._visitor(scope)
@@ -119,6 +152,9 @@ class Gate:
                 receive = _again(body, receive)
         except _Refused as refused:
             await _refuse(scope, send, refused, unread)
+            return
+        except _Onward:
+            await answer(send, 200, _ONWARD, b"text/html; charset=utf-8", [_NO_REFERRER])
             return
         except ClientGoneError:
             return
@@ -134,15 +170,20 @@ class Gate:
         match = _HOST.fullmatch((header(headers, b"host") or b"").decode("latin-1"))
         if match is None:
             raise _Refused(400, "The request does not say which host it is for.")
-        user = self._admitted(scope, match[1].lower())
+        host, suffix = match[1].lower(), f"_{match[2]}" if match[2] else ""
+        self._check_host(scope, host)
         _refuse_strangers(scope)
-        port = match[2]
-        text = f"csrf\0{user}\0{root_of(scope)}".encode()
-        token = hmac.new(self._key, text, hashlib.sha256).hexdigest()
-        return _Visitor(user, token, f"interlock_csrf_{port}" if port else "interlock_csrf")
+        if self._credentials is None:
+            program = self._check_token(scope, f"interlock_session{suffix}")
+            return _Visitor("", self._csrf("", scope), f"interlock_csrf{suffix}", program)
+        user = self._user(self._credentials, scope, f"interlock_csrf{suffix}")
+        return _Visitor(user, self._csrf(user, scope), f"interlock_csrf{suffix}", program=True)
 
-    def _admitted(self, scope: Scope, host: str) -> str:
-        """The user; raises if this one may not come in."""
+    def _csrf(self, user: str, scope: Scope) -> str:
+        return hmac.new(self._key, f"csrf\0{user}\0{root_of(scope)}".encode(), hashlib.sha256).hexdigest()
+
+    def _check_host(self, scope: Scope, host: str) -> None:
+        """Refuse names that are not ours and, without credentials, other machines."""
         headers: Headers = scope["headers"]
         known = is_loopback(host) or host in self._hosts
         if self._credentials is None:
@@ -159,14 +200,82 @@ class Gate:
                     "Without credentials only localhost is served, and names in allowed_hosts=. Open it as "
                     "http://localhost, or set INTERLOCK_WEB_CREDENTIALS=user:password.",
                 )
-            return ""
-        if self._hosts and not known:
+        elif self._hosts and not known:
             raise _Refused(403, "This name is not served. Add it to allowed_hosts=.")
-        user = self._credentials.user(header(headers, b"authorization") or b"")
-        if user is None:
-            ask = (b"www-authenticate", b'Basic realm="Interlock", charset="UTF-8"')
+
+    def _check_token(self, scope: Scope, cookie: str) -> bool:
+        """Raise unless the request has the cookie or the token; whether it has the token in a header.
+
+        A token in the address is exchanged for the cookie, and the browser sent to the address without it.
+        """
+        headers: Headers = scope["headers"]
+        query = _query(scope)
+        in_address = [value for name, value in query if name == _TOKEN] if scope["method"] != "POST" else []
+        signed_in = hmac.compare_digest(_cookie(headers, cookie), self._session.encode())
+        if signed_in and not in_address:
+            return False
+        scheme, _, bearer = (header(headers, b"authorization") or b"").partition(b" ")
+        program = scheme.lower() == b"bearer"
+        if not signed_in:
+            given = bearer.strip() if program else in_address[0].encode() if in_address else None
+            if given is None:
+                _let_follow(scope)
+                raise _Refused(
+                    401,
+                    "Open the dashboard with the address that was printed when it started: it ends in ?token=… and is "
+                    "new after each start. A program sends the token as 'Authorization: Bearer TOKEN'. In a server of "
+                    "your own, web.login_url('http://localhost:8000') gives the address.",
+                    (b"www-authenticate", b'Bearer realm="Interlock"'),
+                )
+            self._check_pace(scope)
+            if not hmac.compare_digest(_digest(given), _digest(self.token.encode())):
+                self._logins.failed(_client(scope), "token")
+                raise _Refused(
+                    401,
+                    "This is not the token of the running server. Each start makes a new one: use the address that was "
+                    "printed last.",
+                    (b"www-authenticate", b'Bearer realm="Interlock", error="invalid_token"'),
+                )
+            if program:
+                return True
+        rest = urlencode([pair for pair in query if pair[0] != _TOKEN])
+        place = quote("/" + f"{root_of(scope)}{path_of(scope)}".lstrip("/"), safe="/")
+        raise _Refused(
+            303,
+            "Signed in.",
+            (b"location", f"{place}?{rest}".encode() if rest else place.encode()),
+            (b"set-cookie", _set_cookie(scope, cookie, self._session)),
+            _NO_REFERRER,
+        )
+
+    def _user(self, credentials: Credentials, scope: Scope, cookie: str) -> str:
+        """Who brings credentials; raises if they are missing or wrong."""
+        headers: Headers = scope["headers"]
+        ask = (b"www-authenticate", b'Basic realm="Interlock", charset="UTF-8"')
+        authorization = [value for name, value in headers if name == b"authorization"]
+        if not authorization:
             raise _Refused(401, "Say who you are: user and password are needed.", ask)
+        user = credentials.user(authorization[0]) if len(authorization) == 1 else None
+        # A browser that was here before is not kept out by others who guess at passwords from its address.
+        if user is not None and hmac.compare_digest(_cookie(headers, cookie), self._csrf(user, scope).encode()):
+            return user
+        self._check_pace(scope)
+        if user is None:
+            self._logins.failed(_client(scope), "password")
+            raise _Refused(401, "User or password is wrong.", ask)
         return user
+
+    def _check_pace(self, scope: Scope) -> None:
+        """Refuse to look at what comes from where too many attempts failed."""
+        wait = self._logins.seconds_to_wait(_client(scope))
+        if wait > 0:
+            self._logins.slowed()
+            seconds = math.ceil(wait)
+            raise _Refused(
+                429,
+                f"Too many failed logins from this address. Try again in {seconds} s.",
+                (b"retry-after", b"%d" % seconds),
+            )
 
     # -- what they may do ---------------------------------------------------------------------------------------------
 
@@ -182,10 +291,7 @@ class Gate:
     def _giving_token(self, scope: Scope, send: Send, visitor: _Visitor) -> Send:
         """Sends the cookie along with pages, to those who do not have it."""
         expected = visitor.csrf.encode()
-        secure = "; Secure" if scope.get("scheme") == "https" else ""
-        cookie = (
-            f"{visitor.cookie}={visitor.csrf}; Path={quote(root_of(scope)) or '/'}; HttpOnly; SameSite=Strict{secure}"
-        ).encode()
+        cookie = _set_cookie(scope, visitor.cookie, visitor.csrf)
 
         async def giving(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -228,7 +334,7 @@ def _checked_action(headers: Headers, body: bytes, visitor: _Visitor) -> dict[st
     form = _form(headers, body)
     # A program that brings its credentials. A browser would bring them along by itself, but never without a word
     # about where the request comes from.
-    program = visitor.user and not names & {b"cookie", b"origin", b"referer", b"sec-fetch-site", b"sec-fetch-mode"}
+    program = visitor.program and not names & {b"cookie", b"origin", b"referer", b"sec-fetch-site", b"sec-fetch-mode"}
     if not program:
         _refuse_other_origins(headers)
         given = header(headers, b"x-csrf-token") or form.pop("csrf", "").encode()
@@ -237,6 +343,39 @@ def _checked_action(headers: Headers, body: bytes, visitor: _Visitor) -> dict[st
         if not (hmac.compare_digest(given, expected) and hmac.compare_digest(kept, expected)):
             raise _Refused(403, "The page this came from is out of date. Load it again, then repeat.")
     return form
+
+
+def _let_follow(scope: Scope) -> None:
+    """Have a browser that follows a link from another site ask again.
+
+    It does not send ``SameSite=Strict`` cookies with the first request. The second one comes from a page of ours.
+    """
+    headers: Headers = scope["headers"]
+    if scope["method"] == "GET" and header(headers, b"sec-fetch-site") in (b"cross-site", b"same-site"):
+        raise _Onward
+
+
+def _query(scope: Scope) -> list[tuple[str, str]]:
+    """The parameters of a request; none if there are too many."""
+    try:
+        return parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+    except ValueError:
+        return []
+
+
+def _client(scope: Scope) -> str:
+    client = scope.get("client")
+    return client[0] if client else ""
+
+
+def _digest(text: bytes) -> bytes:
+    """Of one length whatever the text's, so that comparing tells nothing about that either."""
+    return hashlib.sha256(text).digest()
+
+
+def _set_cookie(scope: Scope, name: str, value: str) -> bytes:
+    secure = "; Secure" if scope.get("scheme") == "https" else ""
+    return f"{name}={value}; Path={quote(root_of(scope)) or '/'}; HttpOnly; SameSite=Strict{secure}".encode()
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

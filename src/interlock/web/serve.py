@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import uvicorn
 
 from interlock.errors import InvalidArgumentError, MisuseError
+from interlock.telemetry.budget import LogBudget
 from interlock.telemetry.log import emit
 from interlock.web.protocol import BoundedProtocol
 from interlock.web.security import is_loopback
@@ -109,6 +110,20 @@ def _listening(family: int, place: tuple[str | int, ...]) -> socket.socket:
     return one
 
 
+_INVALID = "Invalid HTTP request received."
+_invalid_budget = LogBudget()
+
+
+def _bound_invalid_requests(record: logging.LogRecord) -> bool:
+    """Keep clients that do not speak HTTP from filling the log."""
+    if record.msg != _INVALID:
+        return True
+    suppressed = _invalid_budget.admit()
+    if suppressed:
+        record.msg = f"{_INVALID} ({suppressed} more were not logged.)"
+    return suppressed is not None
+
+
 class _Server(uvicorn.Server):
     """Uvicorn that says when it is up, without signal handlers of its own."""
 
@@ -159,8 +174,15 @@ class Serving:
         names = [one.getsockname() for one in self._sockets]
         return [f"http://[{name[0]}]:{name[1]}" if ":" in name[0] else f"http://{name[0]}:{name[1]}" for name in names]
 
+    @property
+    def login_url(self) -> str:
+        """What to open in a browser."""
+        return self._web.login_url(self.urls[0])
+
     async def __aenter__(self) -> Self:
-        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+        errors = logging.getLogger("uvicorn.error")
+        errors.setLevel(logging.WARNING)
+        errors.addFilter(_bound_invalid_requests)
         self._web.hub.reopen()
         self._task = asyncio.create_task(self._server.serve(sockets=self._sockets), name="interlock-web")
         self._task.add_done_callback(self._ended)

@@ -25,6 +25,7 @@ from interlock.errors import (
     SignatureError,
     StoreError,
 )
+from interlock.telemetry.budget import LogBudget
 from interlock.telemetry.log import emit
 from interlock.web.answers import JSON, answer, answer_json, closing
 from interlock.web.bodies import Bodies, BodyRefusedError, ClientGoneError
@@ -62,6 +63,7 @@ class Webhooks:
         self._app = app
         self._metrics = metrics
         self._bodies = Bodies(MOST_BYTES, _TOGETHER)
+        self._budget = LogBudget()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, source: str) -> None:
         """Answer one."""
@@ -111,7 +113,9 @@ class Webhooks:
             return await _refuse(send, _BY_ERROR.get(type(error), 422), error.message)
         if not isinstance(error, (StoreError, TimeoutError)):  # the app is not open, is closing, or is at fault
             failure = error if isinstance(error, InterlockError) else repr(error)
-            emit(_log, logging.ERROR, "webhook_failed", source=source, error=str(failure))
+            suppressed = self._budget.admit()
+            if suppressed is not None:
+                emit(_log, logging.ERROR, "webhook_failed", source=source, error=str(failure), suppressed=suppressed)
         return await _refuse(send, 503, "It cannot be kept at the moment. Send it again.", _RETRY_AFTER)
 
 

@@ -43,7 +43,9 @@ def visit(browser: Browser, house: House) -> Iterator[Callable[..., Visitor]]:
     with ExitStack() as stack:
 
         def come(**how: Any) -> Visitor:
-            return stack.enter_context(Visitor(browser, house.address, **how))
+            visitor = stack.enter_context(Visitor(browser, house.address, **how))
+            visitor.sign_in(house.login_url)
+            return visitor
 
         yield come
 

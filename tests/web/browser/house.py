@@ -31,6 +31,8 @@ class House:
         self.web: Web
         self.address = ""
         """Where a browser finds it."""
+        self.login_url = ""
+        """What somebody opens first."""
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -61,7 +63,7 @@ class House:
         async with app, app.worker(concurrency=20):
             self.web = app.web(credentials=self._credentials)
             async with Serving(self.web, listening(Address("127.0.0.1", 0))) as serving:
-                self.address = serving.urls[0]
+                self.address, self.login_url = serving.urls[0], serving.login_url
                 self._ready.set_result(None)
                 await self._over.wait()
                 for view in await app.jobs.look(limit=500):

@@ -20,6 +20,7 @@ def test_pages_actions_and_live_updates_on_postgresql(browser: Browser, interloc
     with House(interlock_postgres_url) as house, Visitor(browser, "") as visitor:
         house.run(furnish)
         visitor.address = house.address
+        visitor.sign_in(house.login_url)
         things = house.bot.things
         for path in ("/", "/jobs", "/lanes", "/locks", "/limits", "/events", "/claims", "/workers"):
             assert visitor.go(path).status == 200

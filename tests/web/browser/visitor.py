@@ -51,6 +51,11 @@ class Visitor:
         finally:
             self._context.close()
 
+    def sign_in(self, login_url: str) -> None:
+        """Open the address that was printed at the start. The token does not stay in it."""
+        self.page.goto(login_url)
+        assert self.page.url == login_url.partition("?")[0]
+
     def go(self, path: str) -> Response:
         """Open a page by its path."""
         answer = self.page.goto(self.address + path)

@@ -246,7 +246,7 @@ class Director:
             raise StoreError(f"The web app did not start within {_READY_SECONDS:g} s.") from None
         if said["name"] == "refused":
             raise MisuseError(said["message"], remedy=f"{said['remedy']} Or serve nothing: --no-web.")
-        return f"{said['urls'][0]}/"
+        return str(said["dashboard"])
 
     async def _ready(self, name: str) -> None:
         try:

@@ -55,5 +55,5 @@ async def serve(name: str, namespace: str, directory: str, listen: str) -> None:
         return
     assert web is not None
     async with app, web.serving(app, failed=lambda: report("failed")) as serving:
-        report("ready", urls=serving.urls)
+        report("ready", dashboard=serving.login_url)
         await receive_async("stop")
