@@ -63,12 +63,13 @@ class PostgresJobs:
         self._given = given_by(clock)
         self._aside = lanes.aside
         self._entries, self._bulks, self._claims, self._ends, self._acts = (Lane(pool, wait) for _ in range(5))
+        self._upkeep = Lane(pool, wait)  # takes long at times, and rescue must not wait for it
         self._combiner = Combiner(partial(self._accept, self._entries), wait)
         self._bulk_combiner = Combiner(partial(self._accept, self._bulks), math.inf)
         self._marks: dict[tuple[tuple[str, ...], tuple[str, ...]], Marks] = {}
         self._news = JobNews(messages, self._lower)
         self._blocked: set[tuple[int, int]] = set()
-        self._vacuum = JobVacuum(pool, self._acts, wait)
+        self._vacuum = JobVacuum(pool, self._upkeep, wait)
 
     async def ids(self, count: int) -> range:
         """Ids that nobody else gets."""
@@ -277,7 +278,7 @@ class PostgresJobs:
     async def prune(self, keep_history: float, *, most: int = 10_000) -> int:
         """Remove what was kept long enough."""
         args = (self._namespace, micros(keep_history), most, self._given())
-        return int((await self._acts.fetch(_sql.prune, *args))[0][0])
+        return int((await self._upkeep.fetch(_sql.prune, *args))[0][0])
 
     async def reclaim(self) -> float:
         """Vacuum the tables that fetching reads."""
@@ -287,7 +288,7 @@ class PostgresJobs:
         """Finish what was handed in."""
         await self._combiner.close()
         await self._bulk_combiner.close()
-        for lane in (self._entries, self._bulks, self._claims, self._ends, self._acts):
+        for lane in (self._entries, self._bulks, self._claims, self._ends, self._acts, self._upkeep):
             await lane.close()
 
     async def _accept(self, lane: Lane, batch: list[Operation]) -> Sequence[Any]:

@@ -12,9 +12,10 @@ create sequence interlock.job_position;
 create sequence interlock.job_ticket;
 
 -- Namespaces that may have history: that of one alone goes by whole days. Noted by who claims or cancels, never by who
--- enqueues, which may be part of a long transaction.
+-- enqueues, which may be part of a long transaction. pruned_to: history that ended before this time has been removed.
 create table interlock.job_namespace (
-    namespace text primary key
+    namespace text primary key,
+    pruned_to bigint not null default 0
 );
 
 -- A job from its acceptance to its end. Where it stands is told by the other tables. position: its place in its lane, null
@@ -242,6 +243,7 @@ create table interlock.job_history (
 create table interlock.job_history_rest partition of interlock.job_history default;
 
 create index job_history_by_id on interlock.job_history (id);
+create index job_history_by_end on interlock.job_history (finished_at);
 create index job_history_by_lane on interlock.job_history (lane, id) where lane is not null;
 create index job_history_by_state on interlock.job_history (state, id) where state <> 0;
 
