@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+import threading
+import weakref
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +18,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import asyncpg
 
+from interlock.backends.postgres.hosts import Hosts
 from interlock.backends.postgres.keepalive import SERVER_KEEPALIVE, kept_alive
 from interlock.errors import (
     InterlockError,
@@ -28,6 +31,7 @@ from interlock.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
+    from interlock.backends.postgres.hosts import Host
     from interlock.backends.postgres.pool import Pool
 
 __all__ = [
@@ -105,6 +109,15 @@ _NO_SCHEMA = (
 )
 
 
+_servers: weakref.WeakKeyDictionary[Any, Server] = weakref.WeakKeyDictionary()
+_STANDBY = "pg_is_in_recovery()"
+_READ_ONLY = f"{_STANDBY} or current_setting('transaction_read_only')::boolean"
+_UNLESS = """do $$ begin
+if {} then
+    raise read_only_sql_transaction using message = 'the server is a standby, or read-only';
+end if; end $$"""
+# By what the URL asks for: one simple query, so that a pooler needs no transaction to keep it together.
+_BEATS = {"read-write": _UNLESS.format(_READ_ONLY), "primary": _UNLESS.format(_STANDBY), "any": "select 1"}
 # The same, as seen by a caller's own statements: only what says that the connection is gone.
 _GONE = (
     OSError,
@@ -186,20 +199,19 @@ def sqlstate(error: StoreError) -> str | None:
 
 
 class Server:
-    """Where to connect, and what was found there."""
+    """Where to connect, and what was found there.
+
+    Of several hosts the one that worked last is tried first. Connections lead to a server that can be written to; when
+    one turns out not to, all are ended, since a fail-over leaves none of them where it should be.
+    """
 
     def __init__(self, url: str) -> None:
-        try:
-            parts = urlsplit(url)
-            valid = parts.scheme in ("postgresql", "postgres") and (parts.port or 1) > 0
-        except ValueError:
-            valid = False
-        if not valid:
-            raise InvalidArgumentError(
-                "The PostgreSQL URL cannot be read.",
-                remedy="Use postgresql://user:password@server:port/database.",
-            )
-        self._url = url
+        self._hosts, attributes = Hosts.of(url)
+        self.beat = _BEATS[attributes]
+        """A statement that fails where this server's connections should no longer be."""
+        self._preferred = self._hosts[0]
+        self._connections: weakref.WeakKeyDictionary[Any, asyncio.AbstractEventLoop] = weakref.WeakKeyDictionary()
+        self._guard = threading.Lock()
         self._unwanted: set[asyncio.Future[Any]] = set()
         self.on_refused: Callable[[], None] = lambda: None
         """Called, in any thread, when the server refused a connection because it has too many."""
@@ -207,15 +219,62 @@ class Server:
         """Whether a pooler stands between: then a statement and its parameters need a transaction to stay together."""
 
     async def connect(self, wait: float) -> Any:
-        """A new connection."""
+        """A new connection, to the first host that takes it."""
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + wait
+        preferred = self._preferred
+        hosts = [preferred, *(host for host in self._hosts if host is not preferred)]
+        failures: list[tuple[Host, Exception]] = []
+        for left, host in zip(range(len(hosts), 0, -1), hosts, strict=True):
+            try:
+                # One that does not answer leaves time for the others.
+                connection = await self._connect_to(host, max(0.0, give_up - loop.time()) / left)
+            except InterlockError:
+                raise
+            except _PASSING as error:
+                failures.append((host, error))
+            else:
+                self._preferred = host
+                return connection
+        for _, failure in failures:
+            if len(failures) == 1 or isinstance(failure, asyncpg.TooManyConnectionsError):
+                raise failure
+        reasons = "; ".join(f"{host.name}: {str(failure) or type(failure).__name__}" for host, failure in failures)
+        raise ConnectionError(f"none of its hosts can be used ({reasons})") from failures[-1][1]
+
+    def distrust(self, connection: Any) -> None:
+        """End all connections: one of them leads to a server that cannot be written to any more."""
+        connection.terminate()
+        with self._guard:
+            others = list(self._connections.items())
+            self._connections.clear()
+        for other, loop in others:
+            with contextlib.suppress(RuntimeError):  # that loop has ended, and its connections with it
+                loop.call_soon_threadsafe(other.terminate)
+
+    async def _open(self, host: Host, wait: float, options: dict[str, Any]) -> Any:
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + wait
+        connection = kept_alive(await asyncpg.connect(host.url, timeout=wait, **options))
+        try:
+            await answered(connection, connection.execute(self.beat), max(0.0, give_up - loop.time()))
+        except BaseException:
+            connection.terminate()
+            raise
+        with self._guard:
+            self._connections[connection] = loop
+            _servers[connection] = self
+        return connection
+
+    async def _connect_to(self, host: Host, wait: float) -> Any:
         try:
             if self.pooled:
                 options: dict[str, Any] = {"statement_cache_size": 0}
             else:
-                named = dict(parse_qsl(urlsplit(self._url).query))
+                named = dict(parse_qsl(urlsplit(host.url).query))
                 kept = {name: named[name] for name in ("statement_timeout",) if name in named}
                 options = {"server_settings": {**_SESSION_SETTINGS, **kept}}
-            return kept_alive(await self._whole(asyncpg.connect(self._url, timeout=wait, **options)))
+            return await self._whole(self._open(host, wait, options))
         except asyncpg.TooManyConnectionsError:
             self.on_refused()
             raise
@@ -225,7 +284,7 @@ class Server:
                 remedy="Check sslrootcert and the host name in the URL.",
             ) from error
         except FileNotFoundError as error:
-            for name, path in _missing_files(self._url):
+            for name, path in _missing_files(host.url):
                 raise StoreError(f"{name} names {path}, which does not exist.", remedy="Mend the URL.") from error
             raise
         except ValueError as error:
@@ -375,6 +434,11 @@ async def answered(connection: Any, work: Any, wait: float | None = None) -> Any
         alarm = loop.call_later(wait, ring)
     try:
         return await work
+    except asyncpg.ReadOnlySQLTransactionError:
+        # The server was demoted, or the address is stale. It would answer the same for as long as it is asked.
+        if (server := _servers.get(connection)) is not None:
+            server.distrust(connection)
+        raise
     except AttributeError as error:
         if not connection.is_closed():
             raise

@@ -11,7 +11,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.postgres.lane import translated
+from interlock.backends.postgres.lane import answered, translated
 from interlock.telemetry.lasting import LastingFailure
 from interlock.telemetry.log import emit
 
@@ -159,7 +159,7 @@ class Listener:
                         break
                     stir.clear()
                     async with asyncio.timeout(self._wait):
-                        await connection.execute("select 1")
+                        await answered(connection, connection.execute(self._server.beat))
                     for channel in await self._follow(connection, others):
                         self._others[channel](None)
                     if not self.works and asyncio.get_running_loop().time() >= probe_at:
