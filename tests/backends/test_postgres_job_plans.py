@@ -16,7 +16,7 @@ from interlock.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-CLAIM = "select * from interlock.job_claim('default', 's', '{default/q}', '{n}', 100, 100, 1, 1, $1, null)"
+CLAIM = "select * from interlock.job_claim('default', 's', '{default/q}', '{n}', 100, 100, 1, 1, $1, 5, null)"
 SETTLE = "select * from interlock.job_settle('default', 's', $1, $2, null, $3, null, null, null, null, 3, null)"
 JOBS = """
 insert into interlock.job (id, position, enqueued_at, due_at, keep_result, priority, failing, coalesces, paced, pool,

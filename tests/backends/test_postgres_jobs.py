@@ -164,7 +164,7 @@ async def test_who_ends_a_run_does_not_wait_for_a_claim_under_way(store: Store, 
     await transaction.start()
     lowest = -(2**63)
     await other.fetch(
-        "select * from interlock.job_claim('default', 't', '{default/q}', '{n}', 10, 10, 5, 0, $1, null)", [lowest]
+        "select * from interlock.job_claim('default', 't', '{default/q}', '{n}', 10, 10, 5, 0, $1, 5, null)", [lowest]
     )
     assert await other.fetchval("select count(*) from interlock.job_signal") == 0, "it was seen to by the claim"
     async with asyncio.timeout(3):
@@ -184,7 +184,7 @@ async def test_who_ends_a_run_sees_what_a_claim_under_way_puts_behind_it(store: 
     await transaction.start()
     await other.fetch(
         "select * from interlock.job_claim("
-        "'default', 't', '{default/q}', '{n}', 10, 10, 5, 0, $1, extract(epoch from now()) + 120)",
+        "'default', 't', '{default/q}', '{n}', 10, 10, 5, 0, $1, 5, extract(epoch from now()) + 120)",
         [-(2**63)],
     )
     assert await other.fetchval("select count(*) from interlock.job_later") == 0, "it was due for the claim"

@@ -1,7 +1,7 @@
 """The lock-set test: whatever is killed, paused, cut or restarted, a key has one holder and its queue is kept.
 
-Short here (`make test-full`), ten minutes and more per store in `make chaos` (`INTERLOCK_CHAOS_SECONDS`). A failure prints
-the seed; `INTERLOCK_CHAOS_SEED` runs the same plan of faults again.
+Short here (`make test-full`), ten minutes and more per store in `make chaos` (`INTERLOCK_CHAOS_SECONDS`). A failure
+prints the seed; `INTERLOCK_CHAOS_SEED` runs the same plan of faults again.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class PostgresEvents:
         self._namespace = settings.namespace
         self._given = given_by(clock)
         self._aside = lanes.aside
-        self._entries, self._loads = Lane(pool, wait), Lane(pool, wait)
+        self._entries, self._loads, self._upkeep = (Lane(pool, wait) for _ in range(3))
         self._combiner = Combiner(partial(self._accept, self._entries), wait)
         self._enqueued = enqueued
 
@@ -88,7 +88,7 @@ class PostgresEvents:
 
     async def prune(self, *, most: int = 10_000) -> int:
         """Remove what was kept long enough."""
-        ((pruned,),) = await self._loads.fetch(_sql.prune, self._namespace, most, self._given())
+        ((pruned,),) = await self._upkeep.fetch(_sql.prune, self._namespace, most, self._given())
         return int(pruned)
 
     async def close(self) -> None:
@@ -96,6 +96,7 @@ class PostgresEvents:
         await self._combiner.close()
         await self._entries.close()
         await self._loads.close()
+        await self._upkeep.close()
 
     async def _accept(self, lane: Lane, batch: list[Operation]) -> Sequence[Any]:
         entries: list[_Entry] = [operation.want for operation in batch]
