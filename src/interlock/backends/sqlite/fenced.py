@@ -40,9 +40,10 @@ class _Transaction:
 class FencedWriter:
     """One connection and thread for fenced transactions, one at a time. Nobody else writes during one."""
 
-    def __init__(self, file: DatabaseFile, wait: float) -> None:
+    def __init__(self, file: DatabaseFile, wait: float, give_way: Callable[[float], None]) -> None:
         self._file = file
         self._wait = wait
+        self._give_way = give_way
         self._turn = asyncio.Lock()
         self._executor: ThreadPoolExecutor | None = None
         self._connection: sqlite3.Connection | None = None
@@ -53,7 +54,7 @@ class FencedWriter:
     ) -> AsyncIterator[_Transaction]:
         """Begin, check the lease, run the caller's statements, commit; roll back on any error."""
         async with self._turn:
-            committed = False
+            committed, begun = False, time.monotonic()
             try:
                 if not await self.on_thread(lambda db: self._begin(db, live)):
                     raise LeaseLostError(f"The write to {key!r} with fence {fence} was refused: it is no longer live.")
@@ -64,6 +65,7 @@ class FencedWriter:
                 if not committed:
                     # Not awaited with the caller's cancellation pending: the thread does it before anything else.
                     self._submit(_rollback)
+                self._give_way(time.monotonic() - begun)
 
     async def on_thread(self, do: Callable[[sqlite3.Connection], T]) -> T:
         """Run ``do`` with the connection."""

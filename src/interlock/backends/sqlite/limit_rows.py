@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.admission import PLENTY, STALE, Room, Standing, freed_at
 from interlock.backends.pacing import Figure, micros
+from interlock.backends.sqlite.tickets import place
 from interlock.backends.statements import Statements
 
 if TYPE_CHECKING:
@@ -37,12 +39,17 @@ class LimitRows:
         """Run a statement and return its first row, if it has one."""
         return self._db.execute(statement, self._values | values).fetchone()
 
-    def standing(self, key: str, figure: Figure, ticket: int) -> tuple[Standing, int]:
+    def turn(self, keys: Sequence[str], asked: int, longest: int) -> int:
+        """The place in line of a new reservation on these keys."""
+        (floor,) = self.one(sql.floor, keys=json.dumps(keys), longest=longest)
+        return place(self._db, sql.largest_turn, asked, floor)
+
+    def standing(self, key: str, figure: Figure, ticket: int, turn: int) -> tuple[Standing, int]:
         """How a key stands for one reservation, and how many others are on it. The dead are cleared away."""
-        row = self.one(sql.standing, key=key, ticket=ticket)
+        row = self.one(sql.standing, key=key, ticket=ticket, turn=turn)
         if row[1]:
             self.drop(self.all(sql.dead, key=key))
-            row = self.one(sql.standing, key=key, ticket=ticket)
+            row = self.one(sql.standing, key=key, ticket=ticket, turn=turn)
         live, _, started, ahead, ends_at, least_most, most_most, least_per, most_per, free_since = row
         figures = frozenset({figure})
         if live and (least_most, most_most, least_per, most_per) != (figure.most, figure.most, figure.per, figure.per):

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from interlock.backends.admission import CLAIM, PLENTY, Room, Standing, Verdict, Waits, admit, room_since
 from interlock.backends.pacing import Figure, micros, seconds
 from interlock.backends.sqlite.limit_rows import NOBODY, LimitRows, sql
+from interlock.backends.sqlite.tickets import AskingTimes
+from interlock.errors import StoreUnavailableError
 from interlock.ports import limits as port
 from interlock.ports.limits import Finished, Full, LimitAnswer, LimitUser, LimitView, Plan, SessionEnded, Turn, Turns
 
@@ -32,13 +34,21 @@ class SqliteLimits:
         self._read = reader.run
         self._namespace = settings.namespace
         self._now = clock.now
+        self._asked = AskingTimes(clock)
+        self._longest = micros(settings.store_wait)  # for which a request is repeated
 
     async def ask(self, plan: Plan) -> LimitAnswer:
-        """Reserve, and start if that is possible."""
-        return await self._run(lambda db: self._ask(self._rows(db), plan))
+        """Reserve, in the order of asking, and start if that is possible."""
+        asked = self._asked.of(plan.owner)
+        try:
+            return await self._run(lambda db: self._ask(self._rows(db), plan, asked))
+        except StoreUnavailableError:
+            self._asked.keep(plan.owner, asked)
+            raise
 
     async def finish(self, session: str, owner: str) -> Finished:
         """Free what a reservation had."""
+        self._asked.forget(owner)
         return await self._run(lambda db: self._finish(self._rows(db), session, owner))
 
     async def turns(self, session: str, owners: Sequence[str]) -> Turns:
@@ -62,7 +72,7 @@ class SqliteLimits:
     def _rows(self, db: sqlite3.Connection) -> LimitRows:
         return LimitRows(db, self._namespace, self._now())
 
-    def _ask(self, rows: LimitRows, plan: Plan) -> LimitAnswer:
+    def _ask(self, rows: LimitRows, plan: Plan, asked: int) -> LimitAnswer:
         alive, *about = rows.one(sql.session, session=plan.session) or (False,)
         if not alive:
             return SessionEnded()
@@ -71,10 +81,10 @@ class SqliteLimits:
             rows.drop([(found[0], rows.now, False)])
             found = None
         if found is None:
-            return self._reserve(rows, plan, about)
-        ticket, _, _, asked_at, at, started, waits, place, _ = found
+            return self._reserve(rows, plan, about, asked)
+        ticket, turn, _, _, asked_at, at, started, waits, place, _ = found
         figures = {key: Figure(most, per) for key, most, per in rows.all(sql.uses, ticket=ticket)}
-        standings = [rows.standing(key, figure, ticket)[0] for key, figure in figures.items()]
+        standings = [rows.standing(key, figure, ticket, turn)[0] for key, figure in figures.items()]
         if started:
             differs = next((standing.key for standing in standings if len(standing.figures) > 1), "")
             return Turn(True, seconds(at), "", 0, math.inf, differs)
@@ -83,17 +93,18 @@ class SqliteLimits:
         self._note(rows, verdict, standings, figures, _about(plan, about, ticket, asked_at))
         return verdict.turn
 
-    def _reserve(self, rows: LimitRows, plan: Plan, about: list[Any]) -> LimitAnswer:
+    def _reserve(self, rows: LimitRows, plan: Plan, about: list[Any], asked: int) -> LimitAnswer:
         figures = {use.key: Figure(use.most, micros(use.per)) for use in plan.uses}
+        turn = rows.turn(list(figures), asked, self._longest)
         standings = []
         for key, figure in figures.items():
-            standing, others = rows.standing(key, figure, NOBODY)
+            standing, others = rows.standing(key, figure, NOBODY, turn)
             if others >= port.MOST_ON_A_KEY:
                 return Full(key)
             standings.append(standing)
         verdict = admit(standings, rows.now, None, "", start=plan.start)
         values = {"owner": plan.owner, "party": plan.party, "session": plan.session}
-        (ticket,) = rows.one(sql.reserve, **values, **_state(verdict))
+        (ticket,) = rows.one(sql.reserve, turn=turn, **values, **_state(verdict))
         for key, figure in figures.items():
             rows.one(sql.use, key=key, ticket=ticket, **figure._asdict())
         self._note(rows, verdict, standings, figures, _about(plan, about, ticket, rows.now))
@@ -122,7 +133,7 @@ class SqliteLimits:
     def _finish(self, rows: LimitRows, session: str, owner: str) -> Finished:
         found = rows.one(sql.find, owner=owner)
         alive, *_ = rows.one(sql.session, session=session) or (False,)
-        if found is None or found[2] != session or not alive:
+        if found is None or found[3] != session or not alive:
             return Finished(False, False, ())
         ticket, *_, started, _, _, stale = found
         keys = rows.drop([(ticket, rows.now, bool(started))])

@@ -8,7 +8,9 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.sqlite.fenced import FencedWriter
+from interlock.backends.sqlite.tickets import AskingTimes, place
 from interlock.backends.statements import Statements
+from interlock.errors import StoreUnavailableError
 from interlock.ports.insight import MOST_COUNTED
 from interlock.ports.locks import (
     CLAIM_SECONDS,
@@ -71,11 +73,18 @@ class SqliteLocks:
         self._read = reader.run
         self._namespace = settings.namespace
         self._now = clock.now
-        self._fenced = FencedWriter(file, settings.store_wait / 2)
+        self._asked = AskingTimes(clock)
+        self._longest = settings.store_wait  # for which a request is repeated
+        self._fenced = FencedWriter(file, settings.store_wait / 2, writer.give_way)
 
     async def ask(self, want: Want) -> Answer:
-        """Take the key or queue for it."""
-        return await self._run(lambda db: self._ask(db, want))
+        """Take the key or queue for it, in the order of asking."""
+        asked = self._asked.of(want.owner)
+        try:
+            return await self._run(lambda db: self._ask(db, want, asked))
+        except StoreUnavailableError:
+            self._asked.keep(want.owner, asked)
+            raise
 
     async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
         """Give live leases their ttl again."""
@@ -83,6 +92,7 @@ class SqliteLocks:
 
     async def leave(self, want: Want) -> Left:
         """Give up a lease or a place in the queue."""
+        self._asked.forget(want.owner)
         return await self._run(lambda db: self._leave(db, want))
 
     async def force(self, key: str, why: str) -> Holder | None:
@@ -129,7 +139,7 @@ class SqliteLocks:
 
     # -- operations, on the writer's thread ------------------------------------------------------------------------
 
-    def _ask(self, db: sqlite3.Connection, want: Want) -> Answer:
+    def _ask(self, db: sqlite3.Connection, want: Want, asked: int) -> Answer:
         now = self._now()
         values = self._values_of(want, now)
         if not db.execute(_sql.session_alive, values).fetchone():
@@ -141,11 +151,11 @@ class SqliteLocks:
             db.execute(_sql.extend, values)
             assert row.holder is not None
             return Granted(row.holder.fence, now + want.ttl)
-        ahead, queued = 0, False
+        ahead, queued, ticket = 0, False, asked
         if row.awaited:
             db.execute(_sql.drop_dead_waiters, values)
-            ahead, queued = db.execute(_sql.ahead, values).fetchone()
-            ahead -= bool(queued)
+            queued, ticket = self._place(db, values, asked)
+            (ahead,) = db.execute(_sql.ahead, values | {"ticket": ticket}).fetchone()
         if not row.live and now >= row.free_since + ahead * CLAIM_SECONDS:
             if queued:
                 db.execute(_sql.dequeue, values)
@@ -156,9 +166,19 @@ class SqliteLocks:
             cycle = self._cycle(db, want, row, now) if want.nested else ()
             if cycle:
                 return Deadlocked(cycle)
-            db.execute(_sql.enqueue, values)
+            if not row.awaited:
+                _, ticket = self._place(db, values, asked)
+            db.execute(_sql.enqueue, values | {"ticket": ticket})
         due = row.expires_at - now if row.live else row.free_since + ahead * CLAIM_SECONDS - now
         return Waiting(max(0.0, due))
+
+    def _place(self, db: sqlite3.Connection, values: dict[str, Any], asked: int) -> tuple[bool, int]:
+        """Whether the request is in the queue, and its ticket there: the one it has or the one it would get."""
+        found = db.execute(_sql.ticket, values).fetchone()
+        if found is not None:
+            return True, found[0]
+        (floor,) = db.execute(_sql.floor, values | {"longest": self._longest}).fetchone()
+        return False, place(db, _sql.largest_ticket, asked, floor)
 
     def _grant(self, db: sqlite3.Connection, want: Want, values: dict[str, Any]) -> Granted:
         (fence,) = db.execute(_sql.next_fence, values).fetchone()

@@ -24,6 +24,10 @@ __all__ = ["Writer"]
 
 T = TypeVar("T")
 _MOST_AT_ONCE = 256
+# After the file was held for long, requests of several processes wait for it. Each process lets the others in before it
+# goes on, so that all these requests are known before the next grant.
+_LONG = 0.25
+_WAY = 0.05
 
 
 class _Work:
@@ -58,6 +62,7 @@ class Writer:
         self._news = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closing = False
+        self._not_before = 0.0
 
     def start(self) -> None:
         """Start the thread."""
@@ -84,6 +89,11 @@ class Writer:
                 self._news.notify()
             await asyncio.to_thread(thread.join)
 
+    def give_way(self, after: float) -> None:
+        """Let other processes write first, if the file was held for ``after`` seconds and that was long."""
+        if after >= _LONG:
+            self._not_before = time.monotonic() + _WAY
+
     # -- on the thread ---------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
@@ -93,6 +103,9 @@ class Writer:
                 with self._news:
                     while not self._queue and not self._closing:
                         self._news.wait()
+                if (way := self._not_before - time.monotonic()) > 0:
+                    time.sleep(way)
+                with self._news:
                     batch = [self._queue.popleft() for _ in range(min(len(self._queue), _MOST_AT_ONCE))]
                 if not batch:
                     return
@@ -118,7 +131,9 @@ class Writer:
                 connection.close()
 
     def _do(self, connection: sqlite3.Connection, batch: list[_Work], give_up: float) -> None:
+        begun = time.monotonic()
         begin(connection, give_up)
+        self.give_way(time.monotonic() - begun)
         try:
             for work in batch:
                 work.result = work.do(connection)

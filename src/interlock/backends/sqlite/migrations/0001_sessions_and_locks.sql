@@ -45,8 +45,9 @@ create table interlock_forced (
     primary key (namespace, session, owner)
 ) without rowid;
 
+-- The ticket is the time of asking, see tickets.py, and decides who is next; asked_at is when the request arrived here.
 create table interlock_waiter (
-    ticket      integer primary key autoincrement,
+    ticket      integer primary key,
     namespace   text not null,
     key         text not null,
     owner       text not null,

@@ -1,9 +1,11 @@
 -- Times and spans of limits are whole microseconds, so that "exactly so far apart" is exact.
 
 -- One owner's wish to start something. waits: 0 for nothing, 1 in the line of the key place, 2 for its time, which the
--- pace of place decided. The ticket is its place in every line.
+-- pace of place decided. Tickets grow in the order of arrival, in which paces give out their times; turn is the place in
+-- every line, by the time of asking, see tickets.py.
 create table interlock_limit_reservation (
     ticket     integer primary key autoincrement,
+    turn       integer not null,
     namespace  text not null,
     owner      text not null,
     party      text not null,
@@ -17,6 +19,7 @@ create table interlock_limit_reservation (
 );
 
 create unique index interlock_limit_reservation_by_owner on interlock_limit_reservation (namespace, owner);
+create unique index interlock_limit_reservation_by_turn on interlock_limit_reservation (turn);
 create index interlock_limit_reservation_by_session on interlock_limit_reservation (namespace, session);
 
 -- The limits that a reservation is under. per is 0 for slots.

@@ -1,8 +1,8 @@
--- How a key stands for the reservation :ticket, which is not counted itself. A session that is gone has ended at 0.
+-- How a key stands for the reservation :ticket with its :turn, which is not counted itself. A session that is gone has ended at 0.
 with used as (
     select r.ticket, r.started, u.most, u.per, coalesce(s.expires_at, 0) as expires_at,
            coalesce(s.expires_at, 0) > :now and (r.started or :now_us <= max(r.last_asked, r.at) + :stale) as live,
-           r.started or (r.waits = 1 and r.place = u.key and r.ticket < :ticket) as before_us
+           r.started or (r.waits = 1 and r.place = u.key and r.turn < :turn) as before_us
     from interlock_limit_use u
     join interlock_limit_reservation r on r.ticket = u.ticket
     left join interlock_session s on s.namespace = u.namespace and s.id = r.session

@@ -7,7 +7,7 @@ with mine as (
       and not r.started and :now_us <= max(r.last_asked, r.at) + :stale
 ),
 live as (
-    select r.ticket, r.owner, r.started, r.waits = 1 and r.place = u.key as in_line, r.session, u.key, u.most, u.per,
+    select r.turn, r.owner, r.started, r.waits = 1 and r.place = u.key as in_line, r.session, u.key, u.most, u.per,
            s.expires_at
     from interlock_limit_use u
     join interlock_limit_reservation r on r.ticket = u.ticket
@@ -23,9 +23,9 @@ room as (
     group by l.key
 ),
 line as (
-    select owner, session, key, row_number() over (partition by key order by ticket) - 1 as ahead,
+    select owner, session, key, row_number() over (partition by key order by turn) - 1 as ahead,
            coalesce(min(expires_at) over (
-               partition by key order by ticket rows between unbounded preceding and 1 preceding), 9e18) as ends_at
+               partition by key order by turn rows between unbounded preceding and 1 preceding), 9e18) as ends_at
     from live
     where in_line
 ),

@@ -1,2 +1,2 @@
-insert into interlock_waiter (namespace, key, owner, party, session, asked_at, gives_up_at)
-values (:namespace, :key, :owner, :party, :session, :now, :now + :wait)
+insert into interlock_waiter (ticket, namespace, key, owner, party, session, asked_at, gives_up_at)
+values (:ticket, :namespace, :key, :owner, :party, :session, :now, :now + :wait)
