@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from interlock.cli.consent import By, Yes, ask_first, named
-from interlock.cli.output import Json, Limit, console, print_json, say, say_if_cut, shown
+from interlock.cli.output import Json, Limit, console, print_json, print_spread, say, say_if_cut, shown
 from interlock.cli.place import Namespace, Place, Url, named_place, opened
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def show(
     for line in explanation.lines:
         out.print(shown(line), soft_wrap=True)
     if payload:
-        print_json(sent)
+        print_spread(sent, f"interlock events show {event_id} --json")
 
 
 @app.command()

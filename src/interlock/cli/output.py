@@ -31,6 +31,7 @@ __all__ = [
     "brief",
     "console",
     "print_json",
+    "print_spread",
     "say",
     "say_if_cut",
     "shown",
@@ -66,8 +67,22 @@ def say(text: str) -> None:
 
 def print_json(data: object) -> None:
     """Print data for a program. It is often a person who looks at it, so nothing in it steers a terminal either."""
-    text = json.dumps(data, indent=2, ensure_ascii=False, default=_plain)
-    typer.echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
+    from interlock.insight.spread import depth_exceeds
+
+    # On one line if it is deeply nested: to indent that can take hundreds of times its size.
+    indent = None if depth_exceeds(data) else 2
+    text = json.dumps(data, indent=indent, ensure_ascii=False, default=_plain)
+    typer.echo(_printable(text))
+
+
+def print_spread(data: object, whole: str) -> None:
+    """Print data for a person, and what to do to see all of it if it is too long or too deeply nested."""
+    from interlock.insight.spread import spread
+
+    found = spread(data)
+    typer.echo(_printable(found.text))
+    if found.missing:
+        say(f"… {found.missing}. To see all of it: {whole}")
 
 
 def say_if_cut(count: int, limit: int) -> None:
@@ -101,6 +116,11 @@ def without_password(text: str, url: str | None) -> str:
     for secret in sorted(_passwords(url or ""), key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "***", text)
     return text
+
+
+def _printable(text: str) -> str:
+    """JSON over several lines, with everything that is not printable written out."""
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 def _plain(value: object) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup, escape
 
 from interlock.explanation import COMMAND
+from interlock.insight.spread import Spread, spread
 from interlock.web.pages.words import visible
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["json_html", "sentence"]
 
-_MOST_SHOWN = 60_000
+_MOST_SHOWN = 30_000
 _WORD = re.compile(r"[a-z]+[ ,]")
 _TOKENS = re.compile(
     r'(?P<k>"(?:[^"\\]|\\.)*")(?=\s*:)|(?P<s>"(?:[^"\\]|\\.)*"?)|(?P<n>-?\d[\d.eE+-]*)|(?P<w>true|false|null|NaN|-?Infinity)'
@@ -33,22 +34,29 @@ _MARKS = re.compile(
 )
 
 
-def json_html(text: str) -> Markup:
-    """A JSON text, spread out and coloured. What is no JSON is shown as it is, what is very long is cut."""
+def json_html(text: str, whole: str = "") -> Markup:
+    """A JSON text, spread out and coloured. Text that is not JSON is shown as it is.
+
+    What is very long or deeply nested is not shown to its end; ``whole`` is where to find all of it.
+    """
     try:
-        spread = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+        found = spread(json.loads(text), _MOST_SHOWN)
     except (ValueError, RecursionError):
-        spread = text
-    rest = len(spread) - _MOST_SHOWN
-    shown = visible(spread[:_MOST_SHOWN])
+        found = Spread(text[:_MOST_SHOWN], 0, cut=len(text) > _MOST_SHOWN)
+    shown = visible(found.text)
     pieces: list[Markup] = []
     at = 0
-    for found in _TOKENS.finditer(shown):
-        pieces += (escape(shown[at : found.start()]), _span(found.lastgroup or "", found[0]))
-        at = found.end()
+    for token in _TOKENS.finditer(shown):
+        pieces += (escape(shown[at : token.start()]), _span(token.lastgroup or "", token[0]))
+        at = token.end()
     pieces.append(escape(shown[at:]))
-    if rest > 0:
-        pieces.append(escape(f"\n… {rest:,} more characters: the API has all of it"))
+    if found.missing:
+        pieces.append(escape(f"\n… {found.missing}: "))
+        pieces.append(
+            Markup('<a class="link" href="{}">all of it as JSON</a>').format(whole)
+            if whole
+            else escape("the API has all of it")
+        )
     return Markup().join(pieces)
 
 
