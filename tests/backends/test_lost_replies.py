@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -35,6 +35,16 @@ REPLIES = {
 CUTS = {"postgres": 3, "redis": 2}
 
 
+async def on_one_connection(locks: Locks) -> None:
+    """Let what these locks do share one connection, and wait until the process has nothing to do on it for a while."""
+    store: Any = locks._presence.store
+    if store.name == "postgres":
+        store._pool.size = 1
+        store._pool.give_up_idle()
+        messages = store.messages
+        await until(lambda: messages._listener.works and not messages._stir.is_set() and not store._pool.in_use, SOON)
+
+
 async def test_a_grant_whose_reply_was_lost_is_the_same_grant(kind: str, url: str, proxy: ThreadedFaultProxy) -> None:
     async with Locks.from_url(proxy.url(url), settings=STEADY) as locks:
         proxy.drop_replies(1, containing=REPLIES[kind]["granted"])
@@ -56,7 +66,8 @@ async def test_a_grant_that_nobody_heard_of_is_given_back(kind: str, url: str, p
         Locks.from_url(url, settings=STEADY) as others,
     ):
         async with locks.acquire("key"):
-            pass  # so that the connection for this key is there
+            pass  # so that there is a connection
+        await on_one_connection(locks)
         proxy.drop_replies(1, containing=REPLIES[kind]["granted"])
         proxy.refuse()
 
@@ -76,8 +87,9 @@ async def test_a_grant_on_the_way_to_a_cancelled_caller_is_given_back(url: str, 
         Locks.from_url(proxy.url(url), settings=STEADY) as locks,
         Locks.from_url(url, settings=STEADY) as others,
     ):
+        await on_one_connection(locks)
         async with locks.acquire("key"):
-            pass  # so that the connection for this key is there
+            pass  # so that the connection knows the statement
         proxy.half_open()
         task = asyncio.create_task(take(locks, "key", ttl_seconds=300))
         await until(lambda: others.show("key"), SOON)
@@ -156,6 +168,7 @@ async def test_a_release_whose_reply_was_lost_and_cannot_be_repeated_leaves_noth
         lease = await locks.acquire("key", ttl_seconds=300)
         waiter = asyncio.create_task(take(others, "key", wait=30))
         (next_owner,) = await queue_of(others, "key", 1)
+        await on_one_connection(locks)
         proxy.drop_replies(1, containing=next_owner.encode())
         proxy.refuse()
 
