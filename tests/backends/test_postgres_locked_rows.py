@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from interlock import App
+from interlock.ports.jobs import Appetite, Batch
 from interlock.testing import clock
 from tests.backends.outages import Events, events
 
@@ -119,6 +120,45 @@ async def test_a_lane_that_is_locked_before_its_job_is_fetched_holds_up_no_other
                 await handle.result(wait=30)
     async with stage.app.worker(concurrency=LANES):
         await left["lane-3"].result(wait=30)
+
+
+async def test_a_locked_lane_of_a_dead_worker_holds_up_no_rescue(stage: Stage, complete_postgres_url: str) -> None:
+    store = stage.app.jobs.engine.jobs
+    lanes = await stage.enqueue()
+    batch = await store.claim(Appetite(stage.app.jobs.engine.session.id, ("default",), ("work",), 1000, 1000, EACH))
+    assert isinstance(batch, Batch)
+    assert len(batch.jobs) == LANES * EACH
+    connection = await asyncpg.connect(complete_postgres_url)
+    await connection.execute("update interlock.job_claimed set session = 'dead'")
+    await connection.close()
+
+    async with locked(complete_postgres_url, LANE_3):
+        rescued = {job.id: job.crashes for job in await store.rescue()}
+        assert set(rescued) == {job.id for job in batch.jobs} - {handle.id for handle in lanes["lane-3"]}
+        assert await store.rescue() == []
+    of_lane_3 = {job.id: job.crashes for job in await store.rescue()}
+    assert of_lane_3 == {handle.id: int(number == 0) for number, handle in enumerate(lanes["lane-3"])}
+    assert sum(rescued.values()) == LANES - 1, "of each run the first one counts"
+
+
+async def test_a_locked_lane_holds_up_neither_handing_back_nor_claims(
+    stage: Stage, complete_postgres_url: str, events: Events
+) -> None:
+    engine = stage.app.jobs.engine
+    lanes = await stage.enqueue()
+    stage.may_end.set()
+    await engine.jobs.claim(Appetite(engine.session.id, ("default",), ("work",), 1000, 1000, EACH))
+    async with stage.app.worker(concurrency=LANES) as worker:
+        async with locked(complete_postgres_url, LANE_3):
+            worker._desk.doubt()  # as after a claim whose answer was lost
+            worker._claimer.news()
+            for lane, handles in lanes.items():
+                if lane != "lane-3":
+                    for handle in handles:
+                        await handle.result(wait=30)
+            assert events["job_chore_failed"][0].fields["chore"] == "hand back"
+        for handle in lanes["lane-3"]:
+            await handle.result(wait=30)
 
 
 async def test_two_shared_locks_on_a_lane_hold_up_no_other(stage: Stage, complete_postgres_url: str) -> None:

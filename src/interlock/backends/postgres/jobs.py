@@ -197,8 +197,14 @@ class PostgresJobs:
     async def hand_back(self, session: str, but: Sequence[int] = (), *, turn: int | None = None) -> int:
         """Return what a session has claimed."""
         args = (self._namespace, session, list(but), turn, MOST_CRASHES, self._given())
-        ((returned,),) = await self._ends.fetch(_sql.hand_back, *args)
+        ((returned, blocked),) = await self._ends.fetch(_sql.hand_back, *args)
         self._lower_all()
+        if blocked:
+            raise StoreUnavailableError(
+                f"{blocked} jobs of session {session} could not be handed back, because other transactions have locked"
+                f" their rows or those of their lanes; {returned} were.",
+                remedy="It is tried again until these transactions have ended.",
+            )
         return int(returned)
 
     async def rescue(self, *, most: int = 1000) -> Sequence[Rescued]:

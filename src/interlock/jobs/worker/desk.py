@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,6 +22,7 @@ from interlock.jobs.worker.pruner import prune_now_and_then
 from interlock.jobs.worker.reclaimer import reclaim_space
 from interlock.jobs.worker.rescuer import rescue_now_and_then
 from interlock.ports.leases import SessionEnded
+from interlock.telemetry.lasting import LastingFailure
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
@@ -70,6 +72,7 @@ __all__ = ["Desk", "desk_of"]
 _log = logging.getLogger("interlock.jobs")
 _SOUND_SECONDS = 3.0
 _PAUSE = 0.05
+_CATCH_UP_PAUSE = 0.5
 
 
 def desk_of(engine: JobEngine) -> Desk:
@@ -94,6 +97,8 @@ class Desk:
         self._troubled_at = self._monotonic()
         self._owed: dict[str, Session] = {}
         self._doubtful = False
+        self._catch_up_at = -math.inf
+        self._failure = LastingFailure(engine.monotonic)
         self._attended: tuple[object, ...] = ()
         self._under_way = 0
         self._turn = 0
@@ -241,17 +246,28 @@ class Desk:
                 await self._attend(session)
 
     async def _catch_up(self, session: Session) -> None:
-        """Hand back what is owed, and look for leftovers if it is time to."""
-        if self._owed or self._doubtful:
+        """Hand back what is owed, and look for leftovers if it is time to.
+
+        Where that fails it is tried again later, and claims go on meanwhile: one locked row must not stop them.
+        """
+        if (self._owed or self._doubtful) and self._monotonic() >= self._catch_up_at:
             async with self._lock:
-                await self._settle_debts()
-                if self._doubtful:
-                    self._doubtful = False
-                    try:
-                        await self._look_for_leftovers(session)
-                    except BaseException:
-                        self.doubt()
-                        raise
+                try:
+                    await self._settle_debts()
+                    if self._doubtful:
+                        self._doubtful = False
+                        try:
+                            await self._look_for_leftovers(session)
+                        except BaseException:
+                            self.doubt()
+                            raise
+                except StoreUnavailableError as error:
+                    self.trouble()
+                    self._catch_up_at = self._monotonic() + _CATCH_UP_PAUSE
+                    if self._failure.failed(error):
+                        emit(_log, logging.WARNING, "job_chore_failed", chore="hand back", error=one_line(error))
+                else:
+                    self._failure.over()
 
     async def _attend(self, session: Session) -> None:
         queues = dict.fromkeys(queue for worker in self._workers for queue in worker.queues)

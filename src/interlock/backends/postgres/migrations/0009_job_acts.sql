@@ -1,14 +1,44 @@
+-- Of claimed jobs, those that no other transaction has locked, nor their lanes, nor another of them in the same lane. These
+-- are locked now. The caller has locked their claims.
+create function interlock.job_unlocked(p_ids bigint[]) returns bigint[]
+language plpgsql volatile
+as $$
+declare
+    lanes text[] := array(
+        select l.lane from interlock.job_lane l
+        where l.lane in (select j.lane from interlock.job j where j.id = any (p_ids)));
+    free_lanes text[] := array(
+        select l.lane from interlock.job_lane l where l.lane = any (lanes) order by l.lane for update skip locked);
+    free bigint[];
+begin
+    lanes := array(select unnest(lanes) except select unnest(free_lanes));
+    free := array(
+        select j.id from interlock.job j
+        where j.id = any (p_ids) and (j.lane is null or j.lane <> all (lanes)) order by j.id for update skip locked);
+    lanes := lanes || array(
+        select distinct j.lane from interlock.job j
+        where j.id = any (p_ids) and j.lane is not null and j.id <> all (free));
+    return array(
+        select j.id from interlock.job j where j.id = any (free) and (j.lane is null or j.lane <> all (lanes)));
+end
+$$;
+
 -- Return all that a session has claimed, but these, as never started; with p_turn only what it claimed up to that one, and
--- no claim up to it takes place any more. Says how many.
+-- no claim up to it takes place any more. Says how many, and how many were left because other transactions have locked them
+-- or their lanes.
 create function interlock.job_hand_back(
-    p_namespace text, p_session text, p_but bigint[], p_turn bigint, p_most_crashes integer, p_given double precision
-) returns integer
+    p_namespace text, p_session text, p_but bigint[], p_turn bigint, p_most_crashes integer, p_given double precision,
+    out returned integer, out blocked integer
+)
 language plpgsql volatile
 as $$
 declare
     ids bigint[];
     fences bigint[];
+    unlocked bigint[];
 begin
+    returned := 0;
+    blocked := 0;
     if p_turn is not null then
         insert into interlock.job_crew as c (namespace, session, host, pid, program, seen_at, barred)
         select s.namespace, s.id, s.host, s.pid, s.program, interlock.micros(interlock.now_or(p_given)), p_turn
@@ -23,12 +53,21 @@ begin
     where c.session = p_session and c.namespace = p_namespace and (p_turn is null or c.turn <= p_turn)
       and not exists (select from unnest(p_but) as b (id) where b.id = o.id);
     if ids is null then
-        return 0;
+        return;
     end if;
+    unlocked := interlock.job_unlocked(ids);
+    if cardinality(unlocked) < cardinality(ids) then
+        blocked := cardinality(ids) - cardinality(unlocked);
+        select array_agg(u.id), array_agg(u.fence) into ids, fences
+        from unnest(ids, fences) as u (id, fence) where u.id = any (unlocked);
+        if ids is null then
+            return;
+        end if;
+    end if;
+    returned := cardinality(ids);
     perform interlock.job_settle(
         p_namespace, p_session, ids, fences, array_fill(8::smallint, array[cardinality(ids)]), null, null, null, null, null,
         p_most_crashes, p_given);
-    return cardinality(ids);
 end
 $$;
 
@@ -46,6 +85,7 @@ declare
     ids bigint[];
     fences bigint[];
     outcomes smallint[];
+    unlocked bigint[];
 begin
     dead := array(
         select c.fence from interlock.job_claimed c
@@ -58,6 +98,8 @@ begin
     if dead = '{}' or clock_timestamp() - statement_timestamp() > interval '1 second' then
         return;
     end if;
+    -- What another transaction has locked is left for the next time.
+    unlocked := interlock.job_unlocked(array(select unnest(c.ids) from interlock.job_claimed c where c.fence = any (dead)));
     select array_agg(x.id), array_agg(x.fence), array_agg(x.outcome) into ids, fences, outcomes
     from (
         select o.id, c.fence,
@@ -67,9 +109,12 @@ begin
         join interlock.job_crew w on w.id = c.crew
         cross join lateral unnest(c.ids) as o (id)
         join interlock.job j on j.id = o.id
-        where c.fence = any (dead)
+        where c.fence = any (dead) and j.id = any (unlocked)
         order by 3, j.position desc nulls first limit p_most
     ) x;
+    if ids is null then
+        return;
+    end if;
     return query
         select j.id, j.name::text, c.session, j.crashes + (u.outcome = 9)::integer,
                u.outcome = 9 and j.cancelled is null and j.crashes + 1 >= p_most_crashes
