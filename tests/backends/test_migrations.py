@@ -13,7 +13,9 @@ import pytest
 
 from interlock import Locks, SchemaMismatchError, Settings, StoreError, StoreUnavailableError
 from interlock.backends import from_url
+from interlock.backends.postgres import lane
 from interlock.ports.migrations import Migration
+from interlock.testing.clock import until
 from interlock.testing.processes import Barrier, Worker, receive_async, report, wait_at_barrier_async
 
 if TYPE_CHECKING:
@@ -145,6 +147,30 @@ async def test_twenty_tasks_of_one_process_migrate_at_once(store_url: str) -> No
 
     known = await migrations_of(store_url).status()
     assert [m.version for answer in answers for m in answer] == [m.version for m in known]
+
+
+async def test_a_migration_waits_for_another_one_for_longer_than_for_any_other_lock(
+    interlock_postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A migration that takes long must not make those who come meanwhile fail."""
+    monkeypatch.setitem(lane._SESSION_SETTINGS, "lock_timeout", "1ms")
+    first = await asyncpg.connect(interlock_postgres_url)
+    try:
+        transaction = first.transaction()
+        await transaction.start()
+        await first.execute("select pg_advisory_xact_lock(1229870156, 1)")
+        second = asyncio.create_task(migrations_of(interlock_postgres_url).up())
+
+        async def waits() -> bool:
+            query = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
+            return second.done() or bool(await first.fetchval(query))
+
+        await until(waits)
+        await asyncio.wait([second], timeout=0.2)  # far longer than it would wait for any other lock
+        await transaction.rollback()
+        assert await second
+    finally:
+        await first.close()
 
 
 # -- older and newer ---------------------------------------------------------------------------------------------

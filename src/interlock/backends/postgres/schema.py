@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
-from interlock.backends.postgres.lane import IDLE_TIMEOUT, Server, translated
+from interlock.backends.postgres.lane import IDLE_TIMEOUT, LOCK_TIMEOUT, Server, translated
 from interlock.backends.statements import read_migrations
 from interlock.errors import InvalidArgumentError, SchemaMismatchError
 from interlock.ports.migrations import Migration
@@ -125,7 +125,10 @@ class PostgresMigrations:
 
     async def _apply(self, connection: Any) -> list[Migration]:
         await connection.execute("set local statement_timeout = 0")
+        # Another process may migrate for longer than anybody else may wait for a lock.
+        await connection.execute("set local lock_timeout = 0")
         await connection.execute(_LOCK)
+        await connection.execute(f"set local lock_timeout = '{LOCK_TIMEOUT}'")
         await connection.execute(_TABLE)
         done = [migration for migration in await self._read(connection) if migration.applied_at is None]
         for migration in done:
