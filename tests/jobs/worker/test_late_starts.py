@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
 def test_the_allowance_follows_what_was_measured_and_has_bounds() -> None:
     allowance = StartAllowance()
-    allowance.measured(0.1)
-    assert allowance.seconds == pytest.approx(0.2)
+    assert allowance.seconds == pytest.approx(0.5)
+    allowance.measured(0.4)
+    assert allowance.seconds == pytest.approx(0.8)
     allowance.measured(0.001)
-    assert allowance.seconds == pytest.approx(0.1)
+    assert allowance.seconds == pytest.approx(0.4)
     for _ in range(20):
         allowance.measured(0.001)
-    assert allowance.seconds == pytest.approx(0.01)
+    assert allowance.seconds == pytest.approx(0.02)
     allowance.measured(3600.0)
     assert allowance.seconds == pytest.approx(5.0)
 
@@ -52,7 +53,7 @@ async def test_a_job_with_a_pace_that_would_start_late_goes_back_and_starts_next
         starts: list[float] = []
         place.job(handler(starts, clock))
         preparing = when == "while its arguments were prepared"
-        delays = [0.5]
+        delays = [2.0]
 
         async def prepare(arguments: dict[str, Any]) -> dict[str, Any]:
             clock.advance(delays.pop() if delays else 0.0)
@@ -66,12 +67,12 @@ async def test_a_job_with_a_pace_that_would_start_late_goes_back_and_starts_next
         async with place.at_work():
             if not preparing:
                 await until(lambda: place.jobs.called("claim"))
-                clock.advance(0.5)
+                clock.advance(2.0)
                 answer.set()
             await place.until_ended(job, plain)
         said = [settlement.outcome.value for settlement in place.jobs.settled if settlement.id == job]
         assert said == ["returned", "done"]
         assert len(starts) == 2, "the one without a pace starts when it can"
         assert place.engine.metrics.late_starts == 1
-        assert place.jobs.appetites[-1].start_within >= 0.5, "the next claim allows for what was measured"
+        assert place.jobs.appetites[-1].start_within >= 2.0, "the next claim allows for what was measured"
     assert "job_start_late" in caplog.text

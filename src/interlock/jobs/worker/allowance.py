@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["StartAllowance"]
 
-_LEAST, _MOST = 0.01, 5.0
+_FIRST, _LEAST, _MOST = 0.25, 0.02, 5.0
 
 
 class StartAllowance:
@@ -15,7 +15,7 @@ class StartAllowance:
     """
 
     def __init__(self) -> None:
-        self._longest = _LEAST
+        self._longest = _FIRST  # the first fetches of a process also open connections
 
     @property
     def seconds(self) -> float:
