@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from interlock.testing.proxy import ThreadedFaultProxy
 from tests.databases import new_database
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+
+# How fast this machine is right now says nothing about the code.
+settings.register_profile("interlock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("interlock")
 
 FRESH = {"postgres": "complete_postgres_url", "redis": "interlock_redis_url"}
 

@@ -13,15 +13,12 @@ from interlock import Locks, LockTimeoutError, MisuseError
 
 async def test_who_gives_up_waiting_does_not_wait_for_a_fenced_transaction(complete_postgres_url: str) -> None:
     async with Locks.from_url(complete_postgres_url) as one, Locks.from_url(complete_postgres_url) as two:  # noqa: SIM117
-        async with one.acquire("key") as lease, lease.fenced():
-            started = time.monotonic()
+        async with one.acquire("key") as lease, lease.fenced():  # until the end of this block
             with pytest.raises(LockTimeoutError):
-                await two.acquire("key", wait=0.3)
-            assert time.monotonic() - started < 1.5
+                await asyncio.wait_for(two.acquire("key", wait=0.3), 8)
             for number in range(8):  # a free key on every lane
-                async with two.acquire(f"free-{number}", wait=1):
+                async with two.acquire(f"free-{number}", wait=20):
                     pass
-            assert time.monotonic() - started < 2.5
 
 
 async def test_a_process_can_leave_while_others_are_in_fenced_transactions(complete_postgres_url: str) -> None:
@@ -34,7 +31,7 @@ async def test_a_process_can_leave_while_others_are_in_fenced_transactions(compl
                 await asyncio.sleep(0.01)
             started = time.monotonic()
             await two.close()
-            assert time.monotonic() - started < 1.5
+            assert time.monotonic() - started < 8, "less than it keeps trying to reach the store"
             ended = await asyncio.gather(*waiting, return_exceptions=True)
             assert [type(error) for error in ended] == [MisuseError, MisuseError]
             assert all(not view.waiters for view in await one.list())
@@ -57,12 +54,12 @@ async def test_nobody_takes_over_from_the_dead_before_their_last_fenced_transact
         behind = asyncio.create_task(_enter(two, "key", order))
         while not any(view.waiters for view in await two.list()):
             await asyncio.sleep(0.01)
-        async with two.acquire("meanwhile", wait=1):  # its connections stay usable
+        async with two.acquire("meanwhile", wait=20):  # its connections stay usable
             pass
         assert order == []
         await fenced.__aexit__(None, None, None)
         order.append("committed")
-        await asyncio.wait_for(behind, 5)
+        await asyncio.wait_for(behind, 20)
         assert order == ["committed", "entered"]
         await one.close()
 

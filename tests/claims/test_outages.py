@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,9 @@ from interlock.testing.clock import until
 if TYPE_CHECKING:
     from tests.remote import Remote
 
-SETTINGS = Settings(session_seconds=30, store_wait=1.0, stuck_work="report")
+SETTINGS = Settings(session_seconds=30, store_wait=10.0, stuck_work="report")
+BRIEF = dataclasses.replace(SETTINGS, store_wait=1.0)
+"""For tests in which the store does not come back before the caller gives up."""
 
 
 async def test_a_claim_whose_answer_was_lost_is_the_same_claim(remote: Remote) -> None:
@@ -45,7 +48,7 @@ async def test_a_settlement_whose_answer_was_lost_counts_once(remote: Remote) ->
 @pytest.mark.parametrize("long", [False, True])
 async def test_a_claim_that_nobody_heard_of_can_be_had_again(remote: Remote, long: bool) -> None:
     async with (
-        Claims.from_url(remote.url, settings=SETTINGS) as once,
+        Claims.from_url(remote.url, settings=BRIEF) as once,
         Claims.from_url(remote.direct, settings=SETTINGS) as others,
     ):
         await (await once.claim("warm-up")).done()
@@ -64,7 +67,7 @@ async def test_a_claim_that_nobody_heard_of_can_be_had_again(remote: Remote, lon
 
 async def test_what_was_done_during_an_outage_is_said_when_it_is_over(remote: Remote) -> None:
     async with (
-        Claims.from_url(remote.url, settings=SETTINGS) as once,
+        Claims.from_url(remote.url, settings=BRIEF) as once,
         Claims.from_url(remote.direct, settings=SETTINGS) as others,
     ):
         with pytest.raises(StoreUnavailableError):  # noqa: PT012

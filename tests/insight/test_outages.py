@@ -32,7 +32,7 @@ async def test_looking_ends_in_bounded_time_and_recovers(remote: Remote) -> None
             began = time.monotonic()
             with pytest.raises(StoreUnavailableError):
                 await insight.overview()
-            assert time.monotonic() - began < 2 * WAIT + 2
+            assert time.monotonic() - began < 2 * WAIT + 10
         remote.proxy.heal()
         async with asyncio.timeout(20):
             while True:

@@ -356,7 +356,7 @@ async def test_reasons_of_real_jobs(store_url: str) -> None:
         retried, snoozed = await fails.enqueue(), await snoozes.enqueue()
         failed, parked = await parks.enqueue(), await parks.enqueue()
         delayed = await busy.options(delay=3600, lane=None).enqueue()
-        first, second = await paced.enqueue(), await paced.enqueue()
+        first = await paced.enqueue()
         unseen = await busy.options(queue="nobody", lane=None).enqueue()
         await app.jobs.hold("busy", reason="audit", by="ann")
         held, behind = await busy.enqueue(), await busy.enqueue()
@@ -369,11 +369,12 @@ async def test_reasons_of_real_jobs(store_url: str) -> None:
             await until_reason(app, holder, Reason.RUNNING)
             waiting = await waits.enqueue()
             await until_reason(app, waiting, Reason.LIMIT)
+            await until_reason(app, first, Reason.DONE)
+            second = await paced.enqueue()
             await until_reason(app, second, Reason.PACE)
             await until_reason(app, parked, Reason.LANE_PARKED)
             await until_reason(app, snoozed, Reason.SNOOZED)
             await until_reason(app, retried, Reason.TO_BE_RETRIED)
-            await until_reason(app, first, Reason.DONE)
             assert f"job {holder.id}" in str(await app.jobs.explain(waiting))
             assert await reason(failed) == "failed"
             assert [await reason(handle) for handle in (held, behind)] == ["held", "behind"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
 
 import pytest
@@ -124,12 +123,12 @@ async def test_looking_out_goes_on_after_an_unexpected_error(monkeypatch: pytest
         await asyncio.sleep(0)
         await lease.release()
         monkeypatch.setattr(locks._running._room, "call", type(locks._running._room).call.__get__(locks._running._room))
-        await asyncio.wait_for(waiting, 5)
+        await asyncio.wait_for(waiting, 20)
         assert failures == 0
 
 
 async def test_a_release_cancelled_on_its_way_still_reaches_the_next(complete_postgres_url: str) -> None:
-    async with Locks.from_url(complete_postgres_url, recheck_seconds=30.0) as locks:
+    async with Locks.from_url(complete_postgres_url, recheck_seconds=600.0) as locks:
         for _ in range(5):
             lease = await locks.acquire("key")
             waiting = asyncio.create_task(_enter(locks))
@@ -139,9 +138,7 @@ async def test_a_release_cancelled_on_its_way_still_reaches_the_next(complete_po
             for _ in range(4):  # far enough for the statement to be on its way
                 await asyncio.sleep(0)
             release.cancel()
-            started = time.monotonic()
-            await asyncio.wait_for(waiting, 5)
-            assert time.monotonic() - started < 1
+            await asyncio.wait_for(waiting, 20)  # less than it takes it to look by itself
 
 
 @pytest.mark.parametrize("name", ["not \ud800 text", "nul \0 inside", "x" * 10_000, "зад'ача; --"])

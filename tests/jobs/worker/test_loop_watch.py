@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from pathlib import Path
 
-ALONE = Settings(session_seconds=1.0, recheck_seconds=0.2, stuck_work="report")
+BRIEF = Settings(session_seconds=3.0, recheck_seconds=0.2, stuck_work="report")
+STEADY = Settings(session_seconds=60.0, recheck_seconds=0.2, stuck_work="report")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -140,7 +141,7 @@ async def test_the_watch_measures_the_lag_and_ends_with_the_last_worker() -> Non
 
 def holds_the_gil(url: str, pipe: str, hold: bool) -> None:
     async def work() -> None:
-        app = App(url, settings=ALONE)
+        app = App(url, settings=BRIEF if hold else STEADY)
 
         @app.job(name="held")
         async def held() -> str:
@@ -174,14 +175,14 @@ async def test_a_handler_that_keeps_the_gil_past_its_session_is_taken_over_and_a
     async with app:
         handle = await held.enqueue()
         async with Worker.spawn(target, (url, pipe, True)) as stuck:
-            await stuck.wait_for("started", timeout=30)
+            await stuck.wait_for("started", timeout=60)
             async with Worker.spawn(target, (url, pipe, False)) as other:
-                await other.wait_for("started", timeout=30)  # while the first handler still runs: twice at once
-                assert await handle.result(wait=30) == "taken over"
+                await other.wait_for("started", timeout=60)  # while the first handler still runs: twice at once
+                assert await handle.result(wait=60) == "taken over"
                 release = os.open(pipe, os.O_RDWR)
                 os.write(release, b"x")
                 os.close(release)
-                await until(lambda: "session_lost" in stuck.stderr, within=30, what="the first one finds out")
+                await until(lambda: "session_lost" in stuck.stderr, within=60, what="the first one finds out")
         view = await app.jobs.find(handle.id)
         assert view is not None
         assert (view.state, view.result) == (JobState.DONE, '"taken over"')

