@@ -17,6 +17,7 @@ __all__ = ["Settings"]
 
 _NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
 _LEAST_CONNECTIONS, _MOST_CONNECTIONS = 4, 1000
+_VERSION = re.compile(r"[\x20-\x7e]{0,100}")
 _PREFIX = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
@@ -41,6 +42,10 @@ class Settings:
 
     keep_events_seconds: float = 72 * 3600.0
     """How long events are kept, and so how late a repeated delivery is still known. Those with unfinished jobs stay."""
+
+    version: str = ""
+    """What this version of the program is called, such as a release or a commit. A job that one version cannot read is
+    tried by the others."""
 
     stuck_work: Literal["exit", "report"] = "exit"
     """What happens to work that ignores its cancellation past the end of the process's session:
@@ -74,6 +79,11 @@ class Settings:
             raise InvalidArgumentError(
                 f"metrics_prefix {self.metrics_prefix!r} is not acceptable.",
                 remedy="Use letters, digits and underscores, not beginning with a digit.",
+            )
+        if not _matches(_VERSION, self.version):
+            raise InvalidArgumentError(
+                f"Invalid version {self.version!r}: use up to 100 printable ASCII characters.",
+                remedy="Use a release or commit.",
             )
         if self.stuck_work not in ("exit", "report"):
             raise InvalidArgumentError(f"stuck_work is {self.stuck_work!r}.", remedy="Use 'exit' or 'report'.")

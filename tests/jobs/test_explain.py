@@ -10,8 +10,9 @@ import pytest
 
 from interlock import App, Cooldown, Retry, Slots, Snooze
 from interlock.jobs.explain import Reason, explain_job, explain_lane
+from interlock.ports.insight import WorkerStanding
 from interlock.ports.job_views import Attempt, JobView, LaneView, Outlook, WorkerView
-from interlock.ports.jobs import JobState
+from interlock.ports.jobs import JobState, Reads
 from interlock.testing.clock import until
 
 if TYPE_CHECKING:
@@ -76,6 +77,11 @@ WAITING = [
         ["ready since", "90.0 s", "2 workers take", "it is the next", "--queues slow"],
     ),
     (outlook(JobState.READY, ahead=1200), Reason.READY, ["1,200 before it"]),
+    (
+        outlook(JobState.READY, {"attempts": (attempt("unreadable", "'currency' is not known"),)}),
+        Reason.REFUSED,
+        ["'currency' is not known", "no live worker is known to be of another version", "finish the deployment"],
+    ),
     (outlook(JobState.READY, ahead=10_000), Reason.READY, ["10,000 or more before it"]),
     (
         outlook(JobState.READY, workers=0, workers_of_queue=0),
@@ -466,3 +472,18 @@ async def until_reason(app: App, handle: Handle[None], reason: Reason) -> None:
         await until(so, within=20)
     except AssertionError:
         raise AssertionError(f"not {reason}: {seen}") from None
+
+
+def test_a_refused_job_names_the_versions_that_refused_it_and_the_workers_that_can_take_it() -> None:
+    refusal = attempt("unreadable", "'currency' is not known")._replace(trace="refused by version 1.0 (0123456789ab)")
+    refused = outlook(JobState.READY, {"attempts": (refusal,), "error": "'currency' is not known"})
+    old_reads, new_reads = Reads("report", "0123456789ab", "1.0"), Reads("report", "cdef01234567", "2.0")
+    old = WorkerStanding(WORKER, ("slow",), ("report",), 1, 0, NOW, NOW, reads=(old_reads,))
+    new = old._replace(worker=WorkerView("s2", "host2", 43, "bot.py"), reads=(new_reads,))
+
+    told = explain_job(refused, workers=[old, new])
+    assert told.reason is Reason.REFUSED
+    assert "refused by version 1.0 (0123456789ab): 'currency' is not known" in str(told)
+    assert "process 43 on host2 (version 2.0, cdef01234567)" in str(told)
+    assert "process 42" not in str(told)
+    assert "finish the deployment" in str(explain_job(refused, workers=[old]))

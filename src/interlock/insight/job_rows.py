@@ -86,6 +86,8 @@ class WorkerRow(NamedTuple):
     """Since when the event loop of its process has been blocked; None while it runs."""
     blocked_by: str
     """What blocks it: the job, and where its handler is."""
+    reads: tuple[tuple[str, str, str], ...]
+    """Of each job that it knows the name, the version of the program, and the fingerprint of what the handler takes."""
 
 
 class WorkerPage(NamedTuple):

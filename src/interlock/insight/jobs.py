@@ -155,7 +155,7 @@ async def explain_a_lane(looking: Looking, name: str) -> Explanation[Reason]:
 
 def worker_row(found: WorkerStanding) -> WorkerRow:
     """One live worker."""
-    return WorkerRow(*found)
+    return WorkerRow(*found[:-1], tuple((read.name, read.version, read.fingerprint) for read in found.reads))
 
 
 async def worker_page(looking: Looking, session: str, limit: int) -> WorkerPage:

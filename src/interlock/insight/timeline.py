@@ -23,6 +23,7 @@ _ENDS = {
     "cancelled": "cancelled",
     "parked": "set aside",
     "crashed": "ended when its worker died",
+    "unreadable": "could not be read by this version of its worker",
     "interrupted": "was interrupted when its worker shut down",
 }
 _WITHOUT_ATTEMPT = (JobState.CANCELLED, JobState.SUPERSEDED, JobState.QUARANTINED)

@@ -5,6 +5,7 @@ The one module that needs pydantic; it is imported when a job with arguments or 
 
 from __future__ import annotations
 
+import json
 import re
 import types
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, Union, get_args, get_origin
@@ -34,7 +35,7 @@ _STRICT = ConfigDict(strict=True, allow_inf_nan=False, ser_json_bytes="base64", 
 class Codec:
     """Values of one type, checked strictly: text is no number, and a number is no text."""
 
-    __slots__ = ("_simple", "_to_json", "_validate", "_validate_json", "what")
+    __slots__ = ("_adapter", "_hint", "_simple", "_to_json", "_validate", "_validate_json", "what")
 
     def __init__(self, what: str, hint: Any, *, simple: bool | None = None) -> None:
         self.what = what
@@ -45,6 +46,7 @@ class Codec:
         except (PydanticUserError, PydanticUndefinedAnnotation, NameError, TypeError) as error:
             first = str(error).partition("\n")[0]
             raise MisuseError(f"{what} cannot be kept as JSON: {first}", remedy=_PLAIN) from error
+        self._adapter, self._hint = adapter, hint
         self._validate = adapter.validator.validate_python
         self._validate_json = adapter.validator.validate_json
         # Made anew, because of what is said about a record pydantic hears only what concerns reading.
@@ -59,6 +61,14 @@ class Codec:
         record = new_type("Arguments", shape)
         record.__pydantic_config__ = {**_STRICT, "extra": "forbid"}
         return cls(what, record, simple=all(_simple(hint) for hint, _ in fields.values()))
+
+    def schema(self) -> str:
+        """The type as text; the same in every process that defines the same type."""
+        try:
+            return json.dumps(self._adapter.json_schema(), sort_keys=True)
+        except PydanticUserError:  # a type that has no schema in JSON
+            hints = getattr(self._hint, "__annotations__", self._hint)
+            return re.sub(r" at 0x[0-9a-f]+", "", repr(hints))
 
     def checked(self, value: Any) -> Any:
         """The value, if it is of the type."""

@@ -6,6 +6,7 @@ import inspect
 import json
 import typing
 from functools import lru_cache
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from interlock.errors import InvalidArgumentError, MisuseError
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from interlock.jobs.retry import Retry
     from interlock.ports.limits import Use
 
-__all__ = ["Definition", "Terms"]
+__all__ = ["Definition", "Terms", "fingerprint"]
 
 _NO_ARGUMENTS: dict[str, Any] = {}
 _MOST_TERMS = 1024
@@ -33,6 +34,11 @@ class Terms(typing.NamedTuple):
     timeout: float | None
 
 
+def fingerprint(schema: str, version: str) -> str:
+    """Tells handlers apart that do not take the same arguments, or belong to different versions of a program."""
+    return sha256(f"{version}\0{schema}".encode()).hexdigest()[:12]
+
+
 class Definition:
     """One job of an app."""
 
@@ -40,6 +46,7 @@ class Definition:
         "_arguments",
         "_defaults",
         "_result",
+        "_schema",
         "function",
         "is_async",
         "name",
@@ -79,6 +86,7 @@ class Definition:
         }
         self._arguments = self._arguments_of(hints) if parameters else None
         self._result = self._result_of(hints)
+        self._schema: str | None = None
         self.read: Callable[[str], dict[str, Any]] = (
             self._read_nothing if self._arguments is None else self._arguments.decode
         )
@@ -93,6 +101,13 @@ class Definition:
     def roots(self) -> tuple[str, ...] | None:
         """What templates of lanes and limits may begin with; None for anything."""
         return self.parameters
+
+    @property
+    def schema(self) -> str:
+        """What the handler takes, as text; the same for handlers that take the same."""
+        if self._schema is None:
+            self._schema = "{}" if self._arguments is None else self._arguments.schema()
+        return self._schema
 
     # -- what goes in ------------------------------------------------------------------------------------------------
 

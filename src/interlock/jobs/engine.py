@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from interlock.errors import MisuseError, StoreUnavailableError
+from interlock.jobs.definition import fingerprint
 from interlock.jobs.ends import Ends
 from interlock.jobs.ids import Ids
 from interlock.jobs.job import Lot
+from interlock.ports.jobs import Reads
 from interlock.ports.store import Capability
 from interlock.presence import repeat
 from interlock.telemetry.jobs import JobMetrics
@@ -81,6 +83,7 @@ class JobEngine:
         """For jobs that run here: whose ends their handlers wait for."""
         self._ids = Ids(self._new_ids, self.monotonic)
         self._looking_out = 0
+        self._reads: tuple[Reads, ...] = ()
         self._closed = False
 
     @property
@@ -103,6 +106,17 @@ class JobEngine:
         finally:
             self.ends.call_all()
             await self.presence.close(self)
+
+    def reads_of(self, definition: Definition, name: str) -> Reads:
+        """What the handler of a job can read, in the version of this program."""
+        version = self.settings.version
+        return Reads(name, fingerprint(definition.schema, version), version or "unnamed")
+
+    def reads(self) -> tuple[Reads, ...]:
+        """What the handlers of all jobs can read."""
+        if len(self._reads) != len(self.definitions):
+            self._reads = tuple(self.reads_of(definition, name) for name, definition in self.definitions.items())
+        return self._reads
 
     def leave(self) -> None:
         """Have the store note that this process was told to end, unless some of its workers were not.

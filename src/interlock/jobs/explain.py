@@ -52,6 +52,8 @@ def explain_job(
         told = _in_a_parked_lane(told, outlook, failure)
     if waits and told.reason is Reason.RUNNING:
         told = _for_a_lock(told, waits, name)
+    if told.reason is Reason.READY and job.attempts and job.attempts[-1].outcome == Outcome.UNREADABLE:
+        told = _refused(told, job, workers)
     if told.reason in (Reason.RUNNING, Reason.READY):
         told = _with_blocked_loops(told, job, workers)
     lines = [*told.lines, *_in_general(outlook, told.reason, failure)]
@@ -133,6 +135,24 @@ def _ready(outlook: Outlook) -> _Told:
         first = "and see that it is due when they next look for work"
     lines.append(f"{workers} jobs like it from the queue {job.queue!r}, {first}")
     return _Told(Reason.READY, lines, f"wait for its turn, or start more workers: {run}")
+
+
+def _refused(told: _Told, job: JobView, workers: Sequence[WorkerStanding]) -> _Told:
+    """Some versions cannot read it, and live workers of another one can."""
+    refusals = {a.trace: a.error for a in job.attempts if a.outcome == Outcome.UNREADABLE}
+    lines = [told.lines[0], *(f"it was {trace}: {error}" for trace, error in refusals.items())]
+    able = [
+        f"{who(worker.worker)} (version {read.version}, {read.fingerprint})"
+        for worker in workers
+        if job.queue in worker.queues
+        for read in worker.reads
+        if read.name == job.name and not any(read.fingerprint in trace for trace in refusals)
+    ]
+    if not able:
+        lines.append("no live worker is known to be of another version")
+        return _Told(Reason.REFUSED, lines, "finish the deployment: start a worker whose handler takes these arguments")
+    lines.append(f"these can take it and look for it every few seconds: {'; '.join(able[:_MOST_NAMED])}")
+    return _Told(Reason.REFUSED, lines, "wait; if they have no room, start more workers of their version")
 
 
 def _nobody(outlook: Outlook, lines: list[str]) -> _Told:

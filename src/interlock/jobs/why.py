@@ -29,6 +29,8 @@ class Reason(StrEnum):
     """Ready, but no live worker works on its queue."""
     UNKNOWN_NAME = "unknown-name"
     """Ready, and workers are there, but none of them knows a job of its name: an old or a new version runs."""
+    REFUSED = "refused"
+    """Ready, but some versions of the program cannot read its arguments: it waits for a worker of another one."""
     DELAYED = "delayed"
     TO_BE_RETRIED = "to-be-retried"
     SNOOZED = "snoozed"
@@ -102,6 +104,8 @@ def _why(outlook: Outlook, reason: Reason, head: str) -> str:
             return f"failed in attempt {job.attempt}, next try in {span(job.due_at - job.seen_at)}: {_error(job)}"
         case Reason.SNOOZED:
             return f"was put off, comes back in {span(job.due_at - job.seen_at)}{_said(_last(job))}"
+        case Reason.REFUSED:
+            return f"waits for a worker of a version that can read its arguments{_said(_last(job))}"
         case Reason.BEHIND:
             return _behind(outlook, head)
         case Reason.LIMIT | Reason.PACE:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from interlock.ports.job_views import JobFilter, LaneView, Outlook, QueueView, WorkerView
-    from interlock.ports.jobs import JobState
+    from interlock.ports.jobs import JobState, Reads
 
 __all__ = [
     "MOST_COUNTED",
@@ -101,6 +101,8 @@ class WorkerStanding(NamedTuple):
     blocked_since: float | None = None
     """Since when the event loop of its process has been blocked; None while it runs."""
     blocked_by: str = ""
+    reads: tuple[Reads, ...] = ()
+    """What it can read, of the jobs that it knows."""
 
 
 class JobCounts(NamedTuple):

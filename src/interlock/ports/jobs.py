@@ -37,6 +37,13 @@ and those of the jobs claimed, so the smaller one holds.
 fence is not that of the present claim is refused and changes nothing. The claim itself ends only by settlement, or by
 rescue after its session has ended; so while a session lives its jobs are nobody else's.
 
+**Refusals.** A job whose arguments a worker cannot read is returned by it as ``UNREADABLE``, and refused by its
+version: it stands apart, keeps its place and time, and is claimed only with ``Appetite.reads`` that hold a fingerprint
+which has not refused it. A refused head blocks its lane. People see it as ready, or, when no live worker that attends
+its queue can read it, as parked; a worker of another version takes it all the same. What was refused once and comes
+back from a claim is refused again; only after a delay is it offered to all, and perhaps refused once more.
+``retry`` forgets the refusals.
+
 **Crashes.** Rescue counts a crash for every job that the dead session may have been running: all of those claimed, but
 of a run only the first. None is counted if the process had been told to end (``SessionStore.leave``): a deploy says
 nothing about a job. A job with crashes is a suspect: it is claimed alone, never in advance, and a session has at
@@ -71,6 +78,7 @@ __all__ = [
     "JobStore",
     "NewJob",
     "Outcome",
+    "Reads",
     "Rescued",
     "SessionEnded",
     "Settled",
@@ -171,6 +179,16 @@ class NewJob(NamedTuple):
     """For the worker alone; the store does not look inside."""
 
 
+class Reads(NamedTuple):
+    """What a worker's handler for one job can read."""
+
+    name: str
+    fingerprint: str
+    """The same for handlers that take the same arguments, in the same version of the program."""
+    version: str
+    """For people."""
+
+
 class Appetite(NamedTuple):
     """What a worker would take."""
 
@@ -193,6 +211,9 @@ class Appetite(NamedTuple):
     start_within: float = 0.0
     """How many seconds after the claim the worker may start jobs with a pace. It returns those that it could only start
     later."""
+    reads: tuple[Reads, ...] = ()
+    """If given, the claim also considers refused jobs that none of these fingerprints refused, and parks those that no
+    live worker can read. Given now and then, since refused jobs are rare and looking for them is not free."""
 
 
 class ClaimedJob(NamedTuple):
@@ -252,6 +273,9 @@ class Outcome(StrEnum):
     CANCELLED = "cancelled"
     PARKED = "parked"
     """It cannot run as it is; a person has to act. ``error`` says why. Not an attempt."""
+    UNREADABLE = "unreadable"
+    """The worker's version cannot read its arguments: it never started, and is refused. ``result`` is the JSON of the
+    version's fingerprint and name, ``error`` says why."""
     RETURNED = "returned"
     """It never started: as if it had not been claimed."""
 
@@ -333,8 +357,11 @@ class JobStore(Protocol):
         """Take the jobs of sessions that have ended, count a crash where one may have been, and make them ready."""
         ...
 
-    async def attend(self, session: str, queues: Sequence[str], names: Sequence[str], runners: int) -> None:
-        """Say what a worker works on, for those who ask why a job waits. Vanishes with the session."""
+    async def attend(
+        self, session: str, queues: Sequence[str], names: Sequence[str], runners: int, reads: Sequence[Reads] = ()
+    ) -> None:
+        """Say what a worker works on and can read, for those who ask why a job waits, and to decide whether any live
+        worker can read a job that others refused. Vanishes with the session."""
         ...
 
     def on_news(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:

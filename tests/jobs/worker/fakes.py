@@ -215,7 +215,9 @@ class FakeJobs:
         await self._enter("reclaim")
         return math.inf
 
-    async def attend(self, session: str, queues: Sequence[str], names: Sequence[str], runners: int) -> None:
+    async def attend(
+        self, session: str, queues: Sequence[str], names: Sequence[str], runners: int, reads: Sequence[Any] = ()
+    ) -> None:
         await self._enter("attend")
         self.calls.append(("attend", session, tuple(queues), tuple(names), runners))
 

@@ -164,7 +164,7 @@ async def test_a_result_that_cannot_be_kept_fails_for_good(value: object) -> Non
 
 
 @pytest.mark.parametrize("arguments", ["{}", '{"number": "7"}', '{"number": 7, "more": 1}', "nonsense"])
-async def test_arguments_that_do_not_fit_park_the_job(arguments: str) -> None:
+async def test_arguments_that_do_not_fit_are_left_to_other_versions(arguments: str) -> None:
     ran: list[int] = []
 
     async def handler(number: int) -> None:
@@ -172,18 +172,18 @@ async def test_arguments_that_do_not_fit_park_the_job(arguments: str) -> None:
 
     async with floor() as place:
         said = await said_of(place, handler, arguments=arguments)
-        assert said.outcome is Outcome.PARKED
+        assert said.outcome is Outcome.UNREADABLE
         assert "no longer fits" in said.error
         assert not ran
 
 
-async def test_options_that_cannot_be_read_park_the_job() -> None:
+async def test_options_that_cannot_be_read_are_left_to_other_versions() -> None:
     async with floor() as place:
         place.job(raising(ValueError()))
         job = place.jobs.add(options="nonsense")
         async with place.worker():
             await place.until_said(job)
-        assert place.jobs.outcomes(job) == ["parked"]
+        assert place.jobs.outcomes(job) == ["unreadable"]
 
 
 async def test_a_job_of_a_name_that_nobody_asked_for_is_returned() -> None:

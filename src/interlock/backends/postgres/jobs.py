@@ -7,6 +7,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from interlock.backends.job_reads import write_reads
 from interlock.backends.pacing import micros
 from interlock.backends.postgres.combiner import Combiner
 from interlock.backends.postgres.given import given_by
@@ -30,12 +31,22 @@ if TYPE_CHECKING:
     from interlock.backends.postgres.pool import Pool
     from interlock.clock import Clock
     from interlock.ports.job_views import JobFilter, JobView, LaneView, Outlook, QueueView
-    from interlock.ports.jobs import Appetite, NewJob, Settlement
+    from interlock.ports.jobs import Appetite, NewJob, Reads, Settlement
     from interlock.settings import Settings
 
 __all__ = ["PostgresJobs"]
 
 _sql = Statements("interlock.backends.postgres", "jobs")
+# The same claim between readmitting refused jobs and refusing those again that it did not take. The marks come from the
+# first of these, so that it is done before the claim begins.
+_CLAIM_REFUSED = f"""
+with admitted as materialized (select * from interlock.job_readmit($1, $3, $12, $13, $5, $9, $11)),
+claimed as materialized ({_sql.claim.replace("$9", "(select marks from admitted)")})
+select claimed.* from claimed cross join (
+    select interlock.job_refuse_again(
+        $1, (select ids from admitted), array(select id from claimed where id is not null)) offset 0
+) again
+"""  # noqa: S608 - texts of our own
 _OUTCOMES = {
     Outcome.DONE: 0,
     Outcome.FAILED: 1,
@@ -45,6 +56,7 @@ _OUTCOMES = {
     Outcome.CANCELLED: 5,
     Outcome.PARKED: 6,
     Outcome.RETURNED: 7,
+    Outcome.UNREADABLE: 11,
 }
 _DONE = Outcome.DONE
 _BULK = 25_000  # what has more jobs takes long, and goes aside
@@ -90,11 +102,11 @@ class PostgresJobs:
 
     async def claim(self, appetite: Appetite) -> Batch | SessionEnded:
         """Give jobs to a session."""
-        session, queues, names, most, at_once, run, turn, start_within = appetite
+        session, queues, names, most, at_once, run, turn, start_within, reads = appetite
         pools = [self._pool(queue) for queue in dict.fromkeys(queues)]
         marks = self._marks_of(queues, names)
         *rows, (_, answer, *_, look_again, _, _, next_marks, _) = await self._claims.fetch(
-            _sql.claim,
+            _CLAIM_REFUSED if reads else _sql.claim,
             self._namespace,
             session,
             pools,
@@ -106,6 +118,7 @@ class PostgresJobs:
             marks.begin(pools),
             start_within,
             self._given(),
+            *([[read.name for read in reads], [read.fingerprint for read in reads]] if reads else ()),
         )
         if answer == "ended":
             return SessionEnded()
@@ -214,9 +227,12 @@ class PostgresJobs:
             self._lower_all()
         return [Rescued(*row) for row in rows]
 
-    async def attend(self, session: str, queues: Sequence[str], names: Sequence[str], runners: int) -> None:
+    async def attend(
+        self, session: str, queues: Sequence[str], names: Sequence[str], runners: int, reads: Sequence[Reads] = ()
+    ) -> None:
         """Say what a worker works on."""
-        await self._acts.fetch(_sql.attend, self._namespace, session, list(queues), list(names), runners)
+        known = (list(queues), list(names), runners, write_reads(reads))
+        await self._acts.fetch(_sql.attend, self._namespace, session, *known)
 
     def on_news(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:
         """Call back when there may be something to claim."""

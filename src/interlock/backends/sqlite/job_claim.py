@@ -12,6 +12,7 @@ from interlock.backends.pacing import micros, seconds
 from interlock.backends.sqlite.job_finish import Ended, finish
 from interlock.backends.sqlite.job_lanes import Candidate, first_turn, turns_after
 from interlock.backends.sqlite.job_limits import Keys, note_starts, note_uses, wake, wake_due
+from interlock.backends.sqlite.job_refusals import readmit, refuse_again
 from interlock.backends.sqlite.job_rows import Care, JobRows, sql
 from interlock.backends.sqlite.job_uses import is_paced, slots_of
 from interlock.ports.jobs import Appetite, Batch, ClaimedJob, JobState, SessionEnded
@@ -60,9 +61,13 @@ def claim(rows: JobRows, appetite: Appetite) -> Batch | SessionEnded:
     woken = wake_due(rows)
     if promoted or woken:
         kinds = kinds_of(rows, appetite.queues)
+    readmitted = readmit(rows, appetite, kinds)
+    if readmitted:
+        kinds = kinds_of(rows, appetite.queues)
     claiming = _Claiming(rows, appetite, kinds)
     claiming.choose()
     jobs = claiming.keep(worker)
+    refuse_again(rows, readmitted)
     if claiming.cut or promoted >= _MOST_PROMOTED:
         return Batch(jobs, 0.0)
     names = set(appetite.names)

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.browsing import SECONDS, merged
+from interlock.backends.job_reads import read_reads
 from interlock.backends.pacing import micros, seconds
 from interlock.backends.sqlite.job_browse import browse
 from interlock.backends.sqlite.job_counts import activity, counts
@@ -186,10 +187,10 @@ def _counts(rows: JobRows) -> JobCounts:
 def _workers(rows: JobRows, session: str | None, limit: int) -> list[WorkerStanding]:
     return [
         WorkerStanding(WorkerView(*who), tuple(json.loads(queues)), tuple(json.loads(names)), *rest)
-        for *who, queues, names, runners, running, since, expires_at, blocked_since, blocked_by in rows.all(
+        for *who, queues, names, runners, running, since, expires_at, blocked_since, blocked_by, reads in rows.all(
             sql.workers, session=session, limit=limit
         )
-        for rest in [(runners, running, since, expires_at, blocked_since, blocked_by)]
+        for rest in [(runners, running, since, expires_at, blocked_since, blocked_by, read_reads(reads))]
     ]
 
 

@@ -9,6 +9,7 @@ from interlock.backends.pacing import micros
 from interlock.backends.sqlite.job_attempts import Who, add_attempt, last_fence
 from interlock.backends.sqlite.job_finish import Ended, finish, finish_done
 from interlock.backends.sqlite.job_limits import free, unstart, wake
+from interlock.backends.sqlite.job_refusals import park_refused, refused_by
 from interlock.backends.sqlite.job_rows import JobRows, claimant, sql
 from interlock.ports.jobs import MOST_CRASHES, Failing, JobState, Outcome, Rescued, Settled, Settlement
 
@@ -51,6 +52,7 @@ class _Job(NamedTuple):
     crashes: int
     failing: str
     attempts: str | None
+    refused_by: str | None
 
 
 def settle(rows: JobRows, session: str, settlements: Sequence[Settlement]) -> Settled:
@@ -243,17 +245,30 @@ class _Ending:
     def _end(self, claim: _Claim, job: _Job, settlement: Settlement) -> None:
         outcome, error = settlement.outcome, settlement.error
         if claim.cancel is not None:
-            started = outcome is not Outcome.RETURNED
+            started = outcome not in (Outcome.RETURNED, Outcome.UNREADABLE)
             self._finish(claim, job, JobState.CANCELLED, claim.cancel, Outcome.CANCELLED if started else "", settlement)
         elif outcome in _ENDS:
             self._finish(claim, job, _ENDS[outcome], error, outcome, settlement)
         elif outcome is Outcome.RETURNED:
             self._return(claim, job)
+        elif outcome is Outcome.UNREADABLE:
+            self._refuse(claim, job, settlement)
         elif outcome is Outcome.PARKED:
             attempts = self._attempt(claim, job, outcome, micros(settlement.ran), error, settlement.trace)
             self._renew(claim, job, parked=error, attempts=attempts)
         else:
             self._put_off(claim, job, settlement)
+
+    def _refuse(self, claim: _Claim, job: _Job, settlement: Settlement) -> None:
+        """The job stands apart until a worker of another version takes it; if none lives, it is parked."""
+        rows, error = self._rows, settlement.error
+        attempts = self._attempt(claim, job, settlement.outcome, micros(settlement.ran), error, settlement.trace)
+        versions = refused_by(job.refused_by, settlement.result or '["",""]')
+        self._renew(claim, job, error=error, attempts=attempts, refused=1, refused_by=versions)
+        if claim.uses:
+            self._unstarted.append(claim)
+        queue, name = rows.one(sql.queue_and_name_of_kind, kind=job.kind)
+        park_refused(rows, queue, name, versions, [(job.id, error)])
 
     def _put_off(self, claim: _Claim, job: _Job, settlement: Settlement) -> None:
         """The job is due again after a while."""
@@ -272,6 +287,7 @@ class _Ending:
             attempts=attempts,
             due_at=due_at,
             position=None if skips else job.position,
+            **({"refused": 0} if due_at > rows.now else {}),
         )
         if due_at > rows.now:
             self._later.append(job)
@@ -289,7 +305,7 @@ class _Ending:
 
     def _back(self, job: _Job) -> None:
         """The job may be claimed again, at once or when its lane gets to it."""
-        if job.lane is None:
+        if job.lane is None and not job.refused_by:
             self._ready.append(job)
 
     def _finish(
@@ -327,6 +343,8 @@ class _Ending:
             "due_at": None,
             "position": job.position,
             "parked": None,
+            "refused": int(bool(job.refused_by) and changes.get("parked") is None),
+            "refused_by": job.refused_by,
             "error": None,
             "attempts": None,
         }

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from interlock.backends.job_reads import write_reads
 from interlock.backends.pacing import micros
 from interlock.backends.sqlite.job_rows import JobRows, sql
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from interlock.ports.jobs import Reads
 
 __all__ = ["attend", "await_end", "prune"]
 
@@ -17,10 +20,17 @@ _AGAIN = 3_600_000_000
 """How long a sending may take to arrive, in microseconds."""
 
 
-def attend(rows: JobRows, session: str, queues: Sequence[str], names: Sequence[str], runners: int) -> None:
+def attend(
+    rows: JobRows, session: str, queues: Sequence[str], names: Sequence[str], runners: int, reads: Sequence[Reads]
+) -> None:
     """Keep what a worker works on."""
     rows.run(
-        sql.attend, session=session, queues=json.dumps(list(queues)), names=json.dumps(list(names)), runners=runners
+        sql.attend,
+        session=session,
+        queues=json.dumps(list(queues)),
+        names=json.dumps(list(names)),
+        runners=runners,
+        reads=write_reads(reads),
     )
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from interlock.backends.sqlite.job_rows import Tidings
     from interlock.clock import Clock
     from interlock.ports.job_views import JobFilter, JobView, LaneView, Outlook, QueueView
-    from interlock.ports.jobs import Appetite, JobState, NewJob, Rescued, SessionEnded, Settled, Settlement
+    from interlock.ports.jobs import Appetite, JobState, NewJob, Reads, Rescued, SessionEnded, Settled, Settlement
 
 __all__ = ["SqliteJobs"]
 
@@ -101,9 +101,11 @@ class SqliteJobs:
 
         return await self._do(rescue)
 
-    async def attend(self, session: str, queues: Sequence[str], names: Sequence[str], runners: int) -> None:
+    async def attend(
+        self, session: str, queues: Sequence[str], names: Sequence[str], runners: int, reads: Sequence[Reads] = ()
+    ) -> None:
         """Say what a worker works on."""
-        await self._do(lambda rows: job_upkeep.attend(rows, session, queues, names, runners))
+        await self._do(lambda rows: job_upkeep.attend(rows, session, queues, names, runners, reads))
 
     async def await_end(self, session: str, ids: Sequence[int]) -> Sequence[int]:
         """Which jobs have ended; the session is told of the others."""

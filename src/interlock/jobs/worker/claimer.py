@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from interlock.jobs.worker.completer import Completer
     from interlock.jobs.worker.crew import Crew
     from interlock.jobs.worker.desk import Desk
+    from interlock.ports.jobs import Reads
     from interlock.sessions import Session
 
 __all__ = ["Claimer"]
@@ -63,6 +64,7 @@ class Claimer:
         self._size = 1.0  # of the arguments of a job, on average
         self._left = False
         self._look_at = math.inf
+        self._look_at_refused = -math.inf
         self._stopping = False
         self._claiming = False
         self._early: dict[tuple[int, int], str] | None = None
@@ -177,6 +179,14 @@ class Claimer:
             return 1
         return self._crew.pace.run(self._completer.seconds)
 
+    def _refused_reads(self) -> tuple[Reads, ...]:
+        """What this worker can read, if it is time to look for jobs that workers of other versions refused."""
+        now = self._crew.monotonic()
+        if now < self._look_at_refused:
+            return ()
+        self._look_at_refused = now + self._engine.settings.recheck_seconds * 0.7  # so that each idle look is one
+        return self._engine.reads()
+
     async def _claim(self, session: Session, most: int, at_once: int, low: int) -> None:
         quiet = self._quiet
         self._news = False
@@ -184,7 +194,10 @@ class Claimer:
         try:
             names = tuple(self._engine.definitions)
             within = self._crew.allowance.seconds
-            appetite = Appetite(session.id, self._queues, names, most, at_once, self._run(), start_within=within)
+            reads = self._refused_reads()
+            appetite = Appetite(
+                session.id, self._queues, names, most, at_once, self._run(), start_within=within, reads=reads
+            )
             answer, asked_at = await self._desk.claim(session, appetite)
         finally:
             self._claiming = False

@@ -64,6 +64,8 @@ class Crew:
         self.pace = pace
         self.completer = completer
         self.definitions = engine.definitions
+        self.reads = engine.reads_of
+        """What a definition can read, by the name that it is known by."""
         self.monotonic = engine.monotonic
         self.waits = engine.metrics.waits
         self.lose = lose

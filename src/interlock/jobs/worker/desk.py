@@ -275,7 +275,7 @@ class Desk:
         attended = (session.id, tuple(queues), tuple(self._engine.definitions), runners)
         if attended != self._attended:
             try:
-                await self._jobs.attend(*attended)
+                await self._jobs.attend(*attended, self._engine.reads())
             except StoreUnavailableError:
                 raise
             except Exception as error:  # noqa: BLE001 - it only serves those who look

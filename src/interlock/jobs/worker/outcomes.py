@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import random
 import traceback
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock.jobs.definition import Terms
-    from interlock.ports.jobs import ClaimedJob
+    from interlock.ports.jobs import ClaimedJob, Reads
 
 __all__ = [
     "GOES_ON",
@@ -29,10 +30,10 @@ __all__ = [
     "failed_for_good",
     "note",
     "one_line",
-    "parked",
     "returned",
     "stopped",
     "told",
+    "unreadable",
 ]
 
 _log = logging.getLogger("interlock.jobs")
@@ -86,8 +87,8 @@ def note(job: ClaimedJob, settlement: Settlement) -> None:
             delay=round(settlement.delay, 3),
             error=settlement.error,
         )
-    elif settlement.outcome is Outcome.PARKED:
-        emit(_log, logging.ERROR, "job_parked", id=job.id, job=job.name, error=settlement.error)
+    elif settlement.outcome is Outcome.UNREADABLE:
+        emit(_log, logging.ERROR, "job_unreadable", id=job.id, job=job.name, error=settlement.error)
 
 
 def returned(job: ClaimedJob) -> Settlement:
@@ -95,9 +96,11 @@ def returned(job: ClaimedJob) -> Settlement:
     return Settlement(job.id, job.fence, Outcome.RETURNED)
 
 
-def parked(job: ClaimedJob, error: BaseException) -> Settlement:
-    """It cannot start as it is."""
-    return Settlement(job.id, job.fence, Outcome.PARKED, error=one_line(error))
+def unreadable(job: ClaimedJob, error: BaseException, reads: Reads) -> Settlement:
+    """This version cannot read its arguments; another may."""
+    version = json.dumps([reads.fingerprint, reads.version])
+    who = f"refused by version {reads.version} ({reads.fingerprint})"
+    return Settlement(job.id, job.fence, Outcome.UNREADABLE, result=version, error=one_line(error), trace=who)
 
 
 def failed_for_good(job: ClaimedJob, ran: float, error: BaseException) -> Settlement:

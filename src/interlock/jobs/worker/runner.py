@@ -18,10 +18,10 @@ from interlock.jobs.worker.outcomes import (
     Why,
     failed_for_good,
     note,
-    parked,
     returned,
     stopped,
     told,
+    unreadable,
 )
 from interlock.jobs.worker.threads import Hand
 from interlock.ports.jobs import ClaimedJob, Outcome, Settlement
@@ -165,7 +165,7 @@ class Runner:
             arguments = definition.read(job.arguments)
             self._terms = definition.terms(job.options) if job.options else None
         except Exception as error:  # noqa: BLE001 - validators are the app's own and may raise anything
-            settlement = parked(job, error)
+            settlement = unreadable(job, error, crew.reads(definition, job.name))
             crew.count(job.name, settlement.outcome)
             note(job, settlement)
             return settlement

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         JobState,
         JobStore,
         NewJob,
+        Reads,
         Rescued,
         SessionEnded,
         Settled,
@@ -114,9 +115,11 @@ class FaultyJobs:
 
         return await self._call("rescue", (), operation)
 
-    async def attend(self, session: str, queues: Sequence[str], names: Sequence[str], runners: int) -> None:
+    async def attend(
+        self, session: str, queues: Sequence[str], names: Sequence[str], runners: int, reads: Sequence[Reads] = ()
+    ) -> None:
         """Say what a worker works on."""
-        await self._call("attend", (), lambda: self._jobs.attend(session, queues, names, runners))
+        await self._call("attend", (), lambda: self._jobs.attend(session, queues, names, runners, reads))
 
     def on_news(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:
         """Have news brought by the wire."""

@@ -21,7 +21,8 @@ create table interlock.job_namespace (
 -- A job from its acceptance to its end. Where it stands is told by the other tables. position: its place in its lane, null
 -- without one and until it is due. apart: it has its place but stands in job_later, in a limit's line or parked; kept
 -- only for jobs with a lane. fence and settled: the last claim that ended, and how. use_*: its limit if it has one;
--- uses: its limits if it has several.
+-- uses: its limits if it has several. refused_by: the versions that could not read its arguments, as JSON
+-- [[fingerprint, version]]; refused: it stands apart until a worker of another version takes it.
 create table interlock.job (
     id          bigint primary key,
     position    bigint,
@@ -40,6 +41,7 @@ create table interlock.job (
     coalesces   boolean not null,
     paced       boolean not null,
     apart       boolean not null default false,
+    refused     boolean not null default false,
     pool        text collate "C" not null,
     name        text collate "C" not null,
     lane        text collate "C",
@@ -48,12 +50,14 @@ create table interlock.job (
     arguments   text not null,
     options     text not null,
     parked      text,
+    refused_by  text collate "C",
     cancelled   text,
     error       text not null default '',
     attempts    jsonb
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
 create index job_by_lane on interlock.job (lane, position) where position is not null;
+create index job_by_refusal on interlock.job (pool, name, refused_by, id) where refused;
 
 -- What may be claimed: jobs without a lane, and heads of lanes. class: 0 usual, 1 only for who can start now, 2 a suspect.
 -- use_key and use_most: set if its only limit is one on slots.
@@ -256,13 +260,14 @@ create table interlock.job_result (
 
 create index job_result_by_end on interlock.job_result (namespace, kept_until);
 
--- What workers work on.
+-- What workers work on. reads: by the name of a job, the fingerprint of what its handler takes and the program's version.
 create table interlock.job_worker (
     namespace text not null,
     session   text not null,
     queues    text[] not null,
     names     text[] not null,
     runners   integer not null,
+    reads     jsonb not null default '{}',
     primary key (namespace, session)
 );
 

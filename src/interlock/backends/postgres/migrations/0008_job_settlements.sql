@@ -89,6 +89,36 @@ as $$
            || jsonb_build_array(p_attempt)
 $$;
 
+-- Add a version to those that refused a job; the last ten are kept.
+create function interlock.job_refused_by(p_refused_by text, p_version text) returns text
+language sql immutable
+as $$
+    select jsonb_agg(x.v order by x.v ->> 0)::text
+    from (
+        select u.v from jsonb_array_elements(coalesce(p_refused_by, '[]')::jsonb || jsonb_build_array(coalesce(nullif(p_version, ''), '["", ""]')::jsonb))
+                        with ordinality as u (v, n)
+        order by u.n desc limit 10
+    ) x
+$$;
+
+-- Park those of these jobs that are refused and that no live worker can read, with the versions that refused them.
+create function interlock.job_park_refused(p_namespace text, p_ids bigint[], p_now bigint) returns void
+language sql volatile
+as $$
+    update interlock.job j
+    set parked = 'No live worker can read its arguments; refused by '
+                 || (select string_agg('version ' || (v ->> 1) || ' (' || (v ->> 0) || ')', ', ')
+                     from jsonb_array_elements(j.refused_by::jsonb) v)
+                 || ': ' || j.error
+    where j.id = any (p_ids) and j.refused and j.parked is null
+      and not exists (
+          select from interlock.job_worker w
+          join interlock.session s on s.namespace = w.namespace and s.id = w.session
+          where w.namespace = p_namespace and s.expires_at > to_timestamp(p_now / 1e6)
+            and substr(j.pool, length(p_namespace) + 2) = any (w.queues) and w.reads ? j.name
+            and position('"' || (w.reads -> j.name ->> 0) || '"' in j.refused_by) = 0)
+$$;
+
 -- End claims that have been taken out of job_claimed, each in its own way; see job_settle. Their lanes are locked. A job
 -- whose end was asked for is cancelled, unless it is done.
 create function interlock.job_settle_each(
@@ -108,7 +138,7 @@ as $$
 declare
     names constant text[] := array[
         'done', 'failed', 'retry', 'snoozed', 'discarded', 'cancelled', 'parked', 'returned', 'returned', 'crashed',
-        'interrupted'];
+        'interrupted', 'unreadable'];
     ended bigint[];
     tell record;
 begin
@@ -127,7 +157,7 @@ begin
                         else coalesce(u.error, '') end as error,
                    case when u.outcome not in (0, 7, 8)
                         then interlock.job_attempts(j.attempts, jsonb_build_array(
-                            j.attempt + 1, names[case when x.stopped and u.outcome < 9 then 6 else u.outcome + 1 end],
+                            j.attempt + 1, names[case when x.stopped and u.outcome not in (9, 10) then 6 else u.outcome + 1 end],
                             case when u.outcome in (9, 10) then x.claimed_at else p_now - (coalesce(u.ran, 0) * 1e6)::bigint end,
                             p_now, c.session, c.host, c.pid, c.program, u.fence, coalesce(u.error, ''),
                             coalesce(u.trace, '')))
@@ -157,7 +187,7 @@ begin
                 uses, arguments, options, error, attempts)
             select g.id, g.enqueued_at, g.due_at, g.by_fence, g.keep_result, g.claimed_at, g.began, p_now, g.crew,
                    case when g.state = 0 and g.has_result then p_now + g.keep_result end, g.use_per, g.use_most,
-                   g.attempt + (g.outcome not in (7, 8, 9, 10))::integer, g.priority, g.crashes + (g.outcome = 9)::integer,
+                   g.attempt + (g.outcome not in (7, 8, 9, 10, 11))::integer, g.priority, g.crashes + (g.outcome = 9)::integer,
                    g.state, g.outcome, g.failing, g.coalesces, g.paced, g.pool, g.name, g.lane, g.use_key, g.uses,
                    g.arguments, g.options, g.why, g.all_attempts
             from gone g
@@ -176,7 +206,12 @@ begin
                 position = case when s.outcome = 2 and j.failing = 1 and j.lane is not null
                                 then case when s.delay <= 0 then nextval('interlock.job_position') end
                                 else j.position end,
-                apart = j.lane is not null and (s.outcome = 6 or s.outcome in (2, 3) and s.delay > 0)
+                apart = j.lane is not null
+                        and (s.outcome in (6, 11) or s.outcome in (2, 3) and s.delay > 0 or j.refused_by is not null),
+                refused_by = case when s.outcome = 11 then interlock.job_refused_by(j.refused_by, s.result)
+                                  else j.refused_by end,
+                refused = s.outcome = 11
+                          or j.refused_by is not null and s.outcome <> 6 and not (s.outcome in (2, 3) and s.delay > 0)
             from s where j.id = s.id and s.state is null
             returning j.*, s.outcome, s.outcome in (2, 3) and s.delay > 0 as waits
         ),
@@ -192,7 +227,7 @@ begin
             select k.pool, interlock.job_sort(k.due_at, k.priority), k.id, case when k.use_per = 0 then k.use_most end,
                    interlock.job_class(k.crashes, k.paced), k.use_key is not null or k.uses is not null, k.name,
                    case when k.use_per = 0 then k.use_key end
-            from kept k where k.lane is null and not k.waits and k.outcome <> 6
+            from kept k where k.lane is null and not k.waits and not k.refused and k.outcome <> 6
             returning r.pool, r.sort
         ),
         freed as (
@@ -216,7 +251,7 @@ begin
                 select x.at from interlock.job_start x
                 where x.namespace = p_namespace and x.key = u.key and x.id = s.id order by x.claimed_at desc limit 1
             ) last
-            where s.outcome in (7, 8) and t.namespace = p_namespace and t.key = u.key and t.at = last.at and t.id = s.id
+            where s.outcome in (7, 8, 11) and t.namespace = p_namespace and t.key = u.key and t.at = last.at and t.id = s.id
         ),
         parked as (
             update interlock.job_lane l
@@ -244,12 +279,15 @@ begin
     if ended is not null then
         perform interlock.job_tell_ends(p_namespace, ended);
     end if;
+    if 11 = any (p_outcomes) then
+        perform interlock.job_park_refused(p_namespace, p_ids, p_now);
+    end if;
 end
 $$;
 
 -- End claims, each of the arrays' members one. outcomes: 0 done, 1 failed, 2 retry, 3 snoozed, 4 discarded, 5 cancelled,
 -- 6 parked, 7 returned; of those that come from nobody's own settlement 8 handed back, 9 crashed, 10 interrupted (by
--- a process that had been told to end). p_outcomes null: all are
+-- a process that had been told to end); 11 unreadable, by the version that p_results gives as [fingerprint, version]. p_outcomes null: all are
 -- done; arrays that say nothing may be null too. refused: places of those whose claim had ended before, unless the same
 -- was settled then. ready: the least sort key of what became ready, null if nothing did. Waits for a row no longer than two
 -- seconds: the caller then looks which of them are locked, and settles the others.

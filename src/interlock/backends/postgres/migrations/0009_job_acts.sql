@@ -171,7 +171,7 @@ begin
         select p_namespace, u.key, 0, 0, 0 from interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) u;
         return true;
     end if;
-    return j.lane is not null or j.parked is not null;
+    return j.lane is not null or j.parked is not null or j.refused;
 end
 $$;
 
@@ -254,8 +254,9 @@ begin
             perform interlock.job_lane_lock(p_namespace, locked);
             j := interlock.job_of(p_namespace, p_id);
             continue when j.id is null;
-        elsif j.parked is not null then
-            select * into j from interlock.job x where x.id = p_id and x.parked is not null for update;
+        elsif j.parked is not null or j.refused then
+            select * into j from interlock.job x
+            where x.id = p_id and (x.parked is not null or x.refused) for update;
             continue when not found;
         end if;
         select x.fence, x.session into c from interlock.job_claimed x
@@ -328,7 +329,7 @@ begin
             end if;
         end if;
         update interlock.job x
-        set parked = null, due_at = now_us, apart = false,
+        set parked = null, refused = false, refused_by = null, due_at = now_us, apart = false,
             position = case when x.lane is not null then coalesce(x.position, nextval('interlock.job_position')) end
         where x.id = p_id and x.parked is not distinct from j.parked
         returning x.* into j;
@@ -445,14 +446,14 @@ $$;
 
 -- Say what a session works on.
 create function interlock.job_attend(
-    p_namespace text, p_session text, p_queues text[], p_names text[], p_runners integer
+    p_namespace text, p_session text, p_queues text[], p_names text[], p_runners integer, p_reads jsonb
 ) returns void
 language sql volatile
 as $$
-    insert into interlock.job_worker (namespace, session, queues, names, runners)
-    values (p_namespace, p_session, p_queues, p_names, p_runners)
+    insert into interlock.job_worker (namespace, session, queues, names, runners, reads)
+    values (p_namespace, p_session, p_queues, p_names, p_runners, p_reads)
     on conflict (namespace, session) do update
-    set queues = excluded.queues, names = excluded.names, runners = excluded.runners
+    set queues = excluded.queues, names = excluded.names, runners = excluded.runners, reads = excluded.reads
 $$;
 
 -- What a session said and waits for ends with it. Its jobs are rescued by who is alive.
@@ -511,5 +512,92 @@ begin
       and not exists (select from interlock.job_freed f where f.namespace = l.namespace and f.key = l.key);
     get diagnostics removed = row_count;
     return swept + removed;
+end
+$$;
+
+-- Before a claim, in its transaction: make those refused jobs ready that this worker's versions have not refused, and park
+-- those that no live worker can read. p_reads: names of jobs, p_prints: the fingerprints of their handlers. Nobody else
+-- sees what is ready by this; what the claim does not take is refused again. marks: from where the claim has to look.
+create function interlock.job_readmit(
+    p_namespace text, p_pools text[], p_reads text[], p_prints text[], p_most integer, p_marks bigint[],
+    p_given double precision, out ids bigint[], out marks bigint[]
+)
+language plpgsql volatile
+as $$
+declare
+    most constant integer := 100;
+    now_us bigint := interlock.micros(interlock.now_or(p_given));
+    others bigint[] := '{}';
+    lanes text[];
+    by_now text;
+    one record;
+begin
+    ids := '{}';
+    marks := p_marks;
+    if not exists (select from interlock.job j where j.refused and j.pool = any (p_pools) limit 1) then
+        return;
+    end if;
+    -- By the sets of versions that refused them, of which there are few.
+    for one in
+        select x.pool, u.name, u.print from unnest(p_pools) as x (pool)
+        cross join unnest(p_reads, p_prints) as u (name, print)
+    loop
+        by_now := '';
+        loop
+            by_now := (select min(j.refused_by) from interlock.job j
+                       where j.refused and j.pool = one.pool and j.name = one.name and j.refused_by > by_now);
+            exit when by_now is null;
+            if position('"' || one.print || '"' in by_now) = 0 then
+                ids := ids || array(
+                    select j.id from interlock.job j
+                    where j.refused and j.pool = one.pool and j.name = one.name and j.refused_by = by_now
+                    order by j.id limit greatest(0, least(most, p_most) - cardinality(ids)));
+            else
+                others := others || array(
+                    select j.id from interlock.job j
+                    where j.refused and j.pool = one.pool and j.name = one.name and j.refused_by = by_now
+                      and j.parked is null
+                    order by j.id limit greatest(0, most - cardinality(others)));
+            end if;
+        end loop;
+    end loop;
+    if others <> '{}' then
+        perform interlock.job_park_refused(p_namespace, others, now_us);
+    end if;
+    if ids = '{}' then
+        return;
+    end if;
+    lanes := array(select distinct j.lane from interlock.job j where j.id = any (ids) and j.lane is not null order by j.lane);
+    perform from interlock.job_lane l where l.lane = any (lanes) order by l.lane for update;
+    with found as (
+        select j.id from interlock.job j where j.id = any (ids) and j.refused order by j.id for update skip locked
+    ),
+    changed as (
+        update interlock.job j set refused = false, parked = null, apart = false from found f
+        where j.id = f.id returning j.id, j.lane
+    )
+    select coalesce(array_agg(c.id), '{}'), array_agg(distinct c.lane) filter (where c.lane is not null)
+    into ids, lanes from changed c;
+    perform interlock.job_make_ready(
+        p_namespace, array(select j.id from interlock.job j where j.id = any (ids) and j.lane is null));
+    if lanes is not null then
+        perform interlock.job_advance(p_namespace, lanes, true);
+    end if;
+    marks := array_fill(-9223372036854775808, array[cardinality(p_pools)]);
+end
+$$;
+
+-- After that claim: what was made ready for it and not taken stands apart again.
+create function interlock.job_refuse_again(p_namespace text, p_ids bigint[], p_taken bigint[]) returns boolean
+language plpgsql volatile
+as $$
+declare
+    left_over bigint[] := array(select u.id from unnest(p_ids) as u (id) where u.id <> all (p_taken));
+begin
+    if left_over <> '{}' then
+        perform interlock.job_uproot(p_namespace, j) from interlock.job j where j.id = any (left_over);
+        update interlock.job j set refused = true, apart = j.lane is not null where j.id = any (left_over);
+    end if;
+    return true;
 end
 $$;

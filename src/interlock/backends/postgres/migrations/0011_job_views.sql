@@ -13,7 +13,7 @@ as $$
            j.priority, interlock.job_state(j, p_namespace), j.attempt + (c.fence is not null)::integer, j.crashes,
            j.enqueued_at, j.due_at, c.claimed_at, null::bigint, null::bigint, coalesce(c.session, j.attempts -> -1 ->> 4),
            coalesce(c.host, j.attempts -> -1 ->> 5), coalesce(c.pid, (j.attempts -> -1 ->> 6)::integer),
-           coalesce(c.program, j.attempts -> -1 ->> 7), coalesce(c.fence, j.fence), j.error, null::bigint, j.use_key,
+           coalesce(c.program, j.attempts -> -1 ->> 7), coalesce(c.fence, j.fence), coalesce(j.parked, j.error), null::bigint, j.use_key,
            j.use_most, j.use_per, j.uses, j.arguments, j.options, null::text, null::bigint, j.attempts
     from interlock.job j
     left join lateral (

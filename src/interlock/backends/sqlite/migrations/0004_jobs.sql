@@ -17,7 +17,8 @@ create table interlock_job_kind (
 );
 
 -- Whoever works or worked, while history may speak of it. barred: claims up to this turn come too late. leaving: its
--- process was told to end, so that a death from then on counts against no job.
+-- process was told to end, so that a death from then on counts against no job. reads: by the name of a job, the
+-- fingerprint of what its handler takes and the program's version.
 create table interlock_job_worker (
     id        integer primary key,
     namespace text not null,
@@ -30,13 +31,15 @@ create table interlock_job_worker (
     runners   integer not null default 0,
     ended_at  integer,
     barred    integer not null default 0,
+    reads     text not null default '{}',
     leaving   integer not null default 0,
     unique (namespace, session)
 );
 
 -- Every unfinished job. position is its place in its lane, null while it has none. limits: 0 for none, 1 for slots only,
 -- 2 with a pace. care is how a claim has to handle it: its limits, or 3 for a suspect. sort is due_at less 600 s for each
--- point of priority. Only what stands in no other table is said here: parked.
+-- point of priority. Only what stands in no other table is said here: parked, and refused: apart until a worker of another
+-- version than those in refused_by, JSON [[fingerprint, version]], takes it.
 create table interlock_job (
     id          integer primary key,
     kind        integer not null,
@@ -54,6 +57,8 @@ create table interlock_job (
     limits      integer not null,
     uses        text,
     parked      text,
+    refused     integer not null default 0,
+    refused_by  text,
     error       text,
     attempts    text,
     options     text not null,
@@ -64,6 +69,7 @@ create table interlock_job (
 
 create index interlock_job_by_lane on interlock_job (lane, position, kind) where lane is not null;
 create index interlock_job_by_parked on interlock_job (id) where parked is not null;
+create index interlock_job_by_refusal on interlock_job (kind, refused_by, id) where refused;
 
 -- Jobs that were sent again because nobody knew whether they had been accepted: the first sending may still come.
 create table interlock_job_again (
@@ -223,6 +229,7 @@ select j.id, k.namespace, k.queue, k.name, j.kind, j.lane, j.position, j.priorit
        case
            when c.id is not null then 'running'
            when j.parked is not null then 'parked'
+           when j.refused then 'ready'
            when exists (select 1 from interlock_job_later t where t.kind = j.kind and t.at = j.due_at and t.id = j.id)
                then 'later'
            when exists (

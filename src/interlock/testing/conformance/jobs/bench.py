@@ -16,6 +16,7 @@ from interlock.ports.jobs import (
     JobState,
     NewJob,
     Outcome,
+    Reads,
     Rescued,
     Settled,
     Settlement,
@@ -95,10 +96,11 @@ class JobBench(Bench):
         names: Sequence[str] = ("n",),
         turn: int = 0,
         start_within: float = 0.0,
+        reads: Sequence[Reads] = (),
     ) -> Batch:
         """Claim; what is claimed may start at once unless told otherwise. A claim that was cut short is repeated."""
         at_once = most if at_once is None else at_once
-        appetite = Appetite(session, tuple(queues), tuple(names), most, at_once, run, turn, start_within)
+        appetite = Appetite(session, tuple(queues), tuple(names), most, at_once, run, turn, start_within, tuple(reads))
         for _ in range(1000):
             batch = await self.jobs.claim(appetite)
             assert isinstance(batch, Batch), batch

@@ -11,6 +11,7 @@ from interlock.testing.conformance.jobs.order import OrderConformance
 from interlock.testing.conformance.jobs.paces import JobPaceConformance
 from interlock.testing.conformance.jobs.people import PeopleConformance
 from interlock.testing.conformance.jobs.races import JobRaceConformance
+from interlock.testing.conformance.jobs.refusals import RefusalConformance
 from interlock.testing.conformance.jobs.runs import RunConformance
 from interlock.testing.conformance.jobs.settling import SettlingConformance
 from interlock.testing.conformance.jobs.storms import StormConformance
@@ -30,6 +31,7 @@ class JobStoreConformance(
     JobSlotConformance,
     JobPaceConformance,
     CrashConformance,
+    RefusalConformance,
     PeopleConformance,
     JobViewConformance,
     HistoryConformance,

@@ -126,7 +126,6 @@ class TellingConformance(AppSuite):
                 await self.becomes(misfit, JobState.PARKED)
                 assert await _reason(new, misfit) is Reason.PARKED
                 assert await _reason(new, strange) is Reason.UNKNOWN_NAME
-            await new.jobs.retry(misfit, by="ann")
             await new.drain()
             await misfit.result(wait=5)
 

@@ -88,7 +88,7 @@ select now_us, j.id, j.name, substr(j.pool, length($1) + 2), coalesce(substr(j.l
        j.attempt + (c.fence is not null)::integer, j.crashes, j.enqueued_at, j.due_at, c.claimed_at, null::bigint,
        null::bigint, coalesce(k.session, j.attempts -> -1 ->> 4), coalesce(k.host, j.attempts -> -1 ->> 5),
        coalesce(k.pid, (j.attempts -> -1 ->> 6)::integer), coalesce(k.program, j.attempts -> -1 ->> 7),
-       coalesce(c.fence, j.fence), j.error, null::bigint, j.use_key, j.use_most, j.use_per, j.uses, '', j.options,
+       coalesce(c.fence, j.fence), coalesce(j.parked, j.error), null::bigint, j.use_key, j.use_most, j.use_per, j.uses, '', j.options,
        null::text, null::bigint, case when j.attempts is not null then jsonb_build_array(j.attempts -> -1) end,
        case s.state
            when 'ready' then case when coalesce(v.knows, 0) = 0 then 0 else

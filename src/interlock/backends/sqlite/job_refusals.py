@@ -1,0 +1,75 @@
+"""Jobs whose arguments some version cannot read: kept apart for workers of others, parked when there are none."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from interlock.backends.sqlite.job_limits import wake
+from interlock.backends.sqlite.job_rows import JobRows, sql
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from interlock.backends.sqlite.job_claim import Kind
+    from interlock.ports.jobs import Appetite
+
+__all__ = ["park_refused", "readmit", "refuse_again", "refused_by"]
+
+_MOST = 100
+"""How many refused jobs one claim looks at."""
+_MOST_VERSIONS = 10
+
+
+def refused_by(before: str | None, version: str) -> str:
+    """The versions that refused a job, with one more; the last ten are kept."""
+    versions = [*(json.loads(before) if before else ()), json.loads(version)]
+    return json.dumps(sorted(versions[-_MOST_VERSIONS:]), separators=(",", ":"))
+
+
+def readmit(rows: JobRows, appetite: Appetite, kinds: Sequence[Kind]) -> list[int]:
+    """Make those refused jobs ready that this worker can read; park those that no live worker can.
+
+    The caller claims and then calls :func:`refuse_again`, in the same transaction.
+    """
+    if not appetite.reads or rows.one(sql.any_refused) is None:
+        return []
+    prints = {read.name: json.dumps(read.fingerprint) for read in appetite.reads}
+    ids: list[int] = []
+    for kind in kinds:
+        mine = prints.get(kind.name)
+        if mine is None:
+            continue
+        for (versions,) in rows.all(sql.refusals, kind=kind.id):
+            found = rows.all(sql.refused, kind=kind.id, refused_by=versions, limit=_MOST)
+            if mine in versions:
+                unparked = [(id, why) for id, _, parked, why in found if not parked]  # noqa: A001
+                park_refused(rows, kind.queue, kind.name, versions, unparked)
+                continue
+            chosen = found[: max(0, min(_MOST, appetite.most) - len(ids))]
+            rows.run(sql.readmit, ids=json.dumps([id for id, *_ in chosen]))  # noqa: A001
+            rows.offer([id for id, lane, *_ in chosen if not lane])  # noqa: A001
+            rows.advance(dict.fromkeys(lane for _, lane, *_ in chosen if lane))
+            ids += [id for id, *_ in chosen]  # noqa: A001
+    return ids
+
+
+def refuse_again(rows: JobRows, ids: Sequence[int]) -> None:
+    """Let those stand apart again that a claim has not taken."""
+    if ids:
+        left = [id for (id,) in rows.all(sql.refuse_again, ids=json.dumps(ids))]  # noqa: A001
+        wake(rows, rows.withdraw(left))
+
+
+def park_refused(rows: JobRows, queue: str, name: str, versions: str, jobs: Iterable[tuple[int, str | None]]) -> None:
+    """Park refused jobs, each with its last error, unless some live worker can read them."""
+    jobs = list(jobs)
+    if not jobs:
+        return
+    for queues, reads in rows.all(sql.live_reads):
+        read = json.loads(reads).get(name)
+        if read is not None and queue in json.loads(queues) and json.dumps(read[0]) not in versions:
+            return
+    who = ", ".join(f"version {version} ({fingerprint})" for fingerprint, version in json.loads(versions))
+    reason = f"No live worker can read its arguments; refused by {who}"
+    rows.each(sql.park_refused, [(f"{reason}: {why or 'no reason was given'}", id) for id, why in jobs])  # noqa: A001

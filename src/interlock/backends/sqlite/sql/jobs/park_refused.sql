@@ -1,0 +1,1 @@
+update interlock_job set parked = ? where id = ? and refused

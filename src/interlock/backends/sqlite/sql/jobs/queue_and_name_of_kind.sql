@@ -1,0 +1,1 @@
+select queue, name from interlock_job_kind where id = :kind
