@@ -1,16 +1,27 @@
 -- Of claimed jobs, those that no other transaction has locked, nor their lanes, nor another of them in the same lane. These
--- are locked now. The caller has locked their claims.
-create function interlock.job_unlocked(p_ids bigint[]) returns bigint[]
+-- are locked now. The caller has locked their claims. p_wait: whether to wait up to two seconds for the others first.
+create function interlock.job_unlocked(p_ids bigint[], p_wait boolean) returns bigint[]
 language plpgsql volatile
+set lock_timeout = '2s'
 as $$
 declare
     lanes text[] := array(
         select l.lane from interlock.job_lane l
         where l.lane in (select j.lane from interlock.job j where j.id = any (p_ids)));
-    free_lanes text[] := array(
-        select l.lane from interlock.job_lane l where l.lane = any (lanes) order by l.lane for update skip locked);
+    free_lanes text[];
     free bigint[];
 begin
+    if p_wait then
+        begin
+            perform from interlock.job_lane l where l.lane = any (lanes) order by l.lane for update;
+            perform from interlock.job j where j.id = any (p_ids) order by j.id for update;
+            return p_ids;
+        exception when lock_not_available then
+            null;
+        end;
+    end if;
+    free_lanes := array(
+        select l.lane from interlock.job_lane l where l.lane = any (lanes) order by l.lane for update skip locked);
     lanes := array(select unnest(lanes) except select unnest(free_lanes));
     free := array(
         select j.id from interlock.job j
@@ -55,7 +66,7 @@ begin
     if ids is null then
         return;
     end if;
-    unlocked := interlock.job_unlocked(ids);
+    unlocked := interlock.job_unlocked(ids, true);
     if cardinality(unlocked) < cardinality(ids) then
         blocked := cardinality(ids) - cardinality(unlocked);
         select array_agg(u.id), array_agg(u.fence) into ids, fences
@@ -99,7 +110,8 @@ begin
         return;
     end if;
     -- What another transaction has locked is left for the next time.
-    unlocked := interlock.job_unlocked(array(select unnest(c.ids) from interlock.job_claimed c where c.fence = any (dead)));
+    unlocked := interlock.job_unlocked(
+        array(select unnest(c.ids) from interlock.job_claimed c where c.fence = any (dead)), false);
     select array_agg(x.id), array_agg(x.fence), array_agg(x.outcome) into ids, fences, outcomes
     from (
         select o.id, c.fence,
