@@ -7,7 +7,7 @@ are only counted, and the text ends at a bound.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,7 +62,7 @@ def depth_exceeds(data: Any, levels: int = DEEPEST) -> bool:
 
 def _inside(value: Any) -> dict[str, Any] | list[Any] | None:
     """The value, if it is an object or a list."""
-    return value if isinstance(value, (dict, list)) else None
+    return cast("dict[str, Any] | list[Any]", value) if isinstance(value, (dict, list)) else None
 
 
 def _values(value: Any) -> Iterable[Any]:
