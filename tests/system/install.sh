@@ -3,6 +3,8 @@
 set -euo pipefail
 
 packages=(postgresql-15 pgbouncer openssl redis-server chromium curl nginx-light)
+# Debian's npm conflicts with the nodejs of other repositories, which brings its own.
+command -v npm >/dev/null || packages+=(npm)
 policy=/usr/sbin/policy-rc.d
 
 missing=()
@@ -19,7 +21,7 @@ refuse() {
     exit 1
 }
 command -v apt-get >/dev/null ||
-    refuse "This is no Debian system: install PostgreSQL 15, PgBouncer 1.18, OpenSSL, Redis 7, Chromium, curl and nginx where Debian has them."
+    refuse "This is no Debian system: install PostgreSQL 15, PgBouncer 1.18, OpenSSL, Redis 7, Chromium, curl, nginx and npm where Debian has them."
 ((EUID == 0)) || refuse "Run as root: apt-get install ${missing[*]}"
 
 # While this policy stands, maintainer scripts start nothing. What was there before is put back, whatever happens.
