@@ -98,3 +98,21 @@ async def test_a_server_that_is_read_only_is_waited_for_when_opening(url: str, e
     await admin.close()
     (awaited,) = events["store_awaited"]
     assert "read-only" in awaited.fields["error"]
+
+
+# -- what a fail-over may have lost ------------------------------------------------------------------------------------
+
+
+async def test_fences_and_ids_leap_when_the_timeline_has_changed(url: str) -> None:
+    async with Locks.from_url(url, settings=SHORT) as locks:
+        first = await locks.acquire("key")
+        await first.release()
+    admin = await asyncpg.connect(url)
+    job = await admin.fetchval("select nextval('interlock.job_id')")
+    await admin.execute("update interlock.timeline set number = number - 3")
+    async with Locks.from_url(url, settings=SHORT) as locks, locks.acquire("key") as second:
+        assert second.fence > first.fence + 3 * 2**32
+    async with Locks.from_url(url, settings=SHORT) as locks, locks.acquire("key") as third:
+        assert third.fence < second.fence + 2**32  # once for each change
+    assert await admin.fetchval("select nextval('interlock.job_id')") > job + 3 * 2**32
+    await admin.close()

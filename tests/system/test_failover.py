@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 import pytest
 
-from interlock import App, StoreUnavailableError
+from interlock import App, Locks, StoreUnavailableError
 from interlock.jobs import JobState
 from interlock.testing.proxy import ThreadedFaultProxy
 from tests.system.replication import Pair
@@ -121,6 +121,12 @@ def pair() -> Iterator[Pair]:
         yield pair
 
 
+@pytest.fixture
+def asynchronous_pair() -> Iterator[Pair]:
+    with Pair(synchronous=False) as pair:
+        yield pair
+
+
 @pytest.mark.parametrize("way", ["both hosts in the URL", "a stale address"])
 async def test_a_synchronous_standby_takes_over_under_load(tmp_path: Path, pair: Pair, way: str) -> None:
     with ThreadedFaultProxy("127.0.0.1", pair.primary.port) as proxy:
@@ -164,3 +170,27 @@ async def test_a_synchronous_standby_takes_over_under_load(tmp_path: Path, pair:
     )
     assert ran - killed < WITHIN
     assert last >= load.ran[-1][1]
+
+
+async def test_fences_grow_also_when_an_asynchronous_standby_lost_some(asynchronous_pair: Pair) -> None:
+    pair = asynchronous_pair
+    async with Locks.from_url(pair.url, session_seconds=30, stuck_work="report") as locks:
+        await locks.acquire("lost")
+        standby = await asyncpg.connect(pair.standby.url())
+        await standby.execute("alter system set primary_conninfo = ''")
+        await standby.execute("select pg_reload_conf()")
+        while await standby.fetchval("select count(*) from pg_stat_wal_receiver"):
+            pass
+        fences = []
+        for _ in range(100):  # more than the server writes ahead
+            async with locks.acquire("key") as lease:
+                fences.append(lease.fence)
+        kept = await standby.fetchval("select last_value from interlock.fence")
+        await standby.close()
+        assert kept < fences[-1]  # else there would be nothing to see
+
+        pair.primary.kill()
+        await pair.standby.promote()
+        async with locks.acquire("key", wait=30) as lease:
+            assert lease.fence > fences[-1]
+    print(f"fences up to {fences[-1]} were handed out, the standby knew of {kept}, the next one was {lease.fence}")

@@ -115,7 +115,15 @@ _READ_ONLY = f"{_STANDBY} or current_setting('transaction_read_only')::boolean"
 _UNLESS = """do $$ begin
 if {} then
     raise read_only_sql_transaction using message = 'the server is a standby, or read-only';
-end if; end $$"""
+end if;
+begin
+    if to_regprocedure('interlock.follow_timeline()') is not null then
+        perform interlock.follow_timeline();
+    end if;
+exception when insufficient_privilege or feature_not_supported or read_only_sql_transaction then
+    null; -- a role that only reads draws no fence; and not every service tells its timeline
+end;
+end $$"""
 # By what the URL asks for: one simple query, so that a pooler needs no transaction to keep it together.
 _BEATS = {"read-write": _UNLESS.format(_READ_ONLY), "primary": _UNLESS.format(_STANDBY), "any": "select 1"}
 # The same, as seen by a caller's own statements: only what says that the connection is gone.
@@ -387,7 +395,7 @@ class Lane:
             with translated():
                 async with self._pool.lent(give_up, hold=self._hold) as connection:
                     if self._pool.server.pooled:
-                        work = _in_transaction(connection, sql, args)
+                        work = _in_transaction(connection, self._pool.server.beat, sql, args)
                     else:
                         work = connection.fetch(sql, *args)
                     rows: Sequence[Any] = await answered(connection, work, give_up - loop.time())
@@ -449,10 +457,11 @@ async def answered(connection: Any, work: Any, wait: float | None = None) -> Any
             alarm.cancel()
 
 
-async def _in_transaction(connection: Any, sql: str, args: tuple[Any, ...]) -> Any:
-    # The settings come with the beginning: there is no moment in which nobody would end the transaction.
-    await connection.execute(_BEGIN)
+async def _in_transaction(connection: Any, beat: str, sql: str, args: tuple[Any, ...]) -> Any:
+    """Run a statement through a pooler, which may have another server behind it than for the last one."""
     try:
+        # The settings come with the beginning: there is no moment in which nobody would end the transaction.
+        await connection.execute(f"{_BEGIN}; {beat}")
         rows = await connection.fetch(sql, *args)
     except BaseException:
         if not connection.is_closed():

@@ -29,7 +29,7 @@ create table if not exists interlock.migration (
 # PostgreSQL lets every role execute new functions; in this schema each role gets what it needs, see grants().
 _REVOKE = "revoke all on all functions in schema interlock from public"
 # They run with the rights of the schema's owner. Workers need them, roles that only read do not.
-_OWNERS_FUNCTIONS = "interlock.job_make_days(bigint), interlock.job_drop_day(text, bigint)"
+_OWNERS_FUNCTIONS = "interlock.job_make_days(bigint), interlock.job_drop_day(text, bigint), interlock.follow_timeline()"
 _ENQUEUE = (
     "interlock.enqueue(text, jsonb, text, text, integer, double precision, timestamptz, jsonb, text, boolean,"
     " double precision, jsonb, text)"
@@ -39,7 +39,7 @@ _MAINTAIN = "grant maintain on all tables in schema interlock to {role}"
 _GRANTS = {
     "worker": (
         "grant select, insert, update, delete on all tables in schema interlock to {role}",
-        "revoke insert, update, delete on interlock.migration from {role}",
+        "revoke insert, update, delete on interlock.migration, interlock.timeline from {role}",
         "grant usage on all sequences in schema interlock to {role}",
         "grant execute on all functions in schema interlock to {role}",
         _MAINTAIN,
