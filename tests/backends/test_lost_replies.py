@@ -169,11 +169,12 @@ async def test_a_release_whose_reply_was_lost_and_cannot_be_repeated_leaves_noth
         waiter = asyncio.create_task(take(others, "key", wait=30))
         (next_owner,) = await queue_of(others, "key", 1)
         await on_one_connection(locks)
-        proxy.drop_replies(1, containing=next_owner.encode())
+        # All replies, as it may have a second connection open, over which the release could be repeated.
+        proxy.drop_replies(1000)
         proxy.refuse()
 
         await lease.release()
-        assert proxy.fired["drop_replies"] == 1
+        assert proxy.fired["drop_replies"] >= 1
         assert events["lock_release_failed"]
         looks_before = looks
         proxy.heal()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.remote import Remote
 
 SETTINGS = Settings(session_seconds=30, store_wait=10.0, stuck_work="report")
-BRIEF = dataclasses.replace(SETTINGS, store_wait=1.0)
+BRIEF = dataclasses.replace(SETTINGS, store_wait=3.0)
 """For tests in which the store does not come back before the caller gives up."""
 
 

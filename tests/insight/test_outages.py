@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock import App, Settings, StoreUnavailableError
+from interlock import App, Settings, StoreError, StoreUnavailableError
 from interlock.backends import from_url
 from interlock.insight import Insight
 
@@ -57,7 +57,7 @@ async def test_looking_ends_in_bounded_time_and_recovers(remote: Remote) -> None
 async def test_looking_at_a_file_that_is_not_there_says_so(tmp_path: Path) -> None:
     store = from_url(f"sqlite:///{tmp_path}/nowhere/x.db", settings=SETTINGS)
 
-    with pytest.raises(StoreUnavailableError, match="nowhere"):
+    with pytest.raises(StoreError, match="nowhere"):
         await Insight(store).overview()
 
 
