@@ -19,7 +19,7 @@ from interlock.events.router import Router
 from interlock.events.source import Source, checked_actors, checked_source_name
 from interlock.face import Face
 from interlock.jobs.jobs import Jobs
-from interlock.jobs.options import JobOptions
+from interlock.jobs.options import JobOptions, checked_aliases
 from interlock.ports.events import EventFilter
 from interlock.ports.store import Capability
 from interlock.telemetry.log import emit
@@ -154,12 +154,12 @@ class Events(Face[EventEngine]):
             raise MisuseError("A handler needs a pattern.", remedy='Write: @app.on("github.issues.*").')
         checked = Pattern(pattern)
         given: dict[str, Any] = dict(how)
-        name = given.pop("name", None)
+        name, aliases = given.pop("name", None), checked_aliases(given.pop("aliases", ()))
         options = JobOptions.of(given)
 
         def define(function: Callable[..., Any], local: Mapping[str, Any] | None) -> Job[..., Any]:
             definition = EventDefinition(function, options, self._loader, name=name, local=local)
-            job = self.jobs.define(definition)
+            job = self.jobs.define(definition, aliases)
             self._router.add(Handler(job, checked, ignore, hears_own=hears_own))
             return job
 

@@ -10,18 +10,17 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from interlock.errors import InvalidArgumentError, MisuseError
-from interlock.jobs.options import checked_name
+from interlock.jobs.options import JobOptions, checked_name
 from interlock.words import a_thing
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from interlock.jobs.arguments import Codec
-    from interlock.jobs.options import JobOptions
     from interlock.jobs.retry import Retry
     from interlock.ports.limits import Use
 
-__all__ = ["Definition", "Terms", "fingerprint"]
+__all__ = ["Definition", "NamedDefinition", "Terms", "fingerprint"]
 
 _NO_ARGUMENTS: dict[str, Any] = {}
 _MOST_TERMS = 1024
@@ -185,6 +184,46 @@ class Definition:
         if "timeout" in stored:
             timeout = stored["timeout"]
         return Terms(retry, timeout)
+
+
+class NamedDefinition(Definition):
+    """A job that is known by its name alone: its handler is in another program, which checks the arguments."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str) -> None:
+        from interlock.jobs.arguments import Codec
+
+        self.function = _not_here
+        self.name = checked_name("A job", name)
+        self.is_async = True
+        self.options = JobOptions()
+        self.retry, self.timeout = self.options.retry, self.options.timeout
+        self.parameters = ()
+        self.prepare = None
+        self._defaults = {}
+        self._arguments = Codec(f"The arguments of {self.name!r}", dict[str, Any])
+        self._result = None
+        self._schema = None
+        self.read, self.write = self._arguments.decode, _write_nothing
+        self.terms = self._terms_of
+
+    @property
+    def roots(self) -> None:
+        """Templates may begin with any argument."""
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Check that the arguments can be stored."""
+        if args:
+            raise InvalidArgumentError(
+                f"The handler of {self.name!r} is not known here, so that its arguments have no order.",
+                remedy="Pass them by name.",
+            )
+        return super().bind(args, kwargs)
+
+
+async def _not_here(**_: Any) -> None:
+    raise MisuseError("The handler of this job is in another program.", remedy="Enqueue it: await job.enqueue(…).")
 
 
 def _write_nothing(_: Any) -> None:

@@ -10,13 +10,13 @@ from interlock.arguments import checked_key, checked_limit, checked_reason, chec
 from interlock.errors import CapabilityError, InvalidArgumentError, MisuseError, NotFoundError
 from interlock.face import Face
 from interlock.jobs.bulk import all_ids
-from interlock.jobs.definition import Definition
+from interlock.jobs.definition import Definition, NamedDefinition
 from interlock.jobs.engine import JobEngine
 from interlock.jobs.explain import PARKED_BY, Explanation, Reason, explain_job, explain_lane
 from interlock.jobs.handle import Handle, JobStatus
 from interlock.jobs.holds import hold, release
 from interlock.jobs.job import AsyncJob, Call, Job, PlainJob
-from interlock.jobs.options import JobOptions, checked_name
+from interlock.jobs.options import JobOptions, checked_aliases, checked_name
 from interlock.jobs.parked import failure_of, with_its_lane
 from interlock.jobs.results import end_of, newest, result_in
 from interlock.ports.insight import MOST_WORKERS
@@ -87,7 +87,8 @@ class Jobs(Face[JobEngine]):
     def job(self, *function: Never, **how: Unpack[Defining]) -> Defines:
         """A decorator that makes a job of a function, ``async def`` or plain ``def`` (which runs in a thread).
 
-        ``name`` is the function's own unless given. ``lane`` is a template over the arguments or a function of them:
+        ``name`` is the function's own unless given. ``aliases`` are names that the job had before: workers run what was
+        enqueued under them too. ``lane`` is a template over the arguments or a function of them:
         jobs of one lane run in order, one at a time. ``limits`` hold across all processes. ``priority`` is 0 to 100.
         ``retry`` says when a failure is tried again and ``timeout`` how many seconds an attempt may take;
         ``on_failure`` what becomes of the lane: it waits (``block``), goes on (``skip``), or is parked after the last
@@ -97,30 +98,44 @@ class Jobs(Face[JobEngine]):
         if function:
             raise MisuseError("A job is defined with parentheses.", remedy="Write @app.job(), also without options.")
         given: dict[str, Any] = dict(how)
-        name = given.pop("name", None)
-        return Defines(self, name, JobOptions.of(given))
+        name, aliases = given.pop("name", None), given.pop("aliases", ())
+        return Defines(self, name, JobOptions.of(given), checked_aliases(aliases))
 
-    def define(self, definition: Definition) -> Job[..., Any]:
-        """Make a job known."""
-        if definition.name in self._jobs:
-            raise MisuseError(
-                f"There are two jobs called {definition.name!r}.", remedy="Give one of them another name: name=…."
-            )
+    def define(self, definition: Definition, aliases: Sequence[str] = ()) -> Job[..., Any]:
+        """Make a job known, by its name and by those that it had before."""
+        names = (definition.name, *aliases)
+        for name in names:
+            if name in self._definitions or names.count(name) > 1:
+                raise MisuseError(
+                    f"There are two jobs called {name!r}, by name or alias.",
+                    remedy="Give one of them another name: name=…, or remove the alias.",
+                )
         kind = AsyncJob[..., Any] if definition.is_async else PlainJob[..., Any]
         job = self._jobs[definition.name] = kind(self, definition)
-        self._definitions[definition.name] = definition
+        for name in names:
+            self._definitions[name] = definition
         return job
 
     def __getitem__(self, name: str) -> Job[..., Any]:
-        """A job that was defined here, by its name."""
-        job = self._jobs.get(name)
+        """A job that was defined here, by its name or an alias."""
+        definition = self._definitions.get(name)
+        job = None if definition is None else self._jobs.get(definition.name)
         if job is None:
             known = ", ".join(sorted(self._jobs)) or "none"
             raise NotFoundError(f"There is no job called {name!r} here.", remedy=f"Defined are: {known}.")
         return job
 
     def __contains__(self, name: object) -> bool:
-        return name in self._jobs
+        return name in self._definitions
+
+    def named(self, name: str) -> Job[..., Any]:
+        """A job by its name, also one whose handler is in another program: ``jobs.named("report").options(…)``.
+
+        If it is defined here, by this name or alias, it is that job. Otherwise its arguments are checked when a worker
+        reads them, and it has none of its definition's options: give the queue, lane and limits that it needs.
+        """
+        checked = checked_name("A job", name)
+        return self[checked] if checked in self._definitions else AsyncJob[..., Any](self, NamedDefinition(checked))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -129,8 +144,24 @@ class Jobs(Face[JobEngine]):
 
     # -- enqueuing ---------------------------------------------------------------------------------------------------
 
-    async def enqueue(self, call: Call[R], /) -> Handle[R]:
-        """Have one job run: ``await jobs.enqueue(job.call(…))``, which is ``await job.enqueue(…)``."""
+    @overload
+    async def enqueue(self, call: Call[R], /) -> Handle[R]: ...
+
+    @overload
+    async def enqueue(self, name: str, /, **arguments: Any) -> Handle[Any]: ...
+
+    async def enqueue(self, call: Call[R] | str, /, **arguments: Any) -> Handle[Any]:
+        """Have one job run, by its name: ``await jobs.enqueue("report", account="a1")``; see :meth:`named`.
+
+        Or a call: ``await jobs.enqueue(job.call(…))``, which is ``await job.enqueue(…)``.
+        """
+        if isinstance(call, str):
+            call = self.named(call).call(**arguments)
+        elif arguments:
+            raise InvalidArgumentError(
+                f"A call has its arguments already; given were {', '.join(map(repr, arguments))}.",
+                remedy="Pass them to job.call(…).",
+            )
         self._check(call)
         (number,) = await self._running.enqueue([call])
         return Handle(self, number)
@@ -316,9 +347,10 @@ class Jobs(Face[JobEngine]):
 class Defines:
     """Makes a job of the function that it decorates."""
 
-    __slots__ = ("_jobs", "_name", "_options")
+    __slots__ = ("_aliases", "_jobs", "_name", "_options")
 
-    def __init__(self, jobs: Jobs, name: str | None, options: JobOptions) -> None:
+    def __init__(self, jobs: Jobs, name: str | None, options: JobOptions, aliases: Sequence[str] = ()) -> None:
+        self._aliases = aliases
         self._jobs = jobs
         self._name = name
         self._options = options
@@ -334,7 +366,8 @@ class Defines:
         frame = inspect.currentframe()
         # Types defined next to the function, inside another one, are found too.
         local = frame.f_back.f_locals if frame is not None and frame.f_back is not None else None
-        return self._jobs.define(Definition(function, self._options, name=self._name, local=local))
+        definition = Definition(function, self._options, name=self._name, local=local)
+        return self._jobs.define(definition, self._aliases)
 
 
 def _number(job: object) -> int:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 from interlock.arguments import checked_key, checked_seconds
 from interlock.errors import InvalidArgumentError, MisuseError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from interlock.arguments import Seconds
     from interlock.ports.limits import Use
 
-__all__ = ["Changes", "Defining", "JobOptions", "Lane", "checked_name"]
+__all__ = ["Changes", "Defining", "JobOptions", "Lane", "checked_aliases", "checked_name"]
 
 Lane = str | Callable[..., str | None]
 """A template over the arguments, or a function of them; what it gives is the lane, None for none."""
@@ -48,6 +48,7 @@ class Defining(_Shared, total=False):
     """What a definition may say."""
 
     name: str
+    aliases: Iterable[str]
 
 
 class Changes(_Shared, total=False):
@@ -165,6 +166,13 @@ def checked_name(what: str, name: object) -> str:
             remedy="Use 1 to 63 letters, digits, dots, dashes and underscores, with a letter or digit first.",
         )
     return name
+
+
+def checked_aliases(aliases: object) -> tuple[str, ...]:
+    """The names that a job had before."""
+    if isinstance(aliases, str) or not isinstance(aliases, Iterable):
+        raise MisuseError(f"aliases is {aliases!r}.", remedy='Pass a list of names: aliases=["old-name"].')
+    return tuple(checked_name("An alias", alias) for alias in cast("Iterable[object]", aliases))
 
 
 def _lane(lane: Any) -> Lane | None:
