@@ -241,7 +241,7 @@ class Completer:
         self, tenure: Tenure, batch: Sequence[Settlement], jobs: Sequence[ClaimedJob], settled: Settled
     ) -> tuple[list[Settlement], list[ClaimedJob], list[bool]]:
         """Keep the blocked settlements for later. Returns the others with their answers."""
-        others = []
+        others: list[tuple[Settlement, ClaimedJob, bool]] = []
         named = 0
         for place, (settlement, job) in enumerate(zip(batch, jobs, strict=True)):
             claim = (settlement.id, settlement.fence)
