@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState, Outcome, Reads
 from interlock.testing.conformance.jobs.bench import JobSuite, near, slots
 
@@ -40,6 +41,7 @@ class RefusalConformance(JobSuite):
             await refuse(b, job)
 
             assert await b.state(job_id) is JobState.READY
+            assert [view.id for view in await b.jobs.look(JobFilter(states=(JobState.READY,)))] == [job_id]
             assert await b.ids("a") == []
             assert await b.ids("a", reads=[OLD]) == [], "not again to the version that refused it"
             (again,) = await b.claim("b", reads=[NEW])
