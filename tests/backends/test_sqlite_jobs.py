@@ -33,13 +33,19 @@ if TYPE_CHECKING:
     from interlock.ports.jobs import NewJob
 
 
+_SESSION = """
+insert into interlock_session (namespace, id, host, pid, program, begun_at, expires_at)
+values (?, 's', 'host', 7, 'test', 0, 1e12)
+"""
+
+
 @pytest.fixture
 def db() -> Iterator[sqlite3.Connection]:
     """All tables, without a file."""
     with closing(sqlite3.connect(":memory:", isolation_level=None, cached_statements=512)) as connection:
         for migration in read_migrations("interlock.backends.sqlite"):
             connection.executescript(migration.sql)
-        connection.execute("insert into interlock_session values ('default', 's', 'host', 7, 'test', 0, 1e12)")
+        connection.execute(_SESSION, ("default",))
         yield connection
 
 
@@ -285,7 +291,7 @@ class TestClaims:
         assert db.execute("select error from interlock_job_history").fetchall() == [("odd ?",)]
 
     def test_namespaces_are_apart(self, db: sqlite3.Connection) -> None:
-        db.execute("insert into interlock_session values ('other', 's', 'host', 7, 'test', 0, 1e12)")
+        db.execute(_SESSION, ("other",))
         mine, theirs = Table(db), Table(db, "other")
         for table in (mine, theirs):
             table.add(2, lambda _: {"lane": "l", "uses": (slots(1),)})

@@ -137,5 +137,7 @@ async def test_explain_a_suspect(cli: Callable[..., Any], file_url: str) -> None
         _, words = await explained(cli, file_url, number)
         page = await run(cli, file_url, "jobs", "show", str(number))
 
-    assert "a worker has died while running it" in words
+    assert "it is a suspect: bot.py, process 7 on elsewhere died while it had this job" in words
+    assert "a worker has died while it was the only suspect" in words
+    assert "it is a suspect" in page.stdout
     assert "attempt 1 ended when its worker died  " in page.stdout

@@ -234,8 +234,30 @@ async def test_every_end(floor: Floors) -> None:
         assert await told(b, failed, Reason.FAILED) == "why not"
         assert await told(b, discarded, Reason.DISCARDED) == "why not"
         assert "wrong" in await told(b, cancelled, Reason.CANCELLED)
-        assert await told(b, killer, Reason.QUARANTINED) == "3 workers died while they ran it"
+        assert await told(b, killer, Reason.QUARANTINED) == "3 workers died while it was their only suspect"
         assert await told(b, older, Reason.SUPERSEDED) == f"gave way to job {newer} of its lane"
+
+
+async def test_a_suspect_waits_for_those_that_it_must_not_run_beside(floor: Floors) -> None:
+    async with floor() as b:
+        ids = [await b.add() for _ in range(4)]
+        await b.jobs.attend("b", ["q"], ["n"], 5)
+        await b.claim("a")
+        await b.crash("a")
+        half = await b.claim("b")
+        waiting = sorted(set(ids) - {job.id for job in half})
+        page = await b.insight.job(waiting[0])
+
+        named = ", ".join(str(job.id) for job in half)
+        why = f"is a suspect of a crash, waits for jobs {named} in test@host-b:7"
+        assert await told(b, waiting[0], Reason.SUSPECT) == why
+        assert any("test, process 7 on host-a died while it had this job" in line for line in page.explanation.lines)
+        suspicion = page.explanation.data["suspicion"]
+        assert (suspicion["half"], suspicion["half_count"]) == (waiting, 2)
+        assert (suspicion["other_half"], suspicion["other_count"]) == ([job.id for job in half], 2)
+        assert [(one["same_group"], one["jobs"]) for one in suspicion["running"]] == [(True, [job.id for job in half])]
+        await b.done(*half)
+        assert await told(b, waiting[0], Reason.READY)
 
 
 async def test_lanes_say_why_they_do_not_go_on(floor: Floors) -> None:

@@ -95,6 +95,7 @@ def _retry(kind: str) -> Callable[[Side], Awaitable[object]]:
 
 ACTS: dict[str, Callable[[Side], Awaitable[object]]] = {
     "claim": _claim,
+    "claim as the other": lambda side: _claim(side._replace(session=_OTHER[side.session])),
     "claim and work": _work,
     "done": _settle(Outcome.DONE),
     "done and claim": _then(_settle(Outcome.DONE), _claim),
@@ -126,7 +127,7 @@ ACTS: dict[str, Callable[[Side], Awaitable[object]]] = {
 }
 LONG = frozenset({"claim and work", "done and claim", "enqueue and claim", "enqueue again and work"})
 """Those of several transactions, which come while another one stands still."""
-MINOR = frozenset({"snooze", "park", "retry now", "await", "sweep"})
+MINOR = frozenset({"claim as the other", "snooze", "park", "retry now", "await", "sweep"})
 """Those that differ little from others, or do little."""
 _OF_RUNS = (
     *("done", "done and claim", "fail", "retry later", "retry now", "snooze", "park"),
@@ -140,6 +141,8 @@ def possible(act: str, scene: Scene) -> bool:
         return bool(scene.run)
     if act == "done in part":
         return len(scene.run) > 1
+    if act == "claim as the other":
+        return scene.suspects
     if act == "release":
         return scene.stopped
     if act.startswith("cancel "):

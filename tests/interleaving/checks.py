@@ -54,6 +54,13 @@ union all
 select 'a claim that was given up: ' || c.fence from interlock.job_claimed c join interlock.job_crew w on w.id = c.crew
 where c.turn between 1 and w.barred
 union all
+select 'suspects of two halves in ' || c.session from interlock.job_claimed c
+cross join lateral unnest(c.ids) as o (id) join interlock.job j on j.id = o.id and j.half is not null
+group by c.session having count(distinct j.half) > 1
+union all
+select 'a ready job is of another half: ' || r.id from interlock.job_ready r join interlock.job j on j.id = r.id
+where r.half is distinct from j.half or (r.class = 2) <> (j.half is not null)
+union all
 select 'its end was asked for and it does not run: ' || j.id from interlock.job j
 where j.cancelled is not null and not exists (select from claimed c where c.id = j.id)
 union all

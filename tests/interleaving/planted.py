@@ -44,6 +44,12 @@ BUGS = {
         "retry later by hand",
         "done",
     ),
+    "two claims of one session take suspects of two halves": Bug(
+        (("job_claim", "pg_try_advisory_xact_lock(1229870160, hashtext(p_session))", "true"),),
+        "a lane with a suspect",
+        "claim",
+        "claim as the other",
+    ),
     "a claim may come to be after it was given up": Bug(
         (("job_claim", "perform from interlock.job_crew c where c.id = me.id for share;", ""),),
         "a lane that is offered",

@@ -34,6 +34,8 @@ class Scene:
         """A job that is ``behind``, comes ``later``, is ``waiting``, ``failed`` or ``parked``."""
         self.stopped = False
         """Whether its lane is held or parked."""
+        self.suspects = False
+        """Whether there are suspects of two halves."""
         self.like: dict[str, Any] = {}
         """What jobs that come to the lane have."""
 
@@ -299,6 +301,7 @@ async def _suspect(scene: Scene) -> None:
     await scene.claim()
     scene.lab.clock.advance(61.0)
     await scene.lab.helper.jobs.rescue()
+    scene.suspects = True
     await scene.add()
 
 

@@ -11,7 +11,15 @@ import pytest
 from interlock import App, Cooldown, Retry, Slots, Snooze
 from interlock.jobs.explain import Reason, explain_job, explain_lane
 from interlock.ports.insight import WorkerStanding
-from interlock.ports.job_views import Attempt, JobView, LaneView, Outlook, WorkerView
+from interlock.ports.job_views import (
+    Attempt,
+    JobView,
+    LaneView,
+    Outlook,
+    RunningSuspects,
+    Suspicion,
+    WorkerView,
+)
 from interlock.ports.jobs import JobState, Reads
 from interlock.testing.clock import until
 
@@ -66,6 +74,16 @@ def outlook(state: JobState, job: dict[str, Any] | None = None, **rest: Any) -> 
     return OUTLOOK._replace(job=JOB._replace(state=state, **(job or {})), **rest)
 
 
+def suspicion(*running: RunningSuspects) -> Suspicion:
+    return Suspicion((7, 8, 9), 4, (3, 4), 4, running)
+
+
+def running(
+    session: str = "s1", *, same_half: bool = False, same_group: bool = True, jobs: tuple[int, ...]
+) -> RunningSuspects:
+    return RunningSuspects(WORKER._replace(session=session), same_half, same_group, jobs, len(jobs))
+
+
 def attempt(outcome: str, error: str = "") -> Attempt:
     return Attempt(1, outcome, NOW - 50, NOW - 40, WORKER, 3, error, "")
 
@@ -96,7 +114,43 @@ WAITING = [
     (
         outlook(JobState.READY, {"crashes": 2}),
         Reason.READY,
-        ["2 workers have died while running it", "quarantined after 3"],
+        ["2 workers have died while it was the only suspect", "quarantined after 3"],
+    ),
+    (
+        outlook(JobState.READY, {"attempts": (attempt("crashed"),)}, suspicion=suspicion()),
+        Reason.READY,
+        [
+            "it is a suspect: bot.py, process 42 on host1 died while it had this job, which was noticed at",
+            "8 suspects of that crash are left, in two halves: jobs 7, 8, 9 and 1 more; and jobs 3, 4 and 2 more",
+            "no suspect that it would have to wait for runs",
+            "start more workers",
+        ],
+    ),
+    (
+        outlook(JobState.READY, suspicion=suspicion(running(jobs=(3,)), running("w2", same_group=False, jobs=(50,)))),
+        Reason.SUSPECT,
+        [
+            "it is a suspect: a worker died while it had this job",
+            "it waits for job 3 of the other half in bot.py, process 42 on host1",
+            "it waits for job 50 of another crash in bot.py, process 42 on host1",
+            "suspects of two halves never share a process: another worker may take it meanwhile",
+            "wait until they have ended (interlock explain job 3), or start another worker",
+        ],
+    ),
+    (
+        outlook(JobState.READY, suspicion=suspicion(running(jobs=(3,)), running("w2", same_half=True, jobs=(8,)))),
+        Reason.READY,
+        ["of its half, job 8 already run in bot.py", "it waits for job 3 of the other half"],
+    ),
+    (
+        outlook(JobState.WAITING, waits_for="slots:x", suspicion=Suspicion((7,), 1, (), 0, ())),
+        Reason.LIMIT,
+        ["it is a suspect: a worker died while it had this job", "no other suspect of that crash is left"],
+    ),
+    (
+        outlook(JobState.RUNNING, {"claimed_at": NOW}, suspicion=Suspicion((7, 8), 2, (), 0, ())),
+        Reason.RUNNING,
+        ["2 suspects of that crash are left and run side by side: jobs 7, 8"],
     ),
     (
         outlook(JobState.LATER, {"due_at": NOW + 30}),
@@ -176,7 +230,7 @@ WAITING = [
     (
         outlook(JobState.RUNNING, {"worker": WORKER, "claimed_at": NOW - 5, "crashes": 1}),
         Reason.RUNNING,
-        ["a worker has died while running it: it is run alone"],
+        ["a worker has died while it was the only suspect"],
     ),
     (
         outlook(JobState.LATER, {"due_at": NOW + 1}, workers=0),
@@ -220,7 +274,7 @@ ENDED = [
     (
         outlook(JobState.QUARANTINED, {"finished_at": NOW - 1, "crashes": 3, "error": "killed"}),
         Reason.QUARANTINED,
-        ["quarantined", "3 workers died while they ran it", "jobs retry 7"],
+        ["quarantined", "3 workers died while it was their only suspect", "jobs retry 7"],
     ),
 ]
 

@@ -127,6 +127,19 @@ def _(patch: pytest.MonkeyPatch) -> None:
     around(patch, SqliteJobs, "hand_back", hand_back)
 
 
+@_breaks("suspects", "a session forgets which half it has")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(job_claim.sql, "half_of_session", "select null where :namespace is null and :session is null")
+
+
+@_breaks("suspects", "a crash counts for every job that was there")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def take(original: Any, self: Any, claim: Any, job: Any, half: int, **_: Any) -> Any:
+        return original(self, claim, job, half, alone=True)
+
+    around(patch, job_settle._Ending, "take", take)
+
+
 # -- the worker ----------------------------------------------------------------------------------------------------
 
 

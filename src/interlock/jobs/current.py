@@ -80,7 +80,7 @@ class CurrentJob:
 
     @property
     def crashes(self) -> int:
-        """How many workers died while they had it."""
+        """How many workers died while it was their only suspect."""
         return self.claimed.crashes
 
     @property

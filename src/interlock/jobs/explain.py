@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.clock import as_text
 from interlock.explanation import Explanation, Subject, brief, command, counted
-from interlock.jobs.why import PARKED_BY, Reason, how_many, why_job, why_lane
+from interlock.jobs.suspects import about_crashes, about_suspect, suspicion_data, what_it_waits_for, who
+from interlock.jobs.why import PARKED_BY, Reason, blocking, how_many, why_job, why_lane
 from interlock.locks.explain import held_for_short, who_holds
-from interlock.ports.jobs import MOST_CRASHES, JobState, Outcome
+from interlock.ports.jobs import JobState, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from interlock.locks.explain import Names
     from interlock.ports.insight import WorkerStanding
-    from interlock.ports.job_views import JobView, LaneView, Outlook, WorkerView
+    from interlock.ports.job_views import JobView, LaneView, Outlook
     from interlock.ports.locks import LockView
 
 __all__ = ["PARKED_BY", "Explanation", "Reason", "explain_job", "explain_lane", "who"]
@@ -114,11 +115,6 @@ def explain_lane(
     return Explanation.of(subject, reason, why_lane(view, before), lines, remedy, data)
 
 
-def who(worker: WorkerView | None) -> str:
-    """A worker, for the middle of a sentence."""
-    return "a worker" if worker is None else f"{worker.program}, process {worker.pid} on {worker.host}"
-
-
 # -- unfinished -------------------------------------------------------------------------------------------------------
 
 
@@ -133,6 +129,8 @@ def _ready(outlook: Outlook) -> _Told:
     first = "it is the next" if outlook.ahead == 0 else f"{how_many(outlook)} before it"
     if job.state is JobState.LATER:
         first = "and see that it is due when they next look for work"
+    if outlook.suspicion is not None:
+        return _suspect(outlook, [*lines, f"{workers} jobs like it from the queue {job.queue!r}"], run)
     lines.append(f"{workers} jobs like it from the queue {job.queue!r}, {first}")
     return _Told(Reason.READY, lines, f"wait for its turn, or start more workers: {run}")
 
@@ -153,6 +151,16 @@ def _refused(told: _Told, job: JobView, workers: Sequence[WorkerStanding]) -> _T
         return _Told(Reason.REFUSED, lines, "finish the deployment: start a worker whose handler takes these arguments")
     lines.append(f"these can take it and look for it every few seconds: {'; '.join(able[:_MOST_NAMED])}")
     return _Told(Reason.REFUSED, lines, "wait; if they have no room, start more workers of their version")
+
+
+def _suspect(outlook: Outlook, lines: list[str], run: str) -> _Told:
+    """It is ready, but may have to wait for other suspects."""
+    lines += about_suspect(outlook) + what_it_waits_for(outlook)
+    in_the_way = blocking(outlook)
+    if not in_the_way or len({one.worker.session for one in in_the_way}) < outlook.workers:
+        return _Told(Reason.READY, lines, f"wait for its turn, or start more workers: {run}")
+    see = f"interlock explain job {in_the_way[0].jobs[0]}"
+    return _Told(Reason.SUSPECT, lines, f"wait until they have ended ({see}), or start another worker: {run}")
 
 
 def _nobody(outlook: Outlook, lines: list[str]) -> _Told:
@@ -320,7 +328,9 @@ def _superseded(outlook: Outlook) -> _Told:
 
 def _quarantined(outlook: Outlook) -> _Told:
     job = outlook.job
-    lines = [f"{_job(job)} was quarantined at {_ended(job)}: {job.crashes} workers died while they ran it"]
+    lines = [
+        f"{_job(job)} was quarantined at {_ended(job)}: {job.crashes} workers died while it was their only suspect"
+    ]
     return _Told(
         Reason.QUARANTINED, lines, f"find out what kills them (memory, signals), then: interlock jobs retry {job.id}"
     )
@@ -348,18 +358,18 @@ _WAITING_FOR = {JobState.LATER: "delayed", JobState.WAITING: "limit"}
 
 
 def _in_general(outlook: Outlook, reason: Reason, failure: JobView | None) -> list[str]:
-    """What holds besides: earlier crashes, a hold on the lane, nobody there to run it when its time has come."""
+    """What holds besides: that it is a suspect, a hold on the lane, nobody there to run it when its time has come."""
     job = outlook.job
     if job.state.final:
         return []
     lines: list[str] = []
-    if job.crashes:
-        died = "a worker has died" if job.crashes == 1 else f"{job.crashes} workers have died"
-        lines.append(f"{died} while running it: it is run alone, and is quarantined after {MOST_CRASHES}")
+    if reason not in (Reason.READY, Reason.SUSPECT):
+        lines += about_suspect(outlook)
+    lines += about_crashes(job)
     if outlook.held_since is not None and job.state is not JobState.HELD:
         held = _hold(job.lane, outlook.held_by, outlook.held_reason, outlook.held_since, failure)[1][0]
         lines.append(f"{held}; no job of it starts until it is released" if job.lane else held)
-    ready = reason in (Reason.READY, Reason.NO_WORKER, Reason.UNKNOWN_NAME)
+    ready = reason in (Reason.READY, Reason.SUSPECT, Reason.NO_WORKER, Reason.UNKNOWN_NAME)
     if not outlook.workers and not ready and job.state is not JobState.RUNNING:
         lines.append(f"besides, no live worker takes jobs like it from the queue {job.queue!r}")
     return lines
@@ -406,6 +416,7 @@ def _job_data(outlook: Outlook, reason: Reason) -> dict[str, Any]:
         "lane": job.lane,
         "attempt": job.attempt,
         "crashes": job.crashes,
+        "suspicion": suspicion_data(outlook),
         "due_at": as_text(job.due_at),
         "claimed_at": _time(job.claimed_at),
         "finished_at": _time(job.finished_at),

@@ -36,7 +36,7 @@ class JobStatus(NamedTuple):
     attempt: int
     """How many attempts have failed, were done or are under way."""
     crashes: int
-    """How many workers died while they had it."""
+    """How many workers died while it was their only suspect."""
     queue: str
     lane: str
     enqueued_at: datetime

@@ -83,7 +83,7 @@ def result_in(view: JobView, definition: Definition | None) -> Any:
             remedy=f"Enqueue another, or have it tried after all: interlock jobs retry {view.id}.",
         )
     if view.state is JobState.QUARANTINED:
-        why = f": {view.crashes} workers died while they ran it"
+        why = f": {view.crashes} workers died while it was their only suspect"
     raise JobFailedError(
         f"{_job(view)} {'was quarantined' if view.state is JobState.QUARANTINED else 'failed'}{why}.",
         job=view.id,

@@ -11,9 +11,9 @@ from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
     from interlock.explanation import Explanation
-    from interlock.ports.job_views import JobView, LaneView, Outlook, WorkerView
+    from interlock.ports.job_views import JobView, LaneView, Outlook, RunningSuspects, WorkerView
 
-__all__ = ["PARKED_BY", "Reason", "how_many", "where", "why_job", "why_lane"]
+__all__ = ["PARKED_BY", "Reason", "blocking", "how_many", "named", "where", "why_job", "why_lane"]
 
 PARKED_BY = "interlock"
 """Who holds a lane that was parked after a failure."""
@@ -31,6 +31,9 @@ class Reason(StrEnum):
     """Ready, and workers are there, but none of them knows a job of its name: an old or a new version runs."""
     REFUSED = "refused"
     """Ready, but some versions of the program cannot read its arguments: it waits for a worker of another one."""
+    SUSPECT = "suspect"
+    """Ready, but a worker died while it had it, and every worker that takes it runs suspects that it must not share a
+    process with."""
     DELAYED = "delayed"
     TO_BE_RETRIED = "to-be-retried"
     SNOOZED = "snoozed"
@@ -81,6 +84,17 @@ def how_many(outlook: Outlook) -> str:
     return f"{outlook.ahead:,} or more" if outlook.more_ahead else counted(outlook.ahead)
 
 
+def named(jobs: tuple[int, ...], total: int) -> str:
+    """Some jobs, as far as they are to be named."""
+    listed = ", ".join(map(str, jobs))
+    return f"{'job' if total == 1 else 'jobs'} {listed}{f' and {total - len(jobs)} more' if total > len(jobs) else ''}"
+
+
+def blocking(outlook: Outlook) -> list[RunningSuspects]:
+    """Suspects that run and that a suspect must not share a process with."""
+    return [] if outlook.suspicion is None else [one for one in outlook.suspicion.running if not one.same_half]
+
+
 def where(worker: WorkerView | None) -> str:
     """A worker, as short as it can be found."""
     return "a worker" if worker is None else f"{worker.program}@{worker.host}:{worker.pid}"
@@ -93,7 +107,12 @@ def _why(outlook: Outlook, reason: Reason, head: str) -> str:
             ready = f"is ready for {span(job.seen_at - job.due_at)}"
             if job.state is JobState.LATER:  # its place among the others is not known yet
                 return ready
+            if outlook.suspicion is not None:
+                return f"{ready}, a suspect of a crash"
             return f"{ready} and {'is the next' if outlook.ahead == 0 else f'has {how_many(outlook)} before it'}"
+        case Reason.SUSPECT:
+            first = blocking(outlook)[0]
+            return f"is a suspect of a crash, waits for {named(first.jobs, first.total)} in {where(first.worker)}"
         case Reason.NO_WORKER:
             return f"is ready, but nobody works on queue {job.queue!r}"
         case Reason.UNKNOWN_NAME:
@@ -126,7 +145,7 @@ def _why(outlook: Outlook, reason: Reason, head: str) -> str:
         case Reason.SUPERSEDED:
             return f"gave way to job {job.superseded_by} of its lane"
         case Reason.QUARANTINED:
-            return f"{job.crashes} workers died while they ran it"
+            return f"{job.crashes} workers died while it was their only suspect"
         case Reason.FAILED | Reason.DISCARDED | Reason.CANCELLED:
             return _error(job)
         case _:

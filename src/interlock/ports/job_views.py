@@ -8,7 +8,17 @@ if TYPE_CHECKING:
     from interlock.ports.jobs import JobState
     from interlock.ports.limits import Use
 
-__all__ = ["Attempt", "JobFilter", "JobView", "LaneView", "Outlook", "QueueView", "WorkerView"]
+__all__ = [
+    "Attempt",
+    "JobFilter",
+    "JobView",
+    "LaneView",
+    "Outlook",
+    "QueueView",
+    "RunningSuspects",
+    "Suspicion",
+    "WorkerView",
+]
 
 
 class WorkerView(NamedTuple):
@@ -46,6 +56,7 @@ class JobView(NamedTuple):
     attempt: int
     """How many attempts have failed, were done or are under way."""
     crashes: int
+    """How many workers died while it was their only suspect."""
     enqueued_at: float
     due_at: float
     claimed_at: float | None
@@ -75,6 +86,32 @@ class JobFilter(NamedTuple):
     lane: str = ""
 
 
+class RunningSuspects(NamedTuple):
+    """Suspects of one half that a worker has."""
+
+    worker: WorkerView
+    same_half: bool
+    """Whether they are of the half that was asked about."""
+    same_group: bool
+    """Whether they are of that half or the other half of its group."""
+    jobs: tuple[int, ...]
+    """Up to 5 of them."""
+    total: int
+
+
+class Suspicion(NamedTuple):
+    """The group of suspects that a job belongs to, as far as they are unfinished, and all suspects that run now."""
+
+    half: tuple[int, ...]
+    """Up to 5 jobs of its half, itself among those counted."""
+    half_count: int
+    other_half: tuple[int, ...]
+    """Up to 5 of the other half of its group."""
+    other_count: int
+    running: tuple[RunningSuspects, ...]
+    """By worker and half, those of its own group first; up to 20."""
+
+
 class Outlook(NamedTuple):
     """What decides when a job will run."""
 
@@ -100,6 +137,8 @@ class Outlook(NamedTuple):
     workers_of_queue: int
     more_ahead: bool = False
     """Whether ``ahead`` was counted only so far, and there may be more."""
+    suspicion: Suspicion | None = None
+    """Set if the job is a suspect: it was there when a worker died."""
 
 
 class LaneView(NamedTuple):

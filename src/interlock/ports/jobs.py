@@ -44,11 +44,17 @@ its queue can read it, as parked; a worker of another version takes it all the s
 back from a claim is refused again; only after a delay is it offered to all, and perhaps refused once more.
 ``retry`` forgets the refusals.
 
-**Crashes.** Rescue counts a crash for every job that the dead session may have been running: all of those claimed, but
-of a run only the first. None is counted if the process had been told to end (``SessionStore.leave``): a deploy says
-nothing about a job. A job with crashes is a suspect: it is claimed alone, never in advance, and a session has at
-most one of them at a time; so a job that kills its worker is found out. At ``MOST_CRASHES`` it is quarantined, which
-is the end of it.
+**Crashes.** Rescue makes a suspect of every job that the dead session may have been running: all of those claimed, but
+of a run only the first. Those that were not suspects before form a group, and so do those that were suspects of one
+half; rescue splits each group into two new halves of the same size, give or take one. A suspect is never claimed in
+advance nor as part of a run, and a session has suspects of at most one half at a time, beside any number of jobs that
+are not suspects. So the halves of a group run side by side only in different processes, and suspects of two groups
+never share one. The crash counts for a job only if it was the only suspect in the session, or if there was no suspect
+and no other job that may have been running. At ``MOST_CRASHES`` such crashes it is quarantined, which is the end of
+it. Settling an attempt in any way but ``RETURNED`` and ``UNREADABLE`` clears the job of being a suspect; what was
+counted stays, since a job that fails or snoozes between two crashes is not shown to be harmless. Returning and handing
+back change neither, nor does the death of a process that had been told to end (``SessionStore.leave``): a deploy says
+nothing about a job.
 """
 
 from __future__ import annotations
@@ -89,7 +95,7 @@ __all__ = [
 PRIORITY_WEIGHT = 600.0
 """Seconds of waiting that a point of priority is worth."""
 MOST_CRASHES = 3
-"""After so many deaths of workers a job is quarantined."""
+"""After so many deaths of workers that had no other suspect a job is quarantined."""
 MOST_ARGUMENT_BYTES = 1024 * 1024
 """Size of a job's arguments, and of its result, as JSON."""
 MOST_ATTEMPTS_KEPT = 50
@@ -227,6 +233,9 @@ class ClaimedJob(NamedTuple):
     attempt: int
     """1 for the first. Snoozing, handing back and crashes do not count, failures do."""
     crashes: int
+    """How many workers died while it was their only suspect."""
+    half: int | None
+    """The half of a group of suspects that it belongs to; None if it is not a suspect."""
     priority: int
     enqueued_at: float
     due_at: float
@@ -315,7 +324,10 @@ class Rescued(NamedTuple):
     name: str
     session: str
     crashes: int
+    """How many crashes count for it, this one included if it does."""
     quarantined: bool
+    half: int | None = None
+    """The half of a group of suspects that it belongs to now; None if it is not a suspect, or has ended."""
 
 
 class JobStore(Protocol):
@@ -354,7 +366,9 @@ class JobStore(Protocol):
         ...
 
     async def rescue(self, *, most: int = 1000) -> Sequence[Rescued]:
-        """Take the jobs of sessions that have ended, count a crash where one may have been, and make them ready."""
+        """Take the jobs of sessions that have ended, make suspects of those that may have been running, and make them
+        ready. If it takes several calls for one session, each part forms groups of its own, and only in the first one
+        a crash can count."""
         ...
 
     async def attend(

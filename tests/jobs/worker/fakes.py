@@ -75,7 +75,7 @@ class FakeJobs:
     def add(self, name: str = "work", lane: str = "", arguments: str = "{}", **changes: Any) -> int:
         self._position += 1
         now = time.time()
-        job = ClaimedJob(self._position, name, "default", lane, 0, 1, 0, 50, now, now, arguments, "", ())
+        job = ClaimedJob(self._position, name, "default", lane, 0, 1, 0, None, 50, now, now, arguments, "", ())
         self.ready[job.id] = job._replace(**changes)
         return job.id
 

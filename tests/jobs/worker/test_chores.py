@@ -50,13 +50,13 @@ async def test_rescues_are_counted_and_logged(caplog: pytest.LogCaptureFixture) 
     clock = VirtualClock()
     async with floor(clock) as place:
         place.job(nothing)
-        place.jobs.rescued = [[Rescued(7, "work", "dead", 1, False), Rescued(8, "work", "dead", 3, True)]]
+        place.jobs.rescued = [[Rescued(7, "work", "dead", 1, False, 2), Rescued(8, "work", "dead", 3, True)]]
         async with place.at_work():
             clock.advance(3)
             await until(lambda: place.engine.metrics.rescued == 2)
         assert place.engine.metrics.quarantined == 1
     events = [record.fields for record in caplog.records if getattr(record, "event", "") == "job_rescued"]  # type: ignore[attr-defined]
-    assert events == [{"id": 7, "job": "work", "session": "dead", "crashes": 1}]
+    assert events == [{"id": 7, "job": "work", "session": "dead", "crashes": 1, "half": 2}]
     assert "job_quarantined id=8" in caplog.text
 
 

@@ -224,7 +224,7 @@ async def test_of_those_that_a_worker_died_of_the_next_is_claimed_at_once() -> N
         place.job(nothing)
         place.jobs.silent = True
         place.jobs.most = 1
-        jobs = place.jobs.add_many(5, crashes=1)
+        jobs = place.jobs.add_many(5, half=2)
         async with place.at_work():
             await place.until_ended(*jobs)
 

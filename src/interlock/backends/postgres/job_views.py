@@ -6,7 +6,16 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.pacing import seconds
-from interlock.ports.job_views import Attempt, JobView, LaneView, Outlook, QueueView, WorkerView
+from interlock.ports.job_views import (
+    Attempt,
+    JobView,
+    LaneView,
+    Outlook,
+    QueueView,
+    RunningSuspects,
+    Suspicion,
+    WorkerView,
+)
 from interlock.ports.jobs import JobState, Outcome
 from interlock.ports.limits import Use
 
@@ -74,9 +83,8 @@ def queue_view(row: Sequence[Any]) -> QueueView:
 
 def outlook(row: Sequence[Any], *, brief: bool = False) -> Outlook:
     """What decides when a job will run."""
-    *job, ahead, head, head_state, held_by, held_reason, held_since, waits_for, holders, room_at, workers, of_queue = (
-        row
-    )
+    *job, ahead, head, head_state, held_by, held_reason, held_since = row[:-6]
+    waits_for, holders, room_at, workers, of_queue, suspicion = row[-6:]
     return Outlook(
         job_view(job, brief=brief),
         ahead,
@@ -90,6 +98,21 @@ def outlook(row: Sequence[Any], *, brief: bool = False) -> Outlook:
         _time(room_at),
         workers,
         of_queue,
+        suspicion=None if suspicion is None else _suspicion(json.loads(suspicion)),
+    )
+
+
+def _suspicion(told: Sequence[Any]) -> Suspicion:
+    (half, half_count), (other, other_count), running = told
+    return Suspicion(
+        tuple(half),
+        half_count,
+        tuple(other),
+        other_count,
+        tuple(
+            RunningSuspects(WorkerView(*who), of_half, of_group, tuple(jobs), count)
+            for *who, of_half, of_group, jobs, count in running
+        ),
     )
 
 

@@ -116,8 +116,8 @@ class _Stream:
                     self._heads.append((next(jobs), care, jobs))
         heapify(self._heads)
 
-    def next(self, closed: set[int]) -> Any:
-        """The next one; None if there is none."""
+    def next(self, closed: set[int], half: int | None) -> Any:
+        """The next one; None if there is none. Of suspects only those of a half, if one is given."""
         heads = self._heads
         while heads:
             job, care, jobs = heads[0]
@@ -126,7 +126,7 @@ class _Stream:
                 heappop(heads)
             else:
                 heapreplace(heads, (following, care, jobs))
-            if care not in closed:
+            if care not in closed and not (care == Care.SUSPECT and half is not None and job[-1] != half):
                 return job
         return None
 
@@ -141,6 +141,8 @@ class _Claiming:
         self._kinds = {kind.id: kind for kind in kinds if kind.name in names}
         self._keys = Keys(rows, self._kinds)
         self._closed: set[int] = set()
+        self._half: int | None = None
+        """The only half of which suspects may be taken, once there is one."""
         self._taken: list[Any] = []
         self._heads: list[int] = []
         """Jobs that leave the ready ones."""
@@ -160,10 +162,8 @@ class _Claiming:
         by_queue: dict[str, list[Kind]] = {}
         for kind in self._kinds.values():
             by_queue.setdefault(kind.queue, []).append(kind)
-        if any(kind.ready[Care.SUSPECT] for kind in self._kinds.values()) and self._rows.one(
-            sql.has_suspect, session=self._appetite.session
-        ):
-            self._closed.add(Care.SUSPECT)
+        if any(kind.ready[Care.SUSPECT] for kind in self._kinds.values()):
+            (self._half,) = self._rows.one(sql.half_of_session, session=self._appetite.session) or (None,)
         streams = [_Stream(self._rows, kinds) for kinds in by_queue.values()]
         self._choose_heads(list(streams))
         if not self.cut:
@@ -176,13 +176,13 @@ class _Claiming:
             if len(taken) >= at_once:
                 self._closed |= {Care.PACED, Care.SUSPECT}
             stream = streams[0] if len(streams) == 1 else min(streams, key=lambda stream: stream.given)
-            row = stream.next(self._closed)
+            row = stream.next(self._closed, self._half)
             if row is None:
                 streams.remove(stream)
                 continue
             before = len(taken)
             # Most jobs have neither lane nor limits, and are not suspects: they are simply taken.
-            if row[3] is None and row[10] is None and not row[6]:
+            if row[3] is None and row[10] is None and row[-1] is None:
                 taken.append(row)
                 self._heads.append(row[1])
             else:
@@ -204,8 +204,12 @@ class _Claiming:
             self._give_way(job, head, instead_of)
             self._lanes.append(head.lane)
             self.cut = self.cut or cut
-        elif self._decide(job, head, instead_of) and not job.uses and not job.crashes and self._appetite.run > 1:
+        elif self._decide(job, head, instead_of) and self._may_lead(job):
             stream.runs.append(_Run(job, len(self._taken) - 1))
+
+    def _may_lead(self, job: Candidate) -> bool:
+        """Whether it may be the first of a run."""
+        return not job.uses and job.half is None and self._appetite.run > 1
 
     def _lengthen(self, streams: list[_Stream]) -> None:
         """Spread what is left evenly over the queues, and within each over its lanes."""
@@ -243,7 +247,7 @@ class _Claiming:
         queue = self._kinds[run.jobs[0].kind].queue
         for job, instead_of, cut in islice(turns_after(self._rows, run.jobs[-1]), most):
             kind = self._kinds.get(job.kind)
-            if cut or job.uses or job.crashes or job.apart or kind is None or kind.queue != queue:
+            if cut or job.uses or job.half is not None or job.apart or kind is None or kind.queue != queue:
                 return
             for id in instead_of:  # noqa: A001
                 self._superseded.append(Ended(id, JobState.SUPERSEDED, superseded_by=job.id))
@@ -251,7 +255,7 @@ class _Claiming:
 
     def _decide(self, job: Candidate, head: Candidate, instead_of: Sequence[int] = ()) -> bool:
         """Take a job, put it in line, or leave it where it is; whether it was taken."""
-        if job.crashes and Care.SUSPECT in self._closed:
+        if job.half is not None and (Care.SUSPECT in self._closed or self._half not in (None, job.half)):
             self._passed += 1
             return False
         if job.uses:
@@ -268,8 +272,8 @@ class _Claiming:
                 self._behind = self._behind or bool(key)
                 return False
             self._keys.take(shares, head.ticket)
-        if job.crashes:
-            self._closed.add(Care.SUSPECT)
+        if job.half is not None:
+            self._half = job.half
         self._give_way(job, head, instead_of)
         if head.ticket is not None:
             self._served.append(job.id)
@@ -338,7 +342,8 @@ class _Claiming:
         for job in self._taken:
             _, id, kind, lane, _, attempt, crashes, priority, enqueued_at, due_at, uses, _, arguments, options, *_ = job  # noqa: A001
             name, queue = named[kind]
+            tries = (attempt + 1, crashes, job[-1])
             when = (priority, enqueued_at, due_at)
             what = (arguments, options, slots_of(uses), is_paced(uses), None)
-            jobs.append(ClaimedJob._make((id, name, queue, lane_name(lane), fence, attempt + 1, crashes, *when, *what)))
+            jobs.append(ClaimedJob._make((id, name, queue, lane_name(lane), fence, *tries, *when, *what)))
         return jobs

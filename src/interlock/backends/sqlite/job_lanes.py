@@ -37,6 +37,8 @@ class Candidate(NamedTuple):
     """Whether it stands apart from its lane: parked, or waiting for its time."""
     name: str
     """Known only of those behind a head."""
+    half: int | None
+    """The half of a group of suspects that it belongs to."""
 
 
 class Turn(NamedTuple):
@@ -72,7 +74,8 @@ def _turns(last: Candidate, behind: Iterator[Candidate]) -> Iterator[Turn]:
         if len(instead_of) >= _MOST_SUPERSEDED:
             yield Turn(last, instead_of, cut=True)
             return
-        if last.coalesce and job.coalesce and job.name == last.name and not job.apart:
+        # A suspect takes nobody's place.
+        if last.coalesce and job.coalesce and job.name == last.name and not job.apart and job.half is None:
             instead_of.append(last.id)
         else:
             yield Turn(last, instead_of, cut=False)

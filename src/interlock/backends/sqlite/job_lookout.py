@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import threading
 from typing import TYPE_CHECKING, NamedTuple
@@ -116,12 +117,17 @@ class Lookout:
         (next_wake,) = rows.one(sql.next_wake) or (math.inf,)
         if next_wake < hunger.next_at:
             return True
-        cares = Care.SUSPECT + 1 if appetite.at_once else Care.SLOTS + 1
-        return any(
-            kind.name in appetite.names
-            and (any(kind.ready[:cares]) or (kind.next_at is not None and kind.next_at < hunger.next_at))
-            for kind in kinds_of(rows, appetite.queues)
-        )
+        cares = Care.PACED + 1 if appetite.at_once else Care.SLOTS + 1
+        kinds = [kind for kind in kinds_of(rows, appetite.queues) if kind.name in appetite.names]
+        if any(
+            any(kind.ready[:cares]) or (kind.next_at is not None and kind.next_at < hunger.next_at) for kind in kinds
+        ):
+            return True
+        suspects = [kind.id for kind in kinds if kind.ready[Care.SUSPECT]]
+        if not suspects or not appetite.at_once:
+            return False
+        (half,) = rows.one(sql.half_of_session, session=appetite.session) or (None,)
+        return rows.one(sql.suspects_for, kinds=json.dumps(suspects), half=half) is not None
 
     def _forget(self) -> None:
         with self._lock:

@@ -10,7 +10,7 @@ from interlock.backends.sqlite.job_limits import room_at
 from interlock.backends.sqlite.job_rows import JobRows
 from interlock.backends.sqlite.job_rows import sql as jobs_sql
 from interlock.backends.sqlite.job_uses import read_uses
-from interlock.backends.sqlite.job_views import MOST_HOLDERS, finished, maybe_seconds, unfinished
+from interlock.backends.sqlite.job_views import MOST_HOLDERS, finished, maybe_seconds, suspicion, unfinished
 from interlock.backends.statements import Statements
 from interlock.ports.job_views import Outlook
 from interlock.ports.jobs import JobState
@@ -39,6 +39,7 @@ def outlooks(rows: JobRows, ids: Sequence[int]) -> list[Outlook]:
     workers = [
         (set(json.loads(queues)), set(json.loads(names))) for queues, names, _ in rows.all(jobs_sql.live_workers)
     ]
+    suspicions = {half: suspicion(rows, half) for half in {stand[12] for stand in stands.values()}}
     told = []
     most = _MOST_AHEAD if len(ids) <= _FEW else _MOST_AHEAD_OF_MANY
     for id in ids:  # noqa: A001
@@ -46,7 +47,9 @@ def outlooks(rows: JobRows, ids: Sequence[int]) -> list[Outlook]:
             of_queue = [names for queues, names in workers if view.queue in queues]
             known = sum(view.name in names for names in of_queue)
             outlook = Outlook(view, 0, None, None, "", "", None, "", (), None, known, len(of_queue))
-            told.append(outlook if view.state.final else _standing(rows, outlook, stands.get(id), states, most))
+            if (stand := stands.get(id)) is not None and not view.state.final:
+                outlook = _standing(rows, outlook._replace(suspicion=suspicions[stand[12]]), stand, states, most)
+            told.append(outlook)
     return told
 
 
@@ -57,13 +60,10 @@ def _views(rows: JobRows, wanted: str) -> Iterable[JobView]:
         yield finished(rows, row)
 
 
-def _standing(
-    rows: JobRows, told: Outlook, stand: Sequence[Any] | None, states: dict[int, JobState], most: int
-) -> Outlook:
+def _standing(rows: JobRows, told: Outlook, stand: Sequence[Any], states: dict[int, JobState], most: int) -> Outlook:
     """The same with what is before an unfinished job, and what holds it up."""
-    if stand is None:
-        return told
-    lane, position, sort, uses, held_by, held_reason, held_since, parked_reason, parked_since, head, key, ticket = stand
+    lane, position, sort, uses, held_by, held_reason, held_since, parked_reason, parked_since, *rest = stand
+    head, key, ticket, _ = rest
     job = told.job
     if held_since is not None:
         told = told._replace(held_by=held_by, held_reason=held_reason, held_since=seconds(held_since))

@@ -50,9 +50,11 @@ class _Job(NamedTuple):
     position: int | None
     attempt: int
     crashes: int
+    half: int | None
     failing: str
     attempts: str | None
     refused_by: str | None
+    sort: int
 
 
 def settle(rows: JobRows, session: str, settlements: Sequence[Settlement]) -> Settled:
@@ -100,17 +102,59 @@ def hand_back(rows: JobRows, session: str, but: Sequence[int], turn: int | None)
 
 def rescue(rows: JobRows, most: int) -> list[Rescued]:
     """Take the jobs of sessions that have ended, of each lane those behind first: they cannot have been at work."""
-    rescued: list[Rescued] = []
-    endings: dict[str, _Ending] = {}
-    for session, host, pid, program, leaving, first, *row in rows.all(sql.dead_claims, limit=most):
-        ending = endings.get(session)
-        if ending is None:
-            ending = endings[session] = _Ending(rows, Who(session, host, pid, program))
-        claim = _Claim._make(row)
-        rescued.append(ending.interrupt(claim) if first and leaving else ending.take(claim, crashed=bool(first)))
-    for ending in endings.values():
+    dead: dict[int, _Dead] = {}
+    for row in rows.all(sql.dead_claims, limit=most):
+        (worker, session, host, pid, program, leaving, crashed, ran, all_ran, suspects), claim = row[:10], row[10:]
+        one = dead.get(worker)
+        if one is None:
+            one = dead[worker] = _Dead(rows, worker, Who(session, host, pid, program), crashed, all_ran, suspects)
+        one.add(_Claim._make(claim), ran=bool(ran), leaving=bool(leaving))
+    return [rescued for one in dead.values() for rescued in one.rescue()]
+
+
+class _Dead:
+    """Jobs of one session that has ended. Those that may have been running become suspects.
+
+    What was no suspect before, and what was of the same half, is a group that is parted into two new halves. The
+    crash counts only for a job that was the only suspect, or was no suspect and had no other beside it; and not if
+    the session is rescued in parts and this is not the first of them.
+    """
+
+    def __init__(self, rows: JobRows, worker: int, who: Who, crashed: int, all_ran: int, suspects: int) -> None:
+        self._rows = rows
+        self._worker = worker
+        self._ending = _Ending(rows, who)
+        self._crashed = crashed
+        self._all_ran = all_ran
+        self._suspects = suspects
+        self._behind: list[_Claim] = []
+        self._interrupted: list[_Claim] = []
+        self._ran: list[_Claim] = []
+
+    def add(self, claim: _Claim, *, ran: bool, leaving: bool) -> None:
+        """One of its jobs, whether it may have been running, and whether the process had been told to end."""
+        (self._behind if not ran else self._interrupted if leaving else self._ran).append(claim)
+
+    def rescue(self) -> list[Rescued]:
+        """Take them all."""
+        rows, ending = self._rows, self._ending
+        jobs = {claim.id: ending.job(claim.id) for claim in (*self._behind, *self._interrupted, *self._ran)}
+        rescued = [ending.take_back(claim, jobs[claim.id]) for claim in self._behind]
+        rescued += [ending.interrupt(claim, jobs[claim.id]) for claim in self._interrupted]
+        groups: dict[int | None, list[_Claim]] = {}
+        for claim in sorted(self._ran, key=lambda claim: (jobs[claim.id].sort, claim.id)):
+            groups.setdefault(jobs[claim.id].half, []).append(claim)
+        numbers = rows.numbers("group", len(groups)) if groups else range(0)
+        for number, (half, claims) in zip(numbers, groups.items(), strict=True):
+            counts = not self._crashed and (half is not None or not self._suspects)
+            alone = counts and (self._suspects if half is not None else self._all_ran) == 1
+            for place, claim in enumerate(claims):
+                new_half = 2 * number + (2 * place >= len(claims))
+                rescued.append(ending.take(claim, jobs[claim.id], new_half, alone=alone))
+        if groups:
+            rows.run(sql.note_crashed, worker=self._worker)
         ending.keep()
-    return rescued
+        return rescued
 
 
 def _judge_late(rows: JobRows, settlements: Sequence[Settlement], late: list[int], accepted: list[bool]) -> None:
@@ -166,41 +210,46 @@ class _Ending:
         if not done:
             self._others.append((claim, settlement))
 
-    def take(self, claim: _Claim, *, crashed: bool) -> Rescued:
-        """A claim ends with its session."""
-        rows, id = self._rows, claim.id  # noqa: A001
-        self._ids.append(id)
-        self._claims.append(claim)
-        job = self._job(id)
-        (name,) = rows.one(sql.name_of_kind, kind=job.kind)
-        if claim.cancel is not None:
-            self._finish(claim, job, JobState.CANCELLED, claim.cancel, _CRASHED if crashed else "")
-            return Rescued(id, name, self._who.session, job.crashes + crashed, quarantined=False)
-        if not crashed:
-            self._return(claim, job)
-            return Rescued(id, name, self._who.session, job.crashes, quarantined=False)
-        crashes = job.crashes + 1
-        quarantined = crashes >= MOST_CRASHES
-        if quarantined:
-            self._finish(claim, job, JobState.QUARANTINED, _DIED, _CRASHED)
-        else:
-            attempts = self._attempt(claim, job, _CRASHED, rows.now - claim.claimed_at, _DIED, "")
-            self._renew(claim, job, crashes=crashes, error=_DIED, attempts=attempts)
-            self._back(job)
-        return Rescued(id, name, self._who.session, crashes, quarantined)
-
-    def interrupt(self, claim: _Claim) -> Rescued:
-        """A claim that may have been at work ends with its session, whose process had been told to end."""
-        if claim.cancel is not None:
-            return self.take(claim, crashed=False)
+    def take_back(self, claim: _Claim, job: _Job) -> Rescued:
+        """A claim of a job that cannot have been running ends with its session."""
         self._ids.append(claim.id)
         self._claims.append(claim)
-        job = self._job(claim.id)
-        (name,) = self._rows.one(sql.name_of_kind, kind=job.kind)
-        attempts = self._attempt(claim, job, _INTERRUPTED, self._rows.now - claim.claimed_at, "", "")
-        self._renew(claim, job, attempts=attempts)
+        if claim.cancel is not None:
+            self._finish(claim, job, JobState.CANCELLED, claim.cancel, "")
+            return self._rescued(job, job.crashes)
+        self._return(claim, job)
+        return self._rescued(job, job.crashes, half=job.half)
+
+    def take(self, claim: _Claim, job: _Job, half: int, *, alone: bool) -> Rescued:
+        """A claim of a job that may have been running ends with its session."""
+        self._ids.append(claim.id)
+        self._claims.append(claim)
+        crashes = job.crashes + alone
+        if claim.cancel is not None:
+            self._finish(claim, job, JobState.CANCELLED, claim.cancel, _CRASHED, crashes_more=alone)
+            return self._rescued(job, crashes)
+        if crashes >= MOST_CRASHES and alone:
+            self._finish(claim, job, JobState.QUARANTINED, _DIED, _CRASHED, crashes_more=alone)
+            return self._rescued(job, crashes, quarantined=True)
+        attempts = self._attempt(claim, job, _CRASHED, self._rows.now - claim.claimed_at, _DIED, "")
+        self._renew(claim, job, crashes=crashes, half=half, error=_DIED, attempts=attempts)
         self._back(job)
-        return Rescued(claim.id, name, self._who.session, job.crashes, quarantined=False)
+        return self._rescued(job, crashes, half=half)
+
+    def _rescued(self, job: _Job, crashes: int, *, quarantined: bool = False, half: int | None = None) -> Rescued:
+        (name,) = self._rows.one(sql.name_of_kind, kind=job.kind)
+        return Rescued(job.id, name, self._who.session, crashes, quarantined, half)
+
+    def interrupt(self, claim: _Claim, job: _Job) -> Rescued:
+        """A claim that may have been at work ends with its session, whose process had been told to end."""
+        if claim.cancel is not None:
+            return self.take_back(claim, job)
+        self._ids.append(claim.id)
+        self._claims.append(claim)
+        attempts = self._attempt(claim, job, _INTERRUPTED, self._rows.now - claim.claimed_at, "", "")
+        self._renew(claim, job, half=job.half, attempts=attempts)
+        self._back(job)
+        return self._rescued(job, job.crashes, half=job.half)
 
     def keep(self) -> None:
         """Write it all down."""
@@ -239,7 +288,8 @@ class _Ending:
 
     # -- one claim -------------------------------------------------------------------------------------------------
 
-    def _job(self, id: int) -> _Job:  # noqa: A002
+    def job(self, id: int) -> _Job:  # noqa: A002
+        """What has to be known of one job."""
         return _Job._make(self._rows.one(sql.details, ids=json.dumps([id])))
 
     def _end(self, claim: _Claim, job: _Job, settlement: Settlement) -> None:
@@ -264,7 +314,7 @@ class _Ending:
         rows, error = self._rows, settlement.error
         attempts = self._attempt(claim, job, settlement.outcome, micros(settlement.ran), error, settlement.trace)
         versions = refused_by(job.refused_by, settlement.result or '["",""]')
-        self._renew(claim, job, error=error, attempts=attempts, refused=1, refused_by=versions)
+        self._renew(claim, job, half=job.half, error=error, attempts=attempts, refused=1, refused_by=versions)
         if claim.uses:
             self._unstarted.append(claim)
         queue, name = rows.one(sql.queue_and_name_of_kind, kind=job.kind)
@@ -298,7 +348,7 @@ class _Ending:
 
     def _return(self, claim: _Claim, job: _Job) -> None:
         """As if the job had never been claimed."""
-        self._renew(claim, job)
+        self._renew(claim, job, half=job.half)
         self._back(job)
         if claim.uses:
             self._unstarted.append(claim)
@@ -316,16 +366,15 @@ class _Ending:
         error: str,
         outcome: str,
         settlement: Settlement | None = None,
+        crashes_more: int = 0,
     ) -> None:
         rows = self._rows
         ran = rows.now - claim.claimed_at if settlement is None else micros(settlement.ran)
         trace = "" if settlement is None else settlement.trace
         attempts = self._attempt(claim, job, outcome, ran, error, trace) if outcome else None
-        crashed = outcome == _CRASHED
+        more = bool(outcome) and outcome != _CRASHED
         self._finished.append(
-            Ended(
-                claim.id, state, error, ran, attempts, attempts_more=bool(outcome) and not crashed, crashes_more=crashed
-            )
+            Ended(claim.id, state, error, ran, attempts, attempts_more=more, crashes_more=crashes_more)
         )
         if state in (JobState.FAILED, JobState.QUARANTINED) and job.failing == Failing.PARK and job.lane is not None:
             rows.run(sql.park_lane, lane=job.lane, reason=error)
@@ -339,6 +388,7 @@ class _Ending:
             "id": job.id,
             "attempt": job.attempt,
             "crashes": job.crashes,
+            "half": None,
             "fence": claim.fence,
             "due_at": None,
             "position": job.position,

@@ -10,16 +10,29 @@ from interlock.backends.sqlite.job_attempts import read_attempts
 from interlock.backends.sqlite.job_limits import room_at
 from interlock.backends.sqlite.job_rows import JobRows, sql
 from interlock.backends.sqlite.job_uses import as_port, read_uses
-from interlock.ports.job_views import Attempt, JobFilter, JobView, Outlook, WorkerView
+from interlock.ports.job_views import Attempt, JobFilter, JobView, Outlook, RunningSuspects, Suspicion, WorkerView
 from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["MOST_COUNTED", "MOST_HOLDERS", "find", "finished", "held", "look", "maybe_seconds", "outlook", "unfinished"]
+__all__ = [
+    "MOST_COUNTED",
+    "MOST_HOLDERS",
+    "find",
+    "finished",
+    "held",
+    "look",
+    "maybe_seconds",
+    "outlook",
+    "suspicion",
+    "unfinished",
+]
 
 MOST_COUNTED = 10_000
 MOST_HOLDERS = 20
+_MOST_NAMED = 5
+_MOST_WORKERS = 20
 _LISTS = {
     JobState.READY: sql.look_ready,
     JobState.BEHIND: sql.look_behind,
@@ -58,9 +71,9 @@ def outlook(rows: JobRows, id: int) -> Outlook | None:  # noqa: A002
     found = rows.one(sql.keys_of_job, id=id)
     if found is None:
         return told
-    lane, position, sort, uses = found
+    lane, position, sort, uses, half = found
     by, reason, since = held(rows, lane)
-    told = told._replace(held_by=by, held_reason=reason, held_since=since)
+    told = told._replace(held_by=by, held_reason=reason, held_since=since, suspicion=suspicion(rows, half))
     if lane is not None:
         told = _behind(rows, told, lane)
     if job.state is JobState.READY:
@@ -95,6 +108,25 @@ def held(rows: JobRows, lane: str | None) -> tuple[str, str, float | None]:
     if since is not None:
         return by, reason, seconds(since)
     return "interlock", parked_reason, seconds(parked_since)
+
+
+def suspicion(rows: JobRows, half: int | None) -> Suspicion | None:
+    """The group of suspects that has this half, and the suspects that run."""
+    if half is None:
+        return None
+    mine, other = (rows.all(sql.suspects, half=one, limit=_MOST_NAMED) for one in (half, half ^ 1))
+    running = [
+        RunningSuspects(
+            WorkerView(*who), of == half, of // 2 == half // 2, tuple(sorted(json.loads(ids))[:_MOST_NAMED]), count
+        )
+        for *who, of, ids, count in rows.all(sql.running_suspects, half=half, limit=_MOST_WORKERS)
+    ]
+    return Suspicion(*_named(mine), *_named(other), tuple(running))
+
+
+def _named(found: Sequence[Any]) -> tuple[tuple[int, ...], int]:
+    """Some jobs, and how many there are in all."""
+    return tuple(id for id, _ in found), found[0][1] if found else 0  # noqa: A001
 
 
 def maybe_seconds(at: int | None) -> float | None:

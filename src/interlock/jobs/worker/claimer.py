@@ -220,9 +220,9 @@ class Claimer:
                 self._crew.taken(job, fence, why)
             if self._stopping:
                 self._crew.give_back_waiting()
-        # Some are given only if they can start at once, and of those that a worker died of one at a time.
+        # Some are given only if they can start at once.
         self._left = len(jobs) >= at_once
-        if len(jobs) >= most or look_again <= 0 or any(job.crashes for job in jobs):
+        if len(jobs) >= most or look_again <= 0:
             self._news = True
         else:
             recheck = self._engine.settings.recheck_seconds * random.uniform(0.75, 1.0)  # noqa: S311

@@ -167,7 +167,7 @@ class Completer:
                 ready = True  # the claimer has waited for this
             self.full = self.unsettled >= _MOST_UNSETTLED or self._bytes >= _MOST_UNSETTLED_BYTES
             # After a suspect another may be claimed.
-            self._settled(ready or any(job.crashes for job in jobs))
+            self._settled(ready or any(job.half is not None for job in jobs))
             if self._waiters:
                 self._wake_waiters()
 

@@ -79,5 +79,12 @@ def _note(engine: JobEngine, rescued: Sequence[Rescued]) -> None:
             )
         else:
             emit(
-                _log, logging.WARNING, "job_rescued", id=job.id, job=job.name, session=job.session, crashes=job.crashes
+                _log,
+                logging.WARNING,
+                "job_rescued",
+                id=job.id,
+                job=job.name,
+                session=job.session,
+                crashes=job.crashes,
+                half=job.half,
             )

@@ -7,6 +7,7 @@ still past the end of its session may run on for a moment when it wakes: that is
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -67,6 +68,8 @@ class _Job:
     settled: set[tuple[int, Outcome]] = field(default_factory=set)
     ended: JobState | None = None
     crashes: int = 0
+    half: int | None = None
+    """Of which half of a group of suspects it is."""
     end_asked: bool = False
     running: str = ""
     starts: int = 0
@@ -166,6 +169,15 @@ class _Check:
             given.add(got.id)
             if got.lane:
                 lanes[got.lane] = got.id
+            if got.half != job.half:
+                self._broken("suspects", f"job {got.id} was given as of half {got.half}, but is of {job.half}")
+        halves = {job.half for job in self._held(session) if job.half is not None}
+        if len(halves) > 1:
+            self._broken("suspects", f"{session} has suspects of several halves: {sorted(halves)}")
+
+    def _held(self, session: str) -> list[_Job]:
+        """What a session has claimed."""
+        return [job for job in self._jobs.values() if job.claim is not None and job.claim.session == session]
 
     def _check_lane(self, job: _Job, lanes: dict[str, int], given: set[int]) -> None:
         for other in self._lanes.get(job.new.lane, ()):
@@ -215,6 +227,8 @@ class _Check:
         self.verdict.outcomes[settlement.outcome] += 1
         if settlement.outcome is Outcome.RETURNED:
             self._forget_starts(job, claim)
+        elif settlement.outcome is not Outcome.UNREADABLE:
+            job.half = None
         end = _ENDS.get(settlement.outcome)
         if job.end_asked and settlement.outcome is not Outcome.DONE:
             end = JobState.CANCELLED
@@ -240,6 +254,9 @@ class _Check:
                     self._broken("live", f"job {job.new.id} was handed back while it ran")
 
     def _rescued(self, event: JobsRescued) -> None:
+        sessions = {one.session for one in event.rescued}
+        suspects = {session: [job for job in self._held(session) if job.half is not None] for session in sessions}
+        made = Counter(one.session for one in event.rescued if one.half is not None)
         for one in event.rescued:
             job = self._jobs[one.id]
             claim = job.claim
@@ -249,7 +266,11 @@ class _Check:
             if self._sessions.ends_at(claim.session) > self._now:
                 self._broken("live", f"job {one.id} was taken from a session that lives")
             claim.ended_at = self._now
-            job.crashes += 1
+            others = [other for other in suspects[one.session] if other is not job]
+            fresh = made[one.session] - (one.half is not None) if job.half is None else 0
+            if one.crashes != job.crashes and (others or fresh):
+                self._broken("suspects", f"a crash counted for job {one.id}, which was not the only suspect")
+            job.crashes, job.half = one.crashes, one.half
             if one.quarantined and job.crashes < MOST_CRASHES:
                 self._broken("quarantine", f"job {one.id} was quarantined after {job.crashes} crashes")
             if one.quarantined:
@@ -271,7 +292,7 @@ class _Check:
         if job is not None and event.state is not None and not event.state.final:
             if job.ended:
                 job.place = None  # it takes a new place, at the end of the line
-                job.crashes = 0
+                job.crashes, job.half = 0, None
             job.ended, job.end_asked = None, job.end_asked and not job.ended
 
     # -- the handlers' side ------------------------------------------------------------------------------------------

@@ -11,6 +11,9 @@ create sequence interlock.job_position;
 
 create sequence interlock.job_ticket;
 
+-- Groups of suspects. The halves of group n are 2n and 2n + 1.
+create sequence interlock.job_group;
+
 -- Namespaces that may have history: that of one alone goes by whole days. Noted by who claims or cancels, never by who
 -- enqueues, which may be part of a long transaction. pruned_to: history that ended before this time has been removed.
 create table interlock.job_namespace (
@@ -20,9 +23,10 @@ create table interlock.job_namespace (
 
 -- A job from its acceptance to its end. Where it stands is told by the other tables. position: its place in its lane, null
 -- without one and until it is due. apart: it has its place but stands in job_later, in a limit's line or parked; kept
--- only for jobs with a lane. fence and settled: the last claim that ended, and how. use_*: its limit if it has one;
--- uses: its limits if it has several. refused_by: the versions that could not read its arguments, as JSON
--- [[fingerprint, version]]; refused: it stands apart until a worker of another version takes it.
+-- only for jobs with a lane. fence and settled: the last claim that ended, and how. crashes: how many workers died while it
+-- was their only suspect. half: the half of a group of suspects that it belongs to, null if it is not a suspect. use_*: its
+-- limit if it has one; uses: its limits if it has several. refused_by: the versions that could not read its arguments, as
+-- JSON [[fingerprint, version]]; refused: it stands apart until a worker of another version takes it.
 create table interlock.job (
     id          bigint primary key,
     position    bigint,
@@ -31,6 +35,7 @@ create table interlock.job (
     fence       bigint not null default 0,
     keep_result bigint not null,
     ticket      bigint,
+    half        bigint,
     use_per     bigint,
     use_most    integer,
     attempt     integer not null default 0,
@@ -58,13 +63,15 @@ create table interlock.job (
 
 create index job_by_lane on interlock.job (lane, position) where position is not null;
 create index job_by_refusal on interlock.job (pool, name, refused_by, id) where refused;
+create index job_by_half on interlock.job (half) where half is not null;
 
 -- What may be claimed: jobs without a lane, and heads of lanes. class: 0 usual, 1 only for who can start now, 2 a suspect.
--- use_key and use_most: set if its only limit is one on slots.
+-- use_key and use_most: set if its only limit is one on slots. half: as in job.
 create table interlock.job_ready (
     pool     text collate "C" not null,
     sort     bigint not null,
     id       bigint not null,
+    half     bigint,
     use_most integer,
     class    smallint not null,
     limited  boolean not null,
@@ -93,7 +100,8 @@ create table interlock.job_later (
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
 
 -- Sessions that have claimed jobs, for as long as history may tell of them. barred: claims up to this turn come too late.
--- leaving: its process was told to end, so that a death from then on counts against no job.
+-- leaving: its process was told to end, so that a death from then on counts against no job. crashed: some of its jobs have
+-- become suspects.
 create table interlock.job_crew (
     id        bigint generated always as identity primary key,
     namespace text not null,
@@ -104,6 +112,7 @@ create table interlock.job_crew (
     seen_at   bigint not null,
     barred    bigint not null default 0,
     leaving   boolean not null default false,
+    crashed   boolean not null default false,
     unique (namespace, session)
 );
 
@@ -287,9 +296,9 @@ create function interlock.job_sort(p_due_at bigint, p_priority smallint) returns
 language sql immutable
 as $$ select p_due_at - p_priority * 600000000::bigint $$;
 
-create function interlock.job_class(p_crashes smallint, p_paced boolean) returns smallint
+create function interlock.job_class(p_half bigint, p_paced boolean) returns smallint
 language sql immutable
-as $$ select (case when p_crashes > 0 then 2 when p_paced then 1 else 0 end)::smallint $$;
+as $$ select (case when p_half is not null then 2 when p_paced then 1 else 0 end)::smallint $$;
 
 -- The limits of a job, in the order of their keys.
 create function interlock.job_uses(p_key text, p_most integer, p_per bigint, p_uses jsonb)
@@ -388,7 +397,7 @@ begin
     ) x;
     insert into interlock.job_ready (pool, sort, id, use_most, class, limited, name, use_key)
     select p_namespace || '/' || k.queue, interlock.job_sort(x.due_at, k.priority::smallint), s.id,
-           case when k.use_per = 0 then k.use_most end, interlock.job_class(0::smallint, k.paced),
+           case when k.use_per = 0 then k.use_most end, interlock.job_class(null, k.paced),
            k.use_key is not null or k.uses is not null, k.name, case when k.use_per = 0 then k.use_key end
     from unnest(p_ids, p_kinds, p_lanes, p_delays, p_ats) as s (id, kind, lane, delay, at)
     cross join lateral (
@@ -401,7 +410,7 @@ begin
     if p_delays is not null or p_ats is not null then
         insert into interlock.job_later (pool, at, id, use_most, priority, class, limited, name, lane, use_key)
         select j.pool, j.due_at, j.id, case when j.use_per = 0 then j.use_most end, j.priority,
-               interlock.job_class(0::smallint, j.paced), j.use_key is not null or j.uses is not null, j.name, j.lane,
+               interlock.job_class(null, j.paced), j.use_key is not null or j.uses is not null, j.name, j.lane,
                case when j.use_per = 0 then j.use_key end
         from interlock.job j where j.id = any (fresh) and j.due_at > now_us;
     end if;

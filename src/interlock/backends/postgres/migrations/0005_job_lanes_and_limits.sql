@@ -20,7 +20,7 @@ begin
         from unnest(p_lanes) as u (lane)
         cross join lateral (select l.* from interlock.job_lane l where l.lane = u.lane and not l.claimed limit 1) l
         left join lateral (
-            select j.id, j.pool, j.name, j.due_at, j.priority, j.crashes, j.paced, j.apart, j.use_key, j.use_most, j.use_per,
+            select j.id, j.pool, j.name, j.due_at, j.priority, j.half, j.paced, j.apart, j.use_key, j.use_most, j.use_per,
                    j.use_key is not null or j.uses is not null as limited
             from interlock.job j
             where j.lane = l.lane
@@ -34,7 +34,7 @@ begin
         where l.lane = any (array(select head.lane from head where head.id is null and not head.held))
     ),
     offer as materialized (
-        select h.pool, interlock.job_sort(h.due_at, h.priority) as sort, h.id, interlock.job_class(h.crashes, h.paced) as class,
+        select h.pool, interlock.job_sort(h.due_at, h.priority) as sort, h.id, interlock.job_class(h.half, h.paced) as class, h.half,
                h.limited, h.name, h.lane, case when h.use_per = 0 then h.use_key end as use_key,
                case when h.use_per = 0 then h.use_most end as use_most, x.tid, x.offered
         from head h
@@ -44,21 +44,21 @@ begin
         where h.id is not null and not h.held and not h.apart
     ),
     made as (
-        insert into interlock.job_ready as r (pool, sort, id, use_most, class, limited, name, lane, use_key)
-        select o.pool, o.sort, o.id, o.use_most, o.class, o.limited, o.name, o.lane, o.use_key
+        insert into interlock.job_ready as r (pool, sort, id, half, use_most, class, limited, name, lane, use_key)
+        select o.pool, o.sort, o.id, o.half, o.use_most, o.class, o.limited, o.name, o.lane, o.use_key
         from offer o where o.tid is null
         returning r.pool, r.sort
     ),
     -- Another head than the one offered. A claimer that is at the row finds out by itself, and is not waited for.
     other as materialized (
-        select x.ctid as tid, o.pool, o.sort, o.id, o.use_most, o.class, o.limited, o.name, o.use_key from offer o
+        select x.ctid as tid, o.pool, o.sort, o.id, o.half, o.use_most, o.class, o.limited, o.name, o.use_key from offer o
         join interlock.job_ready x on x.ctid = o.tid
         where o.offered <> o.id and x.lane = o.lane
         for update of x skip locked
     ),
     moved as (
         update interlock.job_ready r
-        set pool = o.pool, sort = o.sort, id = o.id, use_most = o.use_most, class = o.class, limited = o.limited,
+        set pool = o.pool, sort = o.sort, id = o.id, half = o.half, use_most = o.use_most, class = o.class, limited = o.limited,
             name = o.name, use_key = o.use_key
         from other o where r.ctid = o.tid
         returning r.pool, r.sort
@@ -260,9 +260,9 @@ begin
         insert into interlock.job_signal (namespace, position, lane) select p_namespace, l.position, l.lane from lanes l
     ),
     made as (
-        insert into interlock.job_ready as r (pool, sort, id, use_most, class, limited, name, use_key)
-        select j.pool, interlock.job_sort(j.due_at, j.priority), j.id, case when j.use_per = 0 then j.use_most end,
-               interlock.job_class(j.crashes, j.paced), j.use_key is not null or j.uses is not null, j.name,
+        insert into interlock.job_ready as r (pool, sort, id, half, use_most, class, limited, name, use_key)
+        select j.pool, interlock.job_sort(j.due_at, j.priority), j.id, j.half, case when j.use_per = 0 then j.use_most end,
+               interlock.job_class(j.half, j.paced), j.use_key is not null or j.uses is not null, j.name,
                case when j.use_per = 0 then j.use_key end
         from unnest(p_ids) as u (id) join interlock.job j on j.id = u.id
         where j.lane is null

@@ -330,7 +330,6 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     units integer := p_units;
-    suspects integer := 0;
     one_by_one boolean;
     verdict smallint;
     k record;
@@ -374,7 +373,7 @@ begin
     for i in 1 .. cardinality(p_ids) loop
         verdict := 1;
         if not p_able[i] or units - p_units >= p_quota
-           or p_classes[i] > 0 and (units >= p_at_once or p_classes[i] = 2 and suspects > 0) then
+           or p_classes[i] > 0 and units >= p_at_once then
             verdict := 0;
         elsif p_limited[i] and one_by_one then
             select a.verdict, a.behind, a.p_counts into verdict, is_behind, p_counts
@@ -399,7 +398,6 @@ begin
         verdicts[i] := verdict;
         if verdict = 1 then
             units := units + 1;
-            suspects := suspects + (p_classes[i] = 2)::integer;
         end if;
     end loop;
 

@@ -21,12 +21,12 @@ begin
     select array_agg(x.id order by x.position), count(*) = p_most into same, more
     from (
         select j.id, j.position,
-               bool_and(j.coalesces and not (j.apart or j.crashes > 0 and j.n > 1) and j.name = j.head_name)
+               bool_and(j.coalesces and not (j.apart or j.half is not null and j.n > 1) and j.name = j.head_name)
                    over (order by j.position) as fits
         from (
             select y.*, row_number() over w as n, first_value(y.name) over w as head_name
             from (
-                select q.id, q.position, q.coalesces, q.apart, q.crashes, q.name
+                select q.id, q.position, q.coalesces, q.apart, q.half, q.name
                 from interlock.job_lane l
                 join interlock.job q on q.lane = l.lane and q.position >= least(
                     l.low, (select min(s.position) from interlock.job_signal s where s.namespace = p_namespace))
@@ -102,7 +102,7 @@ begin
                    bool_or(x.ticket is not null) as ticketed
             from (
                 select j.id, j.position, j.ticket, j.coalesces,
-                       j.coalesces or j.crashes > 0 or j.use_key is not null or j.uses is not null as alone,
+                       j.coalesces or j.half is not null or j.use_key is not null or j.uses is not null as alone,
                        j.apart or j.pool <> p_pool or j.name <> all (p_names) as other
                 from interlock.job j
                 where u.tid is not null and j.lane = u.lane
@@ -121,11 +121,12 @@ begin
 end
 $$;
 
--- Add to ready rows of a pool those that are given only to who can start now, and one suspect, in order.
+-- Add to ready rows of a pool those that are given only to who can start now, in order. p_suspects: whether suspects may be
+-- among them; they are of one half, which is p_half, or that of the first of them if it is null.
 create function interlock.job_pick_careful(
-    p_pool text, p_names text[], p_most integer, p_suspect boolean, inout tids tid[], inout ids bigint[],
+    p_pool text, p_names text[], p_most integer, p_suspects boolean, inout p_half bigint, inout tids tid[], inout ids bigint[],
     inout sorts bigint[], inout limited boolean[], inout lanes text[], inout keys text[], inout mosts integer[],
-    out classes smallint[], out suspected boolean
+    out classes smallint[]
 )
 language plpgsql volatile
 set jit = off
@@ -137,12 +138,18 @@ set enable_mergejoin = on
 set plan_cache_mode = force_generic_plan
 as $$
 begin
+    if p_suspects and p_half is null then
+        p_half := (
+            select x.half from (
+                select r.half from interlock.job_ready r
+                where r.pool = p_pool and r.class = 2 and r.name = any (p_names)
+                order by r.sort, r.id limit 1 for update skip locked) x);
+    end if;
     select array_agg(p.tid order by p.sort, p.id), array_agg(p.id order by p.sort, p.id),
            array_agg(p.sort order by p.sort, p.id), array_agg(p.limited order by p.sort, p.id),
            array_agg(p.lane order by p.sort, p.id), array_agg(p.key order by p.sort, p.id),
-           array_agg(p.most order by p.sort, p.id), array_agg(p.class order by p.sort, p.id),
-           coalesce(bool_or(p.class = 2), false)
-    into tids, ids, sorts, limited, lanes, keys, mosts, classes, suspected
+           array_agg(p.most order by p.sort, p.id), array_agg(p.class order by p.sort, p.id)
+    into tids, ids, sorts, limited, lanes, keys, mosts, classes
     from (
         select u.tid, u.id, u.sort, u.limited, u.lane, u.key, u.most, 0::smallint as class
         from unnest(tids, ids, sorts, limited, lanes, keys, mosts) as u (tid, id, sort, limited, lane, key, most)
@@ -154,8 +161,8 @@ begin
         union all
         select * from (
             select r.ctid, r.id, r.sort, r.limited, r.lane, r.use_key, r.use_most, r.class from interlock.job_ready r
-            where r.pool = p_pool and r.class = 2 and r.name = any (p_names)
-            order by r.sort, r.id limit p_suspect::integer for update skip locked) suspect
+            where p_suspects and r.pool = p_pool and r.class = 2 and r.half = p_half and r.name = any (p_names)
+            order by r.sort, r.id limit p_most for update skip locked) suspect
     ) p;
 end
 $$;
@@ -166,14 +173,15 @@ $$;
 -- each in this claim. got_ids, got_sorts: the jobs in the order to start them, with their unit's sort key;
 -- got_careful: those to be among the first; got_runs: which run each belongs to, counted from p_first_run. busy:
 -- something was left because somebody is at it; cut: because it has changed. placed: some wait for slots since now;
--- those may have come free meanwhile, unseen by who freed them.
+-- those may have come free meanwhile, unseen by who freed them. suspected: whether suspects are among those taken.
 create function interlock.job_choose(
     p_namespace text, p_pool text, p_names text[], p_tids tid[], p_ids bigint[], p_sorts bigint[], p_classes smallint[],
     p_limited boolean[], p_lanes text[], p_keys text[], p_mosts integer[], p_quota integer, p_at_once integer,
     p_units integer, p_run integer, p_first_run integer, p_given double precision, p_within bigint, inout p_now bigint,
     inout p_locked text[], inout p_counts jsonb,
     out got_ids bigint[], out got_sorts bigint[], out got_careful boolean[], out got_runs integer[], out units integer,
-    out busy boolean, out cut boolean, out laned boolean, out with_limits boolean, out placed boolean, out woken bigint[]
+    out busy boolean, out cut boolean, out laned boolean, out with_limits boolean, out placed boolean, out woken bigint[],
+    out suspected boolean
 )
 language plpgsql volatile
 set jit = off
@@ -210,6 +218,7 @@ begin
     laned := lanes > 0;
     with_limits := true = any (p_limited);
     woken := '{}';
+    suspected := false;
     if laned then
         select r.able, r.units, r.ids, r.lane_tids, r.lows, r.stale, r.wanting, r.busy, r.ticketed
         into able, run_units, run_ids, lane_tids, lows, stale, wanting, busy, ticketed
@@ -229,9 +238,9 @@ begin
                 able[c.unit] := not c.more;
                 continue when c.newest = p_ids[c.unit];
                 delete from interlock.job_ready r where r.ctid = p_tids[c.unit];
-                insert into interlock.job_ready as r (pool, sort, id, use_most, class, limited, name, lane, use_key)
-                select j.pool, interlock.job_sort(j.due_at, j.priority), j.id, case when j.use_per = 0 then j.use_most end,
-                       interlock.job_class(j.crashes, j.paced), j.use_key is not null or j.uses is not null, j.name, j.lane,
+                insert into interlock.job_ready as r (pool, sort, id, half, use_most, class, limited, name, lane, use_key)
+                select j.pool, interlock.job_sort(j.due_at, j.priority), j.id, j.half,
+                       case when j.use_per = 0 then j.use_most end, interlock.job_class(j.half, j.paced), j.use_key is not null or j.uses is not null, j.name, j.lane,
                        case when j.use_per = 0 then j.use_key end
                 from interlock.job j where j.id = c.newest
                 returning r.ctid as tid, r.* into newest;
@@ -340,6 +349,12 @@ begin
     from unnest(run_units, run_ids) as q (unit, id)
     where verdicts[q.unit] = 1;
     units := (select count(*) from unnest(verdicts) as u (verdict) where u.verdict = 1);
+    if careful then
+        -- If all suspects of the half had to wait for a limit, another half may go on.
+        select coalesce(bool_or(u.verdict = 1), false), cut or coalesce(bool_or(u.verdict = 2) and not bool_or(u.verdict = 1), false)
+        into suspected, cut
+        from unnest(verdicts, p_classes) as u (verdict, class) where u.class = 2;
+    end if;
     if ticketed then
         update interlock.job j set ticket = null where j.id = any (got_ids) and j.ticket is not null;
     end if;
@@ -369,8 +384,9 @@ create function interlock.job_claim(
     p_namespace text, p_session text, p_pools text[], p_names text[], p_most integer, p_at_once integer, p_run integer,
     p_turn bigint, p_marks bigint[], p_start_within double precision, p_given double precision
 ) returns table (
-    id bigint, name text, queue text, lane text, fence bigint, attempt integer, crashes smallint, priority smallint,
-    enqueued_at double precision, due_at double precision, arguments text, options text, slots text[], paced boolean
+    id bigint, name text, queue text, lane text, fence bigint, attempt integer, crashes smallint, half bigint,
+    priority smallint, enqueued_at double precision, due_at double precision, arguments text, options text, slots text[],
+    paced boolean
 )
 language plpgsql volatile
 set jit = off
@@ -403,7 +419,9 @@ declare
     quota integer;
     want integer;
     found_here integer;
-    suspected boolean := false;
+    suspects boolean;
+    of_half bigint;
+    picked_half bigint;
     special boolean;
     any_special boolean := false;
     any_laned boolean := false;
@@ -550,18 +568,23 @@ begin
             if round = 1 and p_at_once > units and exists (
                 select from interlock.job_ready r where r.pool = p_pools[i] and r.class > 0)
             then
-                -- A session has one suspect at a time, so that none is blamed for what another does.
-                suspected := suspected
-                    or exists (select from interlock.job_ready r where r.pool = p_pools[i] and r.class = 2)
-                       and exists (
-                           select from interlock.job_claimed c cross join lateral unnest(c.ids) as o (id)
-                           join interlock.job j on j.id = o.id
-                           where c.session = p_session and c.namespace = p_namespace and j.crashes > 0);
-                select m.tids, m.ids, m.sorts, m.classes, m.limited, m.lanes, m.keys, m.mosts, suspected or m.suspected
-                into tids, ids, sorts, classes, under_limits, lanes, keys, mosts, suspected
+                -- A session has suspects of one half at a time. Claims of one session that go side by side (two workers
+                -- of a process) take turns with suspects; who would have to wait looks again soon.
+                if suspects is null and exists (
+                    select from interlock.job_ready r where r.pool = p_pools[i] and r.class = 2)
+                then
+                    suspects := pg_try_advisory_xact_lock(1229870160, hashtext(p_session));
+                    busy := busy or not suspects;
+                    of_half := (
+                        select j.half from interlock.job_claimed c cross join lateral unnest(c.ids) as o (id)
+                        join interlock.job j on j.id = o.id
+                        where c.session = p_session and c.namespace = p_namespace and j.half is not null limit 1);
+                end if;
+                select m.p_half, m.tids, m.ids, m.sorts, m.classes, m.limited, m.lanes, m.keys, m.mosts
+                into picked_half, tids, ids, sorts, classes, under_limits, lanes, keys, mosts
                 from interlock.job_pick_careful(
-                    p_pools[i], p_names, least(want, p_at_once - units), not suspected, tids, ids, sorts, under_limits,
-                    lanes, keys, mosts) m;
+                    p_pools[i], p_names, least(want, p_at_once - units), coalesce(suspects, false), of_half, tids, ids,
+                    sorts, under_limits, lanes, keys, mosts) m;
                 special := true;
                 if cardinality(ids) > want then
                     ids := ids[: want];
@@ -595,6 +618,9 @@ begin
                 keys[: cardinality(ids)], mosts[: cardinality(ids)], quota,
                 p_at_once, units, p_run, rounds * 10000, p_given, within, now_us, locked, counts) c;
             now_us := done.p_now;
+            if done.suspected then
+                of_half := picked_half;
+            end if;
             any_special := true;
             rounds := rounds + 1;
             any_laned := any_laned or done.laned;
@@ -643,7 +669,7 @@ begin
         end loop;
         return query
             select j.id, j.name, substr(j.pool, length(p_namespace) + 2), coalesce(substr(j.lane, length(p_namespace) + 2), ''),
-                   u.fence, j.attempt + 1, j.crashes, j.priority, j.enqueued_at / 1e6::float8,
+                   u.fence, j.attempt + 1, j.crashes, j.half, j.priority, j.enqueued_at / 1e6::float8,
                    j.due_at / 1e6::float8, j.arguments, j.options,
                    case when j.use_per = 0 then array[j.use_key]
                         when j.uses is not null then array(

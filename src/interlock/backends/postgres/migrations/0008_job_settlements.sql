@@ -123,8 +123,8 @@ $$;
 -- whose end was asked for is cancelled, unless it is done.
 create function interlock.job_settle_each(
     p_namespace text, p_session text, p_ids bigint[], p_fences bigint[], p_outcomes smallint[], p_ran double precision[],
-    p_delays double precision[], p_results text[], p_errors text[], p_traces text[], p_claims bigint[], p_crews bigint[],
-    p_times bigint[], p_most_crashes integer, p_now bigint, out keys text[], out ready bigint
+    p_delays double precision[], p_results text[], p_errors text[], p_traces text[], p_halves bigint[], p_claims bigint[],
+    p_crews bigint[], p_times bigint[], p_most_crashes integer, p_now bigint, out keys text[], out ready bigint
 )
 language plpgsql volatile
 set jit = off
@@ -138,7 +138,7 @@ as $$
 declare
     names constant text[] := array[
         'done', 'failed', 'retry', 'snoozed', 'discarded', 'cancelled', 'parked', 'returned', 'returned', 'crashed',
-        'interrupted', 'unreadable'];
+        'interrupted', 'unreadable', 'crashed'];
     ended bigint[];
     tell record;
 begin
@@ -146,30 +146,33 @@ begin
     perform from interlock.job j where j.id = any (p_ids) order by j.id for update;
     for tell in
         with s as materialized (
-            select u.id, u.fence, u.outcome, coalesce(u.result, '') as result, u.result is not null as has_result,
+            select u.id, u.fence, u.outcome, u.half, coalesce(u.result, '') as result, u.result is not null as has_result,
                    (coalesce(u.delay, 0) * 1e6)::bigint as delay, x.claimed_at, x.crew, x.stopped, x.state, j.lane,
-                   case when u.outcome in (9, 10) then x.claimed_at
+                   case when u.outcome in (9, 10, 12) then x.claimed_at
                         else p_now - (coalesce(u.ran, 0) * 1e6)::bigint end as began,
                    case when u.outcome = 0 then ''
                         when x.stopped then j.cancelled
                         when u.outcome in (3, 7, 8, 10) then j.error
-                        when u.outcome = 9 then 'Its worker died ' || j.crashes + 1 || ' times while it may have been running.'
+                        when u.outcome in (9, 12) then 'its worker died'
                         else coalesce(u.error, '') end as error,
                    case when u.outcome not in (0, 7, 8)
                         then interlock.job_attempts(j.attempts, jsonb_build_array(
-                            j.attempt + 1, names[case when x.stopped and u.outcome not in (9, 10) then 6 else u.outcome + 1 end],
-                            case when u.outcome in (9, 10) then x.claimed_at else p_now - (coalesce(u.ran, 0) * 1e6)::bigint end,
-                            p_now, c.session, c.host, c.pid, c.program, u.fence, coalesce(u.error, ''),
+                            j.attempt + 1,
+                            names[case when x.stopped and u.outcome not in (9, 10, 12) then 6 else u.outcome + 1 end],
+                            case when u.outcome in (9, 10, 12) then x.claimed_at
+                                 else p_now - (coalesce(u.ran, 0) * 1e6)::bigint end,
+                            p_now, c.session, c.host, c.pid, c.program, u.fence,
+                            case when u.outcome in (9, 12) then 'its worker died' else coalesce(u.error, '') end,
                             coalesce(u.trace, '')))
                         else j.attempts end as attempts
-            from unnest(p_ids, p_fences, p_outcomes, p_ran, p_delays, p_results, p_errors, p_traces)
-                 as u (id, fence, outcome, ran, delay, result, error, trace)
+            from unnest(p_ids, p_fences, p_outcomes, p_ran, p_delays, p_results, p_errors, p_traces, p_halves)
+                 as u (id, fence, outcome, ran, delay, result, error, trace, half)
             join interlock.job j on j.id = u.id
             cross join lateral (
                 select j.cancelled is not null and u.outcome <> 0 as stopped,
                        case when u.outcome = 0 then 0 when j.cancelled is not null then 3 when u.outcome = 1 then 1
                             when u.outcome = 4 then 2 when u.outcome = 5 then 3
-                            when u.outcome = 9 and j.crashes + 1 >= p_most_crashes then 5 end as state,
+                            when u.outcome = 12 and j.crashes + 1 >= p_most_crashes then 5 end as state,
                        p_times[array_position(p_claims, u.fence)] as claimed_at,
                        p_crews[array_position(p_claims, u.fence)] as crew
             ) x
@@ -187,7 +190,7 @@ begin
                 uses, arguments, options, error, attempts)
             select g.id, g.enqueued_at, g.due_at, g.by_fence, g.keep_result, g.claimed_at, g.began, p_now, g.crew,
                    case when g.state = 0 and g.has_result then p_now + g.keep_result end, g.use_per, g.use_most,
-                   g.attempt + (g.outcome not in (7, 8, 9, 10, 11))::integer, g.priority, g.crashes + (g.outcome = 9)::integer,
+                   g.attempt + (g.outcome < 7)::integer, g.priority, g.crashes + (g.outcome = 12)::integer,
                    g.state, g.outcome, g.failing, g.coalesces, g.paced, g.pool, g.name, g.lane, g.use_key, g.uses,
                    g.arguments, g.options, g.why, g.all_attempts
             from gone g
@@ -200,7 +203,8 @@ begin
         kept as (
             update interlock.job j
             set fence = s.fence, settled = s.outcome, attempt = j.attempt + (s.outcome = 2)::integer,
-                crashes = j.crashes + (s.outcome = 9)::integer, error = s.error, attempts = s.attempts,
+                crashes = j.crashes + (s.outcome = 12)::integer, error = s.error, attempts = s.attempts,
+                half = case when s.outcome in (7, 8, 10, 11) then j.half else s.half end,
                 parked = case when s.outcome = 6 then s.error end,
                 due_at = case when s.outcome in (2, 3) then p_now + s.delay else j.due_at end,
                 position = case when s.outcome = 2 and j.failing = 1 and j.lane is not null
@@ -218,14 +222,14 @@ begin
         later as (
             insert into interlock.job_later (pool, at, id, use_most, priority, class, limited, name, lane, use_key)
             select k.pool, k.due_at, k.id, case when k.use_per = 0 then k.use_most end, k.priority,
-                   interlock.job_class(k.crashes, k.paced), k.use_key is not null or k.uses is not null, k.name, k.lane,
+                   interlock.job_class(k.half, k.paced), k.use_key is not null or k.uses is not null, k.name, k.lane,
                    case when k.use_per = 0 then k.use_key end
             from kept k where k.waits
         ),
         made as (
-            insert into interlock.job_ready as r (pool, sort, id, use_most, class, limited, name, use_key)
-            select k.pool, interlock.job_sort(k.due_at, k.priority), k.id, case when k.use_per = 0 then k.use_most end,
-                   interlock.job_class(k.crashes, k.paced), k.use_key is not null or k.uses is not null, k.name,
+            insert into interlock.job_ready as r (pool, sort, id, half, use_most, class, limited, name, use_key)
+            select k.pool, interlock.job_sort(k.due_at, k.priority), k.id, k.half,
+                   case when k.use_per = 0 then k.use_most end, interlock.job_class(k.half, k.paced), k.use_key is not null or k.uses is not null, k.name,
                    case when k.use_per = 0 then k.use_key end
             from kept k where k.lane is null and not k.waits and not k.refused and k.outcome <> 6
             returning r.pool, r.sort
@@ -287,14 +291,15 @@ $$;
 
 -- End claims, each of the arrays' members one. outcomes: 0 done, 1 failed, 2 retry, 3 snoozed, 4 discarded, 5 cancelled,
 -- 6 parked, 7 returned; of those that come from nobody's own settlement 8 handed back, 9 crashed, 10 interrupted (by
--- a process that had been told to end); 11 unreadable, by the version that p_results gives as [fingerprint, version]. p_outcomes null: all are
+-- a process that had been told to end); 11 unreadable, by the version that p_results gives as [fingerprint, version]; 12
+-- crashed as the only suspect. p_halves: of those that crashed, the half that they belong to from now on. p_outcomes null: all are
 -- done; arrays that say nothing may be null too. refused: places of those whose claim had ended before, unless the same
 -- was settled then. ready: the least sort key of what became ready, null if nothing did. Waits for a row no longer than two
 -- seconds: the caller then looks which of them are locked, and settles the others.
 create function interlock.job_settle(
     p_namespace text, p_session text, p_ids bigint[], p_fences bigint[], p_outcomes smallint[], p_ran double precision[],
     p_delays double precision[], p_results text[], p_errors text[], p_traces text[], p_most_crashes integer,
-    p_given double precision, out refused integer[], out ready bigint
+    p_given double precision, p_halves bigint[] default null, out refused integer[], out ready bigint
 )
 language plpgsql volatile
 set lock_timeout = '2s'
@@ -320,12 +325,12 @@ begin
     if c.matched is not null then
         refused := interlock.job_refused(p_ids, p_fences, p_outcomes, c.matched);
         select array_agg(u.id), array_agg(u.fence), array_agg(u.outcome), array_agg(u.ran), array_agg(u.delay),
-               array_agg(u.result), array_agg(u.error), array_agg(u.trace)
-        into p_ids, p_fences, p_outcomes, p_ran, p_delays, p_results, p_errors, p_traces
+               array_agg(u.result), array_agg(u.error), array_agg(u.trace), array_agg(u.half)
+        into p_ids, p_fences, p_outcomes, p_ran, p_delays, p_results, p_errors, p_traces, p_halves
         from (
             select u.* from unnest(p_ids, p_fences, coalesce(p_outcomes, array_fill(0::smallint, array[cardinality(p_ids)])),
-                                   p_ran, p_delays, p_results, p_errors, p_traces)
-                            with ordinality as u (id, fence, outcome, ran, delay, result, error, trace, n)
+                                   p_ran, p_delays, p_results, p_errors, p_traces, p_halves)
+                            with ordinality as u (id, fence, outcome, ran, delay, result, error, trace, half, n)
             where u.n = any (c.matched) order by u.n
         ) u;
         if p_ids is null then
@@ -350,8 +355,8 @@ begin
     if p_outcomes is not null then
         select m.keys, m.ready into keys, ready
         from interlock.job_settle_each(
-            p_namespace, p_session, p_ids, p_fences, p_outcomes, p_ran, p_delays, p_results, p_errors, p_traces, c.fences, c.crews,
-            c.times, p_most_crashes, now_us) m;
+            p_namespace, p_session, p_ids, p_fences, p_outcomes, p_ran, p_delays, p_results, p_errors, p_traces, p_halves,
+            c.fences, c.crews, c.times, p_most_crashes, now_us) m;
     elsif c.laned or c.limited then
         with gone as (
             delete from interlock.job j using unnest(p_ids, p_fences, p_ran, p_results) as s (id, fence, ran, result)

@@ -5,7 +5,7 @@ create table interlock_job_number (
     last integer not null
 ) without rowid;
 
-insert into interlock_job_number (what, last) values ('id', 0), ('place', 0);
+insert into interlock_job_number (what, last) values ('id', 0), ('place', 0), ('group', 0);
 
 -- The jobs of one name in one queue, as a number: it leads the keys of the hot tables and keeps their rows small.
 create table interlock_job_kind (
@@ -18,7 +18,7 @@ create table interlock_job_kind (
 
 -- Whoever works or worked, while history may speak of it. barred: claims up to this turn come too late. leaving: its
 -- process was told to end, so that a death from then on counts against no job. reads: by the name of a job, the
--- fingerprint of what its handler takes and the program's version.
+-- fingerprint of what its handler takes and the program's version. crashed: some of its jobs have become suspects.
 create table interlock_job_worker (
     id        integer primary key,
     namespace text not null,
@@ -33,13 +33,16 @@ create table interlock_job_worker (
     barred    integer not null default 0,
     reads     text not null default '{}',
     leaving   integer not null default 0,
+    crashed   integer not null default 0,
     unique (namespace, session)
 );
 
 -- Every unfinished job. position is its place in its lane, null while it has none. limits: 0 for none, 1 for slots only,
--- 2 with a pace. care is how a claim has to handle it: its limits, or 3 for a suspect. sort is due_at less 600 s for each
--- point of priority. Only what stands in no other table is said here: parked, and refused: apart until a worker of another
--- version than those in refused_by, JSON [[fingerprint, version]], takes it.
+-- 2 with a pace. crashes: how many workers died while it was their only suspect. half: the half of a group of suspects that
+-- it belongs to, null if it is not a suspect; the halves of group n are 2n and 2n + 1. care is how a claim has to handle it:
+-- its limits, or 3 for a suspect. sort is due_at less 600 s for each point of priority. Only what stands in no other table
+-- is said here: parked, and refused: apart until a worker of another version than those in refused_by, JSON
+-- [[fingerprint, version]], takes it.
 create table interlock_job (
     id          integer primary key,
     kind        integer not null,
@@ -50,6 +53,7 @@ create table interlock_job (
     due_at      integer not null,
     attempt     integer not null default 0,
     crashes     integer not null default 0,
+    half        integer,
     fence       integer not null default 0,
     failing     text not null,
     "coalesce"  integer not null,
@@ -63,11 +67,12 @@ create table interlock_job (
     attempts    text,
     options     text not null,
     arguments   text not null,
-    care        integer generated always as (case when crashes > 0 then 3 else limits end) virtual,
+    care        integer generated always as (case when half is not null then 3 else limits end) virtual,
     sort        integer generated always as (due_at - priority * 600000000) virtual
 );
 
 create index interlock_job_by_lane on interlock_job (lane, position, kind) where lane is not null;
+create index interlock_job_by_half on interlock_job (half) where half is not null;
 create index interlock_job_by_parked on interlock_job (id) where parked is not null;
 create index interlock_job_by_refusal on interlock_job (kind, refused_by, id) where refused;
 

@@ -1,10 +1,11 @@
-"""Sessions that end with jobs in their hands: rescue, suspects, quarantine."""
+"""Sessions that end with jobs in their hands: rescue and quarantine. For suspects see :mod:`.suspects`."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
-from interlock.ports.jobs import MOST_CRASHES, Failing, JobState, Outcome, Rescued
+from interlock.ports.jobs import MOST_CRASHES, Failing, JobState, Rescued
 from interlock.testing.conformance.jobs.bench import SESSION, JobSuite, near, pace, slots
 
 __all__ = ["CrashConformance"]
@@ -35,11 +36,12 @@ class CrashConformance(JobSuite):
             assert await b.claim("b") == []
             rescued = await b.jobs.rescue()
 
-            assert sorted(rescued) == [Rescued(job_id, "n", "a", 1, False) for job_id in ids]
+            assert [job[:-1] for job in sorted(rescued)] == [(job_id, "n", "a", 0, False) for job_id in ids]
             assert list(await b.jobs.rescue()) == []
             assert await b.states(*ids, other) == [JobState.READY, JobState.READY, JobState.RUNNING]
             again = [await b.one("b"), await b.one("c")]
-            assert [(job.id, job.crashes, job.attempt) for job in again] == [(job_id, 1, 1) for job_id in ids]
+            assert [(job.id, job.crashes, job.attempt) for job in again] == [(job_id, 0, 1) for job_id in ids]
+            assert [job.half for job in again] == [job.half for job in sorted(rescued)]
             assert [job.due_at for job in again] == [near(job.due_at) for job in jobs]
 
     async def test_a_rescued_job_keeps_its_time_and_so_comes_first(self, store_url: str) -> None:
@@ -54,60 +56,12 @@ class CrashConformance(JobSuite):
     async def test_of_a_run_only_the_first_counts_a_crash(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(4)]
-            alone = await b.add()
             run = await b.claim("a", run=4)
             await b.done(run[0])
-            rescued = {job.id: job.crashes for job in await b.crash("a")}
+            rescued = {job.id: (job.crashes, job.half is not None) for job in await b.crash("a")}
 
-            assert rescued == {ids[1]: 1, ids[2]: 0, ids[3]: 0, alone: 1}
-            assert [(await b.view(job_id)).crashes for job_id in (*ids[1:], alone)] == [1, 0, 0, 1]
-
-    async def test_a_suspect_is_claimed_alone_in_its_lane(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
-            ids = [await b.add(lane="l") for _ in range(3)]
-            await b.one("a")
-            await b.crash("a")
-            (job,) = await b.claim("b", run=10)
-            assert (job.id, job.crashes) == (ids[0], 1)
-            assert await b.claim("c", run=10) == []
-            await b.done(job)
-
-            assert await b.ids("c", run=10) == ids[1:]
-
-    async def test_a_session_has_at_most_one_suspect_at_a_time(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
-            suspects = [await b.add() for _ in range(3)]
-            await b.claim("a")
-            await b.crash("a")
-            plain = [await b.add() for _ in range(3)]
-            jobs = await b.claim("b")
-
-            assert [job.id for job in jobs] == [suspects[0], *plain]
-            assert await b.ids("b") == []
-            assert await b.ids("c") == [suspects[1]]
-            await b.done(jobs[0])
-            assert await b.ids("b") == [suspects[2]]
-
-    async def test_a_suspect_is_never_claimed_in_advance(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
-            suspect = await b.add(priority=100)
-            await b.one("a")
-            await b.crash("a")
-            plain = [await b.add() for _ in range(2)]
-
-            assert await b.ids("b", at_once=0) == plain
-            assert await b.state(suspect) is JobState.READY
-            assert await b.ids("c", at_once=1) == [suspect]
-
-    async def test_a_suspect_waits_while_earlier_ones_take_all_who_can_start(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
-            suspect = await b.add(priority=10)
-            await b.one("a")
-            await b.crash("a")
-            plain = [await b.add() for _ in range(3)]
-
-            assert await b.ids("b", at_once=2) == plain
-            assert await b.ids("c", at_once=2) == [suspect]
+            assert rescued == {ids[1]: (1, True), ids[2]: (0, False), ids[3]: (0, False)}
+            assert [(await b.view(job_id)).crashes for job_id in ids[1:]] == [1, 0, 0]
 
     async def test_a_job_that_killed_too_many_workers_is_quarantined(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
@@ -117,7 +71,8 @@ class CrashConformance(JobSuite):
                 job = await b.one(f"v{crash}")
                 assert (job.id, job.crashes, job.attempt) == (killer, crash - 1, 1)
                 (rescued,) = await b.crash(f"v{crash}")
-                assert rescued == Rescued(killer, "n", f"v{crash}", crash, crash == MOST_CRASHES)
+                assert rescued[:-1] == (killer, "n", f"v{crash}", crash, crash == MOST_CRASHES)
+                assert (rescued.half is None) is rescued.quarantined
 
             view = await b.view(killer)
             assert (view.state, view.crashes) == (JobState.QUARANTINED, MOST_CRASHES)
@@ -128,20 +83,6 @@ class CrashConformance(JobSuite):
             await b.done(job)
             other = await b.add(uses=(slots(1),))
             assert await b.ids() == [other], "its slot was not freed"
-
-    async def test_a_failure_does_not_clear_a_job_of_suspicion(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
-            job_id = await b.add(lane="l")
-            await b.one("a")
-            await b.crash("a")
-            for outcome in (Outcome.RETRY, Outcome.SNOOZED, Outcome.RETURNED):
-                job = await b.one("b")
-                assert (job.id, job.crashes) == (job_id, 1)
-                await b.end(job, outcome)
-            await b.one("b")
-            (rescued,) = await b.crash("b")
-
-            assert rescued.crashes == 2
 
     async def test_a_job_that_others_superseded_is_not_their_crash(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
@@ -180,7 +121,7 @@ class CrashConformance(JobSuite):
             await b.done(job)
             assert await b.ids("b", run=10) == ids[1:]
 
-    async def test_several_who_rescue_at_once_count_one_crash(self, store_url: str) -> None:
+    async def test_several_who_rescue_at_once_make_one_group(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = await b.add_many(30)
             await b.claim("a")
@@ -188,7 +129,9 @@ class CrashConformance(JobSuite):
             found = [job for jobs in await asyncio.gather(*(b.jobs.rescue() for _ in range(5))) for job in jobs]
 
             assert sorted(job.id for job in found) == ids
-            assert {job.crashes for job in found} == {1}
+            assert {job.crashes for job in found} == {0}
+            halves = Counter(job.half for job in found)
+            assert sorted(halves.values()) == [15, 15]
 
     async def test_a_job_whose_end_was_asked_for_is_cancelled_when_its_worker_died(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from interlock.ports.jobs import MOST_CRASHES, PRIORITY_WEIGHT, Failing, JobState, NewJob, Outcome, Settlement
-from interlock.testing.conformance.jobs.model_checks import check_order, check_run
+from interlock.testing.conformance.jobs.model_checks import check_halves, check_order, check_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,6 +41,8 @@ class ModelJob:
     fence: int = 0
     failures: int = 0
     crashes: int = 0
+    half: int | None = None
+    """The half of a group of suspects that it belongs to."""
     later: bool = False
     parked: bool = False
     cancelling: bool = False
@@ -80,6 +82,7 @@ class Model:
     starts: dict[str, list[tuple[float, int, int]]] = field(default_factory=dict)
     """Per key of a pace: when, which job, with which fence."""
     _positions: int = 0
+    _halves: int = 0
     _runs: int = 0
 
     # -- looking -----------------------------------------------------------------------------------------------------
@@ -101,6 +104,16 @@ class Model:
         """Those of a session, in the order of their positions."""
         found = [job for job in self.unfinished() if job.session == session]
         return sorted(found, key=lambda job: job.position or 0)
+
+    def half(self, session: str) -> int | None:
+        """The half of the suspects that a session has."""
+        halves = {job.half for job in self.claimed(session) if job.half is not None}
+        assert len(halves) <= 1, f"session {session} has suspects of halves {halves}"
+        return next(iter(halves), None)
+
+    def may_take(self, job: ModelJob, sessions: Iterable[str]) -> bool:
+        """Whether one of these sessions has no suspects that this one must not run beside."""
+        return job.half is None or any(self.half(session) in (None, job.half) for session in sessions)
 
     def offered(self) -> list[ModelJob]:
         """Those that could be claimed but for their limits."""
@@ -180,7 +193,6 @@ class Model:
         offered = {job.id: job for job in self.offered() if self._wanted(job, wish)}
         assert len(batch.jobs) <= wish.most
         check_order(offered, batch.jobs, wish)
-        suspects = 0
         rest = list(batch.jobs)
         while rest:
             head = self.jobs[rest[0].id]
@@ -189,19 +201,19 @@ class Model:
                 length += 1
             run, rest = rest[:length], rest[length:]
             place = len(batch.jobs) - len(rest) - length
-            suspects += head.crashes > 0
-            assert suspects <= 1, "two suspects in one claim"
-            if head.crashes or any(use.per for use in head.new.uses):
+            if head.half is not None or any(use.per for use in head.new.uses):
                 assert place < wish.at_once, f"job {head.id} was claimed in advance"
             self._give(wish, run, offered, now)
+        self.half(wish.session)
         if len(batch.jobs) < wish.most and batch.look_again > 0:
-            left = [job for job in self.offered() if self._wanted(job, wish) and not job.new.uses and not job.crashes]
+            left = [job for job in self.offered() if self._wanted(job, wish) and not job.new.uses]
+            left = [job for job in left if job.half is None]
             assert not left, f"ready, but not given: {[job.id for job in left]}"
 
-    def check_all_given(self, queues: Sequence[str], look_again: float, now: float) -> None:
-        """Nothing that could be claimed was left, by somebody who knows all names and can start any number."""
+    def check_all_given(self, queues: Sequence[str], sessions: Sequence[str], look_again: float, now: float) -> None:
+        """Nothing that could be claimed was left, by sessions that know all names and can start any number."""
         for job in self.offered():
-            if job.new.queue in queues:
+            if job.new.queue in queues and self.may_take(job, sessions):
                 full = [use.key for use in job.new.uses if self.room(use, now) <= 0]
                 assert full, f"job {job.id} could be claimed, but is not given"
         assert look_again <= self.next_change(queues, now) + 0.001, "one would look again too late"
@@ -230,16 +242,25 @@ class Model:
         firsts = {job.run: job for job in reversed(mine)}
         assert sorted(job.id for job in rescued) == sorted(job.id for job in mine)
         told = {job.id: job for job in rescued}
+        ran = [job for job in mine if firsts[job.run] is job]
+        suspects = [job for job in ran if job.half is not None]
+        for half in {job.half for job in ran}:
+            check_halves([job for job in ran if job.half == half], told, self._halves)
+        blamed = suspects or ran
         for job in mine:
             job.session = ""
             job.stale.append(job.fence)
-            job.crashes += firsts[job.run] is job
+            alone = len(blamed) == 1 and blamed[0] is job
+            job.crashes += alone
+            job.half = told[job.id].half
+            self._halves = max(self._halves, job.half or 0)
             assert told[job.id].crashes == job.crashes, told[job.id]
             if job.cancelling:
                 self._end(job, JobState.CANCELLED)
-            elif job.crashes >= MOST_CRASHES:
+            elif alone and job.crashes >= MOST_CRASHES:
                 self._end(job, JobState.QUARANTINED)
             assert told[job.id].quarantined is (job.ended is JobState.QUARANTINED)
+            assert (job.half is not None) is (job in ran and not job.ended), f"job {job.id} is of half {job.half}"
 
     def cancel(self, job: ModelJob) -> None:
         """A person wants its end."""
@@ -252,6 +273,7 @@ class Model:
         """A person wants it to run now."""
         if job.ended in _AGAIN:
             job.ended, job.failures, job.crashes, job.cancelling, job.due = None, 0, 0, False, now
+            job.half = None
             self._take_position(job)
         elif job.later or job.parked:
             job.later, job.parked, job.due = False, False, now
@@ -293,7 +315,7 @@ class Model:
         self._runs += 1
         for told, job in zip(run, given, strict=True):
             assert told.fence > job.fence, f"the fence of job {job.id} did not grow"
-            assert (told.attempt, told.crashes) == (job.failures + 1, job.crashes)
+            assert (told.attempt, told.crashes, told.half) == (job.failures + 1, job.crashes, job.half)
             for use in job.new.uses:
                 assert self.room(use, now) > 0, f"limit {use.key} was exceeded by job {job.id}"
             job.session, job.fence, job.run, job.turn = wish.session, told.fence, self._runs, wish.turn
@@ -315,7 +337,7 @@ class Model:
         if outcome is Outcome.RETURNED:
             self._give_back(job)
             return
-        job.session = ""
+        job.session, job.half = "", None
         if job.cancelling and outcome is not Outcome.DONE:
             self._end(job, JobState.CANCELLED)
         elif outcome in (Outcome.RETRY, Outcome.SNOOZED):

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from interlock.ports.jobs import Appetite, ClaimedJob
+    from interlock.ports.jobs import Appetite, ClaimedJob, Rescued
     from interlock.testing.conformance.jobs.model import ModelJob
 
-__all__ = ["check_order", "check_run"]
+__all__ = ["check_halves", "check_order", "check_run"]
 
 
 def check_run(lane: Sequence[ModelJob], given: Sequence[ModelJob], wish: Appetite) -> list[tuple[ModelJob, ModelJob]]:
@@ -21,48 +21,61 @@ def check_run(lane: Sequence[ModelJob], given: Sequence[ModelJob], wish: Appetit
     waiting = list(lane)
     for place, job in enumerate(given):
         chain = _chain(waiting)
-        # Left to the store: whether a suspect takes another's place, and whether one that is not the head gives way.
-        trusted = [other for other in chain if not other.crashes] or chain
-        right = (chain[-1], trusted[-1]) if place == 0 else (chain[-1], trusted[-1], chain[0])
+        # Left to the store: whether one that is not the head gives way.
+        right = (chain[-1],) if place == 0 else (chain[-1], chain[0])
         assert job in right, f"job {job.id} was given instead of {chain[-1].id}"
         superseded += [(old, job) for old in chain[: chain.index(job)]]
         if place > 0:
             assert job.idle, f"job {job.id} was given in a run, but not ready"
             assert not job.new.uses, f"job {job.id} with limits was given in a run"
-            assert not job.crashes, f"suspect {job.id} was given in a run"
+            assert job.half is None, f"suspect {job.id} was given in a run"
             assert job.new.queue == given[0].new.queue
             assert job.new.name in wish.names
         waiting = waiting[waiting.index(job) + 1 :]
     assert len(given) <= wish.run
-    alone = bool(given[0].new.uses or given[0].crashes)
+    alone = bool(given[0].new.uses) or given[0].half is not None
     assert len(given) == 1 or not alone, f"job {given[0].id} was not given alone"
     return superseded
 
 
 def _chain(lane: Sequence[ModelJob]) -> list[ModelJob]:
-    """A job and those directly behind it that take its place."""
+    """A job and those directly behind it that take its place, which a suspect does not."""
     chain = [lane[0]]
     if lane[0].lane and lane[0].new.coalesce:
         for job in lane[1:]:
-            if not (job.idle and job.new.coalesce and job.new.name == lane[0].new.name):
+            if not (job.idle and job.new.coalesce and job.new.name == lane[0].new.name and job.half is None):
                 break
             chain.append(job)
     return chain
 
 
+def check_halves(group: Sequence[ModelJob], told: Mapping[int, Rescued], used: int) -> None:
+    """The jobs of a group were split into two halves of the same size, give or take one, with numbers above ``used``.
+
+    Those that ended with the crash have no half.
+    """
+    halves = Counter(told[job.id].half for job in group)
+    ended = halves.pop(None, 0)
+    numbers = [half for half in halves if half is not None]
+    assert all(half > used for half in numbers), f"halves {numbers} were there before"
+    assert len({half // 2 for half in numbers}) <= 1, f"halves {numbers} are not of one group"
+    assert max(halves.values(), default=0) <= (len(group) + 1) // 2, f"{halves} are no halves"
+    assert sum(halves.values()) == len(group) - ended
+
+
 def check_order(offered: Mapping[int, ModelJob], given: Sequence[ClaimedJob], wish: Appetite) -> None:
-    """Of jobs without limits that killed nobody, those come first in each queue whose sort key is the smallest."""
+    """Of jobs without limits that are no suspects, those come first in each queue whose sort key is the smallest."""
     heads = {job.lane: job for job in offered.values() if job.lane}
     for queue in wish.queues:
         units = []
         for told in given:
             unit = heads.get(told.lane) if told.lane else offered.get(told.id)
-            if unit and unit not in units and told.queue == queue and not unit.new.uses and not unit.crashes:
+            if unit and unit not in units and told.queue == queue and not unit.new.uses and unit.half is None:
                 units.append(unit)
         for before, after in pairwise(units):
             assert before.sort <= after.sort, f"{before.id} and {after.id} were given in the wrong order"
         runs = Counter(told.lane for told in given if told.lane and told.queue == queue)
         for job in offered.values():
-            if job.new.queue == queue and not job.new.uses and not job.crashes and job not in units:
+            if job.new.queue == queue and not job.new.uses and job.half is None and job not in units:
                 assert not units or units[-1].sort <= job.sort, f"job {units[-1].id} was given before {job.id}"
                 assert max(runs.values(), default=1) == 1, f"a run was given before job {job.id}"

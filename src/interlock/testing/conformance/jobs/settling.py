@@ -57,7 +57,7 @@ class SettlingConformance(JobSuite):
 
             assert again.id == first
             assert await b.states(first, second) == [JobState.RUNNING, JobState.READY]
-            assert (await b.view(second)).crashes == 1
+            assert [attempt.outcome for attempt in (await b.view(second)).attempts] == ["crashed"]
             await b.end(again, Outcome.DONE, result="2")
             assert not await b.settle(jobs[0], Outcome.DONE, result="1")
             assert (await b.view(first)).result == "2"

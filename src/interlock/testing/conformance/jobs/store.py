@@ -15,6 +15,7 @@ from interlock.testing.conformance.jobs.refusals import RefusalConformance
 from interlock.testing.conformance.jobs.runs import RunConformance
 from interlock.testing.conformance.jobs.settling import SettlingConformance
 from interlock.testing.conformance.jobs.storms import StormConformance
+from interlock.testing.conformance.jobs.suspects import SuspectConformance
 from interlock.testing.conformance.jobs.views import JobViewConformance
 from interlock.testing.conformance.jobs.walks import WalkConformance
 
@@ -32,6 +33,7 @@ class JobStoreConformance(
     JobPaceConformance,
     CrashConformance,
     RefusalConformance,
+    SuspectConformance,
     PeopleConformance,
     JobViewConformance,
     HistoryConformance,

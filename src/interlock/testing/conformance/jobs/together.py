@@ -12,6 +12,8 @@ import pytest
 from interlock.errors import DeadlockError, JobCancelledError, JobFailedError
 from interlock.jobs import JobState, Outcome, Retry, current_job
 from interlock.limits import Rate, Slots
+from interlock.ports.jobs import Appetite, Batch
+from interlock.ports.sessions import SessionCard
 from interlock.ports.store import Capability
 from interlock.testing.clock import until
 from interlock.testing.conformance.base import needs
@@ -295,6 +297,40 @@ class TogetherConformance(AppSuite):
                     await killer.result(wait=20)
             status = await killer.status()
             assert (status.state, status.crashes) == (JobState.QUARANTINED, 3)
+
+    @needs(Capability.PROCESSES)
+    async def test_what_a_dead_worker_had_runs_again_in_two_halves_each_side_by_side(self, store_url: str) -> None:
+        """The second half starts when the first has ended, at once: looking now and then would take a minute."""
+        async with self.app(store_url) as app, self.port(store_url) as port:
+            begun: list[int] = []
+            ended: list[int] = []
+            seen: list[tuple[int, int]] = []
+            halves = [asyncio.Event(), asyncio.Event()]
+
+            @app.job()
+            async def build(number: int) -> int:
+                half = halves[len(begun) // 4]
+                seen.append((len(begun), len(ended)))
+                begun.append(number)
+                if len(begun) % 4 == 0:
+                    half.set()
+                await half.wait()
+                ended.append(number)
+                return number
+
+            handles = await app.jobs.enqueue_many([build.call(number) for number in range(8)])
+            await port.sessions.begin(SessionCard("dead", "elsewhere", 7, "test"), 60.0)
+            batch = await port.jobs.claim(Appetite("dead", ("default",), ("build",), 8, 8, 1))
+            assert isinstance(batch, Batch)
+            assert len(batch.jobs) == 8
+            await port.sessions.end("dead")
+            assert len(await port.jobs.rescue()) == 8
+            async with app.worker(concurrency=50):
+                assert [await handle.result(wait=30) for handle in handles] == list(range(8))
+
+            assert [before for before, _ in seen] == list(range(8))
+            assert {after for _, after in seen[:4]} == {0}
+            assert {after for _, after in seen[4:]} == {4}, "the halves ran side by side in one process"
 
     @needs(Capability.PROCESSES)
     async def test_results_are_heard_of_in_other_processes(self, store_url: str) -> None:

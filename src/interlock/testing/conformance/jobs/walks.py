@@ -141,10 +141,15 @@ class _Walk:
         for _ in range(_MOST_CLAIMS):
             batch = await self._claim(Appetite(self._session(), ("q", "r"), ("n", "m", "o"), 100, 100, 3))
             idle = not batch.jobs and batch.look_again > 0
-            if idle and not await self.jobs.look(JobFilter(states=(JobState.READY,)), limit=1):
-                self.model.check_all_given(("q", "r"), batch.look_again, self.bench.now)
+            if idle and not await self._takeable():
+                self.model.check_all_given(("q", "r"), self.sessions, batch.look_again, self.bench.now)
                 return
         raise AssertionError("jobs are ready, but no claim gives them")
+
+    async def _takeable(self) -> list[int]:
+        """What is ready and not kept waiting by suspects that it must not run beside."""
+        ready = await self.jobs.look(JobFilter(states=(JobState.READY,)), limit=10_000)
+        return [view.id for view in ready if self.model.may_take(self.model.jobs[view.id], self.sessions)]
 
     async def _claim(self, wish: Appetite) -> Batch:
         self.turn += 1

@@ -3,7 +3,7 @@ with clock as materialized (
     select now_is, interlock.micros(now_is) as now_us from (select interlock.now_or($4) as now_is) given
 ),
 mine as materialized (
-    select j.id, j.pool, j.lane, j.position, j.name, j.due_at, j.priority
+    select j.id, j.pool, j.lane, j.position, j.name, j.due_at, j.priority, j.half
     from interlock.job j where j.id = any ($2) and j.pool >= $1 || '/' and j.pool < $1 || '0'
 ),
 heads as materialized (
@@ -68,6 +68,10 @@ working as materialized (
     join interlock.session s on s.namespace = w.namespace and s.id = w.session and s.expires_at > now_is
     group by p.pool, p.name
 ),
+suspects as materialized (
+    select h.half, interlock.job_suspicion($1, h.half) as suspicion
+    from (select distinct m.half from mine m where m.half is not null) h
+),
 fresh as materialized (
     select h.id, h.pool, interlock.job_sort(h.due_at, h.priority) as sort
     from (
@@ -118,7 +122,8 @@ select now_us, j.id, j.name, substr(j.pool, length($1) + 2), coalesce(substr(j.l
        coalesce(case when l.held_since is not null then l.held_reason else l.parked_reason end, '') as held_reason,
        coalesce(l.held_since, l.parked_since) as held_since,
        coalesce(w.key, '') as waits_for, coalesce(n.holders, '{}') as holders, case when n.wake_at > now_us then n.wake_at end as room_at,
-       coalesce(v.knows, 0) as workers, coalesce(v.workers, 0) as workers_of_queue
+       coalesce(v.knows, 0) as workers, coalesce(v.workers, 0) as workers_of_queue,
+       p.suspicion
 from clock
 cross join mine m
 join interlock.job j on j.id = m.id
@@ -130,3 +135,4 @@ left join interlock.job_lane l on l.lane = j.lane
 left join line w on w.id = j.id
 left join lines n on n.key = w.key
 left join working v on v.pool = j.pool and v.name = j.name
+left join suspects p on p.half = j.half

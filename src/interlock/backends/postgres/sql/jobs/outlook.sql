@@ -61,7 +61,8 @@ select found.*,
        (select k.wake_at from line join interlock.job_limit k on k.namespace = $1 and k.key = line.key
         where k.wake_at > found.now_us) as room_at,
        (select count(*) from working where working.knows) as workers,
-       (select count(*) from working) as workers_of_queue
+       (select count(*) from working) as workers_of_queue,
+       (select interlock.job_suspicion($1, (me.row).half) where (me.row).half is not null) as suspicion
 from found
 left join me on me.id = found.id
 left join interlock.job_lane l on l.lane = me.lane

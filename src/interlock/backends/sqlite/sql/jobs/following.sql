@@ -3,7 +3,7 @@ select j.sort, j.id, j.kind, j.lane, j.position, j.attempt, j.crashes, j.priorit
        j.uses, j."coalesce", j.arguments, j.options, null,
        j.parked is not null or j.refused or exists (
            select 1 from interlock_job_later t where t.kind = j.kind and t.at = j.due_at and t.id = j.id),
-       (select k.name from interlock_job_kind k where k.id = j.kind)
+       (select k.name from interlock_job_kind k where k.id = j.kind), j.half
 from interlock_job j
 where j.lane = ? and j.position > ?
 order by j.position

@@ -1,1 +1,1 @@
-select lane, position, sort, uses from interlock_job where id = :id
+select lane, position, sort, uses, half from interlock_job where id = :id
