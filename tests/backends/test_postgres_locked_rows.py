@@ -109,10 +109,11 @@ async def test_a_locked_job_holds_up_no_other(stage: Stage, complete_postgres_ur
 async def test_a_lane_that_is_locked_before_its_job_is_fetched_holds_up_no_other(
     stage: Stage, complete_postgres_url: str
 ) -> None:
+    engine = stage.app.jobs.engine
     lanes = await stage.enqueue()
+    await engine.jobs.claim(Appetite(engine.session.id, ("default",), ("work",), 1, 1, 1))
+    await engine.jobs.hand_back(engine.session.id)  # each lane has its row now, and its jobs are to be fetched
     stage.may_end.set()
-    async with stage.app.worker(concurrency=1):
-        await lanes["lane-0"][0].result(wait=30)
     left = {lane: handles[EACH - 1] for lane, handles in lanes.items()}
     async with locked(complete_postgres_url, LANE_3), stage.app.worker(concurrency=LANES):
         for lane, handle in left.items():

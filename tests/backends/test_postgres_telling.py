@@ -74,8 +74,10 @@ async def test_a_cancelling_that_falls_into_a_reconnect_arrives(
 ) -> None:
     work, listen, may_listen = Work(), Listener._listen_once, asyncio.Event()
     may_listen.set()
+    listeners: list[Listener] = []
 
     async def listen_once(self: Listener) -> bool:
+        listeners.append(self)
         await may_listen.wait()
         return await listen(self)
 
@@ -87,11 +89,7 @@ async def test_a_cancelling_that_falls_into_a_reconnect_arrives(
             await until(lambda: work.started == 1)
             await asyncio.sleep(0.2)  # all is said that is said at the beginning
             may_listen.clear()
-            ended = await other.fetch(
-                "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() "
-                "and datname = current_database() and (query ilike 'listen %' or query = 'select 1')"
-            )
-            assert ended
+            assert await other.fetchval("select pg_terminate_backend($1)", listeners[0]._connection.get_server_pid())
             await app.jobs.cancel(handle, reason="oops", by="ann")
             may_listen.set()
             await until_state(app, handle, JobState.CANCELLED)

@@ -139,9 +139,9 @@ class TestPlans:
 
 def _bounded(detail: str, name: str) -> bool:
     """Whether a scan is of something small, or of something that a limit or an order by the key ends."""
-    if re.match(r"SCAN (\w+ VIRTUAL TABLE|\d+ CONSTANT|CONSTANT|busy|l$|cares$|\(subquery)", detail):
+    if re.match(r"SCAN (\w+ VIRTUAL TABLE|\d+ CONSTANT|CONSTANT|busy|sets|l$|cares$|\(subquery)", detail):
         return True
-    if name == "any_again":
+    if name in ("any_again", "any_refused"):
         return True
     newest_first = name.startswith("look_") and detail in ("SCAN interlock_job", "SCAN interlock_job_history", "SCAN j")
     return newest_first or (name == "kinds_with_limits" and detail.startswith("SCAN k"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from interlock.errors import InvalidArgumentError, NotFoundError
 from interlock.jobs.why import Reason
 from interlock.ports.events import EventFilter
 from interlock.ports.job_views import JobFilter
-from interlock.ports.jobs import Failing, JobState, Outcome
+from interlock.ports.jobs import Failing, JobState, Outcome, Reads
 from interlock.ports.limits import Plan, Use
 from interlock.testing.conformance.jobs.bench import SESSION, pace, slots
 
@@ -236,6 +237,18 @@ async def test_every_end(floor: Floors) -> None:
         assert "wrong" in await told(b, cancelled, Reason.CANCELLED)
         assert await told(b, killer, Reason.QUARANTINED) == "3 workers died while it was their only suspect"
         assert await told(b, older, Reason.SUPERSEDED) == f"gave way to job {newer} of its lane"
+
+
+async def test_a_refused_job_waits_for_a_worker_of_another_version(floor: Floors) -> None:
+    old, new = Reads("n", "0123456789ab", "1.0"), Reads("n", "cdef01234567", "2.0")
+    async with floor() as b:
+        await b.jobs.attend("a", ["q"], ["n"], 5, [old])
+        await b.jobs.attend("b", ["q"], ["n"], 5, [new])
+        refused = await b.add()
+        version = json.dumps([old.fingerprint, old.version])
+        await b.end(await b.one("a"), Outcome.UNREADABLE, result=version, error="'currency' is not known")
+
+        assert "a version that can read its arguments" in await told(b, refused, Reason.REFUSED)
 
 
 async def test_a_suspect_waits_for_those_that_it_must_not_run_beside(floor: Floors) -> None:

@@ -185,7 +185,7 @@ async def test_a_job_in_the_middle_that_does_not_succeed_ends_the_run(how: Excep
         assert handler.started[:3] == [0, 1, 2]
 
 
-async def test_a_job_that_is_parked_ends_the_run() -> None:
+async def test_a_job_that_cannot_be_read_ends_the_run() -> None:
     handler = Handler()
     async with floor() as place:
         place.job(handler.function)
@@ -194,7 +194,7 @@ async def test_a_job_that_is_parked_ends_the_run() -> None:
         jobs += add_numbered(place, 1)
         async with place.worker():
             await until(lambda: len(place.jobs.settled) >= 3)
-            assert [s.outcome for s in place.jobs.settled[:3]] == [Outcome.DONE, Outcome.PARKED, Outcome.RETURNED]
+            assert [s.outcome for s in place.jobs.settled[:3]] == [Outcome.DONE, Outcome.UNREADABLE, Outcome.RETURNED]
 
 
 async def test_a_discarded_job_lets_the_run_go_on() -> None:

@@ -4,3 +4,4 @@ select c.relname::text,
 from pg_class c
 where c.relnamespace = 'interlock'::regnamespace and c.relname = any ($1::text[])
   and pg_stat_get_dead_tuples(c.oid) >= $2::bigint
+order by c.relname
