@@ -8,6 +8,8 @@ READY := .venv/.ready
 DEMO_READY := .venv/.demo-ready
 # Much of what the tests do is waiting. Tests of one class or module stay together and share their servers.
 PARALLEL := -n 4 --dist loadscope
+# Runs under faults have worker processes of their own.
+PARALLEL_FAULTS := -n 2 --dist loadscope
 
 .PHONY: setup demo test test-full test-system lint chaos bench coverage clean
 
@@ -33,7 +35,7 @@ test: setup
 
 # The rest: long forms, runs under faults, planted bugs.
 test-full: setup
-	$(BIN)/pytest tests -m "full and not system and not chaos" $(PARALLEL)
+	$(BIN)/pytest tests -m "full and not system and not chaos" $(PARALLEL_FAULTS)
 
 test-system: setup
 	tests/system/install.sh
