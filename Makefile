@@ -29,7 +29,7 @@ $(DEMO_READY): pyproject.toml
 demo: $(DEMO_READY)
 	$(BIN)/interlock demo
 
-# What a newcomer runs: every promise on every store, in five minutes.
+# What a newcomer runs: every promise on every store.
 test: setup
 	$(BIN)/pytest tests -m "not full and not system and not chaos" $(PARALLEL)
 
