@@ -84,7 +84,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("limits", "starts do not count for a pace")
 def _(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(job_claim, "note_starts", lambda _rows, _started: None)
+    patch.setattr(job_claim, "note_starts", lambda *_: None)
 
 
 @_breaks("durable", "slots are not freed")
