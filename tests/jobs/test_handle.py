@@ -373,7 +373,8 @@ async def test_waiting_for_what_cannot_run_is_refused(store_url: str) -> None:
 
         @app.job(limits=[Slots("containers", 5)], retry=Retry.NEVER)
         async def same_slots() -> str:
-            return await (await child.options(lane=None).enqueue()).result(wait=30)
+            # Of five slots four are free: without the delay the child could end before the handler asks for its result.
+            return await (await child.options(lane=None, delay=3600).enqueue()).result(wait=30)
 
         @app.job(retry=Retry.NEVER)
         async def itself() -> Any:
@@ -390,6 +391,27 @@ async def test_waiting_for_what_cannot_run_is_refused(store_url: str) -> None:
             with pytest.raises(JobFailedError, match=f"DeadlockError.+{why}"):
                 await handle.result(wait=5)
         assert await handles[3].result(wait=5) == "child"
+
+
+@stores
+async def test_a_job_that_has_ended_is_not_waited_for_and_so_not_refused(store_url: str) -> None:
+    async with App(store_url) as app:
+
+        @app.job(limits=[Slots("containers", 5)])
+        async def child() -> str:
+            return "child"
+
+        @app.job(limits=[Slots("containers", 5)], retry=Retry.NEVER)
+        async def parent() -> str:
+            handle = await child.enqueue()
+            while not (await handle.status()).state.final:
+                await asyncio.sleep(0.01)
+            return await handle.result(wait=30)
+
+        handle = await parent.enqueue()
+        await app.drain()
+
+        assert await handle.result(wait=5) == "child"
 
 
 async def test_two_jobs_that_wait_for_each_other() -> None:
