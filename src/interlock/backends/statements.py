@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from importlib import resources
+from typing import TYPE_CHECKING
 
 from interlock.ports.migrations import Migration
 
-__all__ = ["Statements", "read_migrations"]
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+__all__ = ["Statements", "read_functions", "read_migrations"]
 
 
 class Statements:
@@ -29,11 +33,26 @@ class Statements:
             raise AttributeError(f"there is no {name}.sql in {self._where}") from None
 
 
-def read_migrations(package: str) -> list[Migration]:
+def read_migrations(package: str, folder: str = "migrations") -> list[Migration]:
     """The migrations of a backend in order. Their files are named ``0001_what_it_does.sql``."""
     found = []
-    for file in resources.files(package).joinpath("migrations").iterdir():
+    for file in resources.files(package).joinpath(folder).iterdir():
         match = re.fullmatch(r"(\d{4})_(\w+)\.sql", file.name)
         if match:
             found.append(Migration(int(match[1]), match[2], file.read_text("utf-8")))
     return sorted(found, key=lambda migration: migration.version)
+
+
+def read_functions(package: str) -> list[str]:
+    """The ``create or replace function`` statements of a backend, one a file, in the order of the files' paths."""
+    return [text for _, text in sorted(_sql_files(resources.files(package).joinpath("functions"), ""))]
+
+
+def _sql_files(folder: Traversable, prefix: str) -> list[tuple[str, str]]:
+    found = []
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            found += _sql_files(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(".sql"):
+            found.append((prefix + entry.name, entry.read_text("utf-8")))
+    return found

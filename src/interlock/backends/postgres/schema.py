@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 
 from interlock.backends.postgres.lane import IDLE_TIMEOUT, LOCK_TIMEOUT, Server, translated
-from interlock.backends.statements import read_migrations
+from interlock.backends.statements import read_functions, read_migrations
 from interlock.errors import InvalidArgumentError, SchemaMismatchError
 from interlock.ports.migrations import Migration
 
@@ -26,6 +26,10 @@ create table if not exists interlock.migration (
     applied_at timestamptz not null default clock_timestamp()
 )
 """
+# Functions may refer to others that are created after them.
+_LATE_BINDING = "set local check_function_bodies = off"
+# The parts of the history for the first days; see job_make_days.
+_FIRST_DAYS = "select interlock.job_make_days((extract(epoch from clock_timestamp()) * 1000000)::bigint)"
 # PostgreSQL lets every role execute new functions; in this schema each role gets what it needs, see grants().
 _REVOKE = "revoke all on all functions in schema interlock from public"
 # They run with the rights of the schema's owner. Workers need them, roles that only read do not.
@@ -63,7 +67,8 @@ class PostgresMigrations:
     def __init__(self, server: Server, wait: float) -> None:
         self._server = server
         self._wait = wait
-        self._known = read_migrations("interlock.backends.postgres")
+        self._known = read_migrations("interlock.backends.postgres", "schema")
+        self._functions = read_functions("interlock.backends.postgres")
 
     async def status(self) -> Sequence[Migration]:
         """What is applied and what is pending."""
@@ -80,7 +85,8 @@ class PostgresMigrations:
             f"insert into interlock.migration (version, name) values ({m.version}, '{m.name}');\n\n"
             for m in (self._known if migrations is None else migrations)
         ]
-        return f"begin;\n\n{_LOCK};\n{_TABLE.rstrip()};\n\n{''.join(steps)}{_REVOKE};\n\ncommit;\n"
+        functions = "\n".join([f"{_LATE_BINDING};\n", *self._functions, f"{_FIRST_DAYS};\n"])
+        return f"begin;\n\n{_LOCK};\n{_TABLE.rstrip()};\n\n{''.join(steps)}{functions}{_REVOKE};\n\ncommit;\n"
 
     def grants(self, *, workers: Sequence[str] = (), readers: Sequence[str] = (), enqueuers: Sequence[str] = ()) -> str:
         """The SQL that gives roles the rights they need, no more."""
@@ -147,6 +153,9 @@ class PostgresMigrations:
                 migration.name,
             )
         if done:
+            await connection.execute(_LATE_BINDING)
+            await connection.execute("\n".join(self._functions))
+            await connection.execute(_FIRST_DAYS)
             await connection.execute(_REVOKE)
         applied = {migration.version for migration in done}
         return [migration for migration in await self._read(connection) if migration.version in applied]

@@ -1,0 +1,23 @@
+-- Remove a claim and tell its holder; null if there was none.
+create or replace function interlock.claim_forget(p_namespace text, p_key text, p_why text, p_given double precision) returns json
+language plpgsql volatile
+as $$
+declare
+    c interlock.claim;
+    now_is timestamptz;
+begin
+    select * into c from interlock.claim k where k.namespace = p_namespace and k.key = p_key for update;
+    now_is := interlock.now_or(p_given);
+    if not coalesce(c.kept_until > now_is, false) then
+        return null;
+    end if;
+    perform interlock.durably();
+    delete from interlock.claim k where k.namespace = p_namespace and k.key = p_key;
+    if c.state = 'in progress' then
+        insert into interlock.forced (namespace, session, owner, why, at)
+        values (p_namespace, c.session, c.owner, p_why, now_is) on conflict do nothing;
+        perform pg_notify('interlock_' || c.session, left('lost ' || c.owner || ' ' || p_why, 2000));
+    end if;
+    return interlock.claim_view(c, now_is);
+end
+$$;

@@ -1,0 +1,3 @@
+create or replace function interlock.micros(p_at timestamptz) returns bigint
+language sql stable
+as $$ select round(extract(epoch from p_at) * 1000000)::bigint $$;

@@ -1,0 +1,3 @@
+create or replace function interlock.seconds(p_seconds double precision) returns interval
+language sql immutable
+as $$ select make_interval(secs => p_seconds) $$;

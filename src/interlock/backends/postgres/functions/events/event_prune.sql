@@ -1,0 +1,34 @@
+-- Remove events that were kept long enough, at most p_most; says how many. Those with an unfinished job stay, and are
+-- looked at again in an hour.
+create or replace function interlock.event_prune(
+    p_namespace text, p_most integer, p_given double precision
+) returns integer
+language plpgsql volatile
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_nestloop = on
+set enable_hashjoin = off
+set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    now_us bigint := interlock.micros(interlock.now_or(p_given));
+    pruned integer;
+begin
+    with due as materialized (
+        select e.id, exists (select from interlock.job j where j.id = any (e.jobs)) as unfinished
+        from interlock.event e
+        where e.namespace = p_namespace and e.kept_until <= now_us
+        order by e.kept_until limit p_most for update of e skip locked
+    ),
+    kept_on as (
+        update interlock.event e set kept_until = now_us + 3600000000 from due where e.id = due.id and due.unfinished
+    ),
+    gone as (
+        delete from interlock.event e using due where e.id = due.id and not due.unfinished returning 1
+    )
+    select count(*) into pruned from gone;
+    return pruned;
+end
+$$;

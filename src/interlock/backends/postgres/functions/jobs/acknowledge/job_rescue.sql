@@ -1,0 +1,102 @@
+-- Take jobs from sessions that have ended. All may have been running, but of a run only the first; that one comes last, so
+-- that a run taken in parts has one crash. Where the process had been told to end nothing changes for them. Otherwise those
+-- that may have been running become suspects: what was none before, and what was of the same half, is a group that is parted
+-- into two new halves. The crash counts only for a job that was the only suspect, or was no suspect and had no other beside
+-- it. If a session is rescued in parts each part has its own groups, and only in the first one a crash can count.
+create or replace function interlock.job_rescue(
+    p_namespace text, p_most integer, p_most_crashes integer, p_given double precision
+) returns table (id bigint, name text, session text, crashes integer, quarantined boolean, half bigint)
+language plpgsql volatile
+as $$
+#variable_conflict use_column
+declare
+    now_is timestamptz := interlock.now_or(p_given);
+    crews bigint[];
+    dead bigint[];
+    ids bigint[];
+    fences bigint[];
+    outcomes smallint[];
+    unlocked bigint[];
+    halves bigint[];
+begin
+    -- One rescuer at a time for each session, so that all it had is judged together.
+    crews := array(
+        select w.id from interlock.job_crew w
+        where w.id = any (array(
+            select distinct c.crew from interlock.job_claimed c
+            where c.namespace = p_namespace
+              and not exists (
+                  select from interlock.session s
+                  where s.namespace = c.namespace and s.id = c.session and s.expires_at > now_is)))
+        order by w.id for update skip locked);
+    if crews = '{}' then
+        return;
+    end if;
+    dead := array(
+        select c.fence from interlock.job_claimed c where c.crew = any (crews) order by c.fence for update skip locked);
+    -- After a stall nobody may have been able to say that it lives; those who do come back now.
+    if dead = '{}' or clock_timestamp() - statement_timestamp() > interval '1 second' then
+        return;
+    end if;
+    -- What another transaction has locked is left for the next time.
+    unlocked := interlock.job_unlocked(
+        array(select unnest(c.ids) from interlock.job_claimed c where c.fence = any (dead)), false);
+    with held as materialized (
+        -- Also what somebody else is at, as it was there when the session ended.
+        select c.crew, c.fence, o.id, j.half, j.position, w.leaving, interlock.job_sort(j.due_at, j.priority) as sort,
+               j.lane is null or j.position = min(j.position) over (partition by c.crew, j.lane) as ran
+        from interlock.job_claimed c
+        join interlock.job_crew w on w.id = c.crew
+        cross join lateral unnest(c.ids) as o (id)
+        join interlock.job j on j.id = o.id
+        where c.crew = any (crews)
+    ),
+    seen as materialized (
+        select h.crew, count(*) as ran, count(h.half) as suspects from held h where h.ran group by h.crew
+    ),
+    taken as materialized (
+        select h.* from held h where h.fence = any (dead) and h.id = any (unlocked)
+        order by h.ran, h.half is null, h.position desc nulls first, h.id limit p_most
+    ),
+    groups as materialized (
+        select g.crew, g.half, nextval('interlock.job_group') as number
+        from (select distinct t.crew, t.half from taken t where t.ran and not t.leaving) g
+    ),
+    placed as materialized (
+        select t.id, t.fence, t.crew, t.half is not null as suspect,
+               2 * g.number + (2 * (row_number() over w - 1) >= count(*) over (partition by g.number))::integer as half
+        from taken t join groups g on g.crew = t.crew and g.half is not distinct from t.half
+        where t.ran and not t.leaving
+        window w as (partition by g.number order by t.sort, t.id)
+    ),
+    noted as (
+        update interlock.job_crew w set crashed = true where w.id = any (array(select p.crew from placed p))
+    )
+    select array_agg(x.id), array_agg(x.fence), array_agg(x.outcome), array_agg(x.half) into ids, fences, outcomes, halves
+    from (
+        select t.id, t.fence, case when t.ran then 10 else 8 end::smallint as outcome, null::bigint as half
+        from taken t where not t.ran or t.leaving
+        union all
+        select p.id, p.fence,
+               case when not w.crashed and case when s.suspects > 0 then p.suspect and s.suspects = 1 else s.ran = 1 end
+                    then 12 else 9 end::smallint, p.half
+        from placed p
+        join seen s on s.crew = p.crew
+        join interlock.job_crew w on w.id = p.crew
+    ) x;
+    if ids is null then
+        return;
+    end if;
+    return query
+        select j.id, j.name::text, c.session, j.crashes + (u.outcome = 12)::integer, x.quarantined,
+               case when x.quarantined or j.cancelled is not null then null
+                    when u.outcome in (8, 10) then j.half else u.half end
+        from unnest(ids, fences, outcomes, halves) as u (id, fence, outcome, half)
+        join interlock.job j on j.id = u.id
+        join interlock.job_claimed c on c.fence = u.fence
+        cross join lateral (
+            select u.outcome = 12 and j.cancelled is null and j.crashes + 1 >= p_most_crashes as quarantined) x;
+    perform interlock.job_settle(
+        p_namespace, '', ids, fences, outcomes, null, null, null, null, null, p_most_crashes, p_given, halves);
+end
+$$;

@@ -1,0 +1,90 @@
+-- Accept jobs, in the order given. What they have in common is given once: p_kinds[i] says which of the kinds job i is of.
+-- p_lanes, p_delays and p_ats may be null if no job has one. Those in p_known are left out; null if they are sent for the
+-- first time: then those that were sent again meanwhile are.
+create or replace function interlock.job_enqueue(
+    p_namespace text, p_ids bigint[], p_kinds integer[], p_lanes text[], p_delays double precision[],
+    p_ats double precision[], p_arguments text[], p_names text[], p_queues text[], p_priorities integer[],
+    p_failings integer[], p_coalesce boolean[], p_keeps double precision[], p_options text[], p_use_keys text[],
+    p_use_mosts integer[], p_use_pers bigint[], p_uses text[], p_paced boolean[], p_known bigint[],
+    p_given double precision
+) returns void
+language plpgsql volatile
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_nestloop = off
+set enable_hashjoin = on
+set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    now_us bigint := interlock.micros(interlock.now_or(p_given));
+    known bigint[] := p_known;
+    fresh bigint[] := p_ids;
+begin
+    perform interlock.durably();
+    if known is null then
+        known := '{}';
+        if exists (select from interlock.job_again) then
+            known := array(select a.id from interlock.job_again a where a.id = any (p_ids));
+        end if;
+    end if;
+    if known <> '{}' then
+        fresh := array(select u.id from unnest(p_ids) as u (id) where u.id <> all (known));
+    end if;
+    insert into interlock.job (
+        id, position, enqueued_at, due_at, keep_result, use_per, use_most, priority, failing, coalesces, paced, pool, name,
+        lane, use_key, uses, arguments, options)
+    select x.id, case when x.lane is not null and x.due_at <= now_us then nextval('interlock.job_position') end, now_us,
+           x.due_at, x.keep, x.use_per, x.use_most, x.priority, x.failing, x.coalesces, x.paced, x.pool, x.name, x.lane,
+           x.use_key, x.uses, x.arguments, x.options
+    from (
+        select s.id,
+               greatest(now_us, coalesce((s.at * 1e6)::bigint, now_us + (coalesce(s.delay, 0) * 1e6)::bigint)) as due_at,
+               (k.keep * 1e6)::bigint as keep, k.use_per, k.use_most, k.priority, k.failing, k.coalesces, k.paced,
+               p_namespace || '/' || k.queue as pool, k.name, p_namespace || '/' || nullif(s.lane, '') as lane, k.use_key,
+               k.uses::jsonb as uses, s.arguments, k.options
+        from unnest(p_ids, p_kinds, p_lanes, p_delays, p_ats, p_arguments)
+             with ordinality as s (id, kind, lane, delay, at, arguments, n)
+        join unnest(p_names, p_queues, p_priorities, p_failings, p_coalesce, p_keeps, p_options, p_use_keys, p_use_mosts,
+                    p_use_pers, p_uses, p_paced)
+             with ordinality as k (name, queue, priority, failing, coalesces, keep, options, use_key, use_most, use_per,
+                                   uses, paced, n) on k.n = s.kind
+        where s.id <> all (known)
+        order by s.n
+    ) x;
+    insert into interlock.job_ready (pool, sort, id, use_most, class, limited, name, use_key)
+    select p_namespace || '/' || k.queue, interlock.job_sort(x.due_at, k.priority::smallint), s.id,
+           case when k.use_per = 0 then k.use_most end, interlock.job_class(null, k.paced),
+           k.use_key is not null or k.uses is not null, k.name, case when k.use_per = 0 then k.use_key end
+    from unnest(p_ids, p_kinds, p_lanes, p_delays, p_ats) as s (id, kind, lane, delay, at)
+    cross join lateral (
+        select greatest(
+            now_us, coalesce((s.at * 1e6)::bigint, now_us + (coalesce(s.delay, 0) * 1e6)::bigint)) as due_at) x
+    join unnest(p_names, p_queues, p_priorities, p_use_keys, p_use_mosts, p_use_pers, p_uses, p_paced)
+         with ordinality as k (name, queue, priority, use_key, use_most, use_per, uses, paced, n) on k.n = s.kind
+    where s.id <> all (known) and nullif(s.lane, '') is null and x.due_at <= now_us
+    order by s.id;
+    if p_delays is not null or p_ats is not null then
+        insert into interlock.job_later (pool, at, id, use_most, priority, class, limited, name, lane, use_key)
+        select j.pool, j.due_at, j.id, case when j.use_per = 0 then j.use_most end, j.priority,
+               interlock.job_class(null, j.paced), j.use_key is not null or j.uses is not null, j.name, j.lane,
+               case when j.use_per = 0 then j.use_key end
+        from interlock.job j where j.id = any (fresh) and j.due_at > now_us;
+    end if;
+    if p_lanes is not null then
+        insert into interlock.job_signal (namespace, position, lane)
+        select p_namespace, min(j.position), j.lane from interlock.job j
+        where j.id = any (fresh) and j.position is not null group by j.lane;
+    end if;
+    perform interlock.job_tell(
+        p_namespace || '/' || k.queue,
+        interlock.job_sort(now_us, max(k.priority)::smallint))
+    from unnest(p_queues, p_priorities) as k (queue, priority) group by k.queue;
+    -- They may have been sent again since the first look, and even have ended.
+    if p_known is null and exists (select from interlock.job_again)
+       and exists (select from interlock.job_again a where a.id = any (p_ids) and a.id <> all (known)) then
+        raise unique_violation using message = 'jobs that were sent again meanwhile';
+    end if;
+end
+$$;

@@ -1,0 +1,63 @@
+-- A job that coalesces and is head of its lane, which the caller has locked: those directly behind it that do so too take
+-- its place, in a limit's line too, up to the last of them or to p_most. Says which one that is, and whether there may be
+-- more.
+create or replace function interlock.job_coalesce(
+    p_namespace text, p_lane text, p_now bigint, p_most integer, out newest bigint, out more boolean
+)
+language plpgsql volatile
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_nestloop = on
+set enable_hashjoin = on
+set enable_mergejoin = on
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    same bigint[];
+    older bigint[];
+    place bigint;
+begin
+    select array_agg(x.id order by x.position), count(*) = p_most into same, more
+    from (
+        select j.id, j.position,
+               bool_and(j.coalesces and not (j.apart or j.half is not null and j.n > 1) and j.name = j.head_name)
+                   over (order by j.position) as fits
+        from (
+            select y.*, row_number() over w as n, first_value(y.name) over w as head_name
+            from (
+                select q.id, q.position, q.coalesces, q.apart, q.half, q.name
+                from interlock.job_lane l
+                join interlock.job q on q.lane = l.lane and q.position >= least(
+                    l.low, (select min(s.position) from interlock.job_signal s where s.namespace = p_namespace))
+                where l.lane = p_lane
+                order by q.position limit p_most
+            ) y
+            window w as (order by y.position)
+        ) j
+    ) x
+    where x.fits;
+    newest := same[cardinality(same)];
+    older := same[: cardinality(same) - 1];
+    if older <> '{}' then
+        if exists (select from interlock.job j where j.id = newest and (j.use_key is not null or j.uses is not null)) then
+            place := least(
+                (select min(w.ticket) from interlock.job_wait w where w.id = any (older)),
+                (select min(j.ticket) from interlock.job j where j.id = any (older)));
+        end if;
+        if place is not null then
+            -- It stands where they stood if that is one of its limits, else it has their ticket when it comes to stand.
+            insert into interlock.job_wait (id, ticket, per, most, woken, namespace, key, pool, name)
+            select j.id, place, u.per, u.most, true, p_namespace, u.key, j.pool, j.name
+            from interlock.job j
+            cross join lateral interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) u
+            where j.id = newest
+              and u.key in (select w.key from interlock.job_wait w where w.id = any (older))
+            limit 1;
+            update interlock.job j set ticket = place where j.id = newest;
+        end if;
+        perform interlock.job_leave_line(p_namespace, older);
+        perform interlock.job_end(p_namespace, older, 4::smallint, newest, null, p_now);
+    end if;
+end
+$$;

@@ -1,0 +1,40 @@
+-- Make jobs ready that are due. unfinished: whether there are more; signalled: the lanes of those that have one.
+create or replace function interlock.job_promote(
+    p_namespace text, p_pools text[], p_now bigint, p_most integer, out unfinished boolean, out signalled text[]
+)
+language plpgsql volatile
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_nestloop = on
+set enable_hashjoin = off
+set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    tids tid[];
+    found_here tid[];
+    of_pool text;
+    laned bigint[];
+begin
+    foreach of_pool in array p_pools loop
+        found_here := array(
+            select l.ctid from interlock.job_later l
+            where l.pool = of_pool and l.at <= p_now order by l.at, l.id limit p_most for update skip locked);
+        tids := tids || found_here;
+        unfinished := coalesce(unfinished, false) or cardinality(found_here) = p_most;
+    end loop;
+    with due as (
+        delete from interlock.job_later l where l.ctid = any (tids) returning l.*
+    ),
+    made as (
+        insert into interlock.job_ready (pool, sort, id, use_most, class, limited, name, use_key)
+        select d.pool, interlock.job_sort(d.at, d.priority), d.id, d.use_most, d.class, d.limited, d.name, d.use_key
+        from due d where d.lane is null
+    )
+    select array_agg(d.id order by d.at, d.id) into laned from due d where d.lane is not null;
+    if laned is not null then
+        signalled := interlock.job_place(p_namespace, laned);
+    end if;
+end
+$$;

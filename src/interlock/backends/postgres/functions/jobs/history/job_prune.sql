@@ -1,0 +1,80 @@
+-- Remove history that ended p_keep or longer ago, at most p_most rows or a whole day, and results past their time. History
+-- that is kept for days goes by whole days where that can be, which is by the server's clock only. One process of a
+-- namespace does this at a time; the others find nothing to do. Each call goes on where all before it has been removed, so that what it reads is what it removes.
+create or replace function interlock.job_prune(
+    p_namespace text, p_keep bigint, p_most integer, p_given double precision
+) returns integer
+language plpgsql volatile
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_nestloop = on
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+    day constant bigint := 86400000000;
+    -- Jobs end at the time of their statement, and are seen when that has committed.
+    slack constant bigint := 600000000;
+    now_us bigint := interlock.micros(interlock.now_or(p_given));
+    before bigint := now_us - p_keep;
+    low bigint;
+    reached bigint;
+    removed integer;
+    pruned integer;
+begin
+    if not pg_try_advisory_xact_lock(1229870160, hashtext(p_namespace)) then
+        return 0;
+    end if;
+    perform interlock.job_make_days(now_us);
+    delete from interlock.job_result r
+    where r.id = any (array(
+        select x.id from interlock.job_result x
+        where x.namespace = p_namespace and x.kept_until <= now_us order by x.kept_until limit p_most));
+    get diagnostics pruned = row_count;
+    if pruned >= p_most then
+        return pruned;
+    end if;
+    removed := interlock.job_drop_day(p_namespace, before);
+    pruned := pruned + removed;
+    if removed > 0 then
+        return pruned;
+    end if;
+    if p_given is null and p_keep >= day
+       and not exists (select from interlock.job_namespace n where n.namespace <> p_namespace)
+    then
+        delete from interlock.job_history_rest h
+        where h.ctid = any (array(
+            select x.ctid from interlock.job_history_rest x
+            where x.finished_at <= before and x.pool >= p_namespace || '/' and x.pool < p_namespace || '0'
+            order by x.finished_at limit p_most - pruned));
+        get diagnostics removed = row_count;
+    else
+        low := (select n.pruned_to from interlock.job_namespace n where n.namespace = p_namespace);
+        low := least(coalesce(low, 0), before);
+        with old as materialized (
+            select h.tableoid, h.ctid, h.finished_at from interlock.job_history h
+            where h.finished_at > low and h.finished_at <= before
+              and h.pool >= p_namespace || '/' and h.pool < p_namespace || '0'
+            order by h.finished_at limit p_most - pruned
+        ),
+        gone as (
+            delete from interlock.job_history h using old
+            where h.ctid = old.ctid and h.tableoid = old.tableoid and h.finished_at = old.finished_at
+        )
+        select count(*), max(old.finished_at) into removed, reached from old;
+        if pruned + removed < p_most then
+            reached := before;
+        end if;
+        update interlock.job_namespace n set pruned_to = reached - slack
+        where n.namespace = p_namespace and n.pruned_to < reached - slack;
+    end if;
+    pruned := pruned + removed;
+    delete from interlock.job_again a where a.at < interlock.micros(interlock.now_or(p_given)) - 3600000000;
+    delete from interlock.job_crew c
+    where c.namespace = p_namespace and c.seen_at < before - 2 * day
+      and not exists (select from interlock.session s where s.namespace = c.namespace and s.id = c.session)
+      and not exists (select from interlock.job_claimed x where x.session = c.session and x.namespace = c.namespace);
+    return pruned;
+end
+$$;

@@ -1,0 +1,29 @@
+-- End jobs that are not claimed: superseded (4) by another, or cancelled (3). Who waits for their end is told.
+create or replace function interlock.job_end(
+    p_namespace text, p_ids bigint[], p_state smallint, p_superseded_by bigint, p_error text, p_now bigint
+) returns void
+language plpgsql volatile
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_nestloop = on
+set enable_hashjoin = off
+set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    perform from interlock.job j where j.id = any (p_ids) order by j.id for update;
+    with gone as (
+        delete from interlock.job j using unnest(p_ids) as u (id) where j.id = u.id returning j.*
+    )
+    insert into interlock.job_history (
+        id, enqueued_at, due_at, fence, keep_result, finished_at, superseded_by, use_per, use_most, attempt, priority,
+        crashes, state, settled, failing, coalesces, paced, pool, name, lane, use_key, uses, arguments, options, error,
+        attempts)
+    select g.id, g.enqueued_at, g.due_at, g.fence, g.keep_result, p_now, p_superseded_by, g.use_per, g.use_most, g.attempt,
+           g.priority, g.crashes, p_state, g.settled, g.failing, g.coalesces, g.paced, g.pool, g.name, g.lane, g.use_key,
+           g.uses, g.arguments, g.options, coalesce(p_error, g.error), g.attempts
+    from gone g;
+    perform interlock.job_tell_ends(p_namespace, p_ids);
+end
+$$;

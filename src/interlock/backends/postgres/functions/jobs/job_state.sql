@@ -1,0 +1,19 @@
+-- How an unfinished job stands, as people see it.
+create or replace function interlock.job_state(j interlock.job, p_namespace text) returns text
+language sql stable
+as $$
+    select case
+        when j.parked is not null then 'parked'
+        when exists (select from interlock.job_claimed c where c.namespace = p_namespace and j.id = any (c.ids)) then 'running'
+        when exists (
+            select from interlock.job_later l where l.pool = j.pool and l.at = j.due_at and l.id = j.id) then 'later'
+        when exists (select from interlock.job_wait w where w.id = j.id and not w.woken) then 'waiting'
+        when j.lane is null then 'ready'
+        when exists (
+            select from interlock.job x
+            where x.lane = j.lane and x.position < coalesce(j.position, 9223372036854775807)) then 'behind'
+        when exists (
+            select from interlock.job_lane l
+            where l.lane = j.lane and (l.held_since is not null or l.parked_since is not null)) then 'held'
+        else 'ready' end
+$$;

@@ -1,0 +1,14 @@
+-- Lock a lane, and know it if it was not known. Lanes come to be known one by one: who waited for another's new lane while
+-- holding something could wait for ever.
+create or replace function interlock.job_lane_lock(p_namespace text, p_lane text) returns void
+language plpgsql volatile
+as $$
+begin
+    loop
+        perform from interlock.job_lane l where l.lane = p_lane for update;
+        exit when found;
+        perform pg_advisory_xact_lock(1229870158, hashtext(p_namespace));
+        insert into interlock.job_lane (lane, low) values (p_lane, 0) on conflict do nothing;
+    end loop;
+end
+$$;

@@ -1,0 +1,30 @@
+-- Jobs of lanes that are to go on: those without a position take one, in the order given; each lane is signalled. Says
+-- which lanes these are.
+create or replace function interlock.job_place(p_namespace text, p_ids bigint[]) returns text[]
+language plpgsql volatile
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_nestloop = on
+set enable_hashjoin = off
+set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    positions bigint[] := array(select nextval('interlock.job_position') from generate_series(1, cardinality(p_ids)));
+    signalled text[];
+begin
+    with placed as (
+        update interlock.job j set position = coalesce(j.position, u.position), apart = false
+        from unnest(p_ids, positions) as u (id, position)
+        where j.id = u.id returning j.lane, j.position
+    ),
+    signals as (
+        insert into interlock.job_signal as s (namespace, position, lane)
+        select p_namespace, min(p.position), p.lane from placed p group by p.lane
+        returning s.lane
+    )
+    select array_agg(s.lane) into signalled from signals s;
+    return signalled;
+end
+$$;

@@ -1,0 +1,16 @@
+-- Jobs leave the lines of limits; those behind them may go on.
+create or replace function interlock.job_leave_line(p_namespace text, p_ids bigint[]) returns text[]
+language plpgsql volatile
+as $$
+declare
+    keys text[];
+begin
+    with gone as (
+        delete from interlock.job_wait w where w.id = any (p_ids) returning w.key
+    )
+    select array_agg(distinct gone.key) into keys from gone;
+    insert into interlock.job_freed (namespace, key, most, per, count)
+    select p_namespace, u.key, 0, 0, 0 from unnest(keys) as u (key);
+    return keys;
+end
+$$;

@@ -1,0 +1,48 @@
+-- Lock limits' keys that are not locked yet, and know those that were not known: in order, or where some are locked
+-- already only those that nobody else has. Keys come to be known one claim after the other: who waited for another's new
+-- key while holding something could wait for ever. Says which of the wanted ones are locked now.
+create or replace function interlock.job_limit_lock(p_namespace text, p_keys text[], p_locked text[]) returns text[]
+language plpgsql volatile
+as $$
+declare
+    missing text[] := array(
+        select x.key from (
+            select u.key from unnest(p_keys) as u (key) except select u.key from unnest(p_locked) as u (key)
+        ) x order by x.key collate "C");
+begin
+    if missing = '{}' then
+        return p_locked;
+    end if;
+    -- Each key is looked up by itself. A join could read every key of the namespace instead: the plan is made while
+    -- there are few of them, and is kept.
+    if exists (
+        select from unnest(missing) as u (key)
+        left join lateral (
+            select true as known from interlock.job_limit l where l.namespace = p_namespace and l.key = u.key limit 1
+        ) l on true
+        where l.known is null)
+    then
+        if p_locked = '{}' then
+            perform pg_advisory_xact_lock(1229870159, hashtext(p_namespace));
+        end if;
+        if pg_try_advisory_xact_lock(1229870159, hashtext(p_namespace)) then
+            insert into interlock.job_limit (namespace, key)
+            select p_namespace, u.key from unnest(missing) as u (key) on conflict do nothing;
+        end if;
+    end if;
+    if p_locked = '{}' then
+        return array(
+            select l.key from unnest(missing) with ordinality as u (key, n)
+            cross join lateral (
+                select l.key from interlock.job_limit l
+                where l.namespace = p_namespace and l.key = u.key limit 1 for update
+            ) l order by u.n);
+    end if;
+    return p_locked || array(
+        select l.key from unnest(missing) as u (key)
+        cross join lateral (
+            select l.key from interlock.job_limit l
+            where l.namespace = p_namespace and l.key = u.key limit 1 for update skip locked
+        ) l);
+end
+$$;

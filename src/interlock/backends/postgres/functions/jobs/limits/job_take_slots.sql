@@ -1,0 +1,46 @@
+-- Slots for jobs that have no other limit, all of them at once, where nobody is in line and there is plenty; counts: how
+-- many of each key. If it is not as simple as that nothing is changed. The caller has locked the keys.
+create or replace function interlock.job_take_slots(
+    p_namespace text, p_keys text[], p_mosts integer[], p_at_once integer, p_now bigint,
+    out taken boolean, out counts jsonb
+)
+language plpgsql volatile
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_nestloop = on
+set enable_hashjoin = off
+set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    tids tid[];
+    mosts integer[];
+    numbers integer[];
+begin
+    select array_agg(x.tid), array_agg(x.most), array_agg(x.count), bool_and(x.simple), jsonb_object_agg(x.key, x.count)
+    into tids, mosts, numbers, taken, counts
+    from (
+        select l.tid, u.key, u.count, u.most,
+               u.most = u.highest and l.figures is null and coalesce(l.per, 0) = 0
+               and (l.taken = 0 or l.most = u.most)
+               and u.count <= least(u.most - l.taken, greatest(p_at_once, (u.most - l.taken) / 2))
+               and not l.waited_for as simple
+        from (
+            select k.key, count(*)::integer as count, min(k.most) as most, max(k.most) as highest
+            from unnest(p_keys, p_mosts) as k (key, most) where k.key is not null group by k.key
+        ) u
+        cross join lateral (
+            select k.ctid as tid, k.taken, k.most, k.per, k.figures,
+                   exists (select from interlock.job_wait w where w.key = k.key and w.namespace = p_namespace) as waited_for
+            from interlock.job_limit k where k.namespace = p_namespace and k.key = u.key limit 1
+        ) l
+    ) x;
+    if taken then
+        update interlock.job_limit l set taken = l.taken + u.count, most = u.most, per = 0
+        from unnest(tids, mosts, numbers) as u (tid, most, count)
+        where l.ctid = u.tid;
+    end if;
+    taken := coalesce(taken, false);
+end
+$$;

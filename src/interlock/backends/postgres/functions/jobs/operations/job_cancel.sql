@@ -1,0 +1,54 @@
+-- End a job that does not run, ask for the end of one that does. Says the state after; null if it is not known.
+create or replace function interlock.job_cancel(
+    p_namespace text, p_id bigint, p_reason text, p_by text, p_given double precision
+) returns text
+language plpgsql volatile
+as $$
+declare
+    now_us bigint := interlock.micros(interlock.now_or(p_given));
+    j interlock.job;
+    locked text;
+    c record;
+    told text := 'cancelled by ' || p_by || ': ' || p_reason;
+    ended smallint;
+begin
+    perform interlock.durably();
+    if not exists (select from interlock.job_namespace n where n.namespace = p_namespace) then
+        insert into interlock.job_namespace values (p_namespace) on conflict do nothing;
+    end if;
+    loop
+        j := interlock.job_of(p_namespace, p_id);
+        if j.id is null then
+            select h.state into ended from interlock.job_history h
+            where h.id = p_id and h.pool >= p_namespace || '/' and h.pool < p_namespace || '0';
+            perform interlock.job_go_on(p_namespace, locked, null, now_us);
+            return interlock.job_ended_state(ended);
+        end if;
+        if j.lane is not null then
+            locked := j.lane;
+            perform interlock.job_lane_lock(p_namespace, locked);
+            j := interlock.job_of(p_namespace, p_id);
+            continue when j.id is null;
+        elsif j.parked is not null or j.refused then
+            select * into j from interlock.job x
+            where x.id = p_id and (x.parked is not null or x.refused) for update;
+            continue when not found;
+        end if;
+        select x.fence, x.session into c from interlock.job_claimed x
+        where x.namespace = p_namespace and p_id = any (x.ids);
+        if found then
+            -- Unless that claim ends just now.
+            update interlock.job x set cancelled = told where x.id = p_id and x.fence < c.fence;
+            continue when not found;
+            perform interlock.job_take_away(p_namespace, c.session, p_id, c.fence, told, now_us);
+            return 'running';
+        end if;
+        exit when interlock.job_uproot(p_namespace, j);
+    end loop;
+    perform interlock.job_end(p_namespace, array[p_id], 3::smallint, null, told, now_us);
+    perform interlock.job_go_on(
+        p_namespace, j.lane, array(select u.key from interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) u order by 1),
+        now_us);
+    return 'cancelled';
+end
+$$;

@@ -1,0 +1,39 @@
+-- Let no further job of a lane start.
+create or replace function interlock.job_hold(
+    p_namespace text, p_lane text, p_reason text, p_by text, p_given double precision
+) returns void
+language plpgsql volatile
+as $$
+declare
+    now_us bigint := interlock.micros(interlock.now_or(p_given));
+    held text := p_namespace || '/' || p_lane;
+    keys text[];
+    in_line bigint[];
+    tickets bigint[];
+begin
+    perform interlock.durably();
+    perform interlock.job_lane_lock(p_namespace, held);
+    update interlock.job_lane l
+    set held_since = coalesce(l.held_since, now_us), held_by = p_by, held_reason = p_reason where l.lane = held;
+    delete from interlock.job_ready r where r.lane = held;
+    -- A head that waits for a limit does so again when the lane is released; others do not wait for it.
+    select array_agg(w.id), array_agg(w.ticket) into in_line, tickets
+    from (
+        select x.id from interlock.job x
+        where x.lane = held and x.position is not null order by x.position limit 10
+    ) j
+    join interlock.job_wait w on w.id = j.id;
+    if in_line is not null then
+        keys := interlock.job_leave_line(p_namespace, in_line);
+        update interlock.job j set apart = false, ticket = u.ticket
+        from unnest(in_line, tickets) as u (id, ticket) where j.id = u.id;
+    end if;
+    perform interlock.job_take_away(
+        p_namespace, c.session, o.id, c.fence, 'held by ' || p_by || ': ' || p_reason, now_us)
+    from interlock.job_claimed c
+    cross join lateral unnest(c.ids) as o (id)
+    join interlock.job j on j.id = o.id
+    where c.namespace = p_namespace and c.runs is not null and j.lane = held;
+    perform interlock.job_go_on(p_namespace, null, keys, now_us);
+end
+$$;

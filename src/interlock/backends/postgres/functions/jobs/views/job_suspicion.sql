@@ -1,0 +1,33 @@
+-- The suspects of one group, of which p_half is one half, and all suspects that run: [[ids of the half, how many], the same
+-- of the other half, [[session, host, pid, program, whether of this half, whether of this group, ids, how many]]]. Ids are
+-- named up to 5, workers up to 20.
+create or replace function interlock.job_suspicion(p_namespace text, p_half bigint) returns jsonb
+language sql stable
+as $$
+    select jsonb_build_array(mine.told, other.told, running.told)
+    from (
+        select jsonb_build_array(coalesce(jsonb_agg(j.id order by j.id) filter (where j.n <= 5), '[]'), count(*)) as told
+        from (select x.id, row_number() over (order by x.id) as n from interlock.job x where x.half = p_half) j
+    ) mine
+    cross join (
+        select jsonb_build_array(coalesce(jsonb_agg(j.id order by j.id) filter (where j.n <= 5), '[]'), count(*)) as told
+        from (select x.id, row_number() over (order by x.id) as n from interlock.job x where x.half = (p_half # 1)) j
+    ) other
+    cross join (
+        select coalesce(jsonb_agg(jsonb_build_array(
+                   w.session, w.host, w.pid, w.program, r.half = p_half, r.half / 2 = p_half / 2, r.ids, r.count)
+                   order by r.half = p_half desc, r.half / 2 = p_half / 2 desc, w.session), '[]') as told
+        from (
+            select c.crew, c.half, jsonb_agg(c.id order by c.id) filter (where c.n <= 5) as ids, count(*) as count
+            from (
+                select x.crew, j.half, j.id, row_number() over (partition by x.crew, j.half order by j.id) as n
+                from interlock.job_claimed x
+                cross join lateral unnest(x.ids) as o (id)
+                join interlock.job j on j.id = o.id and j.half is not null
+                where x.namespace = p_namespace
+            ) c
+            group by c.crew, c.half order by c.half / 2 = p_half / 2 desc, c.crew limit 20
+        ) r
+        join interlock.job_crew w on w.id = r.crew
+    ) running
+$$;

@@ -1,0 +1,246 @@
+-- Make a reservation if it is not there yet, and start it if that was asked for and its turn has come. answer is started,
+-- waiting (for its time, or in line if begins_at is null), ended or full.
+create or replace function interlock.limit_ask(
+    p_namespace text, p_owner text, p_party text, p_session text, p_keys text[], p_mosts integer[], p_pers bigint[],
+    p_start boolean, p_claim bigint, p_stale bigint, p_full integer, p_alone boolean, p_given double precision,
+    out answer text, out begins_at bigint, out waits_for text, out ahead integer, out look_again double precision,
+    out differs text
+)
+language plpgsql volatile
+as $$
+declare
+    now_is timestamptz;
+    now_us bigint;
+    fresh bigint;
+    me record;
+    mine boolean;
+    s record;
+    figure record;
+    keys text[] := p_keys;
+    mosts integer[] := p_mosts;
+    pers bigint[] := p_pers;
+    longest bigint[];      -- per key, of all who know it
+    pace_keys text[] := '{}';
+    pace_mosts integer[] := '{}';
+    pace_pers bigint[] := '{}';
+    slot_keys text[] := '{}';
+    frees integer[] := '{}';
+    aheads integer[] := '{}';
+    ends timestamptz[] := '{}';
+    my_ticket bigint;
+    my_at bigint;
+    my_asked bigint;
+    new_waits smallint := 0;
+    new_place text := '';
+    fit bigint;
+    moved boolean;
+    turn_at bigint;
+    since bigint;
+begin
+    perform interlock.limit_lock(p_namespace, keys);
+    now_is := interlock.now_or(p_given);
+    now_us := interlock.micros(now_is);
+    fresh := now_us - p_stale;
+    waits_for := '';
+    ahead := 0;
+    differs := '';
+    if not coalesce(interlock.session_expiry(p_namespace, p_session) > now_is, false) then
+        answer := 'ended';
+        return;
+    end if;
+
+    select array_agg(u.key order by u.key collate "C") as keys, array_agg(u.most order by u.key collate "C") as mosts,
+           array_agg(u.per order by u.key collate "C") as pers, min(u.ticket) as ticket, min(u.asked_at) as asked_at,
+           min(u.at) as at, bool_or(u.started) as started, min(u.waits) as waits, min(u.place) as place,
+           bool_and(not u.started and greatest(u.last_asked, u.at) < fresh) as stale
+    into me from interlock.limit_use u where u.namespace = p_namespace and u.owner = p_owner;
+    mine := me.ticket is not null;
+    if mine and me.keys <> keys then
+        -- Its limits are those of its first request. Nobody is waited for out of order.
+        perform from interlock.limit_key k where k.namespace = p_namespace and k.key = any (me.keys) for update nowait;
+    end if;
+    if mine and me.stale then
+        delete from interlock.limit_use u where u.namespace = p_namespace and u.owner = p_owner;
+        mine := false;
+    end if;
+    if mine then
+        keys := me.keys;
+        mosts := me.mosts;
+        pers := me.pers;
+        my_at := me.at;
+    end if;
+    my_ticket := case when mine then me.ticket else 9223372036854775807 end;
+    my_asked := case when mine then me.asked_at else now_us end;
+
+    -- How each key stands, this reservation itself not counted.
+    longest := pers;
+    for i in 1 .. cardinality(keys) loop
+        loop
+            select count(*) filter (where u.live)::integer as live, count(*) filter (where u.dead) as dead,
+                   count(*) filter (where u.live and u.started)::integer as started,
+                   count(*) filter (where u.live and u.in_line and u.ticket < my_ticket)::integer as ahead,
+                   min(u.ends_at) filter (where u.live and (u.started or u.in_line and u.ticket < my_ticket)) as ends_at,
+                   min(u.most) filter (where u.live) as least_most, max(u.most) filter (where u.live) as most_most,
+                   min(u.per) filter (where u.live) as least_per, max(u.per) filter (where u.live) as most_per,
+                   min(u.most) filter (where u.live and u.per = 0) as slots
+            into s from interlock.limit_uses(p_namespace, keys[i], now_is, fresh) u where u.owner <> p_owner;
+            exit when s.dead = 0;
+            perform interlock.limit_bury(p_namespace, keys[i], now_is);
+        end loop;
+        if not mine and s.live >= p_full then
+            answer := 'full';
+            waits_for := keys[i];
+            return;
+        end if;
+        if s.live > 0
+           and (s.least_most, s.most_most, s.least_per, s.most_per) is distinct from (mosts[i], mosts[i], pers[i], pers[i])
+        then
+            if differs = '' then
+                differs := keys[i];
+            end if;
+            longest[i] := greatest(s.most_per, pers[i]);
+            for figure in
+                select distinct u.most, u.per from interlock.limit_uses(p_namespace, keys[i], now_is, fresh) u
+                where u.live and u.owner <> p_owner and u.per > 0 and (u.most, u.per) <> (mosts[i], pers[i])
+            loop
+                pace_keys := pace_keys || keys[i];
+                pace_mosts := pace_mosts || figure.most;
+                pace_pers := pace_pers || figure.per;
+            end loop;
+        end if;
+        if pers[i] > 0 then
+            pace_keys := pace_keys || keys[i];
+            pace_mosts := pace_mosts || mosts[i];
+            pace_pers := pace_pers || pers[i];
+        else
+            s.slots := least(s.slots, mosts[i]);
+        end if;
+        if s.slots is not null then
+            slot_keys := slot_keys || keys[i];
+            frees := frees || (s.slots - s.started);
+            aheads := aheads || s.ahead;
+            ends := ends || coalesce(s.ends_at, 'infinity');
+        end if;
+    end loop;
+
+    if mine and me.started then
+        answer := 'started';
+        begins_at := me.at;
+        return;
+    end if;
+
+    -- Its time. One that is due is checked against the starts that really were.
+    if mine and my_at <= now_us then
+        for i in 1 .. cardinality(pace_keys) loop
+            if (select count(*) from interlock.limit_start t
+                where t.namespace = p_namespace and t.key = pace_keys[i] and t.at > now_us - pace_pers[i]) >= pace_mosts[i]
+            then
+                my_at := null;
+            end if;
+        end loop;
+    elsif mine then
+        new_place := me.place;
+    end if;
+    if my_at is null then
+        my_at := now_us;
+        loop
+            moved := false;
+            for i in 1 .. cardinality(pace_keys) loop
+                fit := interlock.limit_fit(
+                    p_namespace, pace_keys[i], pace_mosts[i], pace_pers[i], my_at, my_ticket, now_is, fresh);
+                if fit > my_at then
+                    my_at := fit;
+                    new_place := pace_keys[i];
+                    moved := true;
+                end if;
+            end loop;
+            exit when not moved or cardinality(pace_keys) = 1;
+        end loop;
+    end if;
+
+    answer := 'waiting';
+    if my_at > now_us then
+        new_waits := 2;
+        waits_for := new_place;
+        begins_at := my_at;
+        look_again := (my_at - now_us) / 1e6;
+    else
+        -- Its slots: the first key without room has it in its line.
+        for i in 1 .. cardinality(slot_keys) loop
+            continue when frees[i] > aheads[i];
+            turn_at := null;
+            if frees[i] > 0 then
+                select k.free_since + (aheads[i] - frees[i] + 1) * p_claim into turn_at
+                from interlock.limit_key k where k.namespace = p_namespace and k.key = slot_keys[i];
+                continue when turn_at <= now_us;
+            end if;
+            new_waits := 1;
+            new_place := slot_keys[i];
+            waits_for := slot_keys[i];
+            ahead := aheads[i];
+            if ends[i] < 'infinity' then
+                look_again := greatest(0, extract(epoch from ends[i] - now_is));
+            end if;
+            look_again := least(look_again, (turn_at - now_us) / 1e6);
+            exit;
+        end loop;
+        if new_waits = 0 and p_start then
+            answer := 'started';
+            begins_at := now_us;
+            my_at := now_us;
+            new_place := '';
+        elsif new_waits = 0 then
+            begins_at := my_at;
+            look_again := p_claim / 1e6;
+            new_place := '';
+            if cardinality(slot_keys) > 0 then
+                new_waits := 1;
+                new_place := slot_keys[1];
+                since := now_us - greatest(0, aheads[1] - frees[1] + 1) * p_claim;
+                update interlock.limit_key k set free_since = since
+                where k.namespace = p_namespace and k.key = new_place and k.free_since < since;
+            end if;
+        end if;
+    end if;
+
+    if not mine or answer = 'started' or (my_at, new_waits, new_place) is distinct from (me.at, me.waits, me.place) then
+        perform interlock.durably();
+    elsif p_alone then
+        perform set_config('synchronous_commit', 'off', true);
+    end if;
+    if mine then
+        update interlock.limit_use u
+        set last_asked = now_us, at = my_at, started = answer = 'started', waits = new_waits, place = new_place
+        where u.namespace = p_namespace and u.owner = p_owner;
+    else
+        my_ticket := nextval('interlock.limit_ticket');
+        insert into interlock.limit_use
+            (namespace, key, ticket, owner, party, session, most, per, asked_at, last_asked, at, started, waits, place)
+        select p_namespace, x.key, my_ticket, p_owner, p_party, p_session, x.most, x.per, now_us, now_us, my_at,
+               answer = 'started', new_waits, new_place
+        from unnest(keys, mosts, pers) as x (key, most, per);
+    end if;
+    if answer = 'started' then
+        for i in 1 .. cardinality(keys) loop
+            continue when longest[i] = 0;
+            delete from interlock.limit_start t
+            where t.namespace = p_namespace and t.key = keys[i] and t.at <= now_us - longest[i]
+              and t.counts_until <= now_us;
+            insert into interlock.limit_start
+                (namespace, key, at, ticket, counts_until, owner, party, session, host, pid, program, most, per, asked_at)
+            select p_namespace, keys[i], now_us, my_ticket, now_us + longest[i], p_owner, p_party, p_session, x.host,
+                   x.pid, x.program, mosts[i], pers[i], my_asked
+            from interlock.session x where x.namespace = p_namespace and x.id = p_session;
+        end loop;
+    else
+        -- What was kept for it where it stood before is for those behind it; and those ahead of it may not know that
+        -- there is room.
+        if mine and me.waits = 1 and me.place <> new_place then
+            perform interlock.limit_pass_on(p_namespace, me.place, '', now_is, fresh);
+        end if;
+        if turn_at is not null and new_waits = 1 and begins_at is null then
+            perform interlock.limit_pass_on(p_namespace, new_place, '', now_is, fresh);
+        end if;
+    end if;
+end
+$$;

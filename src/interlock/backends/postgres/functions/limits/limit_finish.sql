@@ -1,0 +1,63 @@
+-- Free what a reservation had and tell those whose turn may have come. answer is finished, left (it never started) or
+-- unknown. One that is alone (p_alone) does not wait for the disk: if a crash of the server forgets it, it is given up
+-- again when its process reconnects; and whoever starts next waits for the disk, and so for this.
+create or replace function interlock.limit_finish(
+    p_namespace text, p_session text, p_owner text, p_stale bigint, p_alone boolean, p_given double precision,
+    out answer text, out next_owners text[]
+)
+language plpgsql volatile
+as $$
+declare
+    keys text[];
+    now_is timestamptz;
+    fresh bigint;
+    gone record;
+    room bigint;
+    rooms bigint[] := '{}';
+begin
+    answer := 'unknown';
+    next_owners := '{}';
+    select array_agg(u.key order by u.key collate "C") into keys
+    from interlock.limit_use u where u.namespace = p_namespace and u.owner = p_owner and u.session = p_session;
+    if keys is null then
+        return;
+    end if;
+    perform interlock.limit_lock(p_namespace, keys);
+    now_is := interlock.now_or(p_given);
+    fresh := interlock.micros(now_is) - p_stale;
+    if not coalesce(interlock.session_expiry(p_namespace, p_session) > now_is, false) then
+        return;
+    end if;
+    -- Room is counted here as the rows are; null where nobody is in line, who would care.
+    for i in 1 .. cardinality(keys) loop
+        select case when bool_or(u.waits = 1 and u.place = u.key)
+                    then coalesce(min(u.most) filter (where u.per = 0), 1000) - count(*) filter (where u.started) end
+        into room from interlock.limit_use u where u.namespace = p_namespace and u.key = keys[i];
+        rooms := rooms || room;
+    end loop;
+    with removed as (
+        delete from interlock.limit_use u where u.namespace = p_namespace and u.owner = p_owner
+        returning u.started, greatest(u.last_asked, u.at) as asked_at
+    )
+    select bool_or(r.started) as started, bool_or(r.started) or max(r.asked_at) >= fresh as kept into gone from removed r;
+    if p_alone then
+        perform set_config('synchronous_commit', 'off', true);
+    end if;
+    if gone.kept then
+        answer := case when gone.started then 'finished' else 'left' end;
+    end if;
+    for i in 1 .. cardinality(keys) loop
+        continue when rooms[i] is null;
+        select coalesce(min(u.most) filter (where u.per = 0), 1000) - count(*) filter (where u.started)
+        into room from interlock.limit_use u where u.namespace = p_namespace and u.key = keys[i];
+        if rooms[i] <= 0 and room > 0 then
+            update interlock.limit_key k set free_since = interlock.micros(now_is)
+            where k.namespace = p_namespace and k.key = keys[i];
+        end if;
+        next_owners := next_owners || interlock.limit_pass_on(p_namespace, keys[i], p_session, now_is, fresh);
+    end loop;
+    if answer = 'unknown' then
+        next_owners := '{}';
+    end if;
+end
+$$;

@@ -1,0 +1,18 @@
+-- Tell those who are next where an ended session stood. No key is locked for that: its rows are cleared away by whoever
+-- comes to the key.
+create or replace function interlock.limit_session_end(
+    p_namespace text, p_session text, p_stale bigint, p_given double precision
+) returns void
+language plpgsql volatile
+as $$
+declare
+    now_is timestamptz := interlock.now_or(p_given);
+    used text;
+begin
+    for used in
+        select distinct u.key from interlock.limit_use u where u.namespace = p_namespace and u.session = p_session
+    loop
+        perform interlock.limit_pass_on(p_namespace, used, p_session, now_is, interlock.micros(now_is) - p_stale);
+    end loop;
+end
+$$;

@@ -1,0 +1,62 @@
+-- Remove a bounded number of reservations and starts that count no more, and of keys that nothing is left of. Whoever is
+-- at a key meanwhile is not waited for.
+create or replace function interlock.limit_sweep(p_namespace text, p_stale bigint, p_given double precision) returns integer
+language plpgsql volatile
+as $$
+declare
+    now_is timestamptz := interlock.now_or(p_given);
+    now_us bigint := interlock.micros(now_is);
+    gone record;
+    locked text[];
+    removed integer;
+    swept integer := 0;
+begin
+    for gone in
+        select distinct u.key from interlock.limit_use u
+        left join interlock.session s on s.namespace = u.namespace and s.id = u.session
+        where u.namespace = p_namespace and (s.expires_at is null or s.expires_at <= now_is)
+        limit 1000
+    loop
+        perform from interlock.limit_key k
+        where k.namespace = p_namespace and k.key = gone.key for update skip locked;
+        if found then
+            perform interlock.limit_bury(p_namespace, gone.key, now_is);
+            swept := swept + 1;
+        end if;
+    end loop;
+    for gone in
+        select u.owner, array_agg(u.key) as keys from interlock.limit_use u
+        where u.namespace = p_namespace and not u.started and greatest(u.last_asked, u.at) < now_us - p_stale
+        group by u.owner limit 1000
+    loop
+        select array_agg(x.key) into locked from (
+            select k.key from interlock.limit_key k
+            where k.namespace = p_namespace and k.key = any (gone.keys) for update skip locked) x;
+        if cardinality(locked) = cardinality(gone.keys) then
+            delete from interlock.limit_use u
+            where u.namespace = p_namespace and u.owner = gone.owner and not u.started
+              and greatest(u.last_asked, u.at) < now_us - p_stale;
+            swept := swept + 1;
+        end if;
+    end loop;
+    delete from interlock.limit_start t
+    where (t.namespace, t.key, t.at, t.ticket) in (
+        select x.namespace, x.key, x.at, x.ticket from interlock.limit_start x
+        where x.namespace = p_namespace and x.counts_until <= now_us limit 10000);
+    get diagnostics removed = row_count;
+    swept := swept + removed;
+    -- In two steps: what was put on a key before it was locked is seen only after that.
+    select array_agg(x.key) into locked from (
+        select k.key from interlock.limit_key k
+        where k.namespace = p_namespace
+          and not exists (select from interlock.limit_use u where u.namespace = k.namespace and u.key = k.key)
+          and not exists (select from interlock.limit_start t where t.namespace = k.namespace and t.key = k.key)
+        limit 1000 for update skip locked) x;
+    delete from interlock.limit_key k
+    where k.namespace = p_namespace and k.key = any (locked)
+      and not exists (select from interlock.limit_use u where u.namespace = k.namespace and u.key = k.key)
+      and not exists (select from interlock.limit_start t where t.namespace = k.namespace and t.key = k.key);
+    get diagnostics removed = row_count;
+    return swept + removed;
+end
+$$;

@@ -1,0 +1,25 @@
+-- Take a key from its holder; null if nobody live held it.
+create or replace function interlock.lock_force(p_namespace text, p_key text, p_why text, p_given double precision) returns jsonb
+language plpgsql volatile
+as $$
+declare
+    l interlock.lock;
+    s interlock.session;
+    now_is timestamptz;
+begin
+    select * into l from interlock.lock k where k.namespace = p_namespace and k.key = p_key for update;
+    now_is := interlock.now_or(p_given);
+    select * into s from interlock.session x where x.namespace = p_namespace and x.id = l.session;
+    if l.owner is null or s.id is null or least(l.expires_at, s.expires_at) <= now_is then
+        return null;
+    end if;
+    update interlock.lock k
+    set owner = null, ended_owner = l.owner, ended_why = p_why, free_since = now_is
+    where k.namespace = p_namespace and k.key = p_key;
+    insert into interlock.forced (namespace, session, owner, why, at)
+    values (p_namespace, l.session, l.owner, p_why, now_is) on conflict do nothing;
+    perform pg_notify('interlock_' || l.session, left('lost ' || l.owner || ' ' || p_why, 2000));
+    perform interlock.lock_pass_on(p_namespace, p_key, '', now_is);
+    return interlock.lock_holder(l, s);
+end
+$$;

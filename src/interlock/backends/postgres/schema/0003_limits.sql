@@ -1,0 +1,56 @@
+-- Times and spans of limits are whole microseconds, so that "exactly so far apart" is exact.
+
+-- The row to lock before anything on a key is counted or changed. free_since: since when a key with a line has had room.
+create table interlock.limit_key (
+    namespace  text not null,
+    key        text collate "C" not null,
+    free_since bigint not null default 0,
+    primary key (namespace, key)
+) with (fillfactor = 50);
+
+create sequence interlock.limit_ticket;
+
+-- A reservation: one row for each limit it is under, equal but for key, most and per (0 for slots). waits: 0 for nothing,
+-- 1 in the line of the key place, 2 for its time, which the pace of place decided. The ticket is its place in every
+-- line. Whoever changes one has locked all of its keys, so that a key's rows stand still while that key is locked.
+create table interlock.limit_use (
+    namespace  text not null,
+    key        text collate "C" not null,
+    ticket     bigint not null,
+    owner      text not null,
+    party      text not null,
+    session    text not null,
+    most       integer not null,
+    per        bigint not null,
+    asked_at   bigint not null,
+    last_asked bigint not null,
+    at         bigint not null,
+    started    boolean not null,
+    waits      smallint not null,
+    place      text not null,
+    primary key (namespace, owner, key)
+) with (fillfactor = 70);
+
+create index limit_use_by_key on interlock.limit_use (namespace, key, ticket);
+create index limit_use_by_session on interlock.limit_use (session, namespace);
+
+-- Starts that count for a pace, whatever became of their processes.
+create table interlock.limit_start (
+    namespace    text not null,
+    key          text collate "C" not null,
+    at           bigint not null,
+    ticket       bigint not null,
+    counts_until bigint not null,
+    owner        text not null,
+    party        text not null,
+    session      text not null,
+    host         text not null,
+    pid          integer not null,
+    program      text not null,
+    most         integer not null,
+    per          bigint not null,
+    asked_at     bigint not null,
+    primary key (namespace, key, at, ticket)
+);
+
+create index limit_start_by_end on interlock.limit_start (counts_until, namespace);

@@ -1,0 +1,296 @@
+-- Jobs. Times and spans are whole microseconds. A pool is namespace/queue and a lane namespace/lane in one column, so that
+-- every index begins with what tells rows apart.
+--
+-- The order of locks, for everybody: rows of job_claimed by fence, then rows of job_lane by lane, then rows of job_ready,
+-- job_later and job_wait, then rows of job_limit by key. Whoever cannot keep to it takes what nobody has locked.
+
+-- Each value stands for the hundred ids that begin with it.
+create sequence interlock.job_id increment 100;
+
+create sequence interlock.job_position;
+
+create sequence interlock.job_ticket;
+
+-- Groups of suspects. The halves of group n are 2n and 2n + 1.
+create sequence interlock.job_group;
+
+-- Namespaces that may have history: that of one alone goes by whole days. Noted by who claims or cancels, never by who
+-- enqueues, which may be part of a long transaction. pruned_to: history that ended before this time has been removed.
+create table interlock.job_namespace (
+    namespace text primary key,
+    pruned_to bigint not null default 0
+);
+
+-- A job from its acceptance to its end. Where it stands is told by the other tables. position: its place in its lane, null
+-- without one and until it is due. apart: it has its place but stands in job_later, in a limit's line or parked; kept
+-- only for jobs with a lane. fence and settled: the last claim that ended, and how. crashes: how many workers died while it
+-- was their only suspect. half: the half of a group of suspects that it belongs to, null if it is not a suspect. use_*: its
+-- limit if it has one; uses: its limits if it has several. refused_by: the versions that could not read its arguments, as
+-- JSON [[fingerprint, version]]; refused: it stands apart until a worker of another version takes it.
+create table interlock.job (
+    id          bigint primary key,
+    position    bigint,
+    enqueued_at bigint not null,
+    due_at      bigint not null,
+    fence       bigint not null default 0,
+    keep_result bigint not null,
+    ticket      bigint,
+    half        bigint,
+    use_per     bigint,
+    use_most    integer,
+    attempt     integer not null default 0,
+    priority    smallint not null,
+    crashes     smallint not null default 0,
+    settled     smallint,
+    failing     smallint not null,
+    coalesces   boolean not null,
+    paced       boolean not null,
+    apart       boolean not null default false,
+    refused     boolean not null default false,
+    pool        text collate "C" not null,
+    name        text collate "C" not null,
+    lane        text collate "C",
+    use_key     text collate "C",
+    uses        jsonb,
+    arguments   text not null,
+    options     text not null,
+    parked      text,
+    refused_by  text collate "C",
+    cancelled   text,
+    error       text not null default '',
+    attempts    jsonb
+) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+
+create index job_by_lane on interlock.job (lane, position) where position is not null;
+create index job_by_refusal on interlock.job (pool, name, refused_by, id) where refused;
+create index job_by_half on interlock.job (half) where half is not null;
+
+-- What may be claimed: jobs without a lane, and heads of lanes. class: 0 usual, 1 only for who can start now, 2 a suspect.
+-- use_key and use_most: set if its only limit is one on slots. half: as in job.
+create table interlock.job_ready (
+    pool     text collate "C" not null,
+    sort     bigint not null,
+    id       bigint not null,
+    half     bigint,
+    use_most integer,
+    class    smallint not null,
+    limited  boolean not null,
+    name     text collate "C" not null,
+    lane     text collate "C",
+    use_key  text collate "C",
+    primary key (pool, class, sort, id)
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
+
+-- A lane is offered once.
+create unique index job_ready_by_lane on interlock.job_ready (lane) where lane is not null;
+
+-- What waits for its time, with what it takes to make it ready.
+create table interlock.job_later (
+    pool     text collate "C" not null,
+    at       bigint not null,
+    id       bigint not null,
+    use_most integer,
+    priority smallint not null,
+    class    smallint not null,
+    limited  boolean not null,
+    name     text collate "C" not null,
+    lane     text collate "C",
+    use_key  text collate "C",
+    primary key (pool, at, id)
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
+
+-- Sessions that have claimed jobs, for as long as history may tell of them. barred: claims up to this turn come too late.
+-- leaving: its process was told to end, so that a death from then on counts against no job. crashed: some of its jobs have
+-- become suspects.
+create table interlock.job_crew (
+    id        bigint generated always as identity primary key,
+    namespace text not null,
+    session   text not null,
+    host      text not null,
+    pid       integer not null,
+    program   text not null,
+    seen_at   bigint not null,
+    barred    bigint not null default 0,
+    leaving   boolean not null default false,
+    crashed   boolean not null default false,
+    unique (namespace, session)
+);
+
+-- Claims: jobs that were given to a session together, those of them that have not been settled. runs: which run of
+-- its lane each belongs to, null without one, and null as a whole if no lane is among them; a run is never parted
+-- between claims.
+create table interlock.job_claimed (
+    fence      bigint primary key,
+    claimed_at bigint not null,
+    crew       bigint not null,
+    turn       bigint not null,
+    limited    boolean not null,
+    namespace  text not null,
+    session    text not null,
+    ids        bigint[] not null,
+    runs       integer[]
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
+
+create index job_claimed_by_session on interlock.job_claimed (session);
+
+-- Jobs that were sent again because nobody knew whether they had been accepted: the first sending may still come.
+create table interlock.job_again (
+    id bigint primary key,
+    at bigint not null
+);
+
+-- A lane that claimers know to be not empty, or that is held or parked. low: nothing that was seen of it stands before it.
+-- claimed: some of its jobs are; they are one run.
+create table interlock.job_lane (
+    lane          text collate "C" primary key,
+    low           bigint not null,
+    claimed       boolean not null default false,
+    held_since    bigint,
+    held_by       text,
+    held_reason   text,
+    parked_since  bigint,
+    parked_reason text
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
+
+-- Says that a lane has something from a position on; only ever inserted by who enqueues. Whoever claims makes the lanes
+-- ready that are idle.
+create table interlock.job_signal (
+    namespace text not null,
+    position  bigint not null,
+    lane      text collate "C" not null
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
+
+create index job_signal_by_position on interlock.job_signal (namespace, position);
+
+-- How many claimed jobs hold a limit's key: the row to lock before anything on a key is counted or changed. figures: how
+-- many of them know which "most/per", null while all know one, which is most and per then. wake_at: when a pace lets
+-- the first in line start.
+create table interlock.job_limit (
+    namespace text not null,
+    key       text collate "C" not null,
+    wake_at   bigint,
+    per       bigint,
+    most      integer,
+    taken     integer not null default 0,
+    figures   jsonb,
+    primary key (namespace, key)
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
+
+create index job_limit_by_wake on interlock.job_limit (namespace, wake_at) where wake_at is not null;
+
+-- Starts that count for a pace, whatever became of the jobs. at: when the claimer starts the job at the latest.
+create table interlock.job_start (
+    namespace    text not null,
+    key          text collate "C" not null,
+    at           bigint not null,
+    id           bigint not null,
+    counts_until bigint not null,
+    claimed_at   bigint not null,
+    primary key (namespace, key, at, id)
+);
+
+create index job_start_by_end on interlock.job_start (namespace, counts_until);
+
+-- Slots that came free and are not counted yet in job_limit, so that who settles waits for nobody. A count of 0 only
+-- says that somebody left the line.
+create table interlock.job_freed (
+    number    bigint generated always as identity,
+    namespace text not null,
+    key       text collate "C" not null,
+    most      integer not null,
+    per       bigint not null,
+    count     integer not null
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
+
+create index job_freed_by_number on interlock.job_freed (namespace, number);
+
+-- The lines of limits, of each kind of job for itself. One that was woken is ready and keeps its place.
+create table interlock.job_wait (
+    id        bigint primary key,
+    ticket    bigint not null,
+    per       bigint not null,
+    most      integer not null,
+    woken     boolean not null default false,
+    namespace text not null,
+    key       text collate "C" not null,
+    pool      text collate "C" not null,
+    name      text collate "C" not null
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
+
+create index job_wait_by_key on interlock.job_wait (key, namespace, pool, name, ticket);
+
+-- Jobs that have ended. state: 0 done, 1 failed, 2 discarded, 3 cancelled, 4 superseded, 5 quarantined.
+create table interlock.job_history (
+    id            bigint not null,
+    enqueued_at   bigint not null,
+    due_at        bigint not null,
+    fence         bigint not null,
+    keep_result   bigint not null,
+    claimed_at    bigint,
+    started_at    bigint,
+    finished_at   bigint not null,
+    crew          bigint,
+    superseded_by bigint,
+    kept_until    bigint,
+    use_per       bigint,
+    use_most      integer,
+    attempt       integer not null,
+    priority      smallint not null,
+    crashes       smallint not null,
+    state         smallint not null,
+    settled       smallint,
+    failing       smallint not null,
+    coalesces     boolean not null,
+    paced         boolean not null,
+    pool          text collate "C" not null,
+    name          text collate "C" not null,
+    lane          text collate "C",
+    use_key       text collate "C",
+    uses          jsonb,
+    arguments     text not null,
+    options       text not null,
+    error         text not null,
+    attempts      jsonb
+) partition by range (finished_at);
+
+create table interlock.job_history_rest partition of interlock.job_history default;
+
+create index job_history_by_id on interlock.job_history (id);
+create index job_history_by_end on interlock.job_history (finished_at);
+create index job_history_by_lane on interlock.job_history (lane, id) where lane is not null;
+create index job_history_by_state on interlock.job_history (state, id) where state <> 0;
+
+create table interlock.job_result (
+    id         bigint primary key,
+    kept_until bigint not null,
+    namespace  text not null,
+    result     text not null
+);
+
+create index job_result_by_end on interlock.job_result (namespace, kept_until);
+
+-- What workers work on. reads: by the name of a job, the fingerprint of what its handler takes and the program's version.
+create table interlock.job_worker (
+    namespace text not null,
+    session   text not null,
+    queues    text[] not null,
+    names     text[] not null,
+    runners   integer not null,
+    reads     jsonb not null default '{}',
+    primary key (namespace, session)
+);
+
+-- Sessions that wait for the end of a job. ended: it has come, and was said.
+create table interlock.job_awaited (
+    id        bigint not null,
+    session   text not null,
+    namespace text not null,
+    ended     boolean not null default false,
+    primary key (id, session)
+);
+
+create index job_awaited_by_session on interlock.job_awaited (session, namespace);
+
+-- For those who look. Rows that are not held or parked are in none of these, so that they cost nothing.
+create index job_by_parked on interlock.job (id) where parked is not null;
+create index job_lane_by_hold on interlock.job_lane (lane) where held_since is not null or parked_since is not null;

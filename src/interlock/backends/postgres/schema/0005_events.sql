@@ -1,0 +1,33 @@
+-- Events: what came in, with the ids of the jobs that it caused. Times are whole microseconds. kept_until: when it
+-- may go, if its jobs are finished by then. The primary key is what makes a delivery one.
+create table interlock.event (
+    id          bigint not null,
+    received_at bigint not null,
+    kept_until  bigint not null,
+    replay_of   bigint,
+    namespace   text collate "C" not null,
+    source      text collate "C" not null,
+    delivery    text collate "C" not null,
+    type        text collate "C" not null,
+    actor       text collate "C" not null,
+    replayed_by text not null,
+    jobs        bigint[] not null,
+    payload     text not null,
+    primary key (namespace, delivery, source)
+);
+
+create unique index event_by_id on interlock.event (id);
+create index event_by_time on interlock.event (namespace, received_at, id);
+create index event_by_source on interlock.event (namespace, source, received_at, id);
+create index event_by_type on interlock.event (namespace, type, received_at, id);
+create index event_by_actor on interlock.event (namespace, actor, received_at, id);
+create index event_by_end on interlock.event (namespace, kept_until);
+
+-- Payloads are most of what is written: where the server has the quicker way to compress them, that is taken.
+do $$
+begin
+    execute 'alter table interlock.event alter column payload set compression lz4';
+exception when feature_not_supported or syntax_error or invalid_parameter_value then
+    null;
+end
+$$;
