@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends import from_url
+from interlock.backends.sqlite.queries import LimitQueries
 from interlock.backends.statements import Statements
 from interlock.settings import Settings
 from tests.backends.test_postgres_job_plans import connection, pages
@@ -45,7 +46,7 @@ async def test_a_look_at_ten_limits_takes_few_steps_of_sqlite(tmp_path: Path) ->
     store = from_url(f"sqlite:///{tmp_path}/i.db", settings=Settings())
     await store.open()
     await store.close()
-    look = Statements("interlock.backends.sqlite", "limits").look_keys
+    look = LimitQueries().look_keys
     steps = [0]
 
     def count() -> int:

@@ -39,10 +39,10 @@ def plan(db: sqlite3.Connection, statement: str) -> list[str]:
 
 def test_every_statement_is_used() -> None:
     code = Path(events.__file__).read_text("utf-8")
-    assert [name for name in events._sql._texts if f"_sql.{name}" not in code] == []
+    assert [name for name in events._sql.names if f"_sql.{name}" not in code] == []
 
 
-@pytest.mark.parametrize("name", sorted(events._sql._texts))
+@pytest.mark.parametrize("name", sorted(events._sql.names))
 def test_a_statement_finds_its_rows_by_an_index_and_in_order(db: sqlite3.Connection, name: str) -> None:
     details = plan(db, getattr(events._sql, name))
 

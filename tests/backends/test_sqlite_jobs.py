@@ -104,12 +104,12 @@ def plan(db: sqlite3.Connection, statement: str) -> list[str]:
 
 COUNTS = re.compile(r"count_|look_(held|later|parked|ready|running|waiting)$|namespace_kinds|live_workers")
 """Statements that go through all of something, for people who ask for all of it."""
-STATEMENTS = sorted(name for name in sql._texts if not COUNTS.match(name))
+STATEMENTS = sorted(name for name in sql.names if not COUNTS.match(name))
 
 
 def test_every_statement_is_used() -> None:
     code = "".join(file.read_text() for file in Path(job_claim.__file__).parent.glob("*.py"))
-    assert [name for name in sql._texts if f"sql.{name}" not in code] == []
+    assert [name for name in sql.names if f"sql.{name}" not in code] == []
 
 
 class TestPlans:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 from interlock.backends.sqlite.job_insight import SqliteJobInsight
 from interlock.backends.sqlite.job_news import JobNews
 from interlock.backends.sqlite.jobs import SqliteJobs
-from interlock.backends.statements import Statements, read_migrations
+from interlock.backends.sqlite.queries import SessionQueries
+from interlock.backends.statements import read_migrations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,7 @@ __all__ = ["memory_insight", "memory_jobs"]
 
 T = TypeVar("T")
 _NAMESPACE = "default"
-_sql = Statements("interlock.backends.sqlite", "sessions")
+_sql = SessionQueries()
 
 
 def memory_jobs(clock: Clock, sessions: MemorySessions, messages: MemoryMessages, fences: Fences) -> SqliteJobs:

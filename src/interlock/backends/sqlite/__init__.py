@@ -24,11 +24,11 @@ from interlock.backends.sqlite.jobs import SqliteJobs
 from interlock.backends.sqlite.limits import SqliteLimits
 from interlock.backends.sqlite.locks import SqliteLocks
 from interlock.backends.sqlite.messages import SqliteMessages
+from interlock.backends.sqlite.queries import LockQueries
 from interlock.backends.sqlite.reader import Reader
 from interlock.backends.sqlite.schema import SqliteMigrations
 from interlock.backends.sqlite.sessions import SqliteSessions
 from interlock.backends.sqlite.writer import Writer
-from interlock.backends.statements import Statements
 from interlock.clock import Clock, SystemClock
 from interlock.errors import InvalidArgumentError
 from interlock.ports.store import Capability
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SqliteStore", "from_url"]
 
-_locks = Statements("interlock.backends.sqlite", "locks")
+_locks_sql = LockQueries()
 
 
 def from_url(url: str, *, settings: Settings, clock: Clock | None = None) -> SqliteStore:
@@ -109,7 +109,7 @@ class SqliteStore:
         return self._reader.snapshot()
 
     def _next_fence(self, db: sqlite3.Connection) -> int:
-        return int(db.execute(_locks.next_fence, {"namespace": self._settings.namespace}).fetchone()[0])
+        return int(db.execute(_locks_sql.next_fence, {"namespace": self._settings.namespace}).fetchone()[0])
 
     def lifeline(self) -> SqliteSessions:
         """Sessions through a connection of their own."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.claim_words import kept_error, why_not
-from interlock.backends.statements import Statements
+from interlock.backends.sqlite.queries import ClaimQueries, LockQueries
 from interlock.ports.claims import (
     ClaimAnswer,
     Claimed,
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SqliteClaims"]
 
-_sql = Statements("interlock.backends.sqlite", "claims")
-_locks = Statements("interlock.backends.sqlite", "locks")
+_sql = ClaimQueries()
+_locks_sql = LockQueries()
 
 
 class SqliteClaims:
@@ -93,7 +93,7 @@ class SqliteClaims:
             if not due and (view.live or view.state is not ClaimState.IN_PROGRESS):
                 return Known(view)
             attempt = view.attempt + 1
-        (fence,) = db.execute(_locks.next_fence, values).fetchone()
+        (fence,) = db.execute(_locks_sql.next_fence, values).fetchone()
         about = {"host": host, "pid": pid, "program": program, "attempt": attempt, "fence": fence}
         db.execute(_sql.take, values | about)
         return Claimed(fence, now + want.lease, attempt)
@@ -133,7 +133,7 @@ class SqliteClaims:
         values = self._values(view.seen_at, key=key, session=view.session, owner=view.owner, why=why)
         db.execute(_sql.forget, values)
         if view.state is ClaimState.IN_PROGRESS:
-            db.execute(_locks.note_forced, values)
+            db.execute(_locks_sql.note_forced, values)
         return view
 
     def _standing(self, db: sqlite3.Connection, values: dict[str, Any]) -> tuple[str | None, str | None]:

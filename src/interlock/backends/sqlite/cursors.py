@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.statements import Statements
+from interlock.backends.sqlite.queries import CursorQueries, LockQueries
 from interlock.ports.cursors import MOVES_KEPT, CursorView, Move, Moved, Overtaken
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SqliteCursors"]
 
-_sql = Statements("interlock.backends.sqlite", "cursors")
-_locks = Statements("interlock.backends.sqlite", "locks")
+_sql = CursorQueries()
+_locks_sql = LockQueries()
 
 
 class SqliteCursors:
@@ -57,7 +57,7 @@ class SqliteCursors:
         if move.expected != (stands.version if stands else 0):
             done = db.execute(_sql.moved_before, values).fetchone()
             return Overtaken(stands) if done is None else Moved(CursorView(*done))
-        (version,) = db.execute(_locks.next_fence, values).fetchone()
+        (version,) = db.execute(_locks_sql.next_fence, values).fetchone()
         db.execute(_sql.move, values | {"version": version})
         db.execute(_sql.trim, values | {"kept": MOVES_KEPT})
         return Moved(CursorView(move.name, move.value, version, values["now"], move.by))

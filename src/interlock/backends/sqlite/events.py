@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from interlock.backends.pacing import micros, seconds
 from interlock.backends.sqlite.gathering import Gathering
 from interlock.backends.sqlite.job_enqueue import enqueue
-from interlock.backends.statements import Statements
+from interlock.backends.sqlite.queries import EventQueries
 from interlock.errors import MisuseError
 from interlock.ports.events import EventFilter, EventView
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SqliteEvents"]
 
-_sql = Statements("interlock.backends.sqlite", "events")
+_sql = EventQueries()
 _LOOKS = {
     "delivery": _sql.look_delivery,
     "actor": _sql.look_actor,

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.backends.pacing import micros
-from interlock.backends.statements import Statements
+from interlock.backends.sqlite.queries import JobQueries
 
 if TYPE_CHECKING:
     import sqlite3
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Care", "JobRows", "Tidings", "claimant", "owner", "sql"]
 
-sql = Statements("interlock.backends.sqlite", "jobs")
+sql = JobQueries()
 
 
 class Care:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.backends.admission import PLENTY, STALE, Room, Standing, freed_at
 from interlock.backends.pacing import Figure, micros
+from interlock.backends.sqlite.queries import LimitQueries
 from interlock.backends.sqlite.tickets import place
-from interlock.backends.statements import Statements
 
 if TYPE_CHECKING:
     import sqlite3
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NOBODY", "LimitRows", "sql"]
 
-sql = Statements("interlock.backends.sqlite", "limits")
+sql = LimitQueries()
 NOBODY = 2**63 - 1
 """The ticket of one who has none yet, behind all others."""
 

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.sqlite.fenced import FencedWriter
+from interlock.backends.sqlite.queries import LockQueries
 from interlock.backends.sqlite.tickets import AskingTimes, place
-from interlock.backends.statements import Statements
 from interlock.errors import StoreUnavailableError
 from interlock.ports.insight import MOST_COUNTED
 from interlock.ports.locks import (
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SqliteLocks"]
 
-_sql = Statements("interlock.backends.sqlite", "locks")
+_sql = LockQueries()
 
 
 class _Row:

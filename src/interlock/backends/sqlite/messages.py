@@ -6,8 +6,8 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from interlock.backends.sqlite.queries import MessageQueries
 from interlock.backends.sqlite.watcher import Watcher
-from interlock.backends.statements import Statements
 
 if TYPE_CHECKING:
     import sqlite3
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SqliteMessages"]
 
-_sql = Statements("interlock.backends.sqlite", "messages")
+_sql = MessageQueries()
 
 
 class SqliteMessages:

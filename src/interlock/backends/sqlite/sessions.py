@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from interlock.backends.sqlite.limit_rows import LimitRows
-from interlock.backends.statements import Statements
+from interlock.backends.sqlite.queries import ClaimQueries, SessionQueries
 
 if TYPE_CHECKING:
     import sqlite3
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SqliteSessions"]
 
-_sql = Statements("interlock.backends.sqlite", "sessions")
-_claims = Statements("interlock.backends.sqlite", "claims")
+_sql = SessionQueries()
+_claims_sql = ClaimQueries()
 T = TypeVar("T")
 
 
@@ -84,7 +84,7 @@ class SqliteSessions:
         for (id,) in expired:  # noqa: A001
             self._end(db, self._values(id=id))
         db.execute(_sql.delete_old_forced, self._values())
-        statements = (_sql.delete_idle_locks, _claims.sweep)
+        statements = (_sql.delete_idle_locks, _claims_sql.sweep)
         swept = len(expired) + sum(db.execute(statement, self._values()).rowcount for statement in statements)
         return swept + LimitRows(db, self._namespace, self._clock.now()).sweep()
 

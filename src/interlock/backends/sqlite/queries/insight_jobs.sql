@@ -1,0 +1,109 @@
+-- name: walk
+-- List unfinished jobs of any kind, newest first.
+select id, kind from interlock_job where id < :before order by id desc limit :scan
+
+-- name: walk_states
+-- List unfinished jobs with their states, newest first.
+select s.id, s.kind, s.state
+from (select id from interlock_job where id < :before order by id desc limit :scan) j
+cross join interlock_job_standing s on s.id = j.id
+order by s.id desc
+
+-- name: walk_lane
+-- List the unfinished jobs of a lane from its end: about newest first.
+select id, kind from interlock_job where lane = :lane and id < :before order by position desc limit :scan
+
+-- name: walk_state
+-- List jobs that ended in one state other than done, newest first.
+select id, kind from interlock_job_history
+where state = :state and state <> 'done' and id < :before
+order by id desc
+limit :scan
+
+-- name: walk_ended
+-- List ended jobs, newest first.
+select id, kind, state from interlock_job_history where id < :before order by id desc limit :scan
+
+-- name: walk_ended_lane
+-- List the ended jobs of a lane, newest first.
+select id, kind, state from interlock_job_history where lane = :lane and id < :before order by id desc limit :scan
+
+-- name: few_ready
+-- Select some ready jobs.
+select id, kind from interlock_job_ready where kind in (select value from json_each(:kinds)) limit :scan
+
+-- name: few_running
+-- Select some fetched jobs.
+select c.id, j.kind from interlock_job_claimed c cross join interlock_job j on j.id = c.id limit :scan
+
+-- name: few_later
+-- Select some scheduled jobs.
+select id, kind from interlock_job_later where kind in (select value from json_each(:kinds)) limit :scan
+
+-- name: few_waiting
+-- Select some jobs that wait for a limit.
+select id, kind from interlock_job_wait where namespace = :namespace and not woken limit :scan
+
+-- name: few_held
+-- Select the first jobs of some lanes that are held or parked.
+select f.id, f.kind
+from interlock_job_hold h
+cross join interlock_job f on f.id = (
+    select x.id from interlock_job x where x.lane = h.lane and x.position > 0 order by x.position limit 1)
+where h.lane > :first and h.lane < :beyond
+limit :scan
+
+-- name: few_parked
+-- Select some parked jobs.
+select id, kind from interlock_job where parked is not null limit :scan
+
+-- name: view
+-- Read unfinished jobs in short: no arguments, and only the last attempt.
+select id, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, claimed_at, session, host, pid, program,
+       fence, error, uses, '', options, '[' || json_extract(attempts, '$[#-1]') || ']'
+from interlock_job_standing
+where id in (select value from json_each(:ids)) and namespace = :namespace
+
+-- name: view_history
+-- Read ended jobs in short: no arguments or result, and only the last attempt.
+select h.id, k.name, k.queue, h.lane, h.priority, h.state, h.attempt, h.crashes, h.enqueued_at, h.due_at, h.claimed_at,
+       h.finished_at, h.ran, w.session, w.host, w.pid, w.program, h.fence, h.error, h.superseded_by, h.uses, '',
+       h.options, '[' || json_extract(h.attempts, '$[#-1]') || ']', null, h.result_until
+from json_each(:ids) e
+cross join interlock_job_history h on h.id = e.value
+join interlock_job_kind k on k.id = h.kind and k.namespace = :namespace
+left join interlock_job_worker w on w.id = h.worker
+
+-- name: states
+-- Read the states of unfinished jobs.
+select id, state from interlock_job_standing where id in (select value from json_each(:ids))
+
+-- name: keys
+-- Read where unfinished jobs stand in their lanes and lines, and whether their lanes are held or parked.
+select j.id, j.lane, j.position, j.sort, j.uses, h.held_by, h.held_reason, h.held_since, h.parked_reason, h.parked_since,
+       (select f.id from interlock_job f where f.lane = j.lane and f.position > 0 order by f.position limit 1),
+       w.key, w.ticket, j.half
+from interlock_job j
+left join interlock_job_hold h on h.lane = j.lane
+left join interlock_job_wait w on w.id = j.id and not w.woken
+where j.id in (select value from json_each(:ids))
+
+-- name: claimed
+-- Select the jobs that a session has fetched.
+select c.id
+from interlock_job_worker w
+cross join interlock_job_claimed c on c.worker = w.id
+where w.namespace = :namespace and w.session = :session
+order by c.claimed_at, c.id
+limit :limit
+
+-- name: workers
+-- List live workers with their sessions.
+select w.session, w.host, w.pid, w.program, w.queues, w.names, w.runners,
+       (select count(*) from interlock_job_claimed c where c.worker = w.id), s.begun_at, s.expires_at,
+       s.blocked_since, s.blocked_by, w.reads
+from interlock_job_worker w
+join interlock_session s on s.namespace = w.namespace and s.id = w.session
+where w.namespace = :namespace and s.expires_at > :now_s and (:session is null or w.session = :session) and w.queues <> '[]'
+order by s.begun_at, w.id
+limit :limit

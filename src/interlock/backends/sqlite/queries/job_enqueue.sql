@@ -1,0 +1,25 @@
+-- name: accept
+-- Store a new job.
+insert into interlock_job
+    (id, kind, lane, position, priority, enqueued_at, due_at, failing, "coalesce", keep_result, limits, uses, options,
+     arguments)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: known
+-- Select which of some IDs are already jobs, unfinished or not.
+select value from json_each(:ids)
+where exists (select 1 from interlock_job where id = value) or exists (select 1 from interlock_job_history where id = value)
+
+-- name: any_again
+-- Check whether any job was enqueued a second time lately.
+select 1 from interlock_job_again limit 1
+
+-- name: sent_again
+-- Select which of some jobs were enqueued a second time.
+select a.id
+from json_each(:ids) e
+cross join interlock_job_again a on a.id = e.value
+
+-- name: note_again
+-- Remember that a job was enqueued a second time.
+insert into interlock_job_again (id, at) values (?, ?) on conflict (id) do nothing

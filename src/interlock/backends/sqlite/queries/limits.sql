@@ -1,0 +1,251 @@
+-- name: session
+-- Read the asking session and whether it is alive.
+select expires_at > :now, host, pid, program from interlock_session where namespace = :namespace and id = :session
+
+-- name: find
+-- Read a reservation by its owner, and whether it went stale because its owner no longer asks.
+select ticket, turn, party, session, asked_at, at, started, waits, place,
+       not started and :now_us > max(last_asked, at) + :stale
+from interlock_limit_reservation
+where namespace = :namespace and owner = :owner
+
+-- name: reserve
+-- Add a reservation.
+insert into interlock_limit_reservation
+    (turn, namespace, owner, party, session, asked_at, last_asked, at, started, waits, place)
+values (:turn, :namespace, :owner, :party, :session, :now_us, :now_us, :at, :started, :waits, :place)
+returning ticket
+
+-- name: settle
+-- Update a reservation after another request: when it may start, whether it started, what it waits for.
+update interlock_limit_reservation
+set last_asked = :now_us, at = :at, started = :started, waits = :waits, place = :place
+where ticket = :ticket
+
+-- name: use
+-- Add one key of a reservation.
+insert into interlock_limit_use (namespace, key, ticket, most, per) values (:namespace, :key, :ticket, :most, :per)
+
+-- name: uses
+-- Read the keys of a reservation.
+select key, most, per from interlock_limit_use where ticket = :ticket order by key
+
+-- name: forget
+-- Delete a reservation.
+delete from interlock_limit_reservation where ticket = :ticket
+
+-- name: forget_uses
+-- Delete the keys of a reservation.
+delete from interlock_limit_use where ticket = :ticket
+
+-- name: largest_turn
+-- Read the largest turn in a range, to continue after it.
+select max(turn) from interlock_limit_reservation where turn between :first and :last
+
+-- name: floor
+-- Read the last turn of the waiters that asked before the oldest request that may still arrive late.
+select coalesce(max(r.turn), 0)
+from interlock_limit_use u
+join interlock_limit_reservation r on r.ticket = u.ticket
+where u.namespace = :namespace and u.key in (select value from json_each(:keys))
+  and not r.started and r.asked_at <= :now_us - :longest
+
+-- name: standing
+-- Count what uses a key, seen from the reservation :ticket with its :turn, which is not counted itself. A session
+-- that is gone counts as expired at 0.
+with used as (
+    select r.ticket, r.started, u.most, u.per, coalesce(s.expires_at, 0) as expires_at,
+           coalesce(s.expires_at, 0) > :now and (r.started or :now_us <= max(r.last_asked, r.at) + :stale) as live,
+           r.started or (r.waits = 1 and r.place = u.key and r.turn < :turn) as before_us
+    from interlock_limit_use u
+    join interlock_limit_reservation r on r.ticket = u.ticket
+    left join interlock_session s on s.namespace = u.namespace and s.id = r.session
+    where u.namespace = :namespace and u.key = :key and u.ticket <> :ticket
+)
+select coalesce(sum(live), 0),
+       coalesce(sum(expires_at <= :now), 0),
+       coalesce(sum(live and started), 0),
+       coalesce(sum(live and before_us and not started), 0),
+       min(case when live and before_us then expires_at end),
+       min(case when live then most end), max(case when live then most end),
+       min(case when live then per end), max(case when live then per end),
+       (select free_since from interlock_limit_key k where k.namespace = :namespace and k.key = :key)
+from used
+
+-- name: room
+-- Read a key's slots, how many are used and whether anyone waits. Dead holders count until they are dropped.
+select min(case when u.per = 0 then u.most end), coalesce(sum(r.started), 0),
+       coalesce(max(r.waits = 1 and r.place = u.key), 0)
+from interlock_limit_use u
+join interlock_limit_reservation r on r.ticket = u.ticket
+where u.namespace = :namespace and u.key = :key
+
+-- name: figures
+-- Select the different capacities and periods that live reservations declare for a key.
+select distinct u.most, u.per
+from interlock_limit_use u
+join interlock_limit_reservation r on r.ticket = u.ticket
+join interlock_session s on s.namespace = u.namespace and s.id = r.session and s.expires_at > :now
+where u.namespace = :namespace and u.key = :key and (r.started or :now_us <= max(r.last_asked, r.at) + :stale)
+
+-- name: times
+-- Select when starts on a key happened and when reservations will start, in order.
+select at from interlock_limit_start where namespace = :namespace and key = :key and at > :after
+union all
+select r.at
+from interlock_limit_use u
+join interlock_limit_reservation r on r.ticket = u.ticket
+join interlock_session s on s.namespace = u.namespace and s.id = r.session and s.expires_at > :now
+where u.namespace = :namespace and u.key = :key and u.ticket < :ticket
+  and not r.started and r.at > :after and :now_us <= max(r.last_asked, r.at) + :stale
+order by at
+
+-- name: start
+-- Record a start that counts against a rate or cooldown.
+insert into interlock_limit_start
+    (namespace, key, at, ticket, counts_until, owner, party, session, host, pid, program, most, per, asked_at)
+values (:namespace, :key, :now_us, :ticket, :counts_until, :owner, :party, :session, :host, :pid, :program, :most, :per,
+        :asked_at)
+
+-- name: starts_after
+-- Count the starts on a key after a time.
+select count(*) from interlock_limit_start where namespace = :namespace and key = :key and at > :after
+
+-- name: forget_starts
+-- Delete a key's starts that no longer count.
+delete from interlock_limit_start
+where namespace = :namespace and key = :key and at <= :before and counts_until <= :now_us
+
+-- name: free
+-- Record since when a key has had room.
+insert into interlock_limit_key (namespace, key, free_since) values (:namespace, :key, :at)
+on conflict (namespace, key) do update set free_since = :at
+
+-- name: dead
+-- Select reservations on a key whose sessions have expired, in the order in which they died.
+select r.ticket, cast(round(coalesce(s.expires_at, 0) * 1000000) as integer) as died_at, r.started
+from interlock_limit_use u
+join interlock_limit_reservation r on r.ticket = u.ticket
+left join interlock_session s on s.namespace = u.namespace and s.id = r.session
+where u.namespace = :namespace and u.key = :key and coalesce(s.expires_at, 0) <= :now
+order by died_at
+
+-- name: of_session
+-- Select all reservations of a session, with the time it ended.
+select r.ticket, cast(round(min(coalesce(s.expires_at, 0), :now) * 1000000) as integer), r.started
+from interlock_limit_reservation r
+left join interlock_session s on s.namespace = r.namespace and s.id = r.session
+where r.namespace = :namespace and r.session = :session
+
+-- name: not_known
+-- Of a session's waiting owners, select those that have no live reservation.
+select value from json_each(:owners)
+where value not in (
+    select r.owner
+    from interlock_limit_reservation r
+    join interlock_session s on s.namespace = r.namespace and s.id = r.session and s.expires_at > :now
+    where r.namespace = :namespace and r.session = :session
+      and (r.started or :now_us <= max(r.last_asked, r.at) + :stale))
+
+-- name: belongings
+-- Select the live reservations of a session.
+select min(u.key), r.owner
+from interlock_limit_reservation r
+join interlock_limit_use u on u.ticket = r.ticket
+join interlock_session s on s.namespace = r.namespace and s.id = r.session and s.expires_at > :now
+where r.namespace = :namespace and r.session = :session
+  and (r.started or :now_us <= max(r.last_asked, r.at) + :stale)
+group by r.ticket
+
+-- name: line
+-- Select the first waiters of a key, as many as there is room for.
+with live as (
+    select r.turn, r.owner, r.session, r.started, u.most, u.per, r.waits = 1 and r.place = u.key as in_line
+    from interlock_limit_use u
+    join interlock_limit_reservation r on r.ticket = u.ticket
+    join interlock_session s on s.namespace = u.namespace and s.id = r.session and s.expires_at > :now
+    where u.namespace = :namespace and u.key = :key and (r.started or :now_us <= max(r.last_asked, r.at) + :stale)
+)
+select owner, session from live
+where in_line
+order by turn
+limit (select max(0, coalesce(min(case when per = 0 then most end), 1000) - coalesce(sum(started), 0)) from live)
+
+-- name: turns
+-- In how many seconds each waiting reservation of a session should ask again.
+with mine as (
+    select r.owner, r.at, r.waits, r.place
+    from interlock_limit_reservation r
+    join interlock_session s on s.namespace = r.namespace and s.id = r.session and s.expires_at > :now
+    where r.namespace = :namespace and r.session = :session
+      and not r.started and :now_us <= max(r.last_asked, r.at) + :stale
+),
+live as (
+    select r.turn, r.owner, r.started, r.waits = 1 and r.place = u.key as in_line, r.session, u.key, u.most, u.per,
+           s.expires_at
+    from interlock_limit_use u
+    join interlock_limit_reservation r on r.ticket = u.ticket
+    join interlock_session s on s.namespace = u.namespace and s.id = r.session and s.expires_at > :now
+    where u.namespace = :namespace and u.key in (select place from mine where waits = 1)
+      and (r.started or :now_us <= max(r.last_asked, r.at) + :stale)
+),
+room as (
+    select l.key, coalesce(min(case when l.per = 0 then l.most end), 1000000000) - sum(l.started) as free,
+           coalesce(min(case when l.started then l.expires_at end), 9e18) as ends_at,
+           (select free_since from interlock_limit_key k where k.namespace = :namespace and k.key = l.key) as free_since
+    from live l
+    group by l.key
+),
+line as (
+    select owner, session, key, row_number() over (partition by key order by turn) - 1 as ahead,
+           coalesce(min(expires_at) over (
+               partition by key order by turn rows between unbounded preceding and 1 preceding), 9e18) as ends_at
+    from live
+    where in_line
+),
+due as (
+    select line.owner,
+           case when line.ahead < room.free then 0
+                else min(line.ends_at, room.ends_at,
+                         case when room.free > 0 then
+                             (coalesce(room.free_since, 0) + (line.ahead - room.free + 1) * :claim) / 1e6
+                         else 9e18 end) - :now
+           end as due_in
+    from line
+    join room on room.key = line.key
+    where line.session = :session
+    union all
+    select owner, (at - :now_us) / 1e6 from mine where waits <> 1
+)
+select owner, due_in from due
+order by max(due_in, 0), random()
+limit 1000
+
+-- name: sweep_reservations
+-- Select reservations that are stale or whose sessions have expired, in the order in which those expired.
+select r.ticket, cast(round(min(coalesce(s.expires_at, 0), :now) * 1000000) as integer) as since, r.started
+from interlock_limit_reservation r
+left join interlock_session s on s.namespace = r.namespace and s.id = r.session
+where r.namespace = :namespace
+  and (coalesce(s.expires_at, 0) <= :now or not r.started and :now_us > max(r.last_asked, r.at) + :stale)
+order by since
+limit 1000
+
+-- name: sweep_starts
+-- Delete starts that no longer count, a bounded number at a time.
+delete from interlock_limit_start
+where (namespace, key, at, ticket) in (
+    select namespace, key, at, ticket from interlock_limit_start
+    where namespace = :namespace and counts_until <= :now_us
+    limit 1000)
+
+-- name: sweep_keys
+-- Delete keys that nothing uses, a bounded number at a time.
+delete from interlock_limit_key
+where namespace = :namespace
+  and key in (
+      select k.key from interlock_limit_key k
+      where k.namespace = :namespace
+        and not exists (
+            select 1 from interlock_limit_use u where u.namespace = k.namespace and u.key = k.key)
+      limit 1000)

@@ -1,1 +1,0 @@
-delete from interlock_claim where namespace = :namespace and key = :key

@@ -1,1 +1,0 @@
-select why from interlock_forced where namespace = :namespace and owner = :owner

@@ -1,1 +1,0 @@
-delete from interlock_cursor_move where namespace = :namespace and name = :name

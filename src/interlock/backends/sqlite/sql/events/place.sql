@@ -1,1 +1,0 @@
-select received_at from interlock_event where id = :id and namespace = :namespace

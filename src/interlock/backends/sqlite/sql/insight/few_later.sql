@@ -1,1 +1,0 @@
-select id, kind from interlock_job_later where kind in (select value from json_each(:kinds)) limit :scan

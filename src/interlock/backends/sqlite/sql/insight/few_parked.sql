@@ -1,1 +1,0 @@
-select id, kind from interlock_job where parked is not null limit :scan

@@ -1,1 +1,0 @@
-select id from interlock_job where lane = :lane and position > 0 order by position limit :limit

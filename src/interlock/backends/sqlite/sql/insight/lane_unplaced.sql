@@ -1,1 +1,0 @@
-select id from interlock_job where lane = :lane and position is null order by id limit :limit

@@ -1,1 +1,0 @@
-select count(*) from (select 1 from interlock_job_wait where namespace = :namespace and not woken limit :limit)

@@ -1,1 +1,0 @@
-select min(at) from interlock_job_later where kind = :kind

@@ -1,1 +1,0 @@
-insert into interlock_job_kind (namespace, queue, name) values (:namespace, :queue, :name) returning id

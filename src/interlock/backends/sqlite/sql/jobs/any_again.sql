@@ -1,1 +1,0 @@
-select 1 from interlock_job_again limit 1

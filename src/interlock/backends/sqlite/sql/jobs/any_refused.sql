@@ -1,1 +1,0 @@
-select 1 from interlock_job where refused limit 1

@@ -1,1 +1,0 @@
-update interlock_job_claimed set cancel = :why, told = 1 where id = :id returning fence

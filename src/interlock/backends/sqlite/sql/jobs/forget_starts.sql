@@ -1,1 +1,0 @@
-delete from interlock_job_start where namespace = ? and key = ? and at <= ? and counts_until <= ?

@@ -1,1 +1,0 @@
-delete from interlock_forced where namespace = ? and session = ? and owner = ?

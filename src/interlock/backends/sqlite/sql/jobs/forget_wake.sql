@@ -1,1 +1,0 @@
-delete from interlock_job_wake where namespace = :namespace and key = :key

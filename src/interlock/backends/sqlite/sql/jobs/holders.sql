@@ -1,1 +1,0 @@
-select id from interlock_job_use where namespace = :namespace and key = :key order by id limit :limit

@@ -1,4 +1,0 @@
-select count(*) from (
-    select 1 from interlock_job_wait
-    where namespace = :namespace and key = :key and ticket < :ticket
-    limit :limit)

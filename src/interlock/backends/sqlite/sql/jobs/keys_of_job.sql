@@ -1,1 +1,0 @@
-select lane, position, sort, uses, half from interlock_job where id = :id

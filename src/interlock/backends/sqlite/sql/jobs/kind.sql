@@ -1,1 +1,0 @@
-select id from interlock_job_kind where namespace = :namespace and queue = :queue and name = :name

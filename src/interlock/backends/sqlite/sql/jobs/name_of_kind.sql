@@ -1,1 +1,0 @@
-select name from interlock_job_kind where id = :kind

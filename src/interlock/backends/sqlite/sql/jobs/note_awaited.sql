@@ -1,1 +1,0 @@
-insert or ignore into interlock_job_awaited (namespace, session, id) values (?, ?, ?)

@@ -1,1 +1,0 @@
-update interlock_job_worker set crashed = 1 where id = :worker

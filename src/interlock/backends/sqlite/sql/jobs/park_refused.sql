@@ -1,1 +1,0 @@
-update interlock_job set parked = ? where id = ? and refused

@@ -1,1 +1,0 @@
-update interlock_job set position = ? where id = ?

@@ -1,1 +1,0 @@
-select key, ticket from interlock_job_wait where id = :id

@@ -1,2 +1,0 @@
-select count(*) from (
-    select 1 from interlock_job where lane = :lane and position > 0 and position < :position limit :limit)

@@ -1,1 +1,0 @@
-select distinct queue from interlock_job_kind where id in (select value from json_each(:kinds))

@@ -1,1 +1,0 @@
-delete from interlock_job_hold where lane = :lane

@@ -1,1 +1,0 @@
-insert into interlock_job_wait (namespace, key, kind, ticket, id, laned) values (?, ?, ?, ?, ?, ?)

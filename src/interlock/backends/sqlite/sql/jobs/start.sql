@@ -1,1 +1,0 @@
-insert into interlock_job_start (namespace, key, at, number, id, counts_until) values (?, ?, ?, ?, ?, ?)

@@ -1,1 +1,0 @@
-select id, host, pid, program from interlock_job_worker where namespace = :namespace and session = :session

@@ -1,1 +1,0 @@
-delete from interlock_limit_reservation where ticket = :ticket

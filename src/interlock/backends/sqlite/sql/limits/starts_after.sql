@@ -1,1 +1,0 @@
-select count(*) from interlock_limit_start where namespace = :namespace and key = :key and at > :after

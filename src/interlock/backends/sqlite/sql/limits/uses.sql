@@ -1,1 +1,0 @@
-select key, most, per from interlock_limit_use where ticket = :ticket order by key

@@ -1,1 +1,0 @@
-delete from interlock_lock where namespace = :namespace and key = :key

@@ -1,1 +1,0 @@
-select owner, why from interlock_forced where namespace = :namespace and session = :session

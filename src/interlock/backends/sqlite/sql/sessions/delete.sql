@@ -1,1 +1,0 @@
-delete from interlock_session where namespace = :namespace and id = :id

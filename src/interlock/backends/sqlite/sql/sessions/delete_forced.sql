@@ -1,1 +1,0 @@
-delete from interlock_forced where namespace = :namespace and session = :id

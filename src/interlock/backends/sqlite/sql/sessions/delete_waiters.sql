@@ -1,1 +1,0 @@
-delete from interlock_waiter where namespace = :namespace and session = :id

@@ -1,1 +1,0 @@
-select id from interlock_session where namespace = :namespace and expires_at < :now - 3600 limit 100
