@@ -11,7 +11,7 @@ from interlock.backends.sqlite.job_rows import JobRows
 from interlock.backends.sqlite.job_rows import sql as jobs_sql
 from interlock.backends.sqlite.job_uses import read_uses
 from interlock.backends.sqlite.job_views import MOST_HOLDERS, finished, maybe_seconds, suspicion, unfinished
-from interlock.backends.sqlite.queries import InsightQueries
+from interlock.backends.sqlite.queries.insight import InsightQueries
 from interlock.ports.job_views import Outlook
 from interlock.ports.jobs import JobState
 

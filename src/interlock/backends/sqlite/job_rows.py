@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.backends.pacing import micros
-from interlock.backends.sqlite.queries import JobQueries
+from interlock.backends.sqlite.queries.jobs import JobQueries
 
 if TYPE_CHECKING:
     import sqlite3
