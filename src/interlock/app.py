@@ -148,6 +148,13 @@ class App:
         """
         try:
             from interlock.web import Credentials, Web
+
+            return Web(
+                self,
+                credentials=Credentials.from_environment() if credentials is None else credentials,
+                dashboard=dashboard,
+                allowed_hosts=allowed_hosts,
+            )
         except ModuleNotFoundError as error:
             if (error.name or "").startswith("interlock"):
                 raise
@@ -155,12 +162,6 @@ class App:
                 f"The web app needs the package {error.name}, which is not installed.",
                 remedy="Run: pip install 'interlock[web]'.",
             ) from error
-        return Web(
-            self,
-            credentials=Credentials.from_environment() if credentials is None else credentials,
-            dashboard=dashboard,
-            allowed_hosts=allowed_hosts,
-        )
 
     @property
     def store_name(self) -> str:

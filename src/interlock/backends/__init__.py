@@ -7,7 +7,6 @@ name, a ``factory(url, *, settings, clock) -> Store`` as the object.
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
@@ -73,7 +72,9 @@ def _factory(scheme: str) -> Factory:
                 f"{scheme}:// needs the package {error.name}, which is not installed.",
                 remedy=f"Run: pip install 'interlock[{extra}]'." if extra else "Install it.",
             ) from error
-    for entry in importlib.metadata.entry_points(group="interlock.backends", name=scheme):
+    from importlib.metadata import entry_points  # slow to import, and needed only for the backends of others
+
+    for entry in entry_points(group="interlock.backends", name=scheme):
         return cast("Factory", entry.load())
     shown = f"{scheme}://…" if scheme else "a URL without a scheme"
     raise InvalidArgumentError(

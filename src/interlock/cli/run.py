@@ -23,6 +23,7 @@ import typer
 
 from interlock.cli.deadline import Deadline
 from interlock.cli.output import say, shown
+from interlock.cli.signals import require_posix, stop_signals
 from interlock.cli.streams import flush_output, protect_output
 from interlock.cli.web_place import WebPlace
 from interlock.exits import exit_process
@@ -42,7 +43,7 @@ _EXIT_STUCK = 70
 _IMPORTING = str(importlib.__file__)
 _log = logging.getLogger("interlock.jobs")
 _MOST_FINISH_WITHIN = 7 * 24 * 3600.0
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SIGNALS = stop_signals()
 
 
 def run(
@@ -89,6 +90,7 @@ def run(
     _check_no_place(context)
     names = tuple(name.strip() for name in queues.split(",") if name.strip())
     if processes > 1:
+        require_posix("--processes", remedy="Start several interlock run commands instead.")
         raise typer.Exit(_supervise(target, concurrency, queues, processes, listen, credentials_file, finish_within))
     app = load(target)
     if supervised is not None:
@@ -282,7 +284,8 @@ async def _serve_until_told(
         orders = _Orders(task, stack.enter_context(Deadline(_EXIT_STUCK)), finish_within, _ending_seconds())
         for number in _SIGNALS:
             stack.callback(signal.signal, number, signal.signal(number, orders.on_signal))
-        loop.add_signal_handler(signal.SIGUSR1, orders.show)
+        if hasattr(signal, "SIGUSR1"):  # Windows has none
+            loop.add_signal_handler(signal.SIGUSR1, orders.show)
         if supervised is not None:
             link = stack.enter_context(socket.socket(fileno=supervised))
             link.setblocking(False)

@@ -217,5 +217,5 @@ def _end_for(descriptor: int) -> _End:
     try:  # opened again it has flags of its own
         flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         return _PipeEnd(os.open(f"/proc/self/fd/{descriptor}", flags))
-    except OSError:  # there is no /proc, or the terminal belongs to another user
+    except (OSError, AttributeError):  # no /proc, another user's terminal, or Windows, which lacks the flags
         return _End(os.dup(descriptor))

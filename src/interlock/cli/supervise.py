@@ -13,6 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from interlock.cli.output import say
+from interlock.cli.signals import stop_signals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +57,7 @@ class Supervisor:
     async def run(self) -> int:
         """Run until told to end; the exit code."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in stop_signals():
             loop.add_signal_handler(number, self._told, number)
         loop.add_signal_handler(signal.SIGUSR1, self._pass_on, signal.SIGUSR1)
         first_works = asyncio.Event()

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pydantic_core import from_json
-
 from interlock.clock import as_datetime
 from interlock.errors import MalformedEventError
 
@@ -49,6 +47,8 @@ def event_of(view: EventView) -> Event:
 
     Raises ``MalformedEventError`` if the payload cannot be decoded.
     """
+    from pydantic_core import from_json
+
     try:
         payload: dict[str, Any] = from_json(view.payload or "{}")
     except ValueError as error:

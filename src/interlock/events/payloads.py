@@ -6,8 +6,6 @@ import re
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qsl
 
-from pydantic_core import from_json
-
 from interlock.errors import MalformedEventError
 
 if TYPE_CHECKING:
@@ -22,6 +20,8 @@ _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 def read_object(body: bytes) -> tuple[str, dict[str, Any]]:
     """The text and what it says."""
+    from pydantic_core import from_json
+
     try:
         text = body.decode()
         value: Any = from_json(body, allow_inf_nan=False)  # refuses half characters, and what is nested too deeply

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
-
 from interlock.ports.claims import ClaimState
+from interlock.telemetry.collector import Collector
 from interlock.telemetry.metrics import Durations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from prometheus_client.core import Metric
 
 __all__ = ["ClaimMetrics"]
 
@@ -39,6 +39,8 @@ class ClaimMetrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """The families as they stand now."""
+        from interlock.telemetry.families import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
         name = f"{self.prefix}_{{}}".format
         answers = CounterMetricFamily(
             name("claims"), "Requests for a claim, by what the claimant was told.", labels=["store", "state"]

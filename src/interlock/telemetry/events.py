@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
-
+from interlock.telemetry.collector import Collector
 from interlock.telemetry.metrics import Durations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from prometheus_client.core import Metric
 
 __all__ = ["EventMetrics"]
 
@@ -38,6 +38,8 @@ class EventMetrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """The families as they stand now."""
+        from interlock.telemetry.families import CounterMetricFamily, HistogramMetricFamily
+
         name = f"{self.prefix}_{{}}".format
         received = CounterMetricFamily(
             name("events_received"), "Deliveries taken, by what was said of them.", labels=["source", "verdict"]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
-
+from interlock.telemetry.collector import Collector
 from interlock.telemetry.metrics import Durations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from prometheus_client.core import Metric
 
     from interlock.ports.jobs import Outcome
 
@@ -63,6 +63,8 @@ class JobMetrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """The families as they stand now."""
+        from interlock.telemetry.families import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
         name = f"{self.prefix}_{{}}".format
         enqueued = CounterMetricFamily(name("jobs_enqueued"), "Jobs accepted by the store.", labels=["store", "job"])
         finished = CounterMetricFamily(

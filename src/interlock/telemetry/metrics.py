@@ -9,11 +9,12 @@ from bisect import bisect_left
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
+from interlock.telemetry.collector import Collector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from prometheus_client.core import Metric
 
 __all__ = ["Durations", "LockMetrics", "Together"]
 
@@ -88,6 +89,8 @@ class LockMetrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """The families as they stand now."""
+        from interlock.telemetry.families import CounterMetricFamily, GaugeMetricFamily
+
         kind = [self.lock_type]
         name = f"{self.prefix}_{{}}".format
         acquisitions = CounterMetricFamily(
@@ -127,6 +130,8 @@ class LockMetrics(Collector):
             yield CounterMetricFamily(name(counter), text, value=count)
 
     def _histogram(self, name: str, text: str, durations: Durations) -> Metric:
+        from interlock.telemetry.families import HistogramMetricFamily
+
         family = HistogramMetricFamily(name, text, labels=["lock_type"])
         family.add_metric([self.lock_type], buckets=durations.buckets(), sum_value=durations.total)
         return family

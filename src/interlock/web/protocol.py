@@ -9,7 +9,6 @@ ignored, as RFC 9110 allows. httptools would drop the request's body instead.
 
 from __future__ import annotations
 
-import resource
 from typing import TYPE_CHECKING, Any
 
 import httptools
@@ -29,6 +28,10 @@ _MOST_AHEAD = 100
 
 def _most_connections() -> int:
     """A thousand, unless the process may not open twice as many files."""
+    try:
+        import resource
+    except ModuleNotFoundError:  # Windows has no such limit
+        return 1000
     may, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return min(1000, may // 2) if may != resource.RLIM_INFINITY else 1000
 

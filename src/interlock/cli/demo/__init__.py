@@ -17,6 +17,7 @@ import typer
 
 from interlock.cli.output import say
 from interlock.cli.place import Place, named_place
+from interlock.cli.signals import require_posix
 
 __all__ = ["demo"]
 
@@ -48,6 +49,7 @@ def demo(
     ] = None,
 ) -> None:
     """Watch a bot keep its promises under kill -9, in a browser, and audited. Exit code 1 if that finds anything."""
+    require_posix("interlock demo", remedy="Run it in WSL or in a container.")
     from interlock.cli.demo.director import Director
     from interlock.cli.demo.report import print_audit
     from interlock.cli.demo.screen import screen_for_this_terminal

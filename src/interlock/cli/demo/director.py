@@ -19,6 +19,7 @@ from interlock.cli.demo.harm import FROZEN_SECONDS, HOLD_REASON, HOLD_SECONDS, H
 from interlock.cli.demo.records import Minutes
 from interlock.cli.demo.sender import Sender
 from interlock.cli.demo.story import Story
+from interlock.cli.signals import stop_signals
 from interlock.errors import MisuseError, StoreError, StoreUnavailableError
 from interlock.ports.store import Capability
 from interlock.settings import Settings
@@ -118,7 +119,7 @@ class Director:
                 self._stop.set()
                 story.say("ending: what was taken is handled first; once more to stop at once")
 
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in stop_signals():
             loop.add_signal_handler(number, on_signal)
 
     # -- the play --------------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ mix but never break, and what caused something comes out before it. Nothing stay
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
@@ -20,7 +19,6 @@ __all__ = ["PIPE", "Minutes", "Notebook", "Record"]
 
 PIPE = "records"
 Record = dict[str, Any]
-_LARGER = getattr(fcntl, "F_SETPIPE_SZ", None)
 _PIPE_BYTES = 1 << 20
 _CHUNK = 1 << 16
 _KEPT = 20_000
@@ -49,8 +47,7 @@ class Minutes:
         path = directory / PIPE
         os.mkfifo(path, 0o600)
         self._pipe = os.open(path, os.O_RDWR | os.O_NONBLOCK)  # to write too, so that it never ends
-        if _LARGER is not None:
-            fcntl.fcntl(self._pipe, _LARGER, _PIPE_BYTES)
+        _enlarge(self._pipe)
         self._partial = b""
         self._unread: list[Record] = []
         self._last: deque[Record] = deque(maxlen=_KEPT)
@@ -84,6 +81,15 @@ class Minutes:
     def close(self) -> None:
         """Let go of the pipe."""
         os.close(self._pipe)
+
+
+def _enlarge(pipe: int) -> None:
+    """Give the pipe a larger buffer, where the system can."""
+    import fcntl  # which Windows lacks
+
+    operation = getattr(fcntl, "F_SETPIPE_SZ", None)
+    if operation is not None:
+        fcntl.fcntl(pipe, operation, _PIPE_BYTES)
 
 
 def record(who: str, what: str, fields: dict[str, Any]) -> Record:

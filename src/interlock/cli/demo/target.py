@@ -5,7 +5,6 @@ A write with a smaller fence is refused. Each attempt is written down, in the or
 
 from __future__ import annotations
 
-import fcntl
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -42,6 +41,8 @@ class Target:
     @contextmanager
     def _locked(self, key: str) -> Generator[int]:
         """The key's file, for one process at a time; the kernel lets go when a process dies."""
+        import fcntl  # which Windows lacks
+
         file = os.open(self._directory / f"{quote(key, safe='')}.target", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
