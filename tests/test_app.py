@@ -24,7 +24,7 @@ from interlock import (
 )
 from interlock.backends.memory import MemoryStore
 from interlock.jobs import Outcome
-from interlock.presence import Presence
+from interlock.store_client import StoreClient
 from interlock.testing.clock import until
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ async def test_all_parts_of_an_app_share_one_session(store_url: str) -> None:
     async with App(store_url) as app:
         async with (
             app.locks.acquire("key") as lease,
-            app.once.claim("delivery") as claim,
+            app.claims.claim("delivery") as claim,
             app.limits.acquire(Slots("one", 1)) as turn,
         ):
             assert claim.lease is not None
@@ -52,7 +52,7 @@ async def test_locks_and_claims_can_live_elsewhere(tmp_path: Path, interlock_red
     async with (
         App(durable, locks=interlock_redis_url, claims=other) as app,
         app.locks.acquire("key"),
-        app.once.claim("delivery"),
+        app.claims.claim("delivery"),
         app.limits.acquire(Slots("one", 1)),
     ):
         async with Locks.from_url(interlock_redis_url) as locks, Claims.from_url(other) as claims:
@@ -64,8 +64,8 @@ async def test_locks_and_claims_can_live_elsewhere(tmp_path: Path, interlock_red
 
 
 async def test_a_part_that_closes_early_leaves_the_others_at_work() -> None:
-    presence = Presence(MemoryStore(), Settings())
-    locks, limits = Locks(presence), Limits(presence)
+    store_client = StoreClient(MemoryStore(), Settings())
+    locks, limits = Locks(store_client), Limits(store_client)
     async with locks, locks.acquire("key") as lease:
         async with limits:
             await limits.reserve(Cooldown("gap", 90))
@@ -100,7 +100,7 @@ async def test_what_was_given_back_early_is_not_missed_when_the_session_is_lost(
                 await lease.release()
                 await _lose_session(app, relied_on=0)
         elif part == "claim":
-            async with app.once.claim("key") as claim:
+            async with app.claims.claim("key") as claim:
                 await claim.done()
                 await _lose_session(app, relied_on=0)
         else:
@@ -113,7 +113,7 @@ async def test_losing_the_session_stops_nested_blocks_once() -> None:
     async with App("memory://", settings=SHORT) as app:
         ends = []
         try:
-            async with app.locks.acquire("key"), app.once.claim("delivery"), app.limits.acquire(Slots("one", 1)):
+            async with app.locks.acquire("key"), app.claims.claim("delivery"), app.limits.acquire(Slots("one", 1)):
                 await _lose_session(app)
                 await asyncio.sleep(60)
         except LeaseLostError as error:
@@ -196,10 +196,10 @@ def test_apps_without_jobs_do_not_pay_for_them() -> None:
 
 async def _lose_session(app: App, *, relied_on: int | None = None) -> None:
     """End the process's session in the store, and wait until the process has found out."""
-    presence = app.locks._presence
-    session = presence.session
+    store_client = app.locks._store_client
+    session = store_client.session
     assert relied_on in (None, session.at_work), "what would make the process exit is miscounted"
-    await presence.store.sessions.end(session.id)
+    await store_client.store.sessions.end(session.id)
     await until(lambda: session.lost, within=10)
     assert session.at_work == 0 or session.lost
 
@@ -214,8 +214,8 @@ async def test_who_takes_from_itself_is_told_and_goes_on(part: str) -> None:
                     async with app.locks.acquire("key"):
                         await app.locks.force_release("key", reason="test", by="itself")
                 else:
-                    async with app.once.claim("key"):
-                        await app.once.forget("key", reason="test", by="itself")
+                    async with app.claims.claim("key"):
+                        await app.claims.forget("key", reason="test", by="itself")
             await asyncio.sleep(0.01)
             return "went on"
 
@@ -227,7 +227,7 @@ async def test_a_lost_body_may_clean_up_by_itself(part: str) -> None:
     async with App("memory://", settings=SHORT) as app:
         with pytest.raises(LeaseLostError, match="session"):  # noqa: PT012
             if part == "claim":
-                async with app.once.claim("key") as claim:
+                async with app.claims.claim("key") as claim:
                     try:
                         await _lose_session(app)
                         await asyncio.sleep(60)

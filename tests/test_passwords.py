@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 
 from interlock import App, InterlockError, Locks, Settings
-from interlock.cli.place import Place
+from interlock.cli.store_url import Place
 from interlock.testing.clock import until
 
 if TYPE_CHECKING:
@@ -96,10 +96,10 @@ def test_no_representation_shows_a_password() -> None:
         app.locks,
         app.jobs,
         app.insight,
-        app.locks._presence,
-        app.locks._presence.settings,
-        app.locks._presence.store,
-        app.locks._presence.store.sessions,
+        app.locks._store_client,
+        app.locks._store_client.settings,
+        app.locks._store_client.store,
+        app.locks._store_client.store.sessions,
     ]
 
     for thing in things:

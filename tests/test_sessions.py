@@ -68,7 +68,7 @@ async def test_bodies_are_stopped_even_if_the_heartbeat_itself_is_silent(monkeyp
         with monkeypatch.context() as patch, pytest.raises(LeaseLostError, match="session"):  # noqa: PT012
             async with locks.acquire("key"):
                 patch.setattr(store.sessions, "renew", broken)
-                patch.setattr(locks._presence.keeper, "_tell", lambda *_: None)  # it finds out, and tells nobody
+                patch.setattr(locks._store_client.keeper, "_tell", lambda *_: None)  # it finds out, and tells nobody
                 await asyncio.sleep(10)
 
 
@@ -77,7 +77,7 @@ async def test_a_busy_event_loop_does_not_cost_a_process_its_session(tmp_path: P
     async with Locks.from_url(f"sqlite:///{tmp_path}/i.db", session_seconds=3.0, stuck_work="report") as locks:
         async with locks.acquire("key") as lease:
             busy_until = lease.session.deadline + 1.5
-            while locks._presence.clock.monotonic() < busy_until:  # nothing else on this loop can run
+            while locks._store_client.clock.monotonic() < busy_until:  # nothing else on this loop can run
                 pass
             lease.ensure()
         assert locks.metrics.losses == {}
@@ -91,7 +91,7 @@ def work_that_ignores_everything(directory: str, stuck_work: str) -> None:
                 async with locks.acquire("key") as lease:
                     SqliteSessions.renew = broken  # type: ignore[method-assign]
                     report("stuck", pid=os.getpid())
-                    while locks._presence.clock.monotonic() < lease.session.deadline + 2:
+                    while locks._store_client.clock.monotonic() < lease.session.deadline + 2:
                         pass
             except LeaseLostError:
                 report("told")

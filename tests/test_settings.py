@@ -83,4 +83,4 @@ def test_a_url_that_cannot_work_is_refused_and_not_repeated(url: str, says: str)
 
 def test_locks_can_live_in_another_store() -> None:
     app = App("memory://", locks="sqlite:///elsewhere.db")
-    assert app.locks._presence.store.name == "sqlite"
+    assert app.locks._store_client.store.name == "sqlite"

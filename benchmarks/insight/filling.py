@@ -7,10 +7,10 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.harness import console
+from interlock.ports.claims import Acknowledgement as FetchAcknowledgement
 from interlock.ports.claims import ClaimState, ClaimWant
-from interlock.ports.claims import Settlement as ClaimSettlement
 from interlock.ports.events import NewEvent
-from interlock.ports.jobs import Appetite, Batch, Failing, NewJob, Outcome, Settlement
+from interlock.ports.jobs import Acknowledgement, Failing, FetchRequest, FetchResult, NewJob, Outcome
 from interlock.ports.limits import Use
 from interlock.ports.locks import Want
 from interlock.ports.sessions import SessionCard
@@ -18,7 +18,7 @@ from interlock.ports.sessions import SessionCard
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from interlock.ports.jobs import ClaimedJob
+    from interlock.ports.jobs import FetchedJob
     from interlock.ports.store import Store
 
 __all__ = ["Filled", "Scale", "fill"]
@@ -28,7 +28,7 @@ NAMES = ("triage", "report", "sync", "mirror")
 FULL = Use("slots:containers", 5, 0.0)
 SLOW = Use("cooldown:account", 1, 3600.0)
 _BATCH = 5_000
-_CLAIM = 1_000
+_FETCH = 1_000
 
 
 class Scale(NamedTuple):
@@ -38,7 +38,7 @@ class Scale(NamedTuple):
     lanes: int = 100_000
     locks: int = 10_000
     others: int = 10_000
-    """Events, claims, keys of limits, jobs that wait for one limit, delayed ones."""
+    """Events, fetches, keys of limits, jobs that wait for one limit, delayed ones."""
 
 
 class Filled(NamedTuple):
@@ -67,19 +67,19 @@ async def fill(store: Store, scale: Scale) -> Filled:
     await _enqueue(store, scale.others, lane=lambda _: "one long lane")
     await _enqueue(store, scale.others, delay=36_000.0)
     await _enqueue(store, scale.others, queue="full", uses=(FULL,))
-    await _claim(store, ("full",), scale.others)
+    await _fetch(store, ("full",), scale.others)
     await _enqueue(store, scale.others, queue="keys", uses_of=lambda n: (Use(f"slots:key-{n:06}", 1, 0.0),))
-    running = await _claim(store, ("default",), 100)
-    await _park(store, await _claim(store, ("default",), 100))
+    running = await _fetch(store, ("default",), 100)
+    await _park(store, await _fetch(store, ("default",), 100))
     for n in range(100):
         await jobs.hold(f"repo-{n * 11:06}#{n * 11 % 7}", "deploy", "ann")
     await _enqueue(store, laned // 2 - laned // 4)
     await _enqueue(store, laned // 4, queue="nobody")
     await _locks(store, scale.locks)
-    await _claims(store, scale.others)
+    await _fetches(store, scale.others)
     event = await _events(store, scale.others)
     (behind, *_) = [
-        o for o in await store.insight.outlooks(await store.insight.lane_jobs("one long lane", limit=500)) if o.ahead
+        o for o in await store.insight.situations(await store.insight.lane_jobs("one long lane", limit=500)) if o.ahead
     ]
     waiting = (await store.insight.limit_users(FULL.key, limit=50)).waiters[-1].id
     names = (await store.insight.lanes(limit=50)).lanes
@@ -121,11 +121,11 @@ async def _enqueue(
         )
 
 
-async def _claim(store: Store, queues: Sequence[str], count: int) -> list[ClaimedJob]:
-    found: list[ClaimedJob] = []
+async def _fetch(store: Store, queues: Sequence[str], count: int) -> list[FetchedJob]:
+    found: list[FetchedJob] = []
     for _ in range(10_000):
-        batch = await store.jobs.claim(Appetite(SESSION, tuple(queues), NAMES, min(_CLAIM, count), count, 1))
-        assert isinstance(batch, Batch)
+        batch = await store.jobs.fetch(FetchRequest(SESSION, tuple(queues), NAMES, min(_FETCH, count), count, 1))
+        assert isinstance(batch, FetchResult)
         found += batch.jobs
         if len(found) >= count or (not batch.jobs and batch.look_again > 0):
             break
@@ -137,24 +137,28 @@ async def _end(store: Store, count: int) -> tuple[int, int]:
     done = failed = 0
     for start in range(0, count, 10 * _BATCH):
         await _enqueue(store, min(10 * _BATCH, count - start))
-        while jobs := await _claim(store, ("default",), _CLAIM):
-            await store.jobs.settle(SESSION, [_settlement(job) for job in jobs])
+        while jobs := await _fetch(store, ("default",), _FETCH):
+            await store.jobs.acknowledge(SESSION, [_acknowledgement(job) for job in jobs])
             done = jobs[0].id
             failed = next((job.id for job in jobs if job.id % 50 == 1), failed)
     return done, failed
 
 
-def _settlement(job: ClaimedJob) -> Settlement:
+def _acknowledgement(job: FetchedJob) -> Acknowledgement:
     if job.id % 50 == 1:
-        return Settlement(job.id, job.fence, Outcome.FAILED, 0.1, error="ValueError: no", trace="Traceback …\n" * 20)
+        return Acknowledgement(
+            job.id, job.fence, Outcome.FAILED, 0.1, error="ValueError: no", trace="Traceback …\n" * 20
+        )
     if job.id % 50 == 2:
-        return Settlement(job.id, job.fence, Outcome.DISCARDED, 0.1, error="nothing to do")
-    return Settlement(job.id, job.fence, Outcome.DONE, 0.1, result='"ok"')
+        return Acknowledgement(job.id, job.fence, Outcome.DISCARDED, 0.1, error="nothing to do")
+    return Acknowledgement(job.id, job.fence, Outcome.DONE, 0.1, result='"ok"')
 
 
-async def _park(store: Store, jobs: Iterable[ClaimedJob]) -> None:
-    settlements = [Settlement(job.id, job.fence, Outcome.PARKED, error="its arguments changed") for job in jobs]
-    await store.jobs.settle(SESSION, settlements)
+async def _park(store: Store, jobs: Iterable[FetchedJob]) -> None:
+    acknowledgements = [
+        Acknowledgement(job.id, job.fence, Outcome.PARKED, error="its arguments changed") for job in jobs
+    ]
+    await store.jobs.acknowledge(SESSION, acknowledgements)
 
 
 async def _locks(store: Store, count: int) -> None:
@@ -173,14 +177,16 @@ async def _locks(store: Store, count: int) -> None:
         await store.locks.ask(want)
 
 
-async def _claims(store: Store, count: int) -> None:
+async def _fetches(store: Store, count: int) -> None:
     for start in range(0, count, 500):
         numbers = range(start, min(count, start + 500))
         wants = [ClaimWant(f"github:{n:06}", f"{SESSION}.c{n}", SESSION, 36_000.0, 36_000.0) for n in numbers]
-        await asyncio.gather(*(store.claims.claim(want) for want in wants))
+        await asyncio.gather(*(store.claims.fetch(want) for want in wants))
         await asyncio.gather(
             *(
-                store.claims.settle(ClaimSettlement(want.key, want.owner, ClaimState.DONE, '"ok"', "", 0.0, 36_000.0))
+                store.claims.acknowledge(
+                    FetchAcknowledgement(want.key, want.owner, ClaimState.DONE, '"ok"', "", 0.0, 36_000.0)
+                )
                 for want in wants
             )
         )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from interlock.testing.servers import PostgresServer
 
-__all__ = ["Drain", "OfModule", "Queue", "drain", "drained", "fresh_database", "held_open", "settle_down"]
+__all__ = ["Drain", "OfModule", "Queue", "drain", "drained", "fresh_database", "held_open", "acknowledge_down"]
 
 _numbers = itertools.count(1)
 _READY_SECONDS = 60
@@ -98,7 +98,7 @@ async def drained(
     await queue.prepare(url)
     async with held_open(url if old_transaction else None):
         await queue.fill(url, jobs)
-        await settle_down(url)
+        await acknowledge_down(url)
         result = await drain([queue.spawn(url) for _ in range(processes)], jobs, server.pid)
     left = await queue.left(url)
     assert left == 0, f"{left} of {jobs} jobs are left"
@@ -128,7 +128,7 @@ async def held_open(url: str | None) -> AsyncIterator[None]:
         await connection.close()
 
 
-async def settle_down(url: str) -> None:
+async def acknowledge_down(url: str) -> None:
     """Give the planner its statistics, and have what was written so far out of the way."""
     connection = await asyncpg.connect(url)
     await connection.execute("vacuum analyze")

@@ -96,31 +96,31 @@ async def fill(url: str, count: int, kind: str = "plain", lanes: int = LANES) ->
 async def left(url: str) -> int:
     async with defined(url)[0] as app:
         return sum(
-            queue.ready + queue.behind + queue.later + queue.waiting + queue.running + queue.parked
+            queue.ready + queue.behind + queue.scheduled + queue.waiting + queue.running + queue.parked
             for queue in await app.jobs.queues()
         )
 
 
 def hear(store: Any, acks: Acks) -> None:
-    """Have the store's claims and settlements noted."""
-    claim, settle = store.claim, store.settle
+    """Have the store's fetches and acknowledgements noted."""
+    fetch, acknowledge = store.fetch, store.acknowledge
 
-    async def noted_claim(appetite: Any) -> Any:
+    async def noted_fetch(request: Any) -> Any:
         acks.looked()
-        return await claim(appetite)
+        return await fetch(request)
 
-    async def noted_settle(session: str, settlements: Sequence[Any]) -> Any:
-        settled = await settle(session, settlements)
+    async def noted_acknowledge(session: str, acknowledgements: Sequence[Any]) -> Any:
+        acknowledged = await acknowledge(session, acknowledgements)
         # What is handed back at the end, unstarted, is no acknowledgement.
         ended = sum(
-            accepted and settlement.outcome is Outcome.DONE
-            for accepted, settlement in zip(settled.accepted, settlements, strict=True)
+            accepted and acknowledgement.outcome is Outcome.DONE
+            for accepted, acknowledgement in zip(acknowledged.accepted, acknowledgements, strict=True)
         )
         if ended:
             acks.acknowledged(ended)
-        return settled
+        return acknowledged
 
-    store.claim, store.settle = noted_claim, noted_settle
+    store.fetch, store.acknowledge = noted_fetch, noted_acknowledge
 
 
 def work(url: str, noting: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""The ceiling: asyncpg by hand, nothing but claiming 100 jobs and deleting them, on two connections by turns."""
+"""The ceiling: asyncpg by hand, nothing but fetching 100 jobs and deleting them, on two connections by turns."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ CONNECTIONS = 2
 _SCHEMA = """
 create table raw_job (
     id bigint generated always as identity primary key,
-    claimed boolean not null default false,
+    fetched boolean not null default false,
     arguments text not null
 );
-create index on raw_job (id) where not claimed;
+create index on raw_job (id) where not fetched;
 """
-_CLAIM = f"""
-update raw_job set claimed = true
-where id in (select id from raw_job where not claimed order by id limit {BATCH} for update skip locked)
+_FETCH = f"""
+update raw_job set fetched = true
+where id in (select id from raw_job where not fetched order by id limit {BATCH} for update skip locked)
 returning id, arguments
 """
 _DELETE = "delete from raw_job where id = any($1::bigint[])"
@@ -63,12 +63,12 @@ async def _handler(arguments: str) -> None:
 def work(url: str) -> None:
     async def prepared(acks: Acks, stop: asyncio.Event) -> Callable[[], Awaitable[None]]:
         connections = [await asyncpg.connect(url) for _ in range(CONNECTIONS)]
-        statements = [(await one.prepare(_CLAIM), await one.prepare(_DELETE)) for one in connections]
+        statements = [(await one.prepare(_FETCH), await one.prepare(_DELETE)) for one in connections]
 
-        async def alternate(claim: asyncpg.PreparedStatement, delete: asyncpg.PreparedStatement) -> None:
+        async def alternate(fetch: asyncpg.PreparedStatement, delete: asyncpg.PreparedStatement) -> None:
             while not stop.is_set():
                 acks.looked()
-                jobs = await claim.fetch()
+                jobs = await fetch.fetch()
                 if not jobs:
                     await asyncio.sleep(0.002)
                     continue

@@ -9,7 +9,7 @@ import asyncpg
 
 from benchmarks.harness import console, percentile
 from benchmarks.jobs import enqueues, own, peer_graphile, peer_huey, peer_pgqueuer, peer_procrastinate, peer_saq, raw
-from benchmarks.jobs.drains import OfModule, drain, drained, fresh_database, settle_down
+from benchmarks.jobs.drains import OfModule, acknowledge_down, drain, drained, fresh_database
 from benchmarks.jobs.latency import idle_latencies
 from interlock.testing.processes import WorkerFailedError
 from interlock.testing.servers import PostgresServer
@@ -140,7 +140,7 @@ class Rounds:
         behind = BEHIND // 10 if self._quick else BEHIND
         filled = behind + 2 * rounds * JOBS
         await own.fill(url, filled)
-        await settle_down(url)
+        await acknowledge_down(url)
         for _ in range(rounds):
             result = await drain([INTERLOCK.spawn(url)], JOBS, self._server.pid)
             self.add(f"drain ×1 Interlock, {behind:,} behind", result.rate)

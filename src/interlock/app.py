@@ -16,8 +16,8 @@ from interlock.insight import Insight
 from interlock.jobs import Jobs
 from interlock.limits import Limits
 from interlock.locks import Locks
-from interlock.presence import Presence
 from interlock.settings import Settings
+from interlock.store_client import StoreClient
 from interlock.telemetry.metrics import Together
 
 if TYPE_CHECKING:
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from interlock.arguments import Seconds, Wait
     from interlock.events.handler import Hears, Ignore
     from interlock.events.source import Source
-    from interlock.face import Face
     from interlock.jobs import Outcome
     from interlock.jobs.jobs import Defines
     from interlock.jobs.options import Defining
     from interlock.jobs.worker import Worker
     from interlock.ports.store import Capability
+    from interlock.service import Service
     from interlock.web import Credentials, Web
 
 __all__ = ["App"]
@@ -44,8 +44,8 @@ class App:
     """An application on Interlock.
 
     ``url`` names the durable store: ``memory://``, ``sqlite:///bot.db`` or ``postgresql://…``. ``locks`` moves only
-    :attr:`locks` to another store, ``claims`` only :attr:`once`. Everything opens with ``async with app:``. On a store
-    that offers no jobs, such as Redis, the rest works and :attr:`jobs` says so.
+    :attr:`locks` to another store, ``claims`` only :attr:`claims`. Everything opens with ``async with app:``. On a
+    store that offers no jobs, such as Redis, the rest works and :attr:`jobs` says so.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class App:
         for given in (url, locks or url, claims or url):
             checked_url(given)
         needs: dict[str, list[Capability]] = {}
-        places: dict[type[Face[Any]], str] = {
+        places: dict[type[Service[Any]], str] = {
             Locks: locks or url,
             Claims: claims or url,
             Cursors: url,
@@ -69,26 +69,28 @@ class App:
         }
         for part, place in places.items():
             needs.setdefault(place, []).append(part.needs)
-        presences = {
-            place: Presence(from_url(place, settings=self.settings, needs=needed), self.settings)
+        store_clients = {
+            place: StoreClient(from_url(place, settings=self.settings, needs=needed), self.settings)
             for place, needed in needs.items()
         }
-        self._presences = tuple(presences.values())
-        self.locks = Locks(presences[places[Locks]])
+        self._store_clients = tuple(store_clients.values())
+        self.locks = Locks(store_clients[places[Locks]])
         """One holder per key at a time."""
-        self.once = Claims(presences[places[Claims]])
+        self.claims = Claims(store_clients[places[Claims]])
         """Each thing once."""
-        self.cursors = Cursors(presences[url])
+        self.cursors = Cursors(store_clients[url])
         """Where pollers stand."""
-        self.limits = Limits(presences[url])
+        self.limits = Limits(store_clients[url])
         """How much at once, and how often."""
-        store = presences[url].store
+        store = store_clients[url].store
         self._store = store.name
-        self._jobs = Jobs(presences[url]) if Jobs.needs in store.capabilities else None
+        self._jobs = Jobs(store_clients[url]) if Jobs.needs in store.capabilities else None
         self._events: Events | None = None
         if self._jobs is not None and Events.needs in store.capabilities:
-            self._events = Events(presences[url], jobs=self._jobs)
-        self.insight = Insight(store, locks=presences[places[Locks]].store, claims=presences[places[Claims]].store)
+            self._events = Events(store_clients[url], jobs=self._jobs)
+        self.insight = Insight(
+            store, locks=store_clients[places[Locks]].store, claims=store_clients[places[Claims]].store
+        )
         """Questions about all of it."""
         self._opened: AsyncExitStack | None = None
 
@@ -175,11 +177,11 @@ class App:
 
     def _wait_for_stores(self) -> None:
         """Let opening wait for a store that is away, however long that takes."""
-        for presence in self._presences:
-            presence.open_wait = math.inf
+        for store_client in self._store_clients:
+            store_client.open_wait = math.inf
 
     async def __aenter__(self) -> Self:
-        parts: list[Face[Any]] = [self.locks, self.once, self.cursors, self.limits]
+        parts: list[Service[Any]] = [self.locks, self.claims, self.cursors, self.limits]
         if self._jobs is not None:
             parts.append(self._jobs)
         if self._events is not None:
@@ -200,7 +202,7 @@ class App:
     @property
     def metrics(self) -> Together:
         """A Prometheus collector for all that this app counts and times."""
-        collectors: list[Collector] = [self.locks.metrics, self.once.metrics, self.limits.metrics]
+        collectors: list[Collector] = [self.locks.metrics, self.claims.metrics, self.limits.metrics]
         if self._jobs is not None:
             collectors.append(self._jobs.metrics)
         if self._events is not None:

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Final, Literal
 
 from interlock.errors import InvalidArgumentError
-from interlock.words import a_thing
+from interlock.values import describe_type
 
 __all__ = [
     "FOREVER",
@@ -146,5 +146,5 @@ def _seconds(name: str, value: object) -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     raise InvalidArgumentError(
-        f"{name} is {value!r}, {a_thing(value)}.", remedy="Use a number of seconds or a timedelta."
+        f"{name} is {value!r}, {describe_type(value)}.", remedy="Use a number of seconds or a timedelta."
     )

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from interlock.arguments import checked_key, checked_limit
 from interlock.clock import as_datetime
 from interlock.errors import ConcurrencyConflictError
-from interlock.face import Face
 from interlock.ports.cursors import Move, Overtaken
 from interlock.ports.store import Capability
-from interlock.presence import repeat
+from interlock.service import Service
 from interlock.sessions import program
+from interlock.store_client import repeat
 from interlock.values import decoded, encoded
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from interlock.ports.cursors import CursorView, Moved
-    from interlock.presence import Presence
     from interlock.sessions import Session
+    from interlock.store_client import StoreClient
 
 __all__ = ["Cursor", "Cursors", "Position"]
 
@@ -81,19 +81,19 @@ class CursorEngine:
 
     mark = "p"
 
-    def __init__(self, presence: Presence) -> None:
-        self.store = presence.store
-        self._presence = presence
-        self._cursors = presence.store.cursors
+    def __init__(self, store_client: StoreClient) -> None:
+        self.store = store_client.store
+        self._store_client = store_client
+        self._cursors = store_client.store.cursors
         self._by = f"{program()}@{socket.gethostname()}:{os.getpid()}"
 
     async def open(self) -> None:
         """Open the store, unless another concept has already."""
-        await self._presence.open(self)
+        await self._store_client.open(self)
 
     async def close(self) -> None:
         """Close the store, unless another concept still needs it."""
-        await self._presence.close(self)
+        await self._store_client.close(self)
 
     async def read(self, name: str) -> CursorView | None:
         """Where a cursor stands."""
@@ -109,7 +109,7 @@ class CursorEngine:
         return await self._repeat(lambda: self._cursors.history(name))
 
     async def _repeat(self, operation: Callable[[], Awaitable[R]]) -> R:
-        return await repeat(operation, self._presence.settings.store_wait, self._presence.clock.monotonic)
+        return await repeat(operation, self._store_client.settings.store_wait, self._store_client.clock.monotonic)
 
     def session_began(self, session: Session) -> None:
         """Nothing: cursors belong to no session."""
@@ -124,14 +124,14 @@ class CursorEngine:
         """Nothing: nobody owns a cursor."""
 
 
-class Cursors(Face[CursorEngine]):
+class Cursors(Service[CursorEngine]):
     """Durable positions, in one store."""
 
     needs = Capability.CURSORS
     _these = "These cursors"
 
-    def _new_engine(self, presence: Presence) -> CursorEngine:
-        return CursorEngine(presence)
+    def _new_engine(self, store_client: StoreClient) -> CursorEngine:
+        return CursorEngine(store_client)
 
     def __getitem__(self, name: str) -> Cursor[Any]:
         """The cursor of that name, whether it was ever moved or not: ``app.cursors["gitlab:notes"]``."""

@@ -16,7 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from interlock.errors import InvalidArgumentError
-from interlock.words import a_thing
+from interlock.values import describe_type
 
 __all__ = ["Template"]
 
@@ -99,7 +99,7 @@ class Template:
             text = found.isoformat()
         else:
             raise InvalidArgumentError(
-                f"The template {self.text!r} finds {a_thing(found)} at {'.'.join(path)!r}.",
+                f"The template {self.text!r} finds {describe_type(found)} at {'.'.join(path)!r}.",
                 remedy="Keys are made of text, whole numbers, UUIDs and dates.",
             )
         return text if text.isalnum() else text.translate(self._escapes)

@@ -7,9 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from interlock.errors import InvalidArgumentError
-from interlock.words import a_thing
 
-__all__ = ["decoded", "encoded"]
+__all__ = ["describe_type", "decoded", "encoded"]
 
 _DATETIME = "$datetime"
 _PLAIN = "Use None, bool, int, float, str, aware datetime, and lists and dicts (with str keys) of these."
@@ -57,10 +56,16 @@ def _plain(what: str, value: object) -> object:
             if not isinstance(key, str) or key == _DATETIME or "\0" in key:
                 raise InvalidArgumentError(f"{what} has the key {key!r} in a dict.", remedy=_PLAIN)
         return {key: _plain(what, item) for key, item in value.items()}
-    raise InvalidArgumentError(f"{what} holds {a_thing(value)}, which cannot be kept.", remedy=_PLAIN)
+    raise InvalidArgumentError(f"{what} holds {describe_type(value)}, which cannot be kept.", remedy=_PLAIN)
 
 
 def _restored(found: dict[str, Any]) -> Any:
     if len(found) == 1 and isinstance(found.get(_DATETIME), str):
         return datetime.fromisoformat(found[_DATETIME])
     return found
+
+
+def describe_type(value: object) -> str:
+    """What something is, for the middle of a sentence: ``an int``."""
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeio' else 'a'} {name}"

@@ -17,7 +17,7 @@ def crowd_app(url: str, **settings: Any) -> tuple[App, Any]:
 
     @app.job(lane="{lane}")
     async def work(lane: str, number: int) -> None:
-        async with app.locks.acquire(f"{lane}/{number}", wait=60), app.once.claim(f"{lane}/{number}"):
+        async with app.locks.acquire(f"{lane}/{number}", wait=60), app.claims.claim(f"{lane}/{number}"):
             await asyncio.sleep(0.001)
 
     return app, work

@@ -41,7 +41,7 @@ async def other(complete_postgres_url: str) -> AsyncIterator[Any]:
 
 @asynccontextmanager
 async def blocked(connection: Any, *works: Any) -> AsyncIterator[list[asyncio.Task[Any]]]:
-    """Works of which each has come to wait for a lock."""
+    """Engine of which each has come to wait for a lock."""
     tasks: list[asyncio.Task[Any]] = []
     for work in works:
         tasks.append(asyncio.ensure_future(work))

@@ -162,7 +162,7 @@ class RedisObserver:
 
 def listener_of(locks: Locks) -> Any:
     """What hears the messages of a PostgreSQL."""
-    messages: Any = locks._presence.store.messages
+    messages: Any = locks._store_client.store.messages
     return messages._listener
 
 

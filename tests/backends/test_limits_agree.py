@@ -61,7 +61,7 @@ class Steps:
             figures = OTHER_FIGURES if chance.random() < 0.08 else FIGURES
             keys = sorted(chance.sample(KEYS, chance.choice([1, 1, 1, 2, 3])))
             uses = tuple(Use(key, *figures[key]) for key in keys)
-            self.plans[owner] = Plan(owner, f"party-{owner}", session, uses, chance.random() < 0.8)
+            self.plans[owner] = Plan(owner, f"caller-{owner}", session, uses, chance.random() < 0.8)
             return "ask", self.plans[owner]
         if what in ("again", "finish"):
             if not self.plans:

@@ -37,7 +37,7 @@ CUTS = {"postgres": 3, "redis": 2}
 
 async def on_one_connection(locks: Locks) -> None:
     """Let what these locks do share one connection, and wait until the process has nothing to do on it for a while."""
-    store: Any = locks._presence.store
+    store: Any = locks._store_client.store
     if store.name == "postgres":
         store._pool.size = 1
         store._pool.give_up_idle()
@@ -155,7 +155,7 @@ async def test_a_release_whose_reply_was_lost_and_cannot_be_repeated_leaves_noth
         Locks.from_url(proxy.url(url), settings=STEADY) as locks,
         Locks.from_url(url, settings=STEADY) as others,
     ):
-        belongings = locks._presence.store.locks.belongings
+        belongings = locks._store_client.store.locks.belongings
         looks = 0
 
         async def count_belongings(session: str) -> Sequence[tuple[str, str]]:
@@ -164,7 +164,7 @@ async def test_a_release_whose_reply_was_lost_and_cannot_be_repeated_leaves_noth
             looks += 1
             return found
 
-        monkeypatch.setattr(locks._presence.store.locks, "belongings", count_belongings)
+        monkeypatch.setattr(locks._store_client.store.locks, "belongings", count_belongings)
         lease = await locks.acquire("key", ttl_seconds=300)
         waiter = asyncio.create_task(take(others, "key", wait=30))
         (next_owner,) = await queue_of(others, "key", 1)

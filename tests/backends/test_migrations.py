@@ -36,7 +36,7 @@ def migrations_of(url: str) -> Migrations:
 def add_pending(migrations: Migrations, sql: str = "create table interlock_later (id integer)") -> Migration:
     """Let this copy of the code know one migration more than the store has."""
     known: list[Migration] = migrations._known  # type: ignore[attr-defined]
-    later = Migration(known[-1].version + 1, "later", sql)
+    later = Migration(known[-1].version + 1, "scheduled", sql)
     known.append(later)
     return later
 

@@ -47,10 +47,10 @@ async def test_nobody_takes_over_from_the_dead_before_their_last_fenced_transact
         one = Locks.from_url(complete_postgres_url, **settings)
         await one.open()
         lease = await one.acquire("key", ttl_seconds=1)
-        fenced = one._presence.store.locks.fenced("key", lease.owner, lease.fence)
+        fenced = one._store_client.store.locks.fenced("key", lease.owner, lease.fence)
         transaction = await fenced.__aenter__()
         await transaction.execute("create table target (value integer)")
-        await one._presence.keeper.stop()  # the session ends under it
+        await one._store_client.keeper.stop()  # the session ends under it
         behind = asyncio.create_task(_enter(two, "key", order))
         while not any(view.waiters for view in await two.list()):
             await asyncio.sleep(0.01)

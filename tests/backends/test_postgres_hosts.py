@@ -66,7 +66,7 @@ async def test_the_first_host_that_can_be_used_is_used(
         async with Locks.from_url(url, settings=settings) as locks, locks.acquire("key") as lease:
             lease.ensure()
             asked = silent.accepted
-            await (await locks._presence.store._server.connect(3.0)).close()  # type: ignore[attr-defined]
+            await (await locks._store_client.store._server.connect(3.0)).close()  # type: ignore[attr-defined]
             assert silent.accepted == asked  # the host that worked comes first
 
 

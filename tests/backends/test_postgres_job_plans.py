@@ -1,5 +1,6 @@
-"""What a claim, a settlement and a promotion touch does not grow with what waits: a million jobs, lanes by the hundred
-thousand, one lane a hundred thousand deep. They go by indexes, whatever the planner believes about the tables."""
+"""What a fetch, a acknowledgement and a promotion touch does not grow with what waits: a million jobs, lanes by the
+hundred thousand, one lane a hundred thousand deep. They go by indexes, whatever the planner believes about the
+tables."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from interlock.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-CLAIM = "select * from interlock.job_claim('default', 's', '{default/q}', '{n}', 100, 100, 1, 1, $1, 5, null)"
-SETTLE = "select * from interlock.job_settle('default', 's', $1, $2, null, $3, null, null, null, null, 3, null)"
+FETCH = "select * from interlock.job_fetch('default', 's', '{default/q}', '{n}', 100, 100, 1, 1, $1, 5, null)"
+SETTLE = "select * from interlock.job_acknowledge('default', 's', $1, $2, null, $3, null, null, null, null, 3, null)"
 JOBS = """
 insert into interlock.job (id, position, enqueued_at, due_at, keep_result, priority, failing, coalesces, paced, pool,
                            name, lane, arguments, options)
@@ -28,8 +29,8 @@ READY = """
 insert into interlock.job_ready (pool, sort, id, class, limited, name)
 select 'default/q', n, n, 0, false, 'n' from generate_series($1::bigint, $2::bigint) n
 """
-LATER = """
-insert into interlock.job_later (pool, at, id, priority, class, limited, name, lane)
+SCHEDULED = """
+insert into interlock.job_scheduled (pool, at, id, priority, class, limited, name, lane)
 select 'default/q', $3::bigint + n, n, 0, 0, false, 'n', $4 from generate_series($1::bigint, $2::bigint) n
 """
 FAR = 4102444800000000
@@ -57,31 +58,31 @@ async def pages(connection: Any, sql: str, *args: Any) -> int:
     return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 
 
-async def claimed(connection: Any) -> list[Any]:
-    return [row for row in await connection.fetch(CLAIM, LOWEST) if row["id"] is not None]
+async def fetched(connection: Any) -> list[Any]:
+    return [row for row in await connection.fetch(FETCH, LOWEST) if row["id"] is not None]
 
 
 async def cost(connection: Any) -> tuple[int, int]:
-    """Pages of a claim of 100 and of a settlement of 100, once plans are made."""
+    """Pages of a fetch of 100 and of a acknowledgement of 100, once plans are made."""
     for _ in range(2):
-        rows = await claimed(connection)
+        rows = await fetched(connection)
         assert len(rows) == 100
         ends = ([row["id"] for row in rows], [row["fence"] for row in rows], [0.0] * 100)
         await connection.fetch(SETTLE, *ends)
-    claim = await pages(connection, CLAIM, LOWEST)
-    rows = await claimed(connection)
+    fetch = await pages(connection, FETCH, LOWEST)
+    rows = await fetched(connection)
     ends = ([row["id"] for row in rows], [row["fence"] for row in rows], [0.0] * 100)
-    return claim, await pages(connection, SETTLE, *ends)
+    return fetch, await pages(connection, SETTLE, *ends)
 
 
 @pytest.mark.full
-async def test_a_million_jobs_that_wait_cost_a_claim_and_a_settlement_nothing(connection: Any) -> None:
+async def test_a_million_jobs_that_wait_cost_a_fetch_and_a_acknowledgement_nothing(connection: Any) -> None:
     await connection.execute(JOBS, 1, 2000, None)
     await connection.execute(READY, 1, 2000)
     few = await cost(connection)
     await connection.execute(JOBS, 2001, 1_000_000, None)
     await connection.execute(READY, 2001, 1_000_000)
-    await connection.execute(LATER, 1, 300_000, FAR, None)
+    await connection.execute(SCHEDULED, 1, 300_000, FAR, None)
     many = await cost(connection)
 
     assert many[0] < few[0] * 1.5 + 300, (few, many)
@@ -89,7 +90,7 @@ async def test_a_million_jobs_that_wait_cost_a_claim_and_a_settlement_nothing(co
 
 
 @pytest.mark.full
-async def test_neither_a_hundred_thousand_lanes_nor_a_deep_one_slow_the_claim(connection: Any) -> None:
+async def test_neither_a_hundred_thousand_lanes_nor_a_deep_one_slow_the_fetch(connection: Any) -> None:
     await connection.execute(JOBS, 1, 1000, "few-%")
     await connection.execute("insert into interlock.job_signal select 'default', position, lane from interlock.job")
     few = await cost(connection)
@@ -121,30 +122,30 @@ async def scanned(connection: Any, sql: str, *args: Any) -> list[str]:
 
 @pytest.mark.full
 @pytest.mark.parametrize("analyzed", [False, True], ids=["statistics of empty tables", "fresh statistics"])
-async def test_claim_settlement_and_promotion_go_by_their_indexes_with_a_million_waiting(
+async def test_fetch_acknowledgement_and_promotion_go_by_their_indexes_with_a_million_waiting(
     connection: Any, analyzed: bool
 ) -> None:
-    await connection.execute("analyze interlock.job, interlock.job_ready, interlock.job_later, interlock.job_lane")
+    await connection.execute("analyze interlock.job, interlock.job_ready, interlock.job_scheduled, interlock.job_lane")
     await connection.execute(JOBS, 1, 600_000, None)
     await connection.execute(READY, 1, 600_000)
     await connection.execute(JOBS, 600_001, 700_000, "lane-%")
     await connection.execute("insert into interlock.job_signal select 'default', position, lane from interlock.job"
                              " where lane is not null limit 2000")  # fmt: skip
     await connection.execute(JOBS, 700_001, 1_000_000, None)
-    await connection.execute(LATER, 700_001, 1_000_000, FAR, None)
-    await connection.execute("update interlock.job_later set at = id where id <= 701000")
+    await connection.execute(SCHEDULED, 700_001, 1_000_000, FAR, None)
+    await connection.execute("update interlock.job_scheduled set at = id where id <= 701000")
     if analyzed:
         await connection.execute(
-            "analyze interlock.job, interlock.job_ready, interlock.job_later, interlock.job_signal"
+            "analyze interlock.job, interlock.job_ready, interlock.job_scheduled, interlock.job_signal"
         )
 
     promoted = await scanned(connection, "select interlock.job_promote('default', '{default/q}', 5000000, 1000)")
-    claim = await scanned(connection, CLAIM, LOWEST)
-    rows = await claimed(connection)
+    fetch = await scanned(connection, FETCH, LOWEST)
+    rows = await fetched(connection)
     ends = ([row["id"] for row in rows], [row["fence"] for row in rows], [0.0] * 100)
-    settled = await scanned(connection, SETTLE, *ends)
+    acknowledged = await scanned(connection, SETTLE, *ends)
 
-    assert (promoted, claim, settled) == ([], [], [])
+    assert (promoted, fetch, acknowledged) == ([], [], [])
 
 
 async def test_enqueuing_goes_by_indexes_too_with_plans_made_when_there_was_nothing(connection: Any) -> None:
@@ -164,12 +165,12 @@ async def test_enqueuing_goes_by_indexes_too_with_plans_made_when_there_was_noth
 async def test_promotion_touches_what_is_due_and_not_what_is_not(connection: Any) -> None:
     async def cost_of_promotion(first: int) -> int:
         await connection.execute(JOBS, first, first + 99, None)
-        await connection.execute(LATER, first, first + 99, 0, None)
+        await connection.execute(SCHEDULED, first, first + 99, 0, None)
         return await pages(connection, "select interlock.job_promote('default', '{default/q}', 5000000000, 1000)")
 
     await cost_of_promotion(1)
     few = await cost_of_promotion(1001)
-    await connection.execute(LATER, 10_001, 1_010_000, FAR, None)
+    await connection.execute(SCHEDULED, 10_001, 1_010_000, FAR, None)
     many = await cost_of_promotion(2001)
 
     assert many < few * 1.5 + 100, (few, many)
@@ -181,7 +182,7 @@ async def test_a_missing_index_would_be_seen(connection: Any) -> None:
                              " limit 200")  # fmt: skip
     await connection.execute("drop index interlock.job_by_lane")
 
-    assert await scanned(connection, CLAIM, LOWEST) == ["job"]
+    assert await scanned(connection, FETCH, LOWEST) == ["job"]
 
 
 async def test_slots_with_a_key_per_lane_cost_the_same_however_many_keys_are_known(connection: Any) -> None:

@@ -14,14 +14,14 @@ from interlock import App
 from interlock.backends import from_url
 from interlock.settings import Settings
 from interlock.testing.clock import until
-from tests.backends.test_postgres_job_plans import CLAIM, JOBS, LOWEST, READY, connection, pages
+from tests.backends.test_postgres_job_plans import FETCH, JOBS, LOWEST, READY, connection, pages
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 __all__ = ["connection"]
 
-SCANNED = ["job_freed", "job_later", "job_ready", "job_signal", "job_wait"]
+SCANNED = ["job_slot_freed", "job_scheduled", "job_ready", "job_signal", "job_limit_wait"]
 LEFT = "select coalesce(max(pg_stat_get_dead_tuples(to_regclass('interlock.' || t))), 0) from unnest($1::text[]) t"
 
 
@@ -44,8 +44,8 @@ async def fetch_pages(connection: Any, first: int) -> int:
     """Pages that a fetch of 100 jobs touches; the fetch before it has marked the dead entries as such."""
     await connection.execute(JOBS, first, first + 299, None)
     await connection.execute(READY, first, first + 299)
-    await connection.fetch(CLAIM, LOWEST)
-    return await pages(connection, CLAIM, LOWEST)
+    await connection.fetch(FETCH, LOWEST)
+    return await pages(connection, FETCH, LOWEST)
 
 
 async def test_a_worker_keeps_fetches_short_where_autovacuum_does_not_come(
@@ -75,7 +75,7 @@ async def test_it_does_not_vacuum_what_needs_no_vacuum(connection: Any, complete
     await store.open()
     await leave_dead_rows(connection, 1000)
 
-    assert await store.jobs.reclaim() < math.inf
+    assert await store.jobs.vacuum() < math.inf
 
     assert int(await connection.fetchval(LEFT, SCANNED)) == 1000
     await store.close()
@@ -92,9 +92,9 @@ async def test_dead_rows_that_a_transaction_still_sees_are_tried_less_and_less_o
     await reader.fetchval("select count(*) from interlock.job")
     await leave_dead_rows(connection, 6000)
 
-    pauses = [await store.jobs.reclaim() for _ in range(7)]
+    pauses = [await store.jobs.vacuum() for _ in range(7)]
     await transaction.rollback()
-    await store.jobs.reclaim()
+    await store.jobs.vacuum()
 
     assert pauses[0] >= 4
     assert pauses[-1] >= 60
@@ -122,7 +122,7 @@ async def test_a_worker_that_may_not_vacuum_says_so_once_and_may_be_allowed_to(
     await store.open()
     await leave_dead_rows(connection, 6000)
 
-    pauses = [await store.jobs.reclaim() for _ in range(2)]
+    pauses = [await store.jobs.vacuum() for _ in range(2)]
 
     assert pauses == [60, 60]
     told = [record for record in caplog.records if getattr(record, "event", "") == "job_vacuum_not_allowed"]
@@ -130,6 +130,6 @@ async def test_a_worker_that_may_not_vacuum_says_so_once_and_may_be_allowed_to(
     assert told[0].fields["tables"] == "job_ready,job_signal"  # type: ignore[attr-defined]
     if connection.get_server_version() >= (17,):
         await connection.execute(f"grant maintain on interlock.job_ready, interlock.job_signal to {clerk}")
-        await store.jobs.reclaim()
+        await store.jobs.vacuum()
         assert int(await connection.fetchval(LEFT, SCANNED)) < 5000
     await store.close()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import pytest
 
-from interlock.ports.jobs import Appetite, Batch, Outcome, Settlement
+from interlock.ports.jobs import Acknowledgement, FetchRequest, FetchResult, Outcome
 from interlock.ports.limits import Use
 from interlock.ports.sessions import SessionCard
 from interlock.testing.conformance.jobs.bench import new_job
@@ -17,12 +17,12 @@ from tests.backends.others import blocked
 if TYPE_CHECKING:
     from interlock.ports.store import Store
 
-WISH = Appetite("s", ("q",), ("n",), 10, 10, 5)
+WISH = FetchRequest("s", ("q",), ("n",), 10, 10, 5)
 
 
-async def claim(store: Store) -> list[Any]:
-    batch = await store.jobs.claim(WISH)
-    assert isinstance(batch, Batch)
+async def fetch(store: Store) -> list[Any]:
+    batch = await store.jobs.fetch(WISH)
+    assert isinstance(batch, FetchResult)
     return list(batch.jobs)
 
 
@@ -36,7 +36,7 @@ async def test_any_program_enqueues_in_its_own_transaction(store: Store, other: 
     await transaction.rollback()
     kept = await other.fetchval(sql)
     assert await store.jobs.find(lost) is None
-    (job,) = await claim(store)
+    (job,) = await fetch(store)
 
     assert (job.id, job.lane, job.arguments, job.slots) == (kept, "l", '{"a": 1}', ("b",))
     view = await store.jobs.find(kept)
@@ -88,14 +88,14 @@ async def test_a_job_that_was_accepted_before_another_comes_first_though_it_was_
     early = await other.fetchval("select interlock.enqueue('n', '{}', 'q', 'l')")
     second, third = await store.jobs.ids(2)
     await store.jobs.enqueue([new_job(second, lane="l")])
-    assert [job.id for job in await claim(store)] == [second]
-    await store.jobs.hand_back("s")
+    assert [job.id for job in await fetch(store)] == [second]
+    await store.jobs.return_unstarted("s")
     await transaction.commit()
     await store.jobs.enqueue([new_job(third, lane="l")])
     got = []
-    while jobs := await claim(store):
+    while jobs := await fetch(store):
         got += [job.id for job in jobs]
-        await store.jobs.settle("s", [Settlement(job.id, job.fence, Outcome.DONE) for job in jobs])
+        await store.jobs.acknowledge("s", [Acknowledgement(job.id, job.fence, Outcome.DONE) for job in jobs])
 
     assert got.index(early) < got.index(third)
     assert sorted(got) == sorted([early, second, third])
@@ -104,116 +104,118 @@ async def test_a_job_that_was_accepted_before_another_comes_first_though_it_was_
 async def test_a_lane_does_not_stand_still_when_a_job_comes_as_it_runs_empty(store: Store, other: Any) -> None:
     first, second = await store.jobs.ids(2)
     await store.jobs.enqueue([new_job(first, lane="l")])
-    (job,) = await claim(store)
+    (job,) = await fetch(store)
     transaction = other.transaction()
     await transaction.start()
     await other.fetch(
-        "select * from interlock.job_settle('default', 's', $1, $2, null, $3, null, null, null, null, 3, null)",
+        "select * from interlock.job_acknowledge('default', 's', $1, $2, null, $3, null, null, null, null, 3, null)",
         [job.id],
         [job.fence],
         [0.0],
     )
     await store.jobs.enqueue([new_job(second, lane="l")])
-    assert await claim(store) == []
+    assert await fetch(store) == []
     await transaction.commit()
 
-    assert [job.id for job in await claim(store)] == [second]
+    assert [job.id for job in await fetch(store)] == [second]
 
 
 async def test_who_waits_for_the_end_of_a_job_that_ends_just_now_hears_that_it_has(store: Store, other: Any) -> None:
     (job_id,) = await store.jobs.ids(1)
     await store.jobs.enqueue([new_job(job_id)])
-    (job,) = await claim(store)
+    (job,) = await fetch(store)
     transaction = other.transaction()
     await transaction.start()
     await other.fetch(
-        "select * from interlock.job_settle('default', 's', $1, $2, null, $3, null, null, null, null, 3, null)",
+        "select * from interlock.job_acknowledge('default', 's', $1, $2, null, $3, null, null, null, null, 3, null)",
         [job.id],
         [job.fence],
         [0.0],
     )
-    async with blocked(other, store.jobs.await_end("s", [job_id])) as (waiting,):
+    async with blocked(other, store.jobs.watch_end("s", [job_id])) as (waiting,):
         await transaction.commit()
 
     assert list(await waiting) == [job_id]
 
 
-async def test_a_claimer_does_not_wait_for_one_that_is_at_the_same_lanes(store: Store, other: Any) -> None:
+async def test_a_fetcher_does_not_wait_for_one_that_is_at_the_same_lanes(store: Store, other: Any) -> None:
     ids = list(await store.jobs.ids(2))
     await store.jobs.enqueue([new_job(job_id, lane=f"l{job_id}") for job_id in ids])
-    (first, *_) = await claim(store)
-    await store.jobs.hand_back("s")
+    (first, *_) = await fetch(store)
+    await store.jobs.return_unstarted("s")
     transaction = other.transaction()
     await transaction.start()
     await other.fetch("select from interlock.job_lane where lane = $1 for update", f"default/l{first.id}")
     async with asyncio.timeout(3):
-        got = await claim(store)
+        got = await fetch(store)
     await transaction.rollback()
 
     assert [job.id for job in got] == [job_id for job_id in ids if job_id != first.id]
-    assert [job.id for job in await claim(store)] == [first.id]
+    assert [job.id for job in await fetch(store)] == [first.id]
 
 
-async def test_who_ends_a_run_does_not_wait_for_a_claim_under_way(store: Store, other: Any) -> None:
+async def test_who_ends_a_run_does_not_wait_for_a_fetch_under_way(store: Store, other: Any) -> None:
     first, second = await store.jobs.ids(2)
     await store.jobs.enqueue([new_job(first, lane="l")])
-    (job,) = await claim(store)
+    (job,) = await fetch(store)
     await store.jobs.enqueue([new_job(second, lane="l")])
     await store.sessions.begin(SessionCard("t", "host", 7, "test"), 600.0)
     transaction = other.transaction()
     await transaction.start()
     lowest = -(2**63)
     await other.fetch(
-        "select * from interlock.job_claim('default', 't', '{default/q}', '{n}', 10, 10, 5, 0, $1, 5, null)", [lowest]
+        "select * from interlock.job_fetch('default', 't', '{default/q}', '{n}', 10, 10, 5, 0, $1, 5, null)", [lowest]
     )
-    assert await other.fetchval("select count(*) from interlock.job_signal") == 0, "it was seen to by the claim"
+    assert await other.fetchval("select count(*) from interlock.job_signal") == 0, "it was seen to by the fetch"
     async with asyncio.timeout(3):
-        await store.jobs.settle("s", [Settlement(job.id, job.fence, Outcome.DONE)])
+        await store.jobs.acknowledge("s", [Acknowledgement(job.id, job.fence, Outcome.DONE)])
     await transaction.commit()
 
-    assert [job.id for job in await claim(store)] == [second]
+    assert [job.id for job in await fetch(store)] == [second]
 
 
-async def test_who_ends_a_run_sees_what_a_claim_under_way_puts_behind_it(store: Store, other: Any) -> None:
+async def test_who_ends_a_run_sees_what_a_fetch_under_way_puts_behind_it(store: Store, other: Any) -> None:
     first, second = await store.jobs.ids(2)
     await store.jobs.enqueue([new_job(first, lane="l")])
-    (job,) = await claim(store)
+    (job,) = await fetch(store)
     await store.jobs.enqueue([new_job(second, lane="l", delay=60.0)])
     await store.sessions.begin(SessionCard("t", "host", 7, "test"), 600.0)
     transaction = other.transaction()
     await transaction.start()
     await other.fetch(
-        "select * from interlock.job_claim("
+        "select * from interlock.job_fetch("
         "'default', 't', '{default/q}', '{n}', 10, 10, 5, 0, $1, 5, extract(epoch from now()) + 120)",
         [-(2**63)],
     )
-    assert await other.fetchval("select count(*) from interlock.job_later") == 0, "it was due for the claim"
-    async with blocked(other, store.jobs.settle("s", [Settlement(job.id, job.fence, Outcome.DONE)])) as (settling,):
+    assert await other.fetchval("select count(*) from interlock.job_scheduled") == 0, "it was due for the fetch"
+    async with blocked(other, store.jobs.acknowledge("s", [Acknowledgement(job.id, job.fence, Outcome.DONE)])) as (
+        acknowledging,
+    ):
         await transaction.commit()
-    await settling
+    await acknowledging
 
-    assert [job.id for job in await claim(store)] == [second]
+    assert [job.id for job in await fetch(store)] == [second]
 
 
 async def test_a_start_counts_from_when_the_wait_for_its_limit_was_over(store: Store, other: Any) -> None:
     use = (Use("k", 5, 60.0),)
     first, second = await store.jobs.ids(2)
     await store.jobs.enqueue([new_job(first, uses=use)])
-    await claim(store)
+    await fetch(store)
     await store.jobs.enqueue([new_job(second, uses=use)])
     transaction = other.transaction()
     await transaction.start()
     await other.fetch("select from interlock.job_limit for update")
-    async with blocked(other, claim(store)) as (claiming,):
+    async with blocked(other, fetch(store)) as (fetching,):
         let_go = await other.fetchval("select interlock.micros(clock_timestamp())")
         await transaction.commit()
-    (job,) = await claiming
+    (job,) = await fetching
 
     assert job.id == second
-    assert await other.fetchval("select at from interlock.job_start where id = $1", second) >= let_go
-    assert await other.fetchval("select claimed_at from interlock.job_claimed where fence = $1", job.fence) >= let_go
-    await store.jobs.settle("s", [Settlement(job.id, job.fence, Outcome.RETURNED)])
-    assert await other.fetchval("select count(*) from interlock.job_start where id = $1", second) == 0
+    assert await other.fetchval("select at from interlock.job_limit_start where id = $1", second) >= let_go
+    assert await other.fetchval("select fetched_at from interlock.job_fetched where fence = $1", job.fence) >= let_go
+    await store.jobs.acknowledge("s", [Acknowledgement(job.id, job.fence, Outcome.RETURNED)])
+    assert await other.fetchval("select count(*) from interlock.job_limit_start where id = $1", second) == 0
 
 
 async def test_jobs_that_coalesce_are_locked_in_the_order_in_which_all_lock(store: Store, other: Any) -> None:
@@ -224,11 +226,11 @@ async def test_jobs_that_coalesce_are_locked_in_the_order_in_which_all_lock(stor
     transaction = other.transaction()
     await transaction.start()
     await other.fetch("select from interlock.job where id = $1 for update", middle)
-    waiting = store.jobs.await_end("s", [low, middle, high])
-    async with blocked(other, waiting, claim(store)) as (awaiting, claiming):
+    waiting = store.jobs.watch_end("s", [low, middle, high])
+    async with blocked(other, waiting, fetch(store)) as (awaiting, fetching):
         await transaction.commit()
 
-    assert [job.id for job in await claiming] == [last]
+    assert [job.id for job in await fetching] == [last]
     assert list(await awaiting) in ([], [low, high], [high, low])
 
 
@@ -268,11 +270,11 @@ async def test_an_act_on_a_job_that_ends_meanwhile_leaves_no_lane_behind(
 ) -> None:
     (job_id,) = await store.jobs.ids(1)
     await store.jobs.enqueue([new_job(job_id, lane="l")])
-    (job,) = await claim(store)
+    (job,) = await fetch(store)
     transaction = other.transaction()
     await transaction.start()
     await other.execute(
-        "select interlock.job_settle('default', 's', $1, $2, $3, array[0.0], null, null, null, null, 3, null)",
+        "select interlock.job_acknowledge('default', 's', $1, $2, $3, array[0.0], null, null, null, null, 3, null)",
         [job_id], [job.fence], None if done else [1],
     )  # fmt: skip
     work = store.jobs.cancel(job_id, "not wanted", "ann") if act == "cancel" else store.jobs.retry(job_id, "ann")

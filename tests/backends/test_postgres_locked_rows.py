@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from interlock import App
-from interlock.ports.jobs import Appetite, Batch
+from interlock.ports.jobs import FetchRequest, FetchResult
 from interlock.testing import clock
 from tests.backends.outages import Events, events
 
@@ -89,7 +89,7 @@ async def test_one_locked_lane_holds_up_no_other(stage: Stage, complete_postgres
             await handle.result(wait=30)
         assert len(events["job_acknowledgement_blocked_over"]) == 1
         assert worker.status().trouble == ""
-    assert not events["job_settlement_failed"]
+    assert not events["job_acknowledgement_failed"]
 
 
 async def test_a_locked_job_holds_up_no_other(stage: Stage, complete_postgres_url: str, events: Events) -> None:
@@ -111,8 +111,8 @@ async def test_a_lane_that_is_locked_before_its_job_is_fetched_holds_up_no_other
 ) -> None:
     engine = stage.app.jobs.engine
     lanes = await stage.enqueue()
-    await engine.jobs.claim(Appetite(engine.session.id, ("default",), ("work",), 1, 1, 1))
-    await engine.jobs.hand_back(engine.session.id)  # each lane has its row now, and its jobs are to be fetched
+    await engine.jobs.fetch(FetchRequest(engine.session.id, ("default",), ("work",), 1, 1, 1))
+    await engine.jobs.return_unstarted(engine.session.id)  # each lane has its row now, and its jobs are to be fetched
     stage.may_end.set()
     left = {lane: handles[EACH - 1] for lane, handles in lanes.items()}
     async with locked(complete_postgres_url, LANE_3), stage.app.worker(concurrency=LANES):
@@ -126,11 +126,11 @@ async def test_a_lane_that_is_locked_before_its_job_is_fetched_holds_up_no_other
 async def test_a_locked_lane_of_a_dead_worker_holds_up_no_rescue(stage: Stage, complete_postgres_url: str) -> None:
     store = stage.app.jobs.engine.jobs
     lanes = await stage.enqueue()
-    batch = await store.claim(Appetite(stage.app.jobs.engine.session.id, ("default",), ("work",), 1000, 1000, EACH))
-    assert isinstance(batch, Batch)
+    batch = await store.fetch(FetchRequest(stage.app.jobs.engine.session.id, ("default",), ("work",), 1000, 1000, EACH))
+    assert isinstance(batch, FetchResult)
     assert len(batch.jobs) == LANES * EACH
     connection = await asyncpg.connect(complete_postgres_url)
-    await connection.execute("update interlock.job_claimed set session = 'dead'")
+    await connection.execute("update interlock.job_fetched set session = 'dead'")
     await connection.close()
 
     async with locked(complete_postgres_url, LANE_3):
@@ -144,17 +144,17 @@ async def test_a_locked_lane_of_a_dead_worker_holds_up_no_rescue(stage: Stage, c
     assert all(job.crashes == 0 for job in (*rescued.values(), *of_lane_3.values())), "none was alone"
 
 
-async def test_a_locked_lane_holds_up_neither_handing_back_nor_claims(
+async def test_a_locked_lane_holds_up_neither_handing_back_nor_fetches(
     stage: Stage, complete_postgres_url: str, events: Events
 ) -> None:
     engine = stage.app.jobs.engine
     lanes = await stage.enqueue()
     stage.may_end.set()
-    await engine.jobs.claim(Appetite(engine.session.id, ("default",), ("work",), 1000, 1000, EACH))
+    await engine.jobs.fetch(FetchRequest(engine.session.id, ("default",), ("work",), 1000, 1000, EACH))
     async with stage.app.worker(concurrency=LANES) as worker:
         async with locked(complete_postgres_url, LANE_3):
-            worker._desk.doubt()  # as after a claim whose answer was lost
-            worker._claimer.news()
+            worker._desk.doubt()  # as after a fetch whose answer was lost
+            worker._fetcher.news()
             for lane, handles in lanes.items():
                 if lane != "lane-3":
                     for handle in handles:

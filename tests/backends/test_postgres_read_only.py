@@ -79,7 +79,7 @@ async def test_jobs_go_on_when_the_server_became_read_only(url: str) -> None:
         await (await note.enqueue(number=1)).result(wait=SOON)
         async with old_connections_read_only(url):
             await (await note.enqueue(number=2)).result(wait=2 * SOON)
-            async with app._jobs._presence.store.snapshot():  # type: ignore[union-attr]
+            async with app._jobs._store_client.store.snapshot():  # type: ignore[union-attr]
                 pass
     assert ran == [1, 2]
 

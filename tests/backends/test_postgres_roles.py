@@ -99,7 +99,7 @@ async def test_a_worker_can_do_all_that_work_needs(url_of: dict[str, str], owner
     async with app:
         async with app.locks.acquire("key") as lease, lease.fenced() as transaction:
             await transaction.execute("insert into pushed values ($1)", lease.fence)
-        async with app.once.claim("delivery") as claim:
+        async with app.claims.claim("delivery") as claim:
             assert claim.new
         await app.cursors["notes"].move("1", after=None)
         async with app.limits.acquire(Slots("reports", 2)):
@@ -114,8 +114,8 @@ async def test_a_worker_can_do_all_that_work_needs(url_of: dict[str, str], owner
         await app.jobs.cancel(other.id, reason="test", by="ann")
         await app.locks.acquire("left")
         await app.locks.force_release("left", reason="test", by="ann")
-        await app.once.forget("delivery", reason="test", by="ann")
-        store: Any = app.jobs._presence.store
+        await app.claims.forget("delivery", reason="test", by="ann")
+        store: Any = app.jobs._store_client.store
         await store.jobs.prune(0.0)
         await store.events.prune()
         await store.jobs.rescue(most=10)
@@ -173,7 +173,7 @@ async def test_a_reader_sees_everything(url_of: dict[str, str]) -> None:
     async with app:
         handle = await report.enqueue(account="a")
         await app.locks.acquire("key")
-        await app.once.claim("delivery")
+        await app.claims.claim("delivery")
         await app.cursors["notes"].move("1", after=None)
         store = from_url(url_of["reader"], settings=Settings())
         await store.open()

@@ -14,15 +14,15 @@ import pytest
 
 from interlock import Settings, StoreError
 from interlock.backends import from_url
-from interlock.backends.sqlite import job_claim
-from interlock.backends.sqlite.job_claim import claim
+from interlock.backends.sqlite import job_fetch
+from interlock.backends.sqlite.job_acknowledge import acknowledge
 from interlock.backends.sqlite.job_enqueue import enqueue
+from interlock.backends.sqlite.job_fetch import fetch
 from interlock.backends.sqlite.job_lookout import Lookout
 from interlock.backends.sqlite.job_news import JobNews
 from interlock.backends.sqlite.job_rows import JobRows, sql
-from interlock.backends.sqlite.job_settle import settle
 from interlock.backends.statements import read_migrations
-from interlock.ports.jobs import Appetite, Batch, Outcome, Settlement
+from interlock.ports.jobs import Acknowledgement, FetchRequest, FetchResult, Outcome
 from interlock.ports.sessions import SessionCard
 from interlock.testing.clock import VirtualClock, until
 from interlock.testing.conformance.jobs.bench import JobBench, new_job, pace, slots
@@ -66,14 +66,16 @@ class Table:
         jobs: list[NewJob] = [new_job(number, **change(number)) for number in self.rows().numbers("id", count)]
         enqueue(self.rows(), jobs, again=False)
 
-    def claim(self, most: int = 100, run: int = 1, queue: str = "q") -> Batch:
-        batch = claim(self.rows(), Appetite("s", (queue,), ("n",), most, most, run))
-        assert isinstance(batch, Batch)
+    def fetch(self, most: int = 100, run: int = 1, queue: str = "q") -> FetchResult:
+        batch = fetch(self.rows(), FetchRequest("s", (queue,), ("n",), most, most, run))
+        assert isinstance(batch, FetchResult)
         return batch
 
-    def done(self, batch: Batch) -> None:
-        settled = settle(self.rows(), "s", [Settlement(job.id, job.fence, Outcome.DONE) for job in batch.jobs])
-        assert all(settled.accepted)
+    def done(self, batch: FetchResult) -> None:
+        acknowledged = acknowledge(
+            self.rows(), "s", [Acknowledgement(job.id, job.fence, Outcome.DONE) for job in batch.jobs]
+        )
+        assert all(acknowledged.accepted)
 
     def steps(self, work: Callable[[], object]) -> int:
         """How many steps SQLite's machine takes for something: what it costs, whatever the machine it runs on."""
@@ -108,7 +110,7 @@ STATEMENTS = sorted(name for name in sql.names if not COUNTS.match(name))
 
 
 def test_every_statement_is_used() -> None:
-    code = "".join(file.read_text() for file in Path(job_claim.__file__).parent.glob("*.py"))
+    code = "".join(file.read_text() for file in Path(job_fetch.__file__).parent.glob("*.py"))
     assert [name for name in sql.names if f"sql.{name}" not in code] == []
 
 
@@ -127,7 +129,7 @@ class TestPlans:
             ("following", "j USING INDEX interlock_job_by_lane (lane=? AND position>?)"),
             ("due", "t USING PRIMARY KEY (kind=? AND at<?)"),
             ("old_history", "USING COVERING INDEX interlock_job_history_by_end (kind=? AND finished_at<?)"),
-            ("claims_of_worker", "c USING INDEX interlock_job_claimed_by_worker (worker=?)"),
+            ("fetches_of_worker", "c USING INDEX interlock_job_fetched_by_worker (worker=?)"),
             ("awaited_ended", "a USING PRIMARY KEY (namespace=? AND session=?)"),
         ],
     )
@@ -152,9 +154,9 @@ class TestFlatness:
 
     FEW, MANY = 500, 5000
 
-    def _claim_and_settle(self, table: Table, **wishes: Any) -> int:
+    def _fetch_and_acknowledge(self, table: Table, **wishes: Any) -> int:
         def work() -> None:
-            batch = table.claim(20, **wishes)
+            batch = table.fetch(20, **wishes)
             assert len(batch.jobs) == 20
             table.done(batch)
 
@@ -163,10 +165,10 @@ class TestFlatness:
     def _flat(self, db: sqlite3.Connection, add: Callable[[Table, int], None], **wishes: Any) -> None:
         table = Table(db)
         add(table, self.FEW)
-        self._claim_and_settle(table, **wishes)
-        few = self._claim_and_settle(table, **wishes)
+        self._fetch_and_acknowledge(table, **wishes)
+        few = self._fetch_and_acknowledge(table, **wishes)
         add(table, self.MANY)
-        many = self._claim_and_settle(table, **wishes)
+        many = self._fetch_and_acknowledge(table, **wishes)
         assert many < few * 1.3, f"{few} steps, then {many}"
 
     def test_jobs_behind(self, db: sqlite3.Connection) -> None:
@@ -198,7 +200,7 @@ class TestFlatness:
     def test_history(self, db: sqlite3.Connection) -> None:
         def add(table: Table, count: int) -> None:
             table.add(count)
-            while (batch := table.claim(1000)).jobs:
+            while (batch := table.fetch(1000)).jobs:
                 table.done(batch)
             table.add(100)
 
@@ -208,7 +210,7 @@ class TestFlatness:
     def test_a_key_without_room(self, db: sqlite3.Connection, limit: Any) -> None:
         def add(table: Table, count: int) -> None:
             table.add(count, lambda _: {"uses": (limit,), "priority": 100})
-            while table.claim(1).look_again == 0:
+            while table.fetch(1).look_again == 0:
                 pass
             table.add(100)
 
@@ -219,17 +221,17 @@ class TestFlatness:
 
         def add(table: Table, count: int) -> None:
             table.add(count, lambda _: {"uses": (slots(20),)})
-            batch = table.claim(20)
-            while table.claim(20).look_again == 0:
+            batch = table.fetch(20)
+            while table.fetch(20).look_again == 0:
                 pass
             table.done(batch)
 
         self._flat(db, add)
 
-    def test_jobs_that_may_not_be_claimed_in_advance(self, db: sqlite3.Connection) -> None:
+    def test_jobs_that_may_not_be_fetched_in_advance(self, db: sqlite3.Connection) -> None:
         def cost() -> int:
-            appetite = Appetite("s", ("q",), ("n",), 20, 0, 1)
-            return table.steps(lambda: batches.append(claim(table.rows(), appetite)))
+            request = FetchRequest("s", ("q",), ("n",), 20, 0, 1)
+            return table.steps(lambda: batches.append(fetch(table.rows(), request)))
 
         table = Table(db)
         batches: list[Any] = []
@@ -241,15 +243,15 @@ class TestFlatness:
         assert [len(batch.jobs) for batch in batches] == [20, 20]
 
 
-class TestClaims:
-    def test_a_claim_that_finds_nothing_writes_nothing(self, db: sqlite3.Connection) -> None:
+class TestFetches:
+    def test_a_fetch_that_finds_nothing_writes_nothing(self, db: sqlite3.Connection) -> None:
         """Else two idle processes would wake each other for ever."""
         table = Table(db)
         table.add(3, lambda _: {"name": "unknown"})
         table.add(1, lambda _: {"delay": 60.0})
         before = db.total_changes
 
-        batch = table.claim()
+        batch = table.fetch()
 
         assert batch.jobs == []
         assert 59 < batch.look_again < 60
@@ -266,18 +268,18 @@ class TestClaims:
         """Many lanes: each gets its turn. Few: the rest goes to longer runs, as long in one as in the other."""
         table = Table(db)
         table.add(300, lambda number: {"lane": f"l{number % 3}"})
-        assert [len(list(lane)) for lane in _lanes(table.claim(30, run=100))] == [10, 10, 10]
+        assert [len(list(lane)) for lane in _lanes(table.fetch(30, run=100))] == [10, 10, 10]
         table.add(40, lambda number: {"queue": "r", "lane": f"r{number}"})
-        assert [len(list(lane)) for lane in _lanes(table.claim(30, run=100, queue="r"))] == [1] * 30
+        assert [len(list(lane)) for lane in _lanes(table.fetch(30, run=100, queue="r"))] == [1] * 30
 
     def test_a_small_queue_leaves_its_share_to_others(self, db: sqlite3.Connection) -> None:
         table = Table(db)
         table.add(100, lambda number: {"queue": "deep", "lane": f"l{number % 2}"})
         table.add(100, lambda number: {"queue": "wide", "lane": f"w{number}"})
         table.add(3, lambda _: {"queue": "small"})
-        appetite = Appetite("s", ("deep", "wide", "small"), ("n",), 23, 23, 100)
-        batch = claim(table.rows(), appetite)
-        assert isinstance(batch, Batch)
+        request = FetchRequest("s", ("deep", "wide", "small"), ("n",), 23, 23, 100)
+        batch = fetch(table.rows(), request)
+        assert isinstance(batch, FetchResult)
         given = [job.queue for job in batch.jobs]
         assert given.count("small") == 3
         assert len(given) == 23
@@ -285,9 +287,9 @@ class TestClaims:
     def test_a_failure_is_kept_whatever_its_text(self, db: sqlite3.Connection) -> None:
         table = Table(db)
         table.add(1)
-        (job,) = table.claim().jobs
-        told = Settlement(job.id, job.fence, Outcome.FAILED, error="odd \ud800", trace="\ud800\0")
-        assert settle(table.rows(), "s", [told]).accepted == [True]
+        (job,) = table.fetch().jobs
+        told = Acknowledgement(job.id, job.fence, Outcome.FAILED, error="odd \ud800", trace="\ud800\0")
+        assert acknowledge(table.rows(), "s", [told]).accepted == [True]
         assert db.execute("select error from interlock_job_history").fetchall() == [("odd ?",)]
 
     def test_namespaces_are_apart(self, db: sqlite3.Connection) -> None:
@@ -295,15 +297,17 @@ class TestClaims:
         mine, theirs = Table(db), Table(db, "other")
         for table in (mine, theirs):
             table.add(2, lambda _: {"lane": "l", "uses": (slots(1),)})
-        first, second = mine.claim(), theirs.claim()
+        first, second = mine.fetch(), theirs.fetch()
         assert len(first.jobs) == len(second.jobs) == 1
         assert {job.id for job in first.jobs} == {1}
         assert {job.id for job in second.jobs} == {3}
-        assert settle(theirs.rows(), "s", [Settlement(1, first.jobs[0].fence, Outcome.DONE)]).accepted == [False]
+        assert acknowledge(theirs.rows(), "s", [Acknowledgement(1, first.jobs[0].fence, Outcome.DONE)]).accepted == [
+            False
+        ]
 
 
-def _lanes(batch: Batch) -> Iterator[list[int]]:
-    """The jobs of a claim by lane; those of one lane stand next to each other."""
+def _lanes(batch: FetchResult) -> Iterator[list[int]]:
+    """The jobs of a fetch by lane; those of one lane stand next to each other."""
     runs: list[tuple[str, list[int]]] = []
     for job in batch.jobs:
         if not runs or runs[-1][0] != job.lane:
@@ -324,7 +328,7 @@ async def opened(path: Path, clock: Any = None) -> AsyncIterator[JobBench]:
         await store.close()
 
 
-APPETITE = Appetite("a", ("q",), ("n",), 10, 10, 1)
+APPETITE = FetchRequest("a", ("q",), ("n",), 10, 10, 1)
 
 
 class TestNews:
@@ -336,30 +340,30 @@ class TestNews:
         async with opened(tmp_path / "i.db", clock) as mine, opened(tmp_path / "i.db", clock) as theirs:
             await mine.begin("a", "b")
             await mine.store.messages.listen("a", lambda _: None, lambda *_: None)
-            mine.jobs.on_news(("q",), lambda: told.append("news"))
-            await mine.jobs.claim(APPETITE)
+            mine.jobs.on_ready(("q",), lambda: told.append("news"))
+            await mine.jobs.fetch(APPETITE)
             await theirs.add(name="unknown")
             await theirs.add(queue="other")
             await theirs.add()
             await until(lambda: told, what="news")
             assert told == ["news"]
 
-            # Whoever does not claim is not told again; whoever claims is.
+            # Whoever does not fetch is not told again; whoever fetches is.
             await theirs.add()
             assert len((await mine.batch()).jobs) == 2
             await theirs.add()
             await until(lambda: len(told) == 2, what="news again")
 
-    def test_what_is_committed_during_a_claim_is_not_missed(self, db: sqlite3.Connection) -> None:
+    def test_what_is_committed_during_a_fetch_is_not_missed(self, db: sqlite3.Connection) -> None:
         looks: list[str] = []
         news = JobNews(lambda *_: None, lambda *_: None)
         table = Table(db)
         lookout = Lookout(lambda _: table.rows(), news, lambda _: None, lambda: looks.append("look"))
-        asyncio.run(self._claim_while_others_commit(lookout, news, db))
+        asyncio.run(self._fetch_while_others_commit(lookout, news, db))
         assert looks == ["look"]
 
-    async def _claim_while_others_commit(self, lookout: Lookout, news: JobNews, db: sqlite3.Connection) -> None:
-        news.on_news(("q",), lambda: None)
+    async def _fetch_while_others_commit(self, lookout: Lookout, news: JobNews, db: sqlite3.Connection) -> None:
+        news.on_ready(("q",), lambda: None)
         lookout.asks(APPETITE)
         lookout.waits(APPETITE, math.inf, 0.0)
         lookout.asks(APPETITE)
@@ -373,13 +377,13 @@ class TestNews:
             await mine.begin("a")
             await mine.store.messages.listen("a", lambda _: None, lambda *_: None)
             await theirs.add(delay=60.0)
-            mine.jobs.on_news(("q",), lambda: told.append("news"))
-            await mine.jobs.claim(APPETITE)
+            mine.jobs.on_ready(("q",), lambda: told.append("news"))
+            await mine.jobs.fetch(APPETITE)
             await theirs.add(delay=90.0)
             await theirs.add(delay=30.0)
             await until(lambda: told, what="news")
-            batch = await mine.jobs.claim(APPETITE)
-            assert isinstance(batch, Batch)
+            batch = await mine.jobs.fetch(APPETITE)
+            assert isinstance(batch, FetchResult)
             assert batch.look_again == pytest.approx(30.0, abs=0.1)
             assert told == ["news"]
 
@@ -415,7 +419,7 @@ class TestWriting:
             with closing(sqlite3.connect(tmp_path / "i.db", isolation_level=None)) as other:
                 other.execute("begin immediate")
                 view = await bench.view(job_id)
-                assert (await bench.outlook(job_id)).job == view
+                assert (await bench.situation(job_id)).job == view
                 assert (await bench.lane()).head == job_id
                 assert (await bench.queue()).ready == 1
 
@@ -431,8 +435,8 @@ class TestMemory:
             return number
 
         async def take() -> Sequence[int]:
-            batch = await store.jobs.claim(APPETITE)
-            assert isinstance(batch, Batch)
+            batch = await store.jobs.fetch(APPETITE)
+            assert isinstance(batch, FetchResult)
             return [job.id for job in batch.jobs]
 
         added = asyncio.run(add())
@@ -448,7 +452,7 @@ class TestMemory:
         bench = JobBench(store, clock)
         await bench.begin("a", "b")
         told: list[Any] = []
-        bench.jobs.on_news(("q",), lambda: told.append(len(told)))
+        bench.jobs.on_ready(("q",), lambda: told.append(len(told)))
         for number in range(12):
             await bench.add(lane=f"l{number % 4}", uses=(slots(2, f"k{number % 3}"), pace(3, 5.0, "p")))
         for _ in range(4):

@@ -105,7 +105,7 @@ async def test_a_file_locked_for_long_cancels_the_body_before_the_lease_can_pass
             with pytest.raises(LeaseLostError):
                 async with lease:
                     await asyncio.wait_for(asyncio.get_running_loop().create_future(), 10)
-            assert locks._presence.clock.monotonic() < lease.session.deadline + SHORT.session_margin
+            assert locks._store_client.clock.monotonic() < lease.session.deadline + SHORT.session_margin
             await let_go()
 
         async with locks.acquire("key", wait=SOON) as newer:
@@ -148,7 +148,7 @@ async def test_opening_a_file_that_stays_locked_raises_in_bounded_time(tmp_path:
 async def test_opening_waits_for_a_locked_file_and_says_so(
     tmp_path: Path, events: Events, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interlock.presence._TELL_AFTER", 0.05, raising=False)
+    monkeypatch.setattr("interlock.store_client._TELL_AFTER", 0.05, raising=False)
     path = tmp_path / "interlock.db"
     locks = Locks.from_url(f"sqlite:///{path}", session_seconds=30, store_wait=20)
 

@@ -17,7 +17,7 @@ from interlock.testing.processes import report
 from tests.chaos.records import Journal
 
 if TYPE_CHECKING:
-    from interlock.face import Face
+    from interlock.service import Service
 
 __all__ = ["Actor", "BasePlan", "Ear", "current", "run_process"]
 
@@ -60,7 +60,7 @@ class BasePlan:
 class Actor:
     """One process's worth of work: a few tasks that share one way to the store."""
 
-    def __init__(self, plan: BasePlan, who: str, seed: int, face: Face[Any]) -> None:
+    def __init__(self, plan: BasePlan, who: str, seed: int, face: Service[Any]) -> None:
         self._base = plan
         self._face = face
         self.who = who

@@ -85,7 +85,7 @@ class Claimant(Actor):
         self._errands = self._all_errands()
 
     def opened(self) -> None:
-        sabotage(self.claims._presence.store, self.plan.sabotage)
+        sabotage(self.claims._store_client.store, self.plan.sabotage)
 
     @property
     def slot(self) -> int:
@@ -166,10 +166,10 @@ class Claimant(Actor):
         except LeaseLostError:
             self.note("refused", work=name)
         except StoreUnavailableError as error:
-            self.note("unsettled" if name else "unanswered", work=name, kind=type(error).__name__)
+            self.note("unacknowledged" if name else "unanswered", work=name, kind=type(error).__name__)
             return bool(name)
         except asyncio.CancelledError:
-            self.note("unsettled", work=name, kind="cancelled")
+            self.note("unacknowledged", work=name, kind="cancelled")
             raise
         except Exception as error:
             self.note("oops", what=repr(error), trace=traceback.format_exc())

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tests.chaos.faults import Pauses
-from tests.chaos.job_history import NEVER, Final, Given, JobHistory, Run, Settling, Ticket
+from tests.chaos.job_history import NEVER, Acknowledging, Final, Given, JobHistory, Run, Ticket
 from tests.chaos.job_order import Turn, inversions
 from tests.chaos.limit_checker import LimitHistory, Start, judge_limits
 
@@ -26,7 +26,7 @@ __all__ = ["JobVerdict", "judge_jobs"]
 
 _CLOCKS = 0.02
 """How far the store's reading of the clock may differ from ours."""
-MOST_CRASHES = 3
+MAX_CRASHES = 3
 _ENDS = {
     "permanent": {"failed"},
     "discard": {"discarded"},
@@ -116,7 +116,9 @@ class _Excuses:
 
     def __init__(self, history: JobHistory) -> None:
         self._pauses = Pauses(history.faults, history.session_seconds)
-        self._held = {(one.id, one.fence) for one in history.settlings if one.accepted and one.outcome != "returned"}
+        self._held = {
+            (one.id, one.fence) for one in history.acknowledgings if one.accepted and one.outcome != "returned"
+        }
         self._known: dict[int, float | None] = {}
 
     def since(self, run: Run) -> float | None:
@@ -172,7 +174,7 @@ def _check_runs(by_id: dict[int, list[Run]], excuses: _Excuses, verdict: JobVerd
         newest: Run | None = None
         for run in runs:
             if run.fence in fences:
-                verdict.run_twice.append(f"{_told(run)} runs what was claimed once, as {_told(fences[run.fence])} does")
+                verdict.run_twice.append(f"{_told(run)} runs what was fetched once, as {_told(fences[run.fence])} does")
             fences[run.fence] = run
             if newest is None:
                 newest = run
@@ -217,39 +219,41 @@ def _check_acknowledgements(
     begun: dict[int, list[Given]] = {}
     for given in history.given:
         begun.setdefault(given.id, []).append(given)
-    ends: dict[int, Settling] = {}
-    for one in history.settlings:
+    ends: dict[int, Acknowledging] = {}
+    for one in history.acknowledgings:
         if not one.accepted:
             verdict.counts["acknowledgements refused"] += 1
             _check_refusal(one, history, verdict)
             continue
         # Returning what is somebody else's by now changes nothing, and may be answered either way.
-        if one.outcome != "returned" and _claimed_since(one, begun.get(one.id, ())):
-            verdict.late_acknowledged.append(f"{_settled(one)} was accepted when another had claimed it already")
+        if one.outcome != "returned" and _fetched_since(one, begun.get(one.id, ())):
+            verdict.late_acknowledged.append(f"{_acknowledged(one)} was accepted when another had fetched it already")
         if one.outcome in ("done", "failed", "discarded", "cancelled"):
             before = ends.setdefault(one.id, one)
             if before.fence != one.fence:
-                verdict.double_acknowledged.append(f"{_settled(before)} and {_settled(one)} were both accepted")
+                verdict.double_acknowledged.append(
+                    f"{_acknowledged(before)} and {_acknowledged(one)} were both accepted"
+                )
     for id_, end in ends.items():
         final = history.final.get(id_)
         if final is not None and id_ not in history.quarantined and final.fence != end.fence:
-            verdict.double_acknowledged.append(f"{_settled(end)} was accepted, but in the end it is {final}")
+            verdict.double_acknowledged.append(f"{_acknowledged(end)} was accepted, but in the end it is {final}")
         for run in by_id.get(id_, ()):
             if run.start > end.answered and run.fence != end.fence:
                 if excuses.at(run, run.start):
                     verdict.counts["paused runs after the end"] += 1
                 else:
-                    verdict.run_after_end.append(f"{_told(run)} began after {_settled(end)} was accepted")
+                    verdict.run_after_end.append(f"{_told(run)} began after {_acknowledged(end)} was accepted")
 
 
-def _claimed_since(one: Settling, given: Iterable[Given]) -> bool:
-    return any(claim.fence > one.fence and claim.answered < one.asked for claim in given)
+def _fetched_since(one: Acknowledging, given: Iterable[Given]) -> bool:
+    return any(fetch.fence > one.fence and fetch.answered < one.asked for fetch in given)
 
 
-def _check_refusal(one: Settling, history: JobHistory, verdict: JobVerdict) -> None:
+def _check_refusal(one: Acknowledging, history: JobHistory, verdict: JobVerdict) -> None:
     final = history.final.get(one.id)
     if final is not None and final.state == "done" and final.fence <= one.fence and one.outcome != "returned":
-        verdict.live_refused.append(f"{_settled(one)} was refused, and nobody ever had it after: {final}")
+        verdict.live_refused.append(f"{_acknowledged(one)} was refused, and nobody ever had it after: {final}")
 
 
 def _check_ends(history: JobHistory, by_id: dict[int, list[Run]], verdict: JobVerdict) -> None:
@@ -288,16 +292,16 @@ def _check_last_run(
 
 
 def _check_crashes(history: JobHistory, verdict: JobVerdict) -> None:
-    """A crash is counted only for what was claimed by somebody who did not settle it."""
-    settled = {(one.id, one.fence) for one in history.settlings if one.accepted}
-    open_ends = Counter(given.id for given in history.given if (given.id, given.fence) not in settled)
+    """A crash is counted only for what was fetched by somebody who did not acknowledge it."""
+    acknowledged = {(one.id, one.fence) for one in history.acknowledgings if one.accepted}
+    open_ends = Counter(given.id for given in history.given if (given.id, given.fence) not in acknowledged)
     for id_, final in (*history.final.items(), *history.quarantined.items()):
-        if final.crashes > open_ends[id_] + history.unheard_claims:
+        if final.crashes > open_ends[id_] + history.unheard_fetches:
             verdict.crashes_without_cause.append(
-                f"job {id_} counts {final.crashes} crashes, but was left unsettled {open_ends[id_]} times"
+                f"job {id_} counts {final.crashes} crashes, but was left unacknowledged {open_ends[id_]} times"
             )
     for id_, final in history.quarantined.items():
-        if final.crashes < MOST_CRASHES:
+        if final.crashes < MAX_CRASHES:
             verdict.crashes_without_cause.append(f"job {id_} was quarantined after {final.crashes} crashes")
 
 
@@ -307,12 +311,12 @@ def _check_crashes(history: JobHistory, verdict: JobVerdict) -> None:
 def _check_limits(history: JobHistory, runs: Sequence[Run], excuses: _Excuses, verdict: JobVerdict) -> None:
     slots: list[Start] = []
     paces: dict[Use, list[tuple[float, float, Run]]] = {}
-    claims = {(given.id, given.fence): given for given in history.given}
+    fetches = {(given.id, given.fence): given for given in history.given}
     for run in runs:
         ticket = history.tickets.get(run.ticket)
         for use in ticket.uses if ticket is not None else ():
-            if use.per and (claim := claims.get((run.id, run.fence))) is not None:
-                paces.setdefault(use, []).append((claim.answered, claim.asked, run))
+            if use.per and (fetch := fetches.get((run.id, run.fence))) is not None:
+                paces.setdefault(use, []).append((fetch.answered, fetch.asked, run))
             elif not use.per:
                 ask = NEVER if excuses.since(run) is None else run.ask
                 one = Start(f"job {run.id}", run.who, (use,), ask, 0.0, run.ttl, run.start)
@@ -327,13 +331,13 @@ def _check_limits(history: JobHistory, runs: Sequence[Run], excuses: _Excuses, v
 
 
 def _check_span(use: Use, starts: Sequence[tuple[float, float, Run]], verdict: JobVerdict) -> None:
-    """What starts is the claim, at some time between its request and its answer."""
+    """What starts is the fetch, at some time between its request and its answer."""
     for number in range(use.most, len(starts)):
         some = starts[number - use.most : number + 1]
         span = some[-1][0] - min(asked for _, asked, _ in some)
         if span < use.per - _CLOCKS:
             told = "; ".join(_told(run) for _, _, run in some)
-            verdict.too_often.append(f"{use.key}: {len(some)} were claimed within {span:.3f} s: {told}")
+            verdict.too_often.append(f"{use.key}: {len(some)} were fetched within {span:.3f} s: {told}")
 
 
 # -- counting ----------------------------------------------------------------------------------------------------------
@@ -361,5 +365,5 @@ def _told(run: Run) -> str:
     return f"{about} in {run.who} at work {run.start:.3f}..{run.left:.3f}"
 
 
-def _settled(one: Settling) -> str:
+def _acknowledged(one: Acknowledging) -> str:
     return f"{one.outcome} of job {one.id} under fence {one.fence} by {one.who} at {one.asked:.3f}"

@@ -1,7 +1,8 @@
 """What the processes of a jobs run wrote down, put together: who asked for which job, who ran it, who acknowledged it.
 
 Enqueuers journal every call before and after it, handlers when they start and end, and whatever passes between a
-worker and its store about claims and settlements is journaled too. The store itself is asked only for how jobs ended.
+worker and its store about fetches and acknowledgements is journaled too. The store itself is asked only for how jobs
+ended.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from tests.chaos.faults import Fault
 
-__all__ = ["Final", "Given", "JobHistory", "Run", "Settling", "Ticket", "read_jobs"]
+__all__ = ["Final", "Given", "JobHistory", "Run", "Acknowledging", "Ticket", "read_jobs"]
 
 NEVER = float("inf")
 
@@ -70,7 +71,7 @@ class Run:
 
 
 class Given(NamedTuple):
-    """One job given by one claim."""
+    """One job given by one fetch."""
 
     who: str
     asked: float
@@ -79,8 +80,8 @@ class Given(NamedTuple):
     fence: int
 
 
-class Settling(NamedTuple):
-    """One settlement that a store answered."""
+class Acknowledging(NamedTuple):
+    """One acknowledgement that a store answered."""
 
     who: str
     asked: float
@@ -109,13 +110,13 @@ class JobHistory:
     tickets: dict[str, Ticket]
     runs: list[Run]
     given: list[Given]
-    settlings: list[Settling]
+    acknowledgings: list[Acknowledging]
     final: Mapping[int, Final]
     quarantined: Mapping[int, Final] = field(default_factory=dict)
     """Jobs that were quarantined and then retried by hand, as they stood before."""
     faults: list[Fault] = field(default_factory=list)
-    unheard_claims: int = 0
-    """Claims whose process ended, or failed to reach the store, before it had the answer."""
+    unheard_fetches: int = 0
+    """Fetches whose process ended, or failed to reach the store, before it had the answer."""
     counts: Counter[str] = field(default_factory=Counter)
     oddities: list[str] = field(default_factory=list)
     unfinished: list[str] = field(default_factory=list)
@@ -142,10 +143,10 @@ class _Reader:
         self._last_seen: dict[str, float] = {}
         self._calls: dict[str, list[Ticket]] = {}
         self._runs: dict[tuple[str, int], Run] = {}
-        self._claiming: Counter[str] = Counter()
+        self._fetching: Counter[str] = Counter()
         self._tickets: dict[str, Ticket] = {}
         self._given: list[Given] = []
-        self._settlings: list[Settling] = []
+        self._acknowledgings: list[Acknowledging] = []
         self._unheard: dict[tuple[int, int], float] = {}
         self._counts: Counter[str] = Counter()
         self._oddities: list[str] = []
@@ -155,7 +156,7 @@ class _Reader:
         self._last_seen[who] = at
         if what == "start":
             about = (event["id"], event["ticket"], event["fence"], event["attempt"])
-            # What starts right after a pause may have been claimed before it.
+            # What starts right after a pause may have been fetched before it.
             self._runs[who, event["run"]] = Run(who, *about, start=at, ask=at - 1.0, ttl=self._session_seconds)
         elif what == "end":
             run = self._runs[who, event["run"]]
@@ -165,16 +166,16 @@ class _Reader:
         elif what == "accepted":
             for ticket, id_ in zip(self._calls[event["batch"]], event["ids"], strict=True):
                 ticket.accepted, ticket.id = at, id_
-        elif what == "claiming":
-            self._claiming[who] += 1
-        elif what == "claimed":
-            self._claiming[who] -= 1
+        elif what == "fetching":
+            self._fetching[who] += 1
+        elif what == "fetched":
+            self._fetching[who] -= 1
             self._given += [Given(who, event["asked"], at, id_, fence) for id_, fence in event["jobs"]]
-        elif what == "settled":
+        elif what == "acknowledged":
             for id_, fence, outcome, accepted in event["jobs"]:
                 asked = self._unheard.get((id_, fence), event["asked"])
-                self._settlings.append(Settling(who, asked, at, id_, fence, outcome, accepted))
-        elif what == "settling unheard":
+                self._acknowledgings.append(Acknowledging(who, asked, at, id_, fence, outcome, accepted))
+        elif what == "acknowledging unheard":
             for id_, fence in event["jobs"]:
                 self._unheard.setdefault((id_, fence), event["asked"])
         elif what == "cancel":
@@ -207,8 +208,8 @@ class _Reader:
             "tickets": self._tickets,
             "runs": runs,
             "given": self._given,
-            "settlings": self._settlings,
-            "unheard_claims": sum(self._claiming.values()),
+            "acknowledgings": self._acknowledgings,
+            "unheard_fetches": sum(self._fetching.values()),
             "counts": self._counts,
             "oddities": self._oddities,
         }

@@ -150,7 +150,7 @@ class _Overseer:
 
     @property
     def _store(self) -> JobStore:
-        return self._app.jobs._presence.store.jobs
+        return self._app.jobs._store_client.store.jobs
 
     async def finish(self, patience: float) -> None:
         """Put right what a person has to put right, and wait until nothing is left to do."""
@@ -166,7 +166,7 @@ class _Overseer:
             await self._release()
             await asyncio.sleep(0.1)
         for view in await self._store.look(JobFilter(states=_UNFINISHED), limit=20):
-            self.unfinished.append(f"{view._replace(arguments='')}: {await self._store.outlook(view.id)}")
+            self.unfinished.append(f"{view._replace(arguments='')}: {await self._store.situation(view.id)}")
 
     async def look(self) -> dict[int, Final]:
         """How every job stands."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock.ports.jobs import Batch, Failing, Outcome, Settled
+from interlock.ports.jobs import Acknowledged, Failing, FetchResult, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock.ports.jobs import Appetite, ClaimedJob, NewJob, SessionEnded, Settlement
+    from interlock.ports.jobs import Acknowledgement, FetchedJob, FetchRequest, NewJob, SessionEnded
     from interlock.ports.limits import Use
 
 __all__ = ["HOW", "sabotage"]
@@ -50,8 +50,8 @@ class Saboteur:
         self._jobs = jobs
         self._ids = jobs.ids
         self._enqueue = jobs.enqueue
-        self._claim = jobs.claim
-        self._settle = jobs.settle
+        self._fetch = jobs.fetch
+        self._acknowledge = jobs.acknowledge
         self._look = jobs.look
         self._count = 0
         self._forgotten: set[int] = set()
@@ -61,8 +61,8 @@ class Saboteur:
         """Break the promise from now on."""
         for wrong, method in (
             (self._wrong_jobs, "enqueue"),
-            (self._wrong_batch, "claim"),
-            (self._wrong_settling, "settle"),
+            (self._wrong_batch, "fetch"),
+            (self._wrong_acknowledging, "acknowledge"),
             (self._wrong_views, "look"),
         ):
             if method in _STEPS[how]:
@@ -95,9 +95,9 @@ class Saboteur:
         return enqueue
 
     def _wrong_batch(self, how: str) -> Any:
-        async def claim(appetite: Appetite) -> Batch | SessionEnded:
-            batch = await self._claim(appetite)
-            jobs: list[ClaimedJob] = list(batch.jobs) if isinstance(batch, Batch) else []
+        async def fetch(request: FetchRequest) -> FetchResult | SessionEnded:
+            batch = await self._fetch(request)
+            jobs: list[FetchedJob] = list(batch.jobs) if isinstance(batch, FetchResult) else []
             if not jobs:
                 return batch  # type: ignore[no-any-return]
             if how == "falling fences":
@@ -110,37 +110,39 @@ class Saboteur:
                 jobs.append(jobs[0]._replace(fence=invented, lane=""))
             return batch._replace(jobs=jobs)  # type: ignore[no-any-return]
 
-        return claim
+        return fetch
 
-    def _wrong_settling(self, how: str) -> Any:
-        async def settle(session: str, settlements: Sequence[Settlement]) -> Settled:
+    def _wrong_acknowledging(self, how: str) -> Any:
+        async def acknowledge(session: str, acknowledgements: Sequence[Acknowledgement]) -> Acknowledged:
             if how == "falling fences":
-                return await self._settle(session, [one._replace(fence=_HIGH - one.fence) for one in settlements])  # type: ignore[no-any-return]
-            done = {one.id for one in settlements if one.outcome is Outcome.DONE}
+                return await self._acknowledge(
+                    session, [one._replace(fence=_HIGH - one.fence) for one in acknowledgements]
+                )  # type: ignore[no-any-return]
+            done = {one.id for one in acknowledgements if one.outcome is Outcome.DONE}
             if how == "forgets what is done":
                 forget = {id_ for id_ in done - self._forgotten if self._now_and_then(10)}
                 self._forgotten |= forget
-                settlements = [_again(one) if one.id in forget else one for one in settlements]
+                acknowledgements = [_again(one) if one.id in forget else one for one in acknowledgements]
             elif how == "failed is done":
-                settlements = [_done(one) if one.outcome is Outcome.RETRY else one for one in settlements]
+                acknowledgements = [_done(one) if one.outcome is Outcome.RETRY else one for one in acknowledgements]
             elif how == "acknowledges and forgets":
                 ignored = {id_ for id_ in done if self._now_and_then(50)}
-                return await self._partly(session, settlements, lambda one: one.id in ignored)
+                return await self._partly(session, acknowledgements, lambda one: one.id in ignored)
             elif how == "anybody acknowledges":
-                return await self._partly(session, settlements, lambda one: (one.id, one.fence) in self._invented)
-            settled = await self._settle(session, settlements)
+                return await self._partly(session, acknowledgements, lambda one: (one.id, one.fence) in self._invented)
+            acknowledged = await self._acknowledge(session, acknowledgements)
             if how == "refuses the holder" and self._now_and_then(3):
-                return settled._replace(accepted=[False] * len(settlements))  # type: ignore[no-any-return]
-            return settled  # type: ignore[no-any-return]
+                return acknowledged._replace(accepted=[False] * len(acknowledgements))  # type: ignore[no-any-return]
+            return acknowledged  # type: ignore[no-any-return]
 
-        return settle
+        return acknowledge
 
     async def _partly(
-        self, session: str, settlements: Sequence[Settlement], without: Callable[[Settlement], bool]
-    ) -> Settled:
-        """Settle some, and say yes to all."""
-        settled = await self._settle(session, [one for one in settlements if not without(one)])
-        return Settled([True] * len(settlements), settled.ready)
+        self, session: str, acknowledgements: Sequence[Acknowledgement], without: Callable[[Acknowledgement], bool]
+    ) -> Acknowledged:
+        """Acknowledge some, and say yes to all."""
+        acknowledged = await self._acknowledge(session, [one for one in acknowledgements if not without(one)])
+        return Acknowledged([True] * len(acknowledgements), acknowledged.ready)
 
     def _wrong_views(self, how: str) -> Any:
         async def look(*args: Any, **more: Any) -> Any:
@@ -152,14 +154,14 @@ class Saboteur:
 
 _STEPS = {
     "loses what it accepts": {"enqueue"},
-    "acknowledges and forgets": {"settle"},
-    "forgets what is done": {"settle"},
-    "failed is done": {"settle"},
+    "acknowledges and forgets": {"acknowledge"},
+    "forgets what is done": {"acknowledge"},
+    "failed is done": {"acknowledge"},
     "stores twice": {"enqueue"},
-    "gives one job to two": {"claim"},
-    "falling fences": {"claim", "settle"},
-    "anybody acknowledges": {"claim", "settle"},
-    "refuses the holder": {"settle"},
+    "gives one job to two": {"fetch"},
+    "falling fences": {"fetch", "acknowledge"},
+    "anybody acknowledges": {"fetch", "acknowledge"},
+    "refuses the holder": {"acknowledge"},
     "last in, first out": {"enqueue"},
     "gives up its place": {"enqueue"},
     "no lanes": {"enqueue"},
@@ -173,9 +175,9 @@ def _one_more(use: Use) -> Use:
     return use if use.per else use._replace(most=use.most + 1)
 
 
-def _again(one: Settlement) -> Settlement:
+def _again(one: Acknowledgement) -> Acknowledgement:
     return one._replace(outcome=Outcome.SNOOZED, delay=0.0)
 
 
-def _done(one: Settlement) -> Settlement:
+def _done(one: Acknowledgement) -> Acknowledgement:
     return one._replace(outcome=Outcome.DONE, error="", trace="")

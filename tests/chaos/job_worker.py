@@ -1,7 +1,7 @@
 """The programs of a jobs run: processes that run jobs whose handlers journal what they do, and what jobs there are.
 
 A job carries its ticket, and its fate: how its handler is to end. Handlers write down when they start and end; what
-passes between the library and the store about claims and settlements is written down as it is said.
+passes between the library and the store about fetches and acknowledgements is written down as it is said.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from interlock import App, Cooldown, Discard, Rate, Retry, RetryLater, Slots, Snooze, current_job
-from interlock.ports.jobs import Batch
+from interlock.ports.jobs import FetchResult
 from tests.chaos.actor import Actor, BasePlan, run_process
 from tests.chaos.job_sabotage import sabotage
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from interlock.jobs import Job
     from interlock.limits.kinds import Limit
-    from interlock.ports.jobs import Appetite, JobStore, SessionEnded, Settled, Settlement
+    from interlock.ports.jobs import Acknowledged, Acknowledgement, FetchRequest, JobStore, SessionEnded
 
 __all__ = ["JobPlan", "Laborer", "OpenApp", "define", "run"]
 
@@ -115,7 +115,7 @@ class Laborer(Actor):
         self._runs = itertools.count(1)
 
     def opened(self) -> None:
-        store = self.app.jobs._presence.store
+        store = self.app.jobs._store_client.store
         sabotage(store, self.plan.sabotage)
         _overhear(store.jobs, self)
 
@@ -180,32 +180,32 @@ def _raise(how: str) -> None:
 
 def _overhear(jobs: JobStore, actor: Actor) -> None:
     """Note what a worker asks of the store, and what it is told."""
-    if jobs.claim.__name__ == "claim_noting":  # a store in memory may be shared
+    if jobs.fetch.__name__ == "fetch_noting":  # a store in memory may be shared
         return
-    claim, settle = jobs.claim, jobs.settle
+    fetch, acknowledge = jobs.fetch, jobs.acknowledge
 
-    async def claim_noting(appetite: Appetite) -> Batch | SessionEnded:
+    async def fetch_noting(request: FetchRequest) -> FetchResult | SessionEnded:
         asked = time.monotonic()
-        actor.note("claiming")
-        batch = await claim(appetite)
-        given = [(job.id, job.fence) for job in batch.jobs] if isinstance(batch, Batch) else []
-        actor.note("claimed", asked=asked, jobs=given)
+        actor.note("fetching")
+        batch = await fetch(request)
+        given = [(job.id, job.fence) for job in batch.jobs] if isinstance(batch, FetchResult) else []
+        actor.note("fetched", asked=asked, jobs=given)
         return batch
 
-    async def settle_noting(session: str, settlements: Sequence[Settlement]) -> Settled:
+    async def acknowledge_noting(session: str, acknowledgements: Sequence[Acknowledgement]) -> Acknowledged:
         asked = time.monotonic()
         try:
-            settled = await settle(session, settlements)
+            acknowledged = await acknowledge(session, acknowledgements)
         except BaseException:
-            actor.note("settling unheard", asked=asked, jobs=[(one.id, one.fence) for one in settlements])
+            actor.note("acknowledging unheard", asked=asked, jobs=[(one.id, one.fence) for one in acknowledgements])
             raise
-        told = zip(settlements, settled.accepted, strict=True)
+        told = zip(acknowledgements, acknowledged.accepted, strict=True)
         jobs = [(one.id, one.fence, str(one.outcome), accepted) for one, accepted in told]
-        actor.note("settled", asked=asked, jobs=jobs)
-        return settled
+        actor.note("acknowledged", asked=asked, jobs=jobs)
+        return acknowledged
 
-    jobs.claim = claim_noting  # type: ignore[method-assign]
-    jobs.settle = settle_noting  # type: ignore[method-assign]
+    jobs.fetch = fetch_noting  # type: ignore[method-assign]
+    jobs.acknowledge = acknowledge_noting  # type: ignore[method-assign]
 
 
 async def run(plan: dict[str, Any], who: str, seed: int) -> None:

@@ -61,7 +61,7 @@ class Starter(Actor):
         ]
 
     def opened(self) -> None:
-        sabotage(self.limits._presence.store, self.plan.sabotage)
+        sabotage(self.limits._store_client.store, self.plan.sabotage)
 
     async def work(self, number: int) -> None:
         """Some only hammer the slots, others wait for their time more than they work."""

@@ -9,7 +9,7 @@ import pytest
 from interlock.ports.limits import Use
 from tests.chaos.faults import Fault
 from tests.chaos.job_checker import JobVerdict, judge_jobs
-from tests.chaos.job_history import Final, Given, JobHistory, Run, Settling, Ticket, read_jobs
+from tests.chaos.job_history import Acknowledging, Final, Given, JobHistory, Run, Ticket, read_jobs
 
 CREW = Use("slots:crew", 1, 0.0)
 API = Use("rate:api", 1, 1.0)
@@ -33,7 +33,7 @@ class Story:
         return self
 
     def run(self, number: int, start: float, end: float | None, *, fence: int | None = None, **more: Any) -> Story:
-        """One that claims, runs and ends, by default well and acknowledged."""
+        """One that fetches, runs and ends, by default well and acknowledged."""
         fence = number * 10 if fence is None else fence
         ticket = self.history.tickets[f"t{number}"]
         who, how = more.get("who", "a"), more.get("how", "done" if end is not None else "")
@@ -43,14 +43,16 @@ class Story:
         self.history.runs.append(run)
         self.history.given.append(Given(who, more.get("asked", start - 0.02), start - 0.01, number, fence))
         if how and more.get("accepted") is not None:
-            self.settle(number, fence, (end or 0.0) + 0.1, how, who=who, accepted=more["accepted"])
+            self.acknowledge(number, fence, (end or 0.0) + 0.1, how, who=who, accepted=more["accepted"])
         elif how and "accepted" not in more:
-            self.settle(number, fence, (end or 0.0) + 0.1, how, who=who)
+            self.acknowledge(number, fence, (end or 0.0) + 0.1, how, who=who)
             self.final[number] = Final(how, attempt, fence)
         return self
 
-    def settle(self, number: int, fence: int, at: float, how: str, *, who: str = "a", accepted: bool = True) -> Story:
-        self.history.settlings.append(Settling(who, at, at + 0.01, number, fence, how, accepted))
+    def acknowledge(
+        self, number: int, fence: int, at: float, how: str, *, who: str = "a", accepted: bool = True
+    ) -> Story:
+        self.history.acknowledgings.append(Acknowledging(who, at, at + 0.01, number, fence, how, accepted))
         return self
 
     def ended(self, number: int, final: Final) -> Story:
@@ -156,7 +158,7 @@ def test_a_job_acknowledged_twice_is_reported_pause_or_not() -> None:
 
 
 def test_an_acknowledgement_repeated_under_one_fence_counts_once() -> None:
-    assert Story().job(1).run(1, 1.0, 1.1).settle(1, 10, 2.0, "done").verdict().clean
+    assert Story().job(1).run(1, 1.0, 1.1).acknowledge(1, 10, 2.0, "done").verdict().clean
 
 
 def test_a_late_acknowledgement_that_was_accepted_is_reported() -> None:
@@ -175,7 +177,7 @@ def test_a_run_after_the_end_is_reported() -> None:
     assert story.found() == {"run after its end"}
 
 
-def test_one_claim_run_twice_is_reported() -> None:
+def test_one_fetch_run_twice_is_reported() -> None:
     assert "run by two at once" in Story().job(1).run(1, 1.0, 1.1).run(1, 2.0, 2.1).found()
 
 
@@ -236,7 +238,7 @@ def test_a_superseded_job_gave_way_to_a_later_one_of_its_lane() -> None:
         assert story(wrong).found() == {"lost"}
 
 
-def test_crashes_need_somebody_who_did_not_settle() -> None:
+def test_crashes_need_somebody_who_did_not_acknowledge() -> None:
     story = Story().job(1).run(1, 1.0, None, died=1.5).run(1, 2.0, 2.1, fence=11, who="b")
     verdict = story.ended(1, Final("done", 1, 11, 1)).verdict()
     assert verdict.clean
@@ -269,8 +271,8 @@ def test_more_at_once_than_there_are_slots_is_reported_unless_one_was_paused() -
 
 
 @pytest.mark.parametrize(("asked", "clean"), [(1.9, False), (2.1, True), (0.9, True)])
-def test_more_claims_in_a_span_than_a_pace_allows_are_reported(asked: float, clean: bool) -> None:
-    """What is certain counts: that both claims were made within the span, whenever exactly."""
+def test_more_fetches_in_a_span_than_a_pace_allows_are_reported(asked: float, clean: bool) -> None:
+    """What is certain counts: that both fetches were made within the span, whenever exactly."""
     story = Story().job(1, lane="", uses=(API,)).job(2, lane="", uses=(API,))
     story.run(1, 2.0, 2.1, asked=asked if asked < 1 else 1.9)
     story.run(2, 2.5 if asked < 2.1 else 3.1, 3.2, asked=asked if asked > 1 else 2.4)
@@ -286,21 +288,21 @@ def test_journals_are_put_together() -> None:
     events = [
         {"t": 0.0, "who": "e", "event": "ask", "batch": "e:1", "jobs": [job]},
         {"t": 0.1, "who": "e", "event": "accepted", "batch": "e:1", "ids": [7]},
-        {"t": 0.2, "who": "a", "event": "claiming"},
-        {"t": 0.3, "who": "a", "event": "claimed", "asked": 0.2, "jobs": [[7, 70]]},
+        {"t": 0.2, "who": "a", "event": "fetching"},
+        {"t": 0.3, "who": "a", "event": "fetched", "asked": 0.2, "jobs": [[7, 70]]},
         {"t": 0.4, "who": "a", "event": "start", "fence": 70, **about},
-        {"t": 0.5, "who": "a", "event": "claiming"},
-        {"t": 4.0, "who": "b", "event": "claiming"},
-        {"t": 4.1, "who": "b", "event": "claimed", "asked": 4.0, "jobs": [[7, 71]]},
+        {"t": 0.5, "who": "a", "event": "fetching"},
+        {"t": 4.0, "who": "b", "event": "fetching"},
+        {"t": 4.1, "who": "b", "event": "fetched", "asked": 4.0, "jobs": [[7, 71]]},
         {"t": 4.2, "who": "b", "event": "start", "fence": 71, **about},
         {"t": 4.3, "who": "b", "event": "end", "run": 1, "how": "done"},
-        {"t": 4.4, "who": "b", "event": "settling unheard", "asked": 4.35, "jobs": [[7, 71]]},
-        {"t": 4.5, "who": "b", "event": "settled", "asked": 4.4, "jobs": [[7, 71, "done", True]]},
+        {"t": 4.4, "who": "b", "event": "acknowledging unheard", "asked": 4.35, "jobs": [[7, 71]]},
+        {"t": 4.5, "who": "b", "event": "acknowledged", "asked": 4.4, "jobs": [[7, 71, "done", True]]},
     ]
     found = read_jobs(events, {"a": 1.0}, 3.0)
     assert [(run.who, run.left) for run in found["runs"]] == [("a", 1.0), ("b", 4.3)]
-    assert found["unheard_claims"] == 1
-    assert [one.asked for one in found["settlings"]] == [4.35], "when it was asked first"
+    assert found["unheard_fetches"] == 1
+    assert [one.asked for one in found["acknowledgings"]] == [4.35], "when it was asked first"
     verdict = judge_jobs(JobHistory(final={7: Final("done", 1, 71, 1)}, **found))
     assert verdict.clean
     assert verdict.counts["most at once under slots:crew"] == 1

@@ -72,7 +72,7 @@ class Contender(Actor):
         """Attempts that did not come to their lease in a straight way."""
 
     def opened(self) -> None:
-        _overhear(self.locks._presence.store.locks, self.plan.sabotage)
+        _overhear(self.locks._store_client.store.locks, self.plan.sabotage)
 
     def let_go(self) -> None:
         super().let_go()
@@ -140,9 +140,9 @@ class Contender(Actor):
         for _ in range(30 if slow else dice.randrange(3)):
             await asyncio.sleep(work / 30)
             await self._write(lease, name)
-        if dice.random() < plan.stored and self.locks._presence.store.name in _SQL:
+        if dice.random() < plan.stored and self.locks._store_client.store.name in _SQL:
             async with lease.fenced() as transaction:
-                await transaction.execute(_SQL[self.locks._presence.store.name], lease.key, lease.fence, name)
+                await transaction.execute(_SQL[self.locks._store_client.store.name], lease.key, lease.fence, name)
                 await asyncio.sleep(dice.choice((0.0, 0.0, work / 3)))
             self.note("stored", attempt=name)
         if not depth and dice.random() < plan.nested:

@@ -9,7 +9,7 @@ import pytest
 
 from interlock import App, Claims, ClaimState, InvalidArgumentError, Locks, Settings, StoreUnavailableError
 from interlock.backends.memory import MemoryStore
-from interlock.presence import Presence
+from interlock.store_client import StoreClient
 from interlock.testing.clock import until
 
 if TYPE_CHECKING:
@@ -78,11 +78,11 @@ async def test_done_whose_block_is_cancelled_meanwhile_stays_done(store: MemoryS
 
 @pytest.mark.parametrize("shared", [True, False])
 async def test_what_is_unsaid_is_said_on_closing(store: MemoryStore, settling: Away, shared: bool) -> None:
-    presence = Presence(store, SETTINGS)
-    locks = Locks(presence)
+    store_client = StoreClient(store, SETTINGS)
+    locks = Locks(store_client)
     if shared:
         await locks.open()
-    async with Claims(presence) as once:
+    async with Claims(store_client) as once:
         with pytest.raises(StoreUnavailableError):
             async with once.claim("key"):
                 settling.away = True
@@ -97,7 +97,7 @@ async def test_an_app_that_closes_gives_its_claims_back(store: MemoryStore) -> N
     url = "memory://given-back"
     async with App(url, settings=SETTINGS) as keeps_the_store, Claims.from_url(url, settings=SETTINGS) as once:
         async with App(url, settings=SETTINGS) as app:
-            assert (await app.once.claim("key", lease_seconds=600)).new
+            assert (await app.claims.claim("key", lease_seconds=600)).new
         assert (await once.claim("key")).new
         assert keeps_the_store
 

@@ -8,7 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends import from_url
-from interlock.ports.jobs import Appetite, Batch, ClaimedJob, Outcome, Settlement
+from interlock.ports.jobs import Acknowledgement, FetchedJob, FetchRequest, FetchResult, Outcome
 from interlock.ports.limits import Use
 from interlock.ports.sessions import SessionCard
 from interlock.settings import Settings
@@ -29,7 +29,7 @@ NAMES = ("report", "sync")
 
 
 class JobFloor:
-    """Jobs are named ``report`` and in queue ``default`` unless told otherwise; ``worker`` claims them."""
+    """Jobs are named ``report`` and in queue ``default`` unless told otherwise; ``worker`` fetches them."""
 
     def __init__(self, store: Store) -> None:
         self.jobs = store.jobs
@@ -37,7 +37,7 @@ class JobFloor:
         self._sessions = 0
 
     async def begin(self, session: str) -> None:
-        """Somebody who could claim."""
+        """Somebody who could fetch."""
         await self._store.sessions.begin(SessionCard(session, "elsewhere", 7, "bot.py"), 60)
 
     async def attend(self, *names: str, queue: str = "default") -> None:
@@ -55,40 +55,40 @@ class JobFloor:
         ids = await self.jobs.ids(count)
         how = {"name": "report", "queue": "default", **changes}
         await self.jobs.enqueue([new_job(number, **how) for number in ids])
-        while batch := (await self._claim("worker", count)).jobs:
-            settlements = [Settlement(job.id, job.fence, Outcome.FAILED, error="no") for job in batch]
-            await self.jobs.settle("worker", settlements)
+        while batch := (await self._fetch("worker", count)).jobs:
+            acknowledgements = [Acknowledgement(job.id, job.fence, Outcome.FAILED, error="no") for job in batch]
+            await self.jobs.acknowledge("worker", acknowledgements)
         return list(ids)
 
-    async def claim(self, session: str = "worker") -> ClaimedJob:
-        """Claim what is next."""
-        batch = await self._claim(session)
-        assert batch.jobs, "there is nothing to claim"
+    async def fetch(self, session: str = "worker") -> FetchedJob:
+        """Fetch what is next."""
+        batch = await self._fetch(session)
+        assert batch.jobs, "there is nothing to fetch"
         return batch.jobs[0]
 
     async def stand(self) -> None:
-        """Let a claimer see that there is nothing it could have, so that jobs stand where they belong."""
-        batch = await self._claim("worker")
+        """Let a fetcher see that there is nothing it could have, so that jobs stand where they belong."""
+        batch = await self._fetch("worker")
         assert not batch.jobs
 
-    async def _claim(self, session: str, most: int = 1) -> Batch:
-        """One job or more, or none after a claim that was not cut short."""
+    async def _fetch(self, session: str, most: int = 1) -> FetchResult:
+        """One job or more, or none after a fetch that was not cut short."""
         for _ in range(100):
-            batch = await self.jobs.claim(Appetite(session, QUEUES, NAMES, most, most, most))
-            assert isinstance(batch, Batch)
+            batch = await self.jobs.fetch(FetchRequest(session, QUEUES, NAMES, most, most, most))
+            assert isinstance(batch, FetchResult)
             if batch.jobs or batch.look_again >= 1:
                 return batch
-        raise AssertionError("the claim is cut short for ever")
+        raise AssertionError("the fetch is cut short for ever")
 
-    async def end(self, job: ClaimedJob, outcome: Outcome = Outcome.DONE, **how: Any) -> None:
-        """End a claim of the worker."""
-        settled = await self.jobs.settle("worker", [Settlement(job.id, job.fence, outcome, **how)])
-        assert settled.accepted == [True] or tuple(settled.accepted) == (True,)
+    async def end(self, job: FetchedJob, outcome: Outcome = Outcome.DONE, **how: Any) -> None:
+        """End a fetch of the worker."""
+        acknowledged = await self.jobs.acknowledge("worker", [Acknowledgement(job.id, job.fence, outcome, **how)])
+        assert acknowledged.accepted == [True] or tuple(acknowledged.accepted) == (True,)
 
     async def ended(self, outcome: Outcome, how: dict[str, Any] | None = None, **changes: Any) -> int:
-        """A job that was claimed and ended so."""
+        """A job that was fetched and ended so."""
         number = await self.add(**changes)
-        job = await self.claim()
+        job = await self.fetch()
         assert job.id == number
         await self.end(job, outcome, **(how or {}))
         return number
@@ -99,7 +99,7 @@ class JobFloor:
             self._sessions += 1
             session = f"victim-{self._sessions}"
             await self.begin(session)
-            assert (await self.claim(session)).id == number
+            assert (await self.fetch(session)).id == number
             await self._store.sessions.end(session)
             await self.jobs.rescue()
 

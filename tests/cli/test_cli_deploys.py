@@ -11,7 +11,7 @@ import pytest
 
 from interlock import App
 from interlock.jobs.worker.worker import FINISH_WITHIN, HAND_BACK_SECONDS, STOP_SECONDS
-from interlock.ports.jobs import MOST_CRASHES, JobState
+from interlock.ports.jobs import MAX_CRASHES, JobState
 from interlock.testing.clock import until
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Service:
         """Wait until no worker has the job, with this process as the one that rescues."""
 
         async def is_free() -> bool:
-            await self.app.jobs._presence.store.jobs.rescue()
+            await self.app.jobs._store_client.store.jobs.rescue()
             return (await self.view(job)).state is not JobState.RUNNING
 
         await until(is_free, within=30)
@@ -142,7 +142,7 @@ def test_a_process_ends_before_a_supervisor_kills_it() -> None:
 async def test_a_long_job_goes_back_uncounted_at_every_deploy(service: Service) -> None:
     job = await service.build.enqueue(repo="r", how="sleeps")
     behind = await service.build.enqueue(repo="r", how="sleeps")
-    for _ in range(MOST_CRASHES):
+    for _ in range(MAX_CRASHES):
         process = await service.start("--finish-within", "0.1")
         process.send_signal(signal.SIGTERM)
         assert await service.ended(process) == 0
@@ -161,7 +161,7 @@ async def test_a_long_job_goes_back_uncounted_at_every_deploy(service: Service) 
 @on_sqlite
 async def test_a_supervisor_that_does_not_wait_counts_no_crash_either(service: Service) -> None:
     job = await service.build.enqueue(repo="r", how="sleeps")
-    for _ in range(MOST_CRASHES):
+    for _ in range(MAX_CRASHES):
         process = await service.start("--finish-within", "60")
         process.send_signal(signal.SIGTERM)
         await until(lambda: leaving(service), within=30)
@@ -171,12 +171,12 @@ async def test_a_supervisor_that_does_not_wait_counts_no_crash_either(service: S
 
     view = await service.view(job)
     assert (view.state, view.crashes, view.attempt) == (JobState.READY, 0, 0)
-    assert [attempt.outcome for attempt in view.attempts] == ["interrupted"] * MOST_CRASHES
+    assert [attempt.outcome for attempt in view.attempts] == ["interrupted"] * MAX_CRASHES
 
 
 async def leaving(service: Service) -> bool:
     """Whether the store knows of the newest process that it was told to end."""
-    store: Any = service.app.jobs._presence.store
+    store: Any = service.app.jobs._store_client.store
     statement = "select leaving from interlock_job_worker where pid = ?"
     row = await store.jobs._look(lambda db: db.execute(statement, [service.processes[-1].pid]).fetchone())
     return bool(row and row[0])

@@ -67,9 +67,9 @@ async def test_explain_behind_says_what_the_head_waits_for(cli: Callable[..., An
 async def test_explain_waiting_for_a_limit(cli: Callable[..., Any], file_url: str) -> None:
     async with floor(file_url) as jobs:
         holder, full = await jobs.add(uses=(ONE,)), await jobs.add(uses=(ONE,))
-        await jobs.claim()
+        await jobs.fetch()
         await jobs.add(uses=(PACE,))
-        await jobs.claim()
+        await jobs.fetch()
         early = await jobs.add(uses=(PACE,))
         await jobs.stand()
         slots, pace = await explained(cli, file_url, full), await explained(cli, file_url, early)
@@ -113,7 +113,7 @@ async def test_explain_the_end_of_a_job(cli: Callable[..., Any], file_url: str) 
         await jobs.crash(numbers[-1], 3)
         numbers.append(await jobs.add(lane="l", coalesce=True))
         newest = await jobs.add(lane="l", coalesce=True)
-        running = (await jobs.claim()).id
+        running = (await jobs.fetch()).id
         gone = await explained(cli, file_url, running)
         await jobs.attend("report")
         found = [await explained(cli, file_url, number) for number in (*numbers, running)]

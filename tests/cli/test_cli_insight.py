@@ -1,4 +1,4 @@
-"""What commands say is what Insight says: why in every row, jobs behind parties, limits of jobs, events."""
+"""What commands say is what Insight says: why in every row, jobs behind callers, limits of jobs, events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 async def test_lists_tell_why_in_words_and_as_data(cli: Callable[..., Any], jobs_url: str) -> None:
     async with floor(jobs_url) as jobs:
         running, waiting = await jobs.add(uses=(ONE,)), await jobs.add(uses=(ONE,))
-        assert (await jobs.claim()).id == running
+        assert (await jobs.fetch()).id == running
         await jobs.stand()
         words = await run(cli, jobs_url, "jobs", "list")
         listed = {job["id"]: job for job in await data(cli, jobs_url, "jobs", "list")}

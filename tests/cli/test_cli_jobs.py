@@ -32,12 +32,12 @@ async def test_list_shows_each_job_and_what_happens_next(cli: Callable[..., Any]
     assert list(rows) == [ready, later, failed, done]
     assert rows[ready].split()[1:4] == ["sync", "ready", "acme/api#7"]
     assert "is ready, but nobody works on queue 'default'" in rows[ready]
-    assert rows[later].split()[1:3] == ["report", "later"]
+    assert rows[later].split()[1:3] == ["report", "scheduled"]
     assert "due in 60.0 min" in rows[later] or "due in 59." in rows[later]
     assert rows[failed].split()[1:4] == ["report", "failed", "1"]
     assert rows[failed].rstrip().endswith("ValueError: [red]no[/red]")
     assert [job["id"] for job in listed] == [ready, later, failed, done]
-    assert [job["state"] for job in listed] == ["ready", "later", "failed", "done"]
+    assert [job["state"] for job in listed] == ["ready", "scheduled", "failed", "done"]
     assert "arguments" not in listed[0]
 
 
@@ -67,8 +67,8 @@ async def test_list_by_state_name_queue_lane_and_limit(cli: Callable[..., Any], 
 
         assert await ids() == [sync, mail, failed, done]
         assert await ids("--state", "failed") == [failed]
-        assert await ids("--state", "failed", "--state", "later") == [sync, mail, failed]
-        assert await ids("--name", "report", "--state", "later") == [mail]
+        assert await ids("--state", "failed", "--state", "scheduled") == [sync, mail, failed]
+        assert await ids("--name", "report", "--state", "scheduled") == [mail]
         assert await ids("--queue", "mail") == [mail]
         assert await ids("--lane", "l") == [sync]
         assert await ids("--name", "nobody") == []
@@ -113,11 +113,11 @@ async def test_show_tells_all_about_a_job(cli: Callable[..., Any], jobs_url: str
         number = await jobs.add(**how)
         trace = 'Traceback …\n  File "bot.py", line 41, in report\nConnectionError: {}\n'
         for text in ("first", "second"):
-            job = await jobs.claim()
+            job = await jobs.fetch()
             error = f"ConnectionError: {text}"
             await jobs.end(job, Outcome.RETRY, ran=0.25, error=error, trace=trace.format(text), delay=0.001)
             await jobs.jobs.retry(number, "ann")
-        job = await jobs.claim()
+        job = await jobs.fetch()
         await jobs.attend("report")
         running = await run(cli, jobs_url, "jobs", "show", str(number))
         await jobs.end(job, Outcome.DONE, ran=1.5, result='"sent"')
@@ -190,7 +190,7 @@ async def test_retry_of_all_that_match_goes_through_every_page_oldest_first(
         nothing = await run(cli, jobs_url, "jobs", "retry", "--state", "failed", "--name", "nobody", "-y", code=1)
         words = await run(cli, jobs_url, "jobs", "retry", "--state", "failed", "--name", "report", "--yes")
         left = await data(cli, jobs_url, "jobs", "list", "--state", "failed")
-        first = await jobs.claim()
+        first = await jobs.fetch()
         again = await data(cli, jobs_url, "jobs", "retry", "--state", "failed", "-y")
 
     assert "There is no such job." in nothing.stderr
@@ -310,7 +310,7 @@ async def test_queues_say_how_many_stand_how_and_who_works(cli: Callable[..., An
         empty = await run(cli, jobs_url, "jobs", "queues")
         await jobs.attend("report")
         await jobs.add()
-        await jobs.claim()
+        await jobs.fetch()
         for _ in range(2):
             await jobs.add()
         await jobs.add(delay=60)

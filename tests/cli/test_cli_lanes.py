@@ -22,7 +22,7 @@ async def test_list_shows_what_each_lane_is_at(
 ) -> None:
     async with floor(file_url) as jobs:
         head, *_ = [await jobs.add(lane=LANE) for _ in range(3)]
-        assert (await jobs.claim()).id == head
+        assert (await jobs.fetch()).id == head
         await jobs.ended(Outcome.FAILED, {"error": "ValueError: no"}, lane="parked", failing=Failing.PARK)
         await jobs.add(lane="parked")
         await jobs.jobs.hold("held", "look first", "ann")
@@ -79,7 +79,7 @@ async def test_show_tells_why_the_lane_waits(cli: Callable[..., Any], file_url: 
     assert f"lane {LANE!r} has 2 jobs and is at job {head} (report)" in words.stdout
     assert "ConnectionError: away" in words.stdout
     assert f"interlock jobs retry {head}" in words.stdout
-    assert (shown["lane"], shown["state"], shown["head"], shown["depth"]) == (LANE, "later", head, 2)
+    assert (shown["lane"], shown["state"], shown["head"], shown["depth"]) == (LANE, "scheduled", head, 2)
     assert shown["reason"] == "to-be-retried"
 
 
@@ -94,7 +94,7 @@ async def test_explain_lane(cli: Callable[..., Any], file_url: str) -> None:
         idle = await explained("l")
         number = await jobs.add(lane="l")
         nobody = await explained("l")
-        await jobs.claim()
+        await jobs.fetch()
         await jobs.attend("report")
         await jobs.jobs.hold("l", "look first", "ann")
         held = await explained("l")
@@ -127,7 +127,7 @@ async def test_hold_and_release(cli: Callable[..., Any], jobs_url: str) -> None:
         held = await run(cli, jobs_url, "lanes", "hold", LANE, "--reason", "look first", "--by", "ann", "--yes")
         shown = await data(cli, jobs_url, "jobs", "show", str(number))
         released = await run(cli, jobs_url, "lanes", "release", LANE)
-        assert (await jobs.claim()).id == number
+        assert (await jobs.fetch()).id == number
         again = await run(cli, jobs_url, "lanes", "release", LANE, code=1)
 
     assert held.stdout == f"Held {LANE!r}. To let it go on: interlock lanes release '{LANE}'\n"

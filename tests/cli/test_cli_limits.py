@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from interlock import Cooldown, Limits, Rate, Slots
+from interlock.callers import calling_as
 from interlock.cli.asking import whole_list
 from interlock.insight.views import Listing
-from interlock.parties import acting_as
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,9 +21,9 @@ ACCOUNT = Cooldown("account", 90, key="{account}")
 TWO = Slots("containers", 2)
 
 
-async def reserved(limits: Limits, party: str, *limit: Limit, **values: Any) -> Reservation:
+async def reserved(limits: Limits, caller: str, *limit: Limit, **values: Any) -> Reservation:
     """A reservation in somebody's name, started if its turn has come."""
-    with acting_as(party):
+    with calling_as(caller):
         reservation = await limits.reserve(*limit, **values)
         await reservation.start()
         return reservation
@@ -34,8 +34,8 @@ async def test_list_shows_what_is_allowed_and_who_waits(
     cli: Callable[..., Any], ready_url: str, command: tuple[str, ...]
 ) -> None:
     async with Limits.from_url(ready_url) as limits:
-        for party in ("alice", "bob", "carol"):
-            await reserved(limits, party, TWO)
+        for caller in ("alice", "bob", "carol"):
+            await reserved(limits, caller, TWO)
         await reserved(limits, "alice", ACCOUNT, account="[red]a1[/red]")
         await reserved(limits, "alice", Rate("api", 100, per=60))
         words = await asyncio.to_thread(cli, *command, "--url", ready_url)
@@ -89,7 +89,7 @@ async def test_show_tells_all_about_one_limit(cli: Callable[..., Any], ready_url
     assert "2 at once" in words.stdout
     assert "'slots:containers' allows 2 at once; 1 at work: alice (" in words.stdout
     limit = json.loads(data.stdout)
-    assert [user["party"] for user in limit["started"]] == ["alice"]
+    assert [user["caller"] for user in limit["started"]] == ["alice"]
     assert limit["waiting"] == []
 
 
@@ -123,8 +123,8 @@ async def test_explain_free(cli: Callable[..., Any], ready_url: str) -> None:
 
 async def test_explain_full_with_a_line(cli: Callable[..., Any], ready_url: str) -> None:
     async with Limits.from_url(ready_url) as limits:
-        for party in ("alice", "bob", "carol", "dave"):
-            await reserved(limits, party, TWO)
+        for caller in ("alice", "bob", "carol", "dave"):
+            await reserved(limits, caller, TWO)
         limit, carol, dave = await explained(cli, ready_url, "slots:containers")
 
     assert "2 at work: alice (" in limit
@@ -136,8 +136,8 @@ async def test_explain_full_with_a_line(cli: Callable[..., Any], ready_url: str)
 
 async def test_explain_pace(cli: Callable[..., Any], ready_url: str) -> None:
     async with Limits.from_url(ready_url) as limits:
-        for party in ("alice", "bob"):
-            await reserved(limits, party, ACCOUNT, account="a1")
+        for caller in ("alice", "bob"):
+            await reserved(limits, caller, ACCOUNT, account="a1")
         limit, bob = await explained(cli, ready_url, "cooldown:account:a1")
 
     assert limit.startswith("'cooldown:account:a1' allows 1 every 90 s; 1 started in the last 90 s, the next room")
@@ -169,7 +169,7 @@ async def test_explain_figures_differ(cli: Callable[..., Any], ready_url: str) -
 
 async def test_explain_may_start_now(cli: Callable[..., Any], ready_url: str) -> None:
     async with Limits.from_url(ready_url) as limits:
-        with acting_as("alice"):
+        with calling_as("alice"):
             await limits.reserve(TWO)
         _, alice = await explained(cli, ready_url, "slots:containers")
         listed = await asyncio.to_thread(cli, "limits", "--url", ready_url)

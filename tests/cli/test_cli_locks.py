@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from interlock import LeaseLostError, Locks
-from interlock.parties import acting_as
+from interlock.callers import calling_as
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -37,7 +37,7 @@ async def contended(url: str, key: str = KEY) -> AsyncGenerator[asyncio.Future[s
     async with Locks.from_url(url) as locks:
         tasks = []
         for name, act in (("alice", alice), ("bob", bob)):
-            with acting_as(name):
+            with calling_as(name):
                 tasks.append(asyncio.create_task(act(locks)))
             await held.wait()
         while not (view := await locks.show(key)) or len(view.waiters) < 1:
@@ -69,9 +69,9 @@ async def test_list_as_json_is_one_object_for_each_key(cli: Callable[..., Any], 
 
     (lock,) = json.loads(result.stdout)
     assert lock["key"] == KEY
-    assert lock["holder"]["party"] == "alice"
+    assert lock["holder"]["caller"] == "alice"
     assert lock["holder"]["fence"] > 0
-    assert [waiter["party"] for waiter in lock["waiters"]] == ["bob"]
+    assert [waiter["caller"] for waiter in lock["waiters"]] == ["bob"]
     assert len(lock["explain"]) == 3
     assert (lock["reason"], lock["remedy"]) == ("awaited", lock["explain"][-1])
 
@@ -102,7 +102,7 @@ async def test_show_and_explain_tell_of_one_key(cli: Callable[..., Any], ready_u
     assert "1. bob" in shown.stdout
     assert words.stdout.startswith(f"{KEY!r} is held by alice")
     assert len(words.stdout.splitlines()) == 3
-    assert json.loads(data.stdout)["holder"]["party"] == "alice"
+    assert json.loads(data.stdout)["holder"]["caller"] == "alice"
 
 
 def test_a_key_that_nobody_wants_is_said_to_be_so(cli: Callable[..., Any], ready_url: str) -> None:
@@ -127,9 +127,9 @@ async def test_release_tells_the_holder_and_serves_the_next(cli: Callable[..., A
                 break
 
     released = json.loads(result.stdout)
-    assert (released["by"], released["reason"], released["released"]["party"]) == ("carol", "it hangs", "alice")
+    assert (released["by"], released["reason"], released["released"]["caller"]) == ("carol", "it hangs", "alice")
     assert "carol released it by force: it hangs" in why
-    assert holder["party"] == "bob"
+    assert holder["caller"] == "bob"
 
 
 async def test_release_names_the_user_and_host_by_default(cli: Callable[..., Any], ready_url: str) -> None:

@@ -340,7 +340,7 @@ def test_a_thread_that_overruns_its_session_ends_the_process(brisk_project: Proj
     project.until(lambda: project.log)
 
     async def rescued(app: App) -> bool:
-        store = app.jobs._presence.store
+        store = app.jobs._store_client.store
         return job in [found.id for found in await store.jobs.rescue()]
 
     process.send_signal(signal.SIGSTOP)
@@ -374,7 +374,7 @@ def test_sigusr1_prints_what_it_does(project: Project) -> None:
     assert process.stdout is not None
     first, second = process.stdout.readline(), process.stdout.readline()
     assert first.startswith(f"worker {process.pid} working · session ")
-    assert "queues default,mail · running 1 of 3 · buffered 0 · unsettled 0 · ended: none" in first
+    assert "queues default,mail · running 1 of 3 · buffered 0 · unacknowledged 0 · ended: none" in first
     assert second.startswith(f"  job {job} wait attempt 1 for 0.")
     process.send_signal(signal.SIGTERM)
     project.go()

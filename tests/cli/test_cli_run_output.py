@@ -238,7 +238,7 @@ def lose_session(runs: Runs) -> None:
 
     async def end(app: App) -> None:
         for row in (await app.insight.workers()).rows:
-            await app.jobs._presence.store.sessions.end(row.worker.session)
+            await app.jobs._store_client.store.sessions.end(row.worker.session)
 
     runs.do(end)
 

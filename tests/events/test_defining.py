@@ -329,8 +329,8 @@ async def test_a_handler_of_a_source_that_is_not_there_is_told(app: App, caplog:
 
     async with app:
         pass
-    told = [record for record in caplog.records if getattr(record, "event", "") == "handler_hears_no_source"]
+    told = [record for record in caplog.records if getattr(record, "event", "") == "handler_source_unregistered"]
     assert [record.getMessage() for record in told] == [
-        "handler_hears_no_source handler='handler-1' pattern='gihub.push' sources='github'"
+        "handler_source_unregistered handler='handler-1' pattern='gihub.push' sources='github'"
     ]
     assert told[0].levelname == "WARNING"

@@ -50,7 +50,7 @@ async def test_what_is_known_of_deliveries_does_not_grow_for_ever() -> None:
         for n in range(20):
             await app.events.receive("github", *delivery(issue(n), f"g{n}"))
         await app.drain()
-        store = app.events.jobs.engine.presence.store
+        store = app.events.jobs.engine.store_client.store
         removed = 0
         async with asyncio.timeout(10):
             while removed < 20:

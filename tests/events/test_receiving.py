@@ -188,7 +188,7 @@ class TestOutages:
                     seen.append(event.id)
 
             receipt = await app.events.receive("github", *delivery(issue(), "g1"))
-            store = app.events.jobs.engine.presence.store.events
+            store = app.events.jobs.engine.store_client.store.events
             find_many, tries = store.find_many, []
 
             async def away(ids: Sequence[int]) -> Sequence[EventView]:
@@ -212,7 +212,7 @@ class TestOutages:
         async with opened("memory://") as app:
             seen = hears_all(app)
             receipt = await app.events.receive("github", *delivery(issue(), "g1"))
-            store = app.events.jobs.engine.presence.store.events
+            store = app.events.jobs.engine.store_client.store.events
             find_many = store.find_many
             errors: list[Exception] = [StoreError("permission denied for table event"), OSError(5, "I/O error")]
 
@@ -235,7 +235,7 @@ class TestOutages:
         async with opened("memory://") as app:
             hears_all(app)
             receipt = await app.events.receive("github", *delivery(issue(), "g1"))
-            store = app.events.jobs.engine.presence.store.events
+            store = app.events.jobs.engine.store_client.store.events
             find_many = store.find_many
 
             async def torn(ids: Sequence[int]) -> Sequence[EventView]:
@@ -258,7 +258,7 @@ class TestOutages:
 
             cancelled = await app.events.receive("github", *delivery(issue(1), "g1"))
             stopped = await app.events.receive("github", *delivery(issue(2), "g2"))
-            store = app.events.jobs.engine.presence.store.events
+            store = app.events.jobs.engine.store_client.store.events
             find_many, asked = store.find_many, []
 
             async def never(ids: Sequence[int]) -> Sequence[EventView]:
@@ -279,7 +279,7 @@ class TestOutages:
         async with opened("memory://", store_wait=60.0) as app:
             hears_all(app)
             await app.events.receive("github", *delivery(issue(), "g1"))
-            store = app.events.jobs.engine.presence.store.events
+            store = app.events.jobs.engine.store_client.store.events
             asked: list[Sequence[int]] = []
 
             async def away(ids: Sequence[int]) -> Sequence[EventView]:
@@ -298,7 +298,7 @@ class TestOutages:
         app.source(GitHub(SECRET))
         hears_all(app)
         async with app:
-            store = app.events.jobs.engine.presence.store.events
+            store = app.events.jobs.engine.store_client.store.events
             tried: list[object] = []
 
             async def away(events: Sequence[object]) -> Sequence[int]:

@@ -12,7 +12,7 @@ from interlock.errors import InvalidArgumentError, NotFoundError
 from interlock.jobs.why import Reason
 from interlock.ports.events import EventFilter
 from interlock.ports.job_views import JobFilter
-from interlock.ports.jobs import Failing, JobState, Outcome, Reads
+from interlock.ports.jobs import Failing, HandlerVersion, JobState, Outcome
 from interlock.ports.limits import Plan, Use
 from interlock.testing.conformance.jobs.bench import SESSION, pace, slots
 
@@ -44,7 +44,7 @@ async def test_workers_with_blocked_event_loops(floor: Floors) -> None:
         running, ready = await b.add(), await b.add()
         for session in ("a", "b"):
             await b.jobs.attend(session, ["q"], ["n"], 5)
-        await b.claim("a", 1)
+        await b.fetch("a", 1)
         await b.store.sessions.note_blocked("a", 12.0, "job 1 (n) at bot.py:3 in n")
         why = await told(b, running, Reason.LOOP_BLOCKED)
         assert why == "runs in test@host-a:7, whose event loop is blocked"
@@ -84,7 +84,7 @@ async def test_what_is_overdue_waits_for_a_worker(floor: Floors) -> None:
         await b.add(uses=(pace(1, 30.0, "p"),))
         await b.done(await b.one())
         delayed, cooling = await b.add(delay=30.0), await b.add(uses=(pace(1, 30.0, "p"),))
-        assert await b.claim() == []
+        assert await b.fetch() == []
         await b.let_pass(40, "a", "b")
 
         for job_id in (retried, delayed, cooling):
@@ -114,9 +114,9 @@ async def test_behind_says_what_the_head_waits_for(floor: Floors) -> None:
 async def test_a_limit_names_who_has_its_room(floor: Floors) -> None:
     async with floor() as b:
         holders = [await b.add(uses=(slots(2, "s"),)) for _ in range(2)]
-        await b.claim()
+        await b.fetch()
         first, second, third = [await b.add(uses=(slots(2, "s"),)) for _ in range(3)]
-        assert await b.claim() == []
+        assert await b.fetch() == []
 
         assert await told(b, first, Reason.LIMIT) == "waits for limit 's' (2 of 2), first in line"
         assert await told(b, second, Reason.LIMIT) == "waits for limit 's' (2 of 2), 2nd in line"
@@ -131,7 +131,7 @@ async def test_a_list_of_limits_goes_on_behind_both_rows_of_a_key(floor: Floors,
     async with floor() as b:
         for key in ("r", "s", "t"):
             await b.add(uses=(slots(1, key),))
-        assert len(await b.claim()) == 3
+        assert len(await b.fetch()) == 3
         for key in ("q", "r", "t"):
             await b.store.limits.ask(Plan(f"b.{key}", "b", "b", (Use(key, 1, 0.0),), start=True))
 
@@ -153,7 +153,7 @@ async def test_a_pace_tells_when_there_is_room(floor: Floors) -> None:
         await b.add(uses=(pace(1, 90.0, "p"),))
         await b.one()
         waiting = await b.add(uses=(pace(1, 90.0, "p"),))
-        assert await b.claim() == []
+        assert await b.fetch() == []
 
         why = await told(b, waiting, Reason.PACE)
         assert why.startswith("waits for limit 'p' (1 every 90 s), room in ")
@@ -197,9 +197,9 @@ async def test_a_job_that_waits_for_a_lock_names_it_and_the_job_that_holds_it(fl
         holder, waiter = await b.add(), await b.add()
         await b.one("a")
         await b.one("b")
-        await b.granted("a1", "repo", party=f"job:{holder}:1f2e")
+        await b.granted("a1", "repo", caller=f"job:{holder}:1f2e")
         b.clock.advance(5)
-        await b.waiting("b1", "repo", party=f"job:{waiter}:1f2e")
+        await b.waiting("b1", "repo", caller=f"job:{waiter}:1f2e")
         b.clock.advance(1)
 
         assert await told(b, waiter, Reason.LOCK) == (
@@ -240,7 +240,7 @@ async def test_every_end(floor: Floors) -> None:
 
 
 async def test_a_refused_job_waits_for_a_worker_of_another_version(floor: Floors) -> None:
-    old, new = Reads("n", "0123456789ab", "1.0"), Reads("n", "cdef01234567", "2.0")
+    old, new = HandlerVersion("n", "0123456789ab", "1.0"), HandlerVersion("n", "cdef01234567", "2.0")
     async with floor() as b:
         await b.jobs.attend("a", ["q"], ["n"], 5, [old])
         await b.jobs.attend("b", ["q"], ["n"], 5, [new])
@@ -255,9 +255,9 @@ async def test_a_suspect_waits_for_those_that_it_must_not_run_beside(floor: Floo
     async with floor() as b:
         ids = [await b.add() for _ in range(4)]
         await b.jobs.attend("b", ["q"], ["n"], 5)
-        await b.claim("a")
+        await b.fetch("a")
         await b.crash("a")
-        half = await b.claim("b")
+        half = await b.fetch("b")
         waiting = sorted(set(ids) - {job.id for job in half})
         page = await b.insight.job(waiting[0])
 
@@ -278,7 +278,7 @@ async def test_lanes_say_why_they_do_not_go_on(floor: Floors) -> None:
         await b.jobs.attend("a", ["q"], ["n"], 5)
         ids = {lane: [await b.add(lane=lane) for _ in range(2)] for lane in ("held", "runs", "waits")}
         await b.jobs.hold("held", "deploying", "ann")
-        jobs = {job.lane: job for job in await b.claim()}
+        jobs = {job.lane: job for job in await b.fetch()}
         await b.end(jobs["waits"], Outcome.RETRY, delay=30.0, error="no")
         rows = {row.lane.lane: row for row in await b.insight.lanes()}
 

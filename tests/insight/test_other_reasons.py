@@ -63,7 +63,7 @@ async def test_locks(store_url: str) -> None:
         await p.waiting("c1")
         assert await p.told("lock", "k", LockReason.AWAITED) == "is held by a1 for 2.0 s; 2 wait"
         (row,) = await p.insight.locks()
-        assert [(waiter.place, waiter.who.party) for waiter in row.waiters] == [(1, "b1"), (2, "c1")]
+        assert [(waiter.place, waiter.who.caller) for waiter in row.waiters] == [(1, "b1"), (2, "c1")]
         assert row.waiters[1].why == "waits for 0 ms and has 1 before it; a1 holds it"
         assert row.holder is not None
         assert (row.holder.who.host, row.holder.who.pid, row.holder.since) == (
@@ -102,8 +102,8 @@ async def test_limits(store_url: str) -> None:
         await reserve("b1", slot)
         assert await p.told("limit", "s", LimitReason.FULL) == "1 of 1 at work, 1 waits"
         page = await p.insight.limit("s")
-        assert [(holder.counts, holder.who.party) for holder in page.holders] == [("reservations", "a2")]
-        assert [(waiter.place, waiter.who.party, waiter.why) for waiter in page.waiters] == [
+        assert [(holder.counts, holder.who.caller) for holder in page.holders] == [("reservations", "a2")]
+        assert [(waiter.place, waiter.who.caller, waiter.why) for waiter in page.waiters] == [
             (1, "b1", "waits for 0 ms, first in line")
         ]
         await p.store.limits.finish("a", "a2")

@@ -45,7 +45,7 @@ async def test_the_overview_counts_everything(floor: Floors) -> None:
         await b.jobs.attend("a", ["q"], ["n"], 5)
         for _ in range(3):
             await b.add(uses=(slots(1, "s"),))
-        await b.claim()
+        await b.fetch()
         for _ in range(2):
             await b.add(lane="l")
         await b.granted("a1", "k")
@@ -107,7 +107,7 @@ async def test_what_is_due_and_nobody_is_there_for_is_a_problem(floor: Floors) -
         await b.add(queue="limited", uses=(slots(1),))
         await b.one(queues=("limited",))
         await b.add(queue="limited", uses=(slots(1),))
-        assert await b.claim(queues=("limited",)) == []
+        assert await b.fetch(queues=("limited",)) == []
         b.clock.advance(40)
         problems = {problem.ref: problem for problem in (await b.insight.overview()).problems}
 

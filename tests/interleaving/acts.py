@@ -6,14 +6,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.errors import MisuseError
-from interlock.ports.jobs import Appetite, Batch, Outcome, Settlement
+from interlock.ports.jobs import Acknowledgement, FetchRequest, FetchResult, Outcome
 from interlock.testing.conformance.jobs.bench import new_job
 from tests.interleaving.scenes import LANE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from interlock.ports.jobs import ClaimedJob
+    from interlock.ports.jobs import FetchedJob
     from interlock.ports.store import Store
     from tests.interleaving.scenes import Scene
 
@@ -32,33 +32,33 @@ class Side(NamedTuple):
     new_id: int
 
 
-async def _claim(side: Side) -> Sequence[ClaimedJob]:
-    batch = await side.store.jobs.claim(Appetite(side.session, ("q",), ("n",), 10, 10, 5, side.scene.lab.turn))
-    assert isinstance(batch, Batch)
+async def _fetch(side: Side) -> Sequence[FetchedJob]:
+    batch = await side.store.jobs.fetch(FetchRequest(side.session, ("q",), ("n",), 10, 10, 5, side.scene.lab.turn))
+    assert isinstance(batch, FetchResult)
     return batch.jobs
 
 
 async def _work(side: Side) -> None:
-    ends = [Settlement(job.id, job.fence, Outcome.DONE) for job in await _claim(side)]
-    await side.store.jobs.settle(side.session, ends)
+    ends = [Acknowledgement(job.id, job.fence, Outcome.DONE) for job in await _fetch(side)]
+    await side.store.jobs.acknowledge(side.session, ends)
 
 
-def _settle(outcome: Outcome, **how: Any) -> Callable[[Side], Awaitable[object]]:
+def _acknowledge(outcome: Outcome, **how: Any) -> Callable[[Side], Awaitable[object]]:
     """End the first of the run so; the others did not start."""
 
-    async def settle(side: Side) -> None:
+    async def acknowledge(side: Side) -> None:
         first, *others = side.scene.run
         rest = Outcome.DONE if outcome is Outcome.DONE else Outcome.RETURNED
-        ends = [Settlement(first.id, first.fence, outcome, **how)]
-        ends += [Settlement(job.id, job.fence, rest) for job in others]
-        await side.store.jobs.settle(side.scene.worker, ends)
+        ends = [Acknowledgement(first.id, first.fence, outcome, **how)]
+        ends += [Acknowledgement(job.id, job.fence, rest) for job in others]
+        await side.store.jobs.acknowledge(side.scene.worker, ends)
 
-    return settle
+    return acknowledge
 
 
-async def _settle_part(side: Side) -> None:
+async def _acknowledge_part(side: Side) -> None:
     first = side.scene.run[0]
-    await side.store.jobs.settle(side.scene.worker, [Settlement(first.id, first.fence, Outcome.DONE)])
+    await side.store.jobs.acknowledge(side.scene.worker, [Acknowledgement(first.id, first.fence, Outcome.DONE)])
 
 
 async def _enqueue(side: Side, *, again: bool = False) -> None:
@@ -94,43 +94,45 @@ def _retry(kind: str) -> Callable[[Side], Awaitable[object]]:
 
 
 ACTS: dict[str, Callable[[Side], Awaitable[object]]] = {
-    "claim": _claim,
-    "claim as the other": lambda side: _claim(side._replace(session=_OTHER[side.session])),
-    "claim and work": _work,
-    "done": _settle(Outcome.DONE),
-    "done and claim": _then(_settle(Outcome.DONE), _claim),
-    "done in part": _settle_part,
-    "fail": _settle(Outcome.FAILED, error="no"),
-    "retry later": _settle(Outcome.RETRY, delay=30.0),
-    "retry now": _settle(Outcome.RETRY),
-    "snooze": _settle(Outcome.SNOOZED, delay=30.0),
-    "park": _settle(Outcome.PARKED, error="no"),
-    "hand back": lambda side: side.store.jobs.hand_back(side.scene.worker),
-    "give up the claim": lambda side: side.store.jobs.hand_back(_OTHER[side.session], turn=side.scene.lab.turn),
+    "fetch": _fetch,
+    "fetch as the other": lambda side: _fetch(side._replace(session=_OTHER[side.session])),
+    "fetch and work": _work,
+    "done": _acknowledge(Outcome.DONE),
+    "done and fetch": _then(_acknowledge(Outcome.DONE), _fetch),
+    "done in part": _acknowledge_part,
+    "fail": _acknowledge(Outcome.FAILED, error="no"),
+    "retry later": _acknowledge(Outcome.RETRY, delay=30.0),
+    "retry now": _acknowledge(Outcome.RETRY),
+    "snooze": _acknowledge(Outcome.SNOOZED, delay=30.0),
+    "park": _acknowledge(Outcome.PARKED, error="no"),
+    "hand back": lambda side: side.store.jobs.return_unstarted(side.scene.worker),
+    "give up the fetch": lambda side: side.store.jobs.return_unstarted(
+        _OTHER[side.session], fetch_number=side.scene.lab.turn
+    ),
     "rescue": lambda side: side.store.jobs.rescue(),
     "cancel running": lambda side: side.store.jobs.cancel(side.scene.run[0].id, "why", "ann"),
     "cancel behind": _cancel("behind"),
-    "cancel later": _cancel("later"),
+    "cancel later": _cancel("scheduled"),
     "cancel waiting": _cancel("waiting"),
     "cancel parked": _cancel("parked"),
-    "retry later by hand": _retry("later"),
+    "retry later by hand": _retry("scheduled"),
     "retry failed by hand": _retry("failed"),
     "retry parked by hand": _retry("parked"),
     "hold": lambda side: side.store.jobs.hold(LANE, "why", "ann"),
     "release": lambda side: side.store.jobs.release(LANE),
     "enqueue": _enqueue,
-    "enqueue and claim": _then(_enqueue, _claim),
+    "enqueue and fetch": _then(_enqueue, _fetch),
     "enqueue again": _enqueue_again,
     "enqueue again and work": _then(_enqueue_again, _work),
-    "await": lambda side: side.store.jobs.await_end(side.session, side.scene.accepted),
+    "await": lambda side: side.store.jobs.watch_end(side.session, side.scene.accepted),
     "sweep": lambda side: side.store.sessions.sweep(),
 }
-LONG = frozenset({"claim and work", "done and claim", "enqueue and claim", "enqueue again and work"})
+LONG = frozenset({"fetch and work", "done and fetch", "enqueue and fetch", "enqueue again and work"})
 """Those of several transactions, which come while another one stands still."""
-MINOR = frozenset({"claim as the other", "snooze", "park", "retry now", "await", "sweep"})
+MINOR = frozenset({"fetch as the other", "snooze", "park", "retry now", "await", "sweep"})
 """Those that differ little from others, or do little."""
 _OF_RUNS = (
-    *("done", "done and claim", "fail", "retry later", "retry now", "snooze", "park"),
+    *("done", "done and fetch", "fail", "retry later", "retry now", "snooze", "park"),
     *("hand back", "rescue", "cancel running"),
 )
 
@@ -141,7 +143,7 @@ def possible(act: str, scene: Scene) -> bool:
         return bool(scene.run)
     if act == "done in part":
         return len(scene.run) > 1
-    if act == "claim as the other":
+    if act == "fetch as the other":
         return scene.suspects
     if act == "release":
         return scene.stopped

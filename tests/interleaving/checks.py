@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from interlock.ports.jobs import Appetite, Batch, Outcome, Settlement
+from interlock.ports.jobs import Acknowledgement, FetchRequest, FetchResult, Outcome
 
 if TYPE_CHECKING:
     from tests.interleaving.lab import Lab
@@ -16,45 +16,45 @@ __all__ = ["standing", "worked_off"]
 
 _ROUNDS = 30
 _STANDING = """
-with claimed as (
+with fetched as (
     select c.fence, o.id, o.run, j.lane, q.key, q.most, q.per
-    from interlock.job_claimed c
+    from interlock.job_fetched c
     cross join lateral unnest(c.ids, c.runs) as o (id, run)
     left join interlock.job j on j.id = o.id
     left join lateral interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) q on true
 ),
 keys as (
-    select k.key, coalesce((select count(*) from claimed c where c.key = k.key), 0) as held,
-           (select min(c.most) from claimed c where c.key = k.key and c.per = 0) as most,
+    select k.key, coalesce((select count(*) from fetched c where c.key = k.key), 0) as held,
+           (select min(c.most) from fetched c where c.key = k.key and c.per = 0) as most,
            coalesce((select l.taken from interlock.job_limit l where l.key = k.key), 0)
-           - coalesce((select sum(f.count) from interlock.job_freed f where f.key = k.key), 0) as counted
-    from (select l.key from interlock.job_limit l union select c.key from claimed c where c.key is not null) k
+           - coalesce((select sum(f.count) from interlock.job_slot_freed f where f.key = k.key), 0) as counted
+    from (select l.key from interlock.job_limit l union select c.key from fetched c where c.key is not null) k
 )
-select 'a job is claimed twice: ' || c.id from claimed c group by c.id having count(distinct c.fence) > 1
+select 'a job is fetched twice: ' || c.id from fetched c group by c.id having count(distinct c.fence) > 1
 union all
-select 'a job has ended and is claimed: ' || c.id from claimed c
+select 'a job has ended and is fetched: ' || c.id from fetched c
 where not exists (select from interlock.job j where j.id = c.id)
 union all
-select 'two runs of one lane: ' || c.lane from claimed c where c.lane is not null
+select 'two runs of one lane: ' || c.lane from fetched c where c.lane is not null
 group by c.lane having count(distinct (c.fence, c.run)) > 1
 union all
-select 'a claimed lane is not known as such: ' || c.lane from claimed c
-where c.lane is not null and not exists (select from interlock.job_lane l where l.lane = c.lane and l.claimed)
+select 'a fetched lane is not known as such: ' || c.lane from fetched c
+where c.lane is not null and not exists (select from interlock.job_lane l where l.lane = c.lane and l.fetched)
 union all
-select 'a lane counts as claimed: ' || l.lane from interlock.job_lane l
-where l.claimed and not exists (select from claimed c where c.lane = l.lane)
+select 'a lane counts as fetched: ' || l.lane from interlock.job_lane l
+where l.fetched and not exists (select from fetched c where c.lane = l.lane)
 union all
-select 'a claimed job is ready too: ' || r.id from interlock.job_ready r
-join claimed c on c.id = r.id or c.lane = r.lane
+select 'a fetched job is ready too: ' || r.id from interlock.job_ready r
+join fetched c on c.id = r.id or c.lane = r.lane
 union all
-select 'a claimed job comes later too: ' || l.id from interlock.job_later l join claimed c on c.id = l.id
+select 'a fetched job comes later too: ' || l.id from interlock.job_scheduled l join fetched c on c.id = l.id
 union all
-select 'a claimed job is in line too: ' || w.id from interlock.job_wait w join claimed c on c.id = w.id
+select 'a fetched job is in line too: ' || w.id from interlock.job_limit_wait w join fetched c on c.id = w.id
 union all
-select 'a claim that was given up: ' || c.fence from interlock.job_claimed c join interlock.job_crew w on w.id = c.crew
-where c.turn between 1 and w.barred
+select 'a fetch that was given up: ' || c.fence from interlock.job_fetched c join interlock.job_session w on w.id =
+c.crew where c.turn between 1 and w.barred
 union all
-select 'suspects of two halves in ' || c.session from interlock.job_claimed c
+select 'suspects of two halves in ' || c.session from interlock.job_fetched c
 cross join lateral unnest(c.ids) as o (id) join interlock.job j on j.id = o.id and j.half is not null
 group by c.session having count(distinct j.half) > 1
 union all
@@ -62,7 +62,7 @@ select 'a ready job is of another half: ' || r.id from interlock.job_ready r joi
 where r.half is distinct from j.half or (r.class = 2) <> (j.half is not null)
 union all
 select 'its end was asked for and it does not run: ' || j.id from interlock.job j
-where j.cancelled is not null and not exists (select from claimed c where c.id = j.id)
+where j.cancelled is not null and not exists (select from fetched c where c.id = j.id)
 union all
 select 'too many hold ' || k.key from keys k where k.held > k.most
 union all
@@ -79,7 +79,15 @@ where j.parked is null
 """
 _LEFT = " union all ".join(
     f"select '{table} has ' || t::text from interlock.{table} t"
-    for table in ("job_ready", "job_later", "job_claimed", "job_lane", "job_signal", "job_wait", "job_freed")
+    for table in (
+        "job_ready",
+        "job_scheduled",
+        "job_fetched",
+        "job_lane",
+        "job_signal",
+        "job_limit_wait",
+        "job_slot_freed",
+    )
 )
 
 
@@ -114,19 +122,19 @@ async def worked_off(lab: Lab, scene: Scene) -> list[str]:
 
 
 async def _work(lab: Lab) -> list[str]:
-    """Claim and settle until a claim gives nothing and says that nothing will come by itself."""
+    """Fetch and acknowledge until a fetch gives nothing and says that nothing will come by itself."""
     for _ in range(_ROUNDS):
-        claims = await lab.connection.fetch(
-            "select c.session, o.id, c.fence from interlock.job_claimed c cross join lateral unnest(c.ids) as o (id)"
+        fetches = await lab.connection.fetch(
+            "select c.session, o.id, c.fence from interlock.job_fetched c cross join lateral unnest(c.ids) as o (id)"
         )
         ends = defaultdict(list)
-        for session, job_id, fence in claims:
-            ends[session].append(Settlement(job_id, fence, Outcome.DONE))
-        for session, settlements in ends.items():
-            await lab.helper.jobs.settle(session, settlements)
+        for session, job_id, fence in fetches:
+            ends[session].append(Acknowledgement(job_id, fence, Outcome.DONE))
+        for session, acknowledgements in ends.items():
+            await lab.helper.jobs.acknowledge(session, acknowledgements)
         lab.clock.advance(1001.0)
-        batch = await lab.helper.jobs.claim(Appetite("c", ("q",), ("n",), 100, 100, 5))
-        assert isinstance(batch, Batch)
+        batch = await lab.helper.jobs.fetch(FetchRequest("c", ("q",), ("n",), 100, 100, 5))
+        assert isinstance(batch, FetchResult)
         if wrong := await standing(lab):
             return wrong
         if not batch.jobs and batch.look_again == math.inf:

@@ -23,16 +23,16 @@ class Case(NamedTuple):
     second: str
     step: int = COMMIT
     third: bool = False
-    """Whether a claim by somebody else comes while both are under way."""
+    """Whether a fetch by somebody else comes while both are under way."""
 
     def __str__(self) -> str:
         where = "before its commit" if self.step == COMMIT else f"at step {self.step}"
-        third = " and another claim" if self.third else ""
+        third = " and another fetch" if self.third else ""
         return f"{self.scene}: {self.first!r} stands still {where}, {self.second!r} comes{third}"
 
 
 async def at_commit(lab: Lab, scene: str) -> list[Case]:
-    """All pairs of operations that a scene has something for, also with a third who claims."""
+    """All pairs of operations that a scene has something for, also with a third who fetches."""
     made = await prepare(lab, scene)
     acts = [act for act in ACTS if possible(act, made)]
     return [
@@ -63,7 +63,7 @@ async def attempt(lab: Lab, case: Case) -> list[str]:
     first, second = _sides(lab, scene, case.first, case.second)
     works = [ACTS[case.first](first), ACTS[case.second](second)]
     if case.third:
-        works.append(ACTS["claim"](Side(lab.helper, "c", scene, scene.spare[2])))
+        works.append(ACTS["fetch"](Side(lab.helper, "c", scene, scene.spare[2])))
     answers = await lab.gate.interleave(case.step, *works)
     wrong = [f"{type(answer).__name__}: {answer}" for answer in answers if isinstance(answer, BaseException)]
     wrong += await standing(lab)

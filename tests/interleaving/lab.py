@@ -26,16 +26,16 @@ _FOREVER = 1e9
 _EMPTIED = [
     f"interlock.{table}"
     for table in (
-        *("job", "job_ready", "job_later", "job_claimed", "job_again", "job_lane", "job_signal", "job_limit"),
-        *("job_start", "job_freed", "job_wait", "job_history", "job_result", "job_awaited", "forced"),
+        *("job", "job_ready", "job_scheduled", "job_fetched", "job_resubmitted", "job_lane", "job_signal", "job_limit"),
+        *("job_limit_start", "job_slot_freed", "job_limit_wait", "job_history", "job_result", "job_watch", "forced"),
     )
 ]
-# Workers of before are gone. The others have claimed before, and nobody has to note that they were seen, which would be
+# Workers of before are gone. The others have fetched before, and nobody has to note that they were seen, which would be
 # further steps now and then.
 _SESSIONS = """
 delete from interlock.session where id ~ '^w';
-delete from interlock.job_crew where session ~ '^w';
-insert into interlock.job_crew as c (namespace, session, host, pid, program, seen_at)
+delete from interlock.job_session where session ~ '^w';
+insert into interlock.job_session as c (namespace, session, host, pid, program, seen_at)
 select 'default', u.session, 'host', 7, 'test', 9000000000000000000 from unnest('{a,b,c}'::text[]) as u (session)
 on conflict (namespace, session) do update set seen_at = excluded.seen_at where c.seen_at <> excluded.seen_at
 """
@@ -54,12 +54,12 @@ class Lab:
 
     @property
     def turn(self) -> int:
-        """The turn of the claims that meet; it grows."""
+        """The turn of the fetches that meet; it grows."""
         return self._rounds
 
     async def forget_sessions(self) -> None:
-        """As if nobody had claimed anything before."""
-        await self.connection.execute("delete from interlock.job_crew")
+        """As if nobody had fetched anything before."""
+        await self.connection.execute("delete from interlock.job_session")
 
     async def fresh(self) -> str:
         """Forget all jobs; the session of a worker that lives for a minute yet."""

@@ -20,23 +20,23 @@ class Bug(NamedTuple):
 
 
 BUGS = {
-    "a claim lets go of lanes that it has put something into": Bug(
-        (("job_rouse", "and not x.own", ""), ("job_rouse", "or x.own", "")),
+    "a fetch lets go of lanes that it has put something into": Bug(
+        (("job_wake_lanes", "and not x.own", ""), ("job_wake_lanes", "or x.own", "")),
         "a run with a due job behind it",
-        "claim",
+        "fetch",
         "done",
     ),
     "signals of lanes that somebody is at are dropped": Bug(
-        (("job_rouse", "handled := array(", "handled := lanes; claimed := array("),),
+        (("job_wake_lanes", "handled := array(", "handled := lanes; fetched := array("),),
         "a run with nothing behind it",
         "done",
-        "enqueue and claim",
+        "enqueue and fetch",
     ),
     "signals of lanes whose run is being ended are dropped": Bug(
-        (("job_rouse", "and not x.own for update of l skip locked", "and not x.own"),),
+        (("job_wake_lanes", "and not x.own for update of l skip locked", "and not x.own"),),
         "a run with nothing behind it",
         "done",
-        "enqueue and claim",
+        "enqueue and fetch",
     ),
     "people do not lock the lanes that they act on": Bug(
         (("job_lane_lock", "where l.lane = p_lane for update", "where l.lane = p_lane"),),
@@ -44,32 +44,38 @@ BUGS = {
         "retry later by hand",
         "done",
     ),
-    "two claims of one session take suspects of two halves": Bug(
-        (("job_claim", "pg_try_advisory_xact_lock(1229870160, hashtext(p_session))", "true"),),
+    "two fetches of one session take suspects of two halves": Bug(
+        (("job_fetch", "pg_try_advisory_xact_lock(1229870160, hashtext(p_session))", "true"),),
         "a lane with a suspect",
-        "claim",
-        "claim as the other",
+        "fetch",
+        "fetch as the other",
     ),
-    "a claim may come to be after it was given up": Bug(
-        (("job_claim", "perform from interlock.job_crew c where c.id = me.id for share;", ""),),
+    "a fetch may come to be after it was given up": Bug(
+        (("job_fetch", "perform from interlock.job_session c where c.id = me.id for share;", ""),),
         "a lane that is offered",
-        "claim",
-        "give up the claim",
+        "fetch",
+        "give up the fetch",
     ),
     "a job that comes late is accepted though it was sent again": Bug(
-        (("job_enqueue", "if p_known is null and exists (select from interlock.job_again)", "if false"),),
+        (("job_enqueue", "if p_known is null and exists (select from interlock.job_resubmitted)", "if false"),),
         "a lane that is not known",
         "enqueue",
         "enqueue again and work",
     ),
-    "a cancellation does not see that the claim has ended": Bug(
+    "a cancellation does not see that the fetch has ended": Bug(
         (("job_cancel", "where x.id = p_id and x.fence < c.fence", "where x.id = p_id"),),
         "jobs without a lane",
         "retry later",
         "cancel running",
     ),
-    "who ends a claim does not see that the end was asked for": Bug(
-        (("job_settle_each", "perform from interlock.job j where j.id = any (p_ids) order by j.id for update;", ""),),
+    "who ends a fetch does not see that the end was asked for": Bug(
+        (
+            (
+                "job_acknowledge_each",
+                "perform from interlock.job j where j.id = any (p_ids) order by j.id for update;",
+                "",
+            ),
+        ),
         "jobs without a lane",
         "cancel running",
         "retry now",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock.ports.jobs import Appetite, Batch, Failing, Outcome, Settlement
+from interlock.ports.jobs import Acknowledgement, Failing, FetchRequest, FetchResult, Outcome
 from interlock.testing.conformance.jobs.bench import new_job, pace, slots
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from interlock.ports.jobs import ClaimedJob
+    from interlock.ports.jobs import FetchedJob
     from tests.interleaving.lab import Lab
 
 __all__ = ["LANE", "SCENES", "Scene", "prepare"]
@@ -29,7 +29,7 @@ class Scene:
         self.spare = ids[-_SPARE:]
         self.accepted: list[int] = []
         self.in_order: list[int] = []
-        self.run: list[ClaimedJob] = []
+        self.run: list[FetchedJob] = []
         self.of: dict[str, int] = {}
         """A job that is ``behind``, comes ``later``, is ``waiting``, ``failed`` or ``parked``."""
         self.stopped = False
@@ -51,22 +51,24 @@ class Scene:
             self.of[kind] = job_id
         return job_id
 
-    async def claim(self, most: int = 10) -> list[ClaimedJob]:
-        """Have the worker claim."""
+    async def fetch(self, most: int = 10) -> list[FetchedJob]:
+        """Have the worker fetch."""
         for _ in range(10):
-            batch = await self.lab.helper.jobs.claim(Appetite(self.worker, ("q",), ("n",), most, 10, 5))
-            assert isinstance(batch, Batch)
+            batch = await self.lab.helper.jobs.fetch(FetchRequest(self.worker, ("q",), ("n",), most, 10, 5))
+            assert isinstance(batch, FetchResult)
             if batch.jobs or batch.look_again > 0:
                 return list(batch.jobs)
-        raise AssertionError("the claim is cut short for ever")
+        raise AssertionError("the fetch is cut short for ever")
 
-    async def settle(self, jobs: list[ClaimedJob], outcome: Outcome, **how: Any) -> None:
-        """Have the worker end claims."""
-        await self.lab.helper.jobs.settle(self.worker, [Settlement(job.id, job.fence, outcome, **how) for job in jobs])
+    async def acknowledge(self, jobs: list[FetchedJob], outcome: Outcome, **how: Any) -> None:
+        """Have the worker end fetches."""
+        await self.lab.helper.jobs.acknowledge(
+            self.worker, [Acknowledgement(job.id, job.fence, outcome, **how) for job in jobs]
+        )
 
     async def take(self, most: int = 10) -> None:
-        """Have the worker claim what the operations are about."""
-        self.run = await self.claim(most)
+        """Have the worker fetch what the operations are about."""
+        self.run = await self.fetch(most)
         assert self.run
 
 
@@ -81,7 +83,7 @@ async def _run(scene: Scene) -> None:
 async def _handled(scene: Scene) -> None:
     """As before, but the signal of what is behind was seen to."""
     await _run(scene)
-    assert await scene.claim() == []
+    assert await scene.fetch() == []
 
 
 async def _last(scene: Scene) -> None:
@@ -92,26 +94,26 @@ async def _last(scene: Scene) -> None:
 async def _run_and_later(scene: Scene) -> None:
     await scene.add()
     await scene.take()
-    await scene.add("later", delay=10.0)
+    await scene.add("scheduled", delay=10.0)
 
 
 async def _later(scene: Scene) -> None:
-    await scene.add("later", delay=10.0)
+    await scene.add("scheduled", delay=10.0)
 
 
 async def _later_of_two(scene: Scene) -> None:
-    await scene.add("later", delay=10.0)
+    await scene.add("scheduled", delay=10.0)
     await scene.add("behind")
 
 
 async def _not_due(scene: Scene) -> None:
     await scene.add()
     await scene.take()
-    await scene.add("later", delay=1000.0)
+    await scene.add("scheduled", delay=1000.0)
 
 
 async def _fresh(scene: Scene) -> None:
-    """Nor has anybody claimed anything before."""
+    """Nor has anybody fetched anything before."""
     await scene.lab.forget_sessions()
     await scene.add("behind")
     await scene.add()
@@ -120,14 +122,14 @@ async def _fresh(scene: Scene) -> None:
 async def _ready(scene: Scene) -> None:
     await scene.add("behind")
     await scene.add()
-    await scene.claim()
-    await scene.lab.helper.jobs.hand_back(scene.worker)
+    await scene.fetch()
+    await scene.lab.helper.jobs.return_unstarted(scene.worker)
 
 
 async def _head_to_retry(scene: Scene) -> None:
-    await scene.add("later")
+    await scene.add("scheduled")
     await scene.add("behind")
-    await scene.settle(await scene.claim(1), Outcome.RETRY, delay=10.0)
+    await scene.acknowledge(await scene.fetch(1), Outcome.RETRY, delay=10.0)
 
 
 async def _skip(scene: Scene) -> None:
@@ -137,8 +139,8 @@ async def _skip(scene: Scene) -> None:
 
 
 async def _skipped(scene: Scene) -> None:
-    await scene.add("later", failing=Failing.SKIP, ordered=False)
-    await scene.settle(await scene.claim(), Outcome.RETRY, delay=10.0)
+    await scene.add("scheduled", failing=Failing.SKIP, ordered=False)
+    await scene.acknowledge(await scene.fetch(), Outcome.RETRY, delay=10.0)
     await scene.add(failing=Failing.SKIP, ordered=False)
     await scene.take()
 
@@ -152,19 +154,19 @@ async def _park(scene: Scene) -> None:
 async def _parked_lane(scene: Scene) -> None:
     await scene.add("failed", failing=Failing.PARK, ordered=False)
     await scene.add("behind", failing=Failing.PARK)
-    await scene.settle(await scene.claim(1), Outcome.FAILED)
+    await scene.acknowledge(await scene.fetch(1), Outcome.FAILED)
     scene.stopped = True
 
 
 async def _parked_job(scene: Scene) -> None:
     await scene.add("parked")
     await scene.add("behind")
-    await scene.settle(await scene.claim(1), Outcome.PARKED, error="no")
+    await scene.acknowledge(await scene.fetch(1), Outcome.PARKED, error="no")
 
 
 async def _failed(scene: Scene) -> None:
     await scene.add("failed", ordered=False)
-    await scene.settle(await scene.claim(), Outcome.FAILED)
+    await scene.acknowledge(await scene.fetch(), Outcome.FAILED)
     await scene.add()
     await scene.take()
 
@@ -177,7 +179,7 @@ async def _held(scene: Scene) -> None:
 
 async def _held_idle(scene: Scene) -> None:
     await _ready(scene)
-    await scene.add("later", delay=10.0)
+    await scene.add("scheduled", delay=10.0)
     await scene.lab.helper.jobs.hold(LANE, "why", "ann")
     scene.stopped = True
 
@@ -189,9 +191,9 @@ async def _limit(scene: Scene) -> None:
     await scene.take()
     await scene.add("waiting", uses=uses)
     await scene.add("behind")
-    assert await scene.claim() == []
+    assert await scene.fetch() == []
     await scene.add(lane="", uses=uses)
-    assert await scene.claim() == []
+    assert await scene.fetch() == []
 
 
 async def _limit_came_free(scene: Scene) -> None:
@@ -199,8 +201,8 @@ async def _limit_came_free(scene: Scene) -> None:
     uses = (slots(1),)
     scene.like = {"uses": uses}
     await scene.add(lane="", uses=uses)
-    first = await scene.claim()
-    await scene.settle(first, Outcome.DONE)
+    first = await scene.fetch()
+    await scene.acknowledge(first, Outcome.DONE)
     await scene.add("behind", uses=uses)
     await scene.add(uses=uses)
 
@@ -213,13 +215,13 @@ async def _limit_in_lanes(scene: Scene) -> None:
     await scene.add("behind", uses=uses)
     await scene.add("waiting", lane="m", uses=uses)
     await scene.add(lane="m")
-    assert await scene.claim() == []
+    assert await scene.fetch() == []
 
 
 async def _woken(scene: Scene) -> None:
     """The head of the lane was woken and is offered, and another one stands in line behind it."""
     await _limit(scene)
-    await scene.settle(scene.run, Outcome.DONE)
+    await scene.acknowledge(scene.run, Outcome.DONE)
     scene.run = []
 
 
@@ -229,7 +231,7 @@ async def _two_limits(scene: Scene) -> None:
     await scene.take()
     await scene.add("waiting", uses=uses)
     await scene.add("behind", uses=(slots(1),))
-    assert await scene.claim() == []
+    assert await scene.fetch() == []
 
 
 async def _pace(scene: Scene) -> None:
@@ -239,7 +241,7 @@ async def _pace(scene: Scene) -> None:
     await scene.take()
     await scene.add(uses=uses, lane="m")
     await scene.add("waiting", lane="", uses=uses)
-    assert await scene.claim() == []
+    assert await scene.fetch() == []
 
 
 async def _coalesce(scene: Scene) -> None:
@@ -253,8 +255,8 @@ async def _coalesce(scene: Scene) -> None:
 async def _coalesce_ready(scene: Scene) -> None:
     scene.like = {"coalesce": True}
     await scene.add("behind", coalesce=True)
-    await scene.claim()
-    await scene.lab.helper.jobs.hand_back(scene.worker)
+    await scene.fetch()
+    await scene.lab.helper.jobs.return_unstarted(scene.worker)
     await scene.add(coalesce=True)
 
 
@@ -264,19 +266,19 @@ async def _coalesce_in_line(scene: Scene) -> None:
     await scene.add(lane="", uses=uses)
     await scene.take()
     await scene.add("waiting", coalesce=True, uses=uses)
-    assert await scene.claim() == []
+    assert await scene.fetch() == []
     await scene.add("behind", coalesce=True, uses=uses)
 
 
 async def _two_lanes(scene: Scene) -> None:
-    """Two claims, and jobs behind both; one that is due in the other lane."""
+    """Two fetches, and jobs behind both; one that is due in the other lane."""
     await scene.add(lane="m")
     await scene.take()
     await scene.add()
-    scene.run += await scene.claim()
+    scene.run += await scene.fetch()
     await scene.add("behind")
     await scene.add(lane="m")
-    await scene.add("later", lane="m", delay=10.0)
+    await scene.add("scheduled", lane="m", delay=10.0)
 
 
 async def _two_lanes_two_limits(scene: Scene) -> None:
@@ -285,12 +287,12 @@ async def _two_lanes_two_limits(scene: Scene) -> None:
     await scene.add(lane="m", uses=(slots(1, "j"),))
     await scene.take()
     await scene.add(uses=(slots(1),))
-    scene.run += await scene.claim()
+    scene.run += await scene.fetch()
     await scene.add("behind", uses=both)
     await scene.add(lane="m", uses=(slots(1),))
     await scene.add("waiting", lane="", uses=both)
     await scene.add(lane="", uses=(slots(1),))
-    assert await scene.claim() == []
+    assert await scene.fetch() == []
     scene.like = {"uses": both}
 
 
@@ -298,7 +300,7 @@ async def _suspect(scene: Scene) -> None:
     """The head of the lane and a job without one may have killed their worker."""
     await scene.add("behind")
     await scene.add(lane="")
-    await scene.claim()
+    await scene.fetch()
     scene.lab.clock.advance(61.0)
     await scene.lab.helper.jobs.rescue()
     scene.suspects = True
@@ -310,7 +312,7 @@ async def _alone(scene: Scene) -> None:
     await scene.add(lane="")
     await scene.take()
     await scene.add("behind", lane="")
-    await scene.add("later", lane="", delay=10.0)
+    await scene.add("scheduled", lane="", delay=10.0)
 
 
 _PREPARE: dict[str, Callable[[Scene], Awaitable[None]]] = {

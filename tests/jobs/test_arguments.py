@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 from interlock import InvalidArgumentError
 from interlock.jobs.definition import Definition
 from interlock.jobs.options import JobOptions
-from interlock.ports.jobs import MOST_ARGUMENT_BYTES
+from interlock.ports.jobs import MAX_ARGUMENT_BYTES
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
 NAIVE = datetime(2030, 1, 2)  # noqa: DTZ001
@@ -163,8 +163,8 @@ def test_what_was_not_declared_is_refused(hint: Any, value: Any) -> None:
         (Any, ["\\\0"], "NUL"),
         (str, "\ud800", "JSON|Unicode|string"),
         (Any, {"a": "\udc00"}, "JSON|Unicode|string"),
-        (str, "x" * MOST_ARGUMENT_BYTES, "bytes"),
-        (str, "ä" * (MOST_ARGUMENT_BYTES // 2), "bytes"),
+        (str, "x" * MAX_ARGUMENT_BYTES, "bytes"),
+        (str, "ä" * (MAX_ARGUMENT_BYTES // 2), "bytes"),
         (Any, NOW, "come back as a str"),
         (Any, {"a": [UUID(int=5)]}, "come back as a str"),
         (Any, Issue(number=7), "come back as a dict"),
@@ -196,9 +196,9 @@ def test_what_holds_itself_is_refused() -> None:
 def test_the_largest_that_is_kept() -> None:
     definition = taking(str)
 
-    text, _ = definition.bind((), {"value": "x" * (MOST_ARGUMENT_BYTES - len('{"value":""}'))})
+    text, _ = definition.bind((), {"value": "x" * (MAX_ARGUMENT_BYTES - len('{"value":""}'))})
 
-    assert len(text) == MOST_ARGUMENT_BYTES
+    assert len(text) == MAX_ARGUMENT_BYTES
 
 
 def test_errors_name_the_place_and_never_the_value() -> None:
@@ -273,7 +273,7 @@ def test_results() -> None:
     with pytest.raises(InvalidArgumentError, match="The result of 'report'"):
         JOB.write(7)
     with pytest.raises(InvalidArgumentError, match="bytes"):
-        JOB.write("x" * MOST_ARGUMENT_BYTES)
+        JOB.write("x" * MAX_ARGUMENT_BYTES)
 
 
 ANYTHING = taking(Any)

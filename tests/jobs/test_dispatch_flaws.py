@@ -176,8 +176,8 @@ async def test_f_c2_nothing_is_kept_for_lanes_and_jobs_that_are_over(store_url: 
 
     async def swept() -> bool:
         """Whether next to nothing is left when what every process does once a minute was done."""
-        await app.jobs._presence.store.sessions.sweep()
-        await app.jobs._presence.store.jobs.prune(app.settings.keep_history_seconds)
+        await app.jobs._store_client.store.sessions.sweep()
+        await app.jobs._store_client.store.jobs.prune(app.settings.keep_history_seconds)
         return await unfinished_rows(store_url) < 50
 
     async with app, app.worker(concurrency=10):

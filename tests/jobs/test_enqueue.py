@@ -74,7 +74,7 @@ async def test_options_of_one_enqueue(store_url: str) -> None:
         one, two = views
         assert one is not None
         assert two is not None
-        assert (one.priority, one.lane, one.queue, one.uses, one.state) == (80, "", "slow", (), JobState.LATER)
+        assert (one.priority, one.lane, one.queue, one.uses, one.state) == (80, "", "slow", (), JobState.SCHEDULED)
         assert one.due_at == pytest.approx(one.enqueued_at + 3600, abs=1)
         assert two.due_at == pytest.approx(at.timestamp(), abs=0.001)
         assert json.loads(two.options)["timeout"] == 5

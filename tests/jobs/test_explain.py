@@ -13,14 +13,14 @@ from interlock.jobs.explain import Reason, explain_job, explain_lane
 from interlock.ports.insight import WorkerStanding
 from interlock.ports.job_views import (
     Attempt,
+    JobSituation,
     JobView,
     LaneView,
-    Outlook,
     RunningSuspects,
     Suspicion,
     WorkerView,
 )
-from interlock.ports.jobs import JobState, Reads
+from interlock.ports.jobs import HandlerVersion, JobState
 from interlock.testing.clock import until
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ JOB = JobView(
     crashes=0,
     enqueued_at=NOW - 100,
     due_at=NOW - 90,
-    claimed_at=None,
+    fetched_at=None,
     finished_at=None,
     worker=None,
     fence=0,
@@ -53,7 +53,7 @@ JOB = JobView(
     attempts=(),
     seen_at=NOW,
 )
-OUTLOOK = Outlook(
+OUTLOOK = JobSituation(
     job=JOB,
     ahead=0,
     lane_head=None,
@@ -70,7 +70,7 @@ OUTLOOK = Outlook(
 LANE = LaneView("x#1", JobState.READY, 7, "report", 3, NOW - 90, None, "", "", None, NOW)
 
 
-def outlook(state: JobState, job: dict[str, Any] | None = None, **rest: Any) -> Outlook:
+def situation(state: JobState, job: dict[str, Any] | None = None, **rest: Any) -> JobSituation:
     return OUTLOOK._replace(job=JOB._replace(state=state, **(job or {})), **rest)
 
 
@@ -90,34 +90,34 @@ def attempt(outcome: str, error: str = "") -> Attempt:
 
 WAITING = [
     (
-        outlook(JobState.READY),
+        situation(JobState.READY),
         Reason.READY,
         ["ready since", "90.0 s", "2 workers take", "it is the next", "--queues slow"],
     ),
-    (outlook(JobState.READY, ahead=1200), Reason.READY, ["1,200 before it"]),
+    (situation(JobState.READY, ahead=1200), Reason.READY, ["1,200 before it"]),
     (
-        outlook(JobState.READY, {"attempts": (attempt("unreadable", "'currency' is not known"),)}),
+        situation(JobState.READY, {"attempts": (attempt("unreadable", "'currency' is not known"),)}),
         Reason.REFUSED,
         ["'currency' is not known", "no live worker is known to be of another version", "finish the deployment"],
     ),
-    (outlook(JobState.READY, ahead=10_000), Reason.READY, ["10,000 or more before it"]),
+    (situation(JobState.READY, ahead=10_000), Reason.READY, ["10,000 or more before it"]),
     (
-        outlook(JobState.READY, workers=0, workers_of_queue=0),
+        situation(JobState.READY, workers=0, workers_of_queue=0),
         Reason.NO_WORKER,
         ["no live worker works on its queue 'slow'", "start one: interlock run"],
     ),
     (
-        outlook(JobState.READY, workers=0),
+        situation(JobState.READY, workers=0),
         Reason.UNKNOWN_NAME,
         ["3 work on its queue", "none knows a job called 'report'", "deployment"],
     ),
     (
-        outlook(JobState.READY, {"crashes": 2}),
+        situation(JobState.READY, {"crashes": 2}),
         Reason.READY,
         ["2 workers have died while it was the only suspect", "quarantined after 3"],
     ),
     (
-        outlook(JobState.READY, {"attempts": (attempt("crashed"),)}, suspicion=suspicion()),
+        situation(JobState.READY, {"attempts": (attempt("crashed"),)}, suspicion=suspicion()),
         Reason.READY,
         [
             "it is a suspect: bot.py, process 42 on host1 died while it had this job, which was noticed at",
@@ -127,7 +127,7 @@ WAITING = [
         ],
     ),
     (
-        outlook(JobState.READY, suspicion=suspicion(running(jobs=(3,)), running("w2", same_group=False, jobs=(50,)))),
+        situation(JobState.READY, suspicion=suspicion(running(jobs=(3,)), running("w2", same_group=False, jobs=(50,)))),
         Reason.SUSPECT,
         [
             "it is a suspect: a worker died while it had this job",
@@ -138,77 +138,78 @@ WAITING = [
         ],
     ),
     (
-        outlook(JobState.READY, suspicion=suspicion(running(jobs=(3,)), running("w2", same_half=True, jobs=(8,)))),
+        situation(JobState.READY, suspicion=suspicion(running(jobs=(3,)), running("w2", same_half=True, jobs=(8,)))),
         Reason.READY,
         ["of its half, job 8 already run in bot.py", "it waits for job 3 of the other half"],
     ),
     (
-        outlook(JobState.WAITING, waits_for="slots:x", suspicion=Suspicion((7,), 1, (), 0, ())),
+        situation(JobState.WAITING, waits_for="slots:x", suspicion=Suspicion((7,), 1, (), 0, ())),
         Reason.LIMIT,
         ["it is a suspect: a worker died while it had this job", "no other suspect of that crash is left"],
     ),
     (
-        outlook(JobState.RUNNING, {"claimed_at": NOW}, suspicion=Suspicion((7, 8), 2, (), 0, ())),
+        situation(JobState.RUNNING, {"fetched_at": NOW}, suspicion=Suspicion((7, 8), 2, (), 0, ())),
         Reason.RUNNING,
         ["2 suspects of that crash are left and run side by side: jobs 7, 8"],
     ),
     (
-        outlook(JobState.LATER, {"due_at": NOW + 30}),
+        situation(JobState.SCHEDULED, {"due_at": NOW + 30}),
         Reason.DELAYED,
         ["enqueued for later", "in 30.0 s", "jobs retry 7"],
     ),
     (
-        outlook(
-            JobState.LATER, {"due_at": NOW + 30, "attempt": 2, "error": "OSError: x", "attempts": (attempt("retry"),)}
+        situation(
+            JobState.SCHEDULED,
+            {"due_at": NOW + 30, "attempt": 2, "error": "OSError: x", "attempts": (attempt("retry"),)},
         ),
         Reason.TO_BE_RETRIED,
         ["failed in 2 attempts", "in 30.0 s", "it failed with OSError: x", "jobs retry 7"],
     ),
     (
-        outlook(JobState.LATER, {"due_at": NOW + 30, "attempts": (attempt("snoozed", "not yet"),)}),
+        situation(JobState.SCHEDULED, {"due_at": NOW + 30, "attempts": (attempt("snoozed", "not yet"),)}),
         Reason.SNOOZED,
         ["was put off and comes back", "in 30.0 s", "not yet"],
     ),
     (
-        outlook(JobState.LATER, {"attempt": 1, "attempts": (attempt("retry"),)}, workers=0, workers_of_queue=0),
+        situation(JobState.SCHEDULED, {"attempt": 1, "attempts": (attempt("retry"),)}, workers=0, workers_of_queue=0),
         Reason.NO_WORKER,
         ["ready since", "no live worker works on its queue 'slow'", "start one: interlock run"],
     ),
-    (outlook(JobState.LATER, workers=0), Reason.UNKNOWN_NAME, ["none knows a job called 'report'"]),
-    (outlook(JobState.LATER), Reason.READY, ["ready since", "2 workers take", "when they next look"]),
+    (situation(JobState.SCHEDULED, workers=0), Reason.UNKNOWN_NAME, ["none knows a job called 'report'"]),
+    (situation(JobState.SCHEDULED), Reason.READY, ["ready since", "2 workers take", "when they next look"]),
     (
-        outlook(JobState.WAITING, {}, waits_for="slots:c", holders=(1, 2), ahead=4),
+        situation(JobState.WAITING, {}, waits_for="slots:c", holders=(1, 2), ahead=4),
         Reason.LIMIT,
         ["waits for the limit 'slots:c'", "4 before it in line", "taken by jobs 1, 2", "explain job 1"],
     ),
     (
-        outlook(JobState.WAITING, {}, waits_for="slots:c", holders=tuple(range(1, 9))),
+        situation(JobState.WAITING, {}, waits_for="slots:c", holders=tuple(range(1, 9))),
         Reason.LIMIT,
         ["first in line", "jobs 1, 2, 3, 4, 5 and others"],
     ),
-    (outlook(JobState.WAITING, {}, waits_for="slots:c"), Reason.LIMIT, ["room has come free"]),
+    (situation(JobState.WAITING, {}, waits_for="slots:c"), Reason.LIMIT, ["room has come free"]),
     (
-        outlook(JobState.WAITING, {}, waits_for="cooldown:a", room_at=NOW - 8, workers=0, workers_of_queue=0),
+        situation(JobState.WAITING, {}, waits_for="cooldown:a", room_at=NOW - 8, workers=0, workers_of_queue=0),
         Reason.NO_WORKER,
         ["room has come free", "no live worker works on its queue 'slow'", "start one: interlock run"],
     ),
     (
-        outlook(JobState.WAITING, {}, waits_for="cooldown:a", room_at=NOW + 12),
+        situation(JobState.WAITING, {}, waits_for="cooldown:a", room_at=NOW + 12),
         Reason.PACE,
         ["'cooldown:a'", "the next may start at", "in 12.0 s"],
     ),
     (
-        outlook(JobState.HELD, {"lane": "x#1"}, held_by="ann", held_reason="audit", held_since=NOW - 60),
+        situation(JobState.HELD, {"lane": "x#1"}, held_by="ann", held_reason="audit", held_since=NOW - 60),
         Reason.HELD,
         ["lane 'x#1' is held by ann since", "audit", "ask ann", "lanes release 'x#1'"],
     ),
     (
-        outlook(JobState.HELD, {"lane": "x#1"}, held_by="interlock", held_reason="job 5 failed", held_since=NOW - 60),
+        situation(JobState.HELD, {"lane": "x#1"}, held_by="interlock", held_reason="job 5 failed", held_since=NOW - 60),
         Reason.LANE_PARKED,
         ["lane 'x#1' is parked since", "after a failure: job 5 failed", "mend the cause", "lanes release 'x#1'"],
     ),
     (
-        outlook(JobState.PARKED, {"lane": "x#1", "error": "arguments no longer fit"}),
+        situation(JobState.PARKED, {"lane": "x#1", "error": "arguments no longer fit"}),
         Reason.PARKED,
         [
             "set aside until somebody acts: arguments no longer fit",
@@ -218,28 +219,28 @@ WAITING = [
         ],
     ),
     (
-        outlook(JobState.RUNNING, {"worker": WORKER, "claimed_at": NOW - 5, "attempt": 2, "fence": 9}),
+        situation(JobState.RUNNING, {"worker": WORKER, "fetched_at": NOW - 5, "attempt": 2, "fence": 9}),
         Reason.RUNNING,
         ["runs in bot.py, process 42 on host1 since", "for 5.0 s", "attempt 2, fence 9", "jobs cancel 7"],
     ),
     (
-        outlook(JobState.RUNNING, {"worker": WORKER, "claimed_at": NOW - 5, "attempt": 1}, workers=0),
+        situation(JobState.RUNNING, {"worker": WORKER, "fetched_at": NOW - 5, "attempt": 1}, workers=0),
         Reason.WORKER_GONE,
         ["given to bot.py, process 42 on host1 since", "gone or silent", "which takes it over: interlock run"],
     ),
     (
-        outlook(JobState.RUNNING, {"worker": WORKER, "claimed_at": NOW - 5, "crashes": 1}),
+        situation(JobState.RUNNING, {"worker": WORKER, "fetched_at": NOW - 5, "crashes": 1}),
         Reason.RUNNING,
         ["a worker has died while it was the only suspect"],
     ),
     (
-        outlook(JobState.LATER, {"due_at": NOW + 1}, workers=0),
+        situation(JobState.SCHEDULED, {"due_at": NOW + 1}, workers=0),
         Reason.DELAYED,
         ["besides, no live worker takes jobs like it"],
     ),
     (
-        outlook(
-            JobState.RUNNING, {"lane": "x#1", "claimed_at": NOW}, held_by="ann", held_reason="audit", held_since=NOW - 6
+        situation(
+            JobState.RUNNING, {"lane": "x#1", "fetched_at": NOW}, held_by="ann", held_reason="audit", held_since=NOW - 6
         ),
         Reason.RUNNING,
         ["lane 'x#1' is held by ann", "no job of it starts until it is released"],
@@ -247,32 +248,32 @@ WAITING = [
 ]
 ENDED = [
     (
-        outlook(JobState.DONE, {"worker": WORKER, "finished_at": NOW - 1, "result_kept_until": NOW + 60}),
+        situation(JobState.DONE, {"worker": WORKER, "finished_at": NOW - 1, "result_kept_until": NOW + 60}),
         Reason.DONE,
         ["was done by bot.py, process 42 on host1", "result is kept until"],
     ),
     (
-        outlook(JobState.FAILED, {"finished_at": NOW - 1, "attempt": 3, "error": "OSError: x"}),
+        situation(JobState.FAILED, {"finished_at": NOW - 1, "attempt": 3, "error": "OSError: x"}),
         Reason.FAILED,
         ["failed for good", "attempt 3", "it failed with OSError: x", "jobs retry 7"],
     ),
     (
-        outlook(JobState.DISCARDED, {"finished_at": NOW - 1, "error": "closed"}),
+        situation(JobState.DISCARDED, {"finished_at": NOW - 1, "error": "closed"}),
         Reason.DISCARDED,
         ["discarded by its handler", "closed", "jobs retry 7"],
     ),
     (
-        outlook(JobState.CANCELLED, {"finished_at": NOW - 1, "error": "cancelled by ann: wrong"}),
+        situation(JobState.CANCELLED, {"finished_at": NOW - 1, "error": "cancelled by ann: wrong"}),
         Reason.CANCELLED,
         ["was cancelled", "cancelled by ann: wrong", "jobs retry 7"],
     ),
     (
-        outlook(JobState.SUPERSEDED, {"finished_at": NOW - 1, "superseded_by": 9}),
+        situation(JobState.SUPERSEDED, {"finished_at": NOW - 1, "superseded_by": 9}),
         Reason.SUPERSEDED,
         ["superseded", "job 9 of its lane does its work", "explain job 9"],
     ),
     (
-        outlook(JobState.QUARANTINED, {"finished_at": NOW - 1, "crashes": 3, "error": "killed"}),
+        situation(JobState.QUARANTINED, {"finished_at": NOW - 1, "crashes": 3, "error": "killed"}),
         Reason.QUARANTINED,
         ["quarantined", "3 workers died while it was their only suspect", "jobs retry 7"],
     ),
@@ -280,7 +281,7 @@ ENDED = [
 
 
 @pytest.mark.parametrize(("seen", "reason", "words"), [*WAITING, *ENDED], ids=lambda value: str(value)[:20])
-def test_each_reason_in_words_and_as_data(seen: Outlook, reason: Reason, words: list[str]) -> None:
+def test_each_reason_in_words_and_as_data(seen: JobSituation, reason: Reason, words: list[str]) -> None:
     told = explain_job(seen)
 
     assert told.reason is reason
@@ -306,8 +307,10 @@ def test_every_state_has_its_words() -> None:
 
 
 @pytest.mark.parametrize(("seen", "reason", "words"), WAITING, ids=lambda value: str(value)[:20])
-def test_a_job_behind_its_head_says_what_that_one_waits_for(seen: Outlook, reason: Reason, words: list[str]) -> None:
-    behind = outlook(JobState.BEHIND, {"id": 8, "lane": "x#1"}, ahead=2, lane_head=7, lane_head_state=seen.job.state)
+def test_a_job_behind_its_head_says_what_that_one_waits_for(
+    seen: JobSituation, reason: Reason, words: list[str]
+) -> None:
+    behind = situation(JobState.BEHIND, {"id": 8, "lane": "x#1"}, ahead=2, lane_head=7, lane_head_state=seen.job.state)
 
     told = explain_job(behind, seen)
 
@@ -321,7 +324,7 @@ def test_a_job_behind_its_head_says_what_that_one_waits_for(seen: Outlook, reaso
 
 
 def test_a_job_behind_a_head_that_is_gone_meanwhile() -> None:
-    told = explain_job(outlook(JobState.BEHIND, {"lane": "x#1"}, ahead=1))
+    told = explain_job(situation(JobState.BEHIND, {"lane": "x#1"}, ahead=1))
 
     assert "behind 1 other in its lane" in str(told)
     assert "explain lane 'x#1'" in told.remedy
@@ -332,7 +335,7 @@ def test_a_job_behind_a_head_that_is_gone_meanwhile() -> None:
     [case for case in WAITING if case[0].held_since is None],
     ids=lambda value: str(value)[:20],
 )
-def test_a_lane_says_what_its_head_waits_for(seen: Outlook, reason: Reason, words: list[str]) -> None:
+def test_a_lane_says_what_its_head_waits_for(seen: JobSituation, reason: Reason, words: list[str]) -> None:
     told = explain_lane("x#1", LANE._replace(state=seen.job.state), seen)
 
     assert told.reason is reason
@@ -350,7 +353,7 @@ def test_a_held_lane() -> None:
     at_work = explain_lane(
         "x#1",
         LANE._replace(state=JobState.RUNNING, depth=1, **held),
-        outlook(JobState.RUNNING, {"lane": "x#1", "worker": WORKER, "claimed_at": NOW - 5}, **held),
+        situation(JobState.RUNNING, {"lane": "x#1", "worker": WORKER, "fetched_at": NOW - 5}, **held),
     )
 
     assert empty.reason is at_work.reason is Reason.HELD
@@ -363,7 +366,7 @@ def test_a_held_lane() -> None:
 def test_a_parked_lane() -> None:
     parked = {"held_by": "interlock", "held_reason": "job 5 (report) failed: OSError: x", "held_since": NOW - 60}
 
-    told = explain_lane("x#1", LANE._replace(state=JobState.HELD, **parked), outlook(JobState.HELD, **parked))
+    told = explain_lane("x#1", LANE._replace(state=JobState.HELD, **parked), situation(JobState.HELD, **parked))
 
     assert told.reason is Reason.LANE_PARKED
     assert "parked since 2027-01-15T07:59:00.000+00:00 after a failure: job 5 (report) failed" in str(told)
@@ -489,7 +492,7 @@ def test_one_that_ended_in_a_lane_that_another_parked() -> None:
     parked = {"held_by": "interlock", "held_reason": "OSError: x", "held_since": NOW - 60}
     other = JOB._replace(id=5, lane="x#1", state=JobState.FAILED, error="OSError: x", finished_at=NOW - 60)
 
-    told = explain_job(outlook(JobState.CANCELLED, {"lane": "x#1", "error": "ann: no"}, **parked), failure=other)
+    told = explain_job(situation(JobState.CANCELLED, {"lane": "x#1", "error": "ann: no"}, **parked), failure=other)
 
     assert "lane 'x#1' is parked since 2027-01-15T07:59:00.000+00:00 after job 5 (report) failed" in str(told)
     assert told.remedy.endswith(
@@ -530,8 +533,11 @@ async def until_reason(app: App, handle: Handle[None], reason: Reason) -> None:
 
 def test_a_refused_job_names_the_versions_that_refused_it_and_the_workers_that_can_take_it() -> None:
     refusal = attempt("unreadable", "'currency' is not known")._replace(trace="refused by version 1.0 (0123456789ab)")
-    refused = outlook(JobState.READY, {"attempts": (refusal,), "error": "'currency' is not known"})
-    old_reads, new_reads = Reads("report", "0123456789ab", "1.0"), Reads("report", "cdef01234567", "2.0")
+    refused = situation(JobState.READY, {"attempts": (refusal,), "error": "'currency' is not known"})
+    old_reads, new_reads = (
+        HandlerVersion("report", "0123456789ab", "1.0"),
+        HandlerVersion("report", "cdef01234567", "2.0"),
+    )
     old = WorkerStanding(WORKER, ("slow",), ("report",), 1, 0, NOW, NOW, reads=(old_reads,))
     new = old._replace(worker=WorkerView("s2", "host2", 43, "bot.py"), reads=(new_reads,))
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interlock.jobs.retry import Retry
-from interlock.ports.jobs import MOST_ATTEMPTS_KEPT, JobState, Outcome
+from interlock.ports.jobs import MAX_ATTEMPTS_KEPT, JobState, Outcome
 from interlock.testing.conformance.jobs.bench import JobSuite, slots
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ async def test_f_e1_a_job_that_was_given_to_one_is_given_to_nobody_else(store_ur
             return acquire
 
         assert await acquired_twice([worker(session) for session in "abcab"], 2) == []
-        assert await b.claim() == [], "each of the ten was given"
+        assert await b.fetch() == [], "each of the ten was given"
 
 
 # -- F-E2: slots counted outside any lock: 15 launched for a limit of 5 ------------------------------------------------
@@ -106,7 +106,7 @@ async def test_f_e2_three_concurrent_batches_launch_five_for_a_limit_of_five(sto
 
         def launcher(session: str) -> Callable[[int], Awaitable[int]]:
             async def launch(most: int) -> int:
-                return len(await b.claim(session, most))
+                return len(await b.fetch(session, most))
 
             return launch
 
@@ -143,14 +143,14 @@ async def test_f_e3_a_failed_job_waits_before_it_is_tried_again(store_url: str) 
         job_id = await b.add()
 
         async def fail_next() -> bool:
-            for job in await b.claim("a", 1):
+            for job in await b.fetch("a", 1):
                 delay = Retry.DEFAULT.delay_after(job.attempt)
                 await b.end(job, Outcome.RETRY, delay=delay, error="ConnectionError: away")
                 return True
             return False
 
         assert await failures_in_a_row(fail_next) == 1
-        assert (await b.batch()).look_again == pytest.approx(2.0, abs=0.25), "a claimer knows when to look again"
+        assert (await b.batch()).look_again == pytest.approx(2.0, abs=0.25), "a fetcher knows when to look again"
         await b.let_pass(2.25)
         assert await failures_in_a_row(fail_next) == 1
         assert (await b.view(job_id)).attempt == 2
@@ -198,7 +198,7 @@ async def test_f_e4_the_dead_are_known_from_the_living(store_url: str) -> None:
             await b.let_pass(seconds, *("ab" if alive else "b"))
             await b.jobs.rescue()
             given = await b.ids("b") == [job.id]
-            assert await b.settle(job) is alive, "only the living acknowledge"
+            assert await b.acknowledge(job) is alive, "only the living acknowledge"
             return given
 
     assert await mistaken(given_after) == set()
@@ -241,8 +241,8 @@ async def test_f_e6_five_workers_share_ten_jobs_by_a_check_that_can_fail(store_u
 
         async def work(number: int) -> list[int]:
             b, got = workers[number % len(workers)], []
-            while claimed := await b.claim("abc"[number % 3], 1):
-                got += [job.id for job in claimed]
+            while fetched := await b.fetch("abc"[number % 3], 1):
+                got += [job.id for job in fetched]
             return got
 
         got = await asyncio.gather(*(work(number) for number in range(5)))
@@ -267,8 +267,8 @@ async def test_f_e7_a_job_that_fails_for_weeks_keeps_its_first_and_last_errors(s
     async def length() -> int:
         return len(stats["errors"])
 
-    often = MOST_ATTEMPTS_KEPT * 3
-    assert await kept_after(often, append, length) > MOST_ATTEMPTS_KEPT, "the check does not bite"
+    often = MAX_ATTEMPTS_KEPT * 3
+    assert await kept_after(often, append, length) > MAX_ATTEMPTS_KEPT, "the check does not bite"
 
     async with bench(store_url) as b:
         job_id = await b.add()
@@ -284,7 +284,7 @@ async def test_f_e7_a_job_that_fails_for_weeks_keeps_its_first_and_last_errors(s
         async def attempts() -> int:
             return len((await b.view(job_id)).attempts)
 
-        assert await kept_after(often, fail, attempts) <= MOST_ATTEMPTS_KEPT
+        assert await kept_after(often, fail, attempts) <= MAX_ATTEMPTS_KEPT
         view = await b.view(job_id)
         assert view.attempt == often
         assert (view.attempts[0].error, view.attempts[-1].error) == ("failure 1", f"failure {often}")
@@ -354,5 +354,5 @@ async def test_f_e8_aging_changes_nothing_within_ten_minutes(store_url: str) -> 
         low = await b.add(priority=49)
         await b.let_pass(599.0)
         high = await b.add(priority=50)
-        assert [job.id for job in await b.claim()] == [high, low]
+        assert [job.id for job in await b.fetch()] == [high, low]
         assert await b.state(low) is JobState.RUNNING

@@ -147,7 +147,7 @@ async def test_waiting_outlasts_a_store_that_is_away(monkeypatch: pytest.MonkeyP
             return "done"
 
         handle = await report.enqueue()
-        ask, failures = store.jobs.await_end, []
+        ask, failures = store.jobs.watch_end, []
 
         async def away(session: str, ids: Sequence[int]) -> Sequence[int]:
             if len(failures) < 2:
@@ -155,7 +155,7 @@ async def test_waiting_outlasts_a_store_that_is_away(monkeypatch: pytest.MonkeyP
                 raise StoreUnavailableError("It is away.")
             return await ask(session, ids)
 
-        monkeypatch.setattr(store.jobs, "await_end", away)
+        monkeypatch.setattr(store.jobs, "watch_end", away)
         waiting = asyncio.create_task(handle.result(wait=30))
         await until(lambda: len(failures) == 2)
         await jobs.drain()
@@ -175,7 +175,7 @@ async def test_waiting_outlasts_a_session() -> None:
         engine = app.jobs._running
         await until(lambda: engine.ends._sleepers and not engine.ends._unasked)
         first = engine.session
-        await engine.presence.store.sessions.end(first.id)
+        await engine.store_client.store.sessions.end(first.id)
         await until(lambda: engine.session is not first, within=10)
         await until(lambda: not engine.ends._unasked)
         await app.drain()
@@ -197,7 +197,7 @@ async def test_a_wait_that_runs_out_says_why(store_url: str) -> None:
                 await handle.result(wait=wait)
         assert isinstance(error.value, TimeoutError)
         assert error.value.job == handle.id
-        assert (await handle.status()).state is JobState.LATER, "it goes on"
+        assert (await handle.status()).state is JobState.SCHEDULED, "it goes on"
 
 
 @stores

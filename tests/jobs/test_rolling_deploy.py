@@ -147,7 +147,7 @@ async def test_an_argument_that_newer_code_gave_a_default_is_no_trouble(store_ur
 async def test_options_that_only_newer_code_knows_do_no_harm(store_url: str) -> None:
     version = Version(store_url, "triage")
     async with version.app:
-        store = version.app.jobs._presence.store.jobs
+        store = version.app.jobs._store_client.store.jobs
         (number,) = await store.ids(1)
         options = '{"invented":true,"retry":{"attempts":2,"delay":1.0,"invented":{"deep":1}},"timeout":30}'
         arguments = '{"issue":"odd"}'

@@ -65,7 +65,7 @@ class Deploy:
 
     async def workers(self) -> int:
         """How many workers say that they work."""
-        return len(await self.app.jobs._presence.store.insight.workers(limit=10))
+        return len(await self.app.jobs._store_client.store.insight.workers(limit=10))
 
     async def end(self, version: str) -> None:
         """Have a worker end in order."""
@@ -109,7 +109,7 @@ async def test_what_new_code_enqueues_is_run_by_new_workers_and_never_parked(dep
     for handle in (*lane, *alone):
         assert (await handle.result(wait=5)).startswith("2.0")
     views = [await deploy.app.jobs.find(handle) for handle in lane]
-    starts = [view.claimed_at for view in views if view is not None]
+    starts = [view.fetched_at for view in views if view is not None]
     assert starts == sorted(starts, key=lambda at: at or 0.0), "the lane kept its order"
 
 

@@ -34,7 +34,7 @@ class SleepingCooldown:
 
 
 class UnlockedCooldown:
-    """Reads the last time, waits for the configuration, writes: two callers read the same."""
+    """HandlerVersion the last time, waits for the configuration, writes: two callers read the same."""
 
     def __init__(self) -> None:
         self.last: dict[str, float] = {}

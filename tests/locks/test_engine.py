@@ -9,8 +9,8 @@ import pytest
 
 from interlock import DeadlockError, InvalidArgumentError, LeaseLostError, Locks, MisuseError, Settings
 from interlock.backends.memory import MemoryStore
+from interlock.callers import calling_as
 from interlock.leases.eager import begun
-from interlock.parties import acting_as
 from interlock.testing.clock import until
 
 
@@ -35,7 +35,7 @@ async def test_a_job_is_one_party_with_its_child_tasks_also_after_its_task_used_
 
         async with locks.acquire("before"):
             pass
-        with acting_as("job 7"):
+        with calling_as("job 7"):
             async with locks.acquire("key"):
                 with pytest.raises(DeadlockError, match="job 7"):
                     await asyncio.create_task(child())
@@ -150,7 +150,7 @@ async def test_a_task_may_have_any_name(store_url: str, name: str) -> None:
                 view = await locks.show("key")
                 assert view is not None
                 assert view.holder is not None
-                assert len(view.holder.party) < 1000
+                assert len(view.holder.caller) < 1000
 
         await asyncio.create_task(work(), name=name)
 

@@ -1,4 +1,4 @@
-"""A random workload of claims, limits and cursors, with locks among them now and then, in one presence per process.
+"""A random workload of claims, limits and cursors, with locks among them now and then, in one store_client per process.
 
 Run as a script with seeds it prints what happened: ``python -m tests.simulation.concepts 7``.
 """
@@ -29,8 +29,8 @@ from tests.simulation.workload import PROFILES, SETTINGS, Run, Scenario, Worker,
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from interlock.face import Face
     from interlock.limits import Limit
+    from interlock.service import Service
     from interlock.testing.simulator import SimulatedProcess
 
 KINDS = ("claims", "limits", "all")
@@ -77,7 +77,7 @@ class ConceptScenario(Scenario):
         world.loop.create_task(self._spy(), name="spy")
         await super().main(world)
 
-    def parts(self, process: SimulatedProcess) -> list[Face[Any]]:
+    def parts(self, process: SimulatedProcess) -> list[Service[Any]]:
         return [*([process.locks] if self.kind == "all" else []), process.claims, process.cursors, process.limits]
 
     def workers(self, process: SimulatedProcess) -> Sequence[Worker]:

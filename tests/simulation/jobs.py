@@ -16,6 +16,8 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from interlock.testing.simulator.job_check_limits import check_jobs
+
 from interlock.errors import InterlockError, MisuseError, StoreUnavailableError
 from interlock.jobs import Discard, Retry, RetryLater, Snooze, current_job
 from interlock.jobs.definition import Definition
@@ -34,7 +36,6 @@ from interlock.testing.simulator.job_events import (
     HandlerResisted,
     JobsLeft,
 )
-from interlock.testing.simulator.job_judge import check_jobs
 from interlock.testing.simulator.processes import PROCESS
 from tests.simulation.disturbance import bring_back_and_see_end, disturb
 from tests.simulation.workload import PROFILES, Run, at_once
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 SETTINGS = Settings(session_seconds=3.0, recheck_seconds=1.0, store_wait=2.0, stuck_work="report")
 _RETRY = Retry(attempts=3, delay=0.3, most=1.0, jitter=0.2)
-_UNUSUAL = ("fails once", "fails", "later", "snoozes", "discards", "slow", "stubborn")
+_UNUSUAL = ("fails once", "fails", "scheduled", "snoozes", "discards", "slow", "stubborn")
 _BEHAVIOURS = (*["well"] * 4, *_UNUSUAL)
 _LANES = ("", "a", "a", "b")
 _PROFILES = {**PROFILES, "storm": replace(PROFILES["storm"], crashed_before=0.008, crashed_after=0.012)}
@@ -207,7 +208,7 @@ class JobScenario:
     async def _behave(self, behaviour: str, number: int, attempt: int) -> None:
         if behaviour == "fails" or (behaviour == "fails once" and attempt == 1):
             raise ConnectionError("simulated")
-        if behaviour == "later" and attempt == 1:
+        if behaviour == "scheduled" and attempt == 1:
             raise RetryLater(0.2)
         if behaviour == "snoozes" and self.snoozed[number] < 2:
             self.snoozed[number] += 1

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from interlock.backends.memory.locks import MemoryLocks
 from interlock.backends.memory.sessions import MemorySessions
 from interlock.errors import LockTimeoutError, StoreUnavailableError
-from interlock.leases.reach import Reach
-from interlock.leases.waitroom import Waitroom
-from interlock.leases.warden import Warden
+from interlock.leases.renewer import LeaseRenewer
+from interlock.leases.store_access import StoreAccess
+from interlock.leases.wait_queue import WaitQueue
 from interlock.locks.engine import Engine
 from interlock.locks.lease import Lease
 from interlock.ports.locks import Granted, Wait
@@ -158,8 +158,8 @@ def _(patch: pytest.MonkeyPatch) -> None:
     def cycle(original: Any, self: Any, want: Want, now: float) -> tuple[Wait, ...]:
         found: tuple[Wait, ...] = original(self, want, now)
         holder = self._locks[want.key].want
-        if not found and holder is not None and holder.party in self._waits:
-            return (Wait(want.party, want.key, holder.party),)
+        if not found and holder is not None and holder.caller in self._waits:
+            return (Wait(want.caller, want.key, holder.caller),)
         return found
 
     around(patch, MemoryLocks, "_cycle", cycle)
@@ -170,7 +170,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("exclusive", "a lease's time is counted from the answer, not from the request")
 def _(patch: pytest.MonkeyPatch) -> None:
-    around(patch, Warden, "admit", lambda original, self, lease, _sent: original(self, lease, self._monotonic()))
+    around(patch, LeaseRenewer, "admit", lambda original, self, lease, _sent: original(self, lease, self._monotonic()))
 
 
 @_breaks("exclusive", "a lost lease does not stop its body")
@@ -222,12 +222,12 @@ def _(patch: pytest.MonkeyPatch) -> None:
         return answer
 
     around(patch, _FaultyLocks, "ask", ask)
-    around(patch, Reach, "suspect", lambda _original, _self: None)
+    around(patch, StoreAccess, "suspect", lambda _original, _self: None)
 
 
 @_breaks("leaves nothing", "what a failed request left is never tidied away")
 def _(patch: pytest.MonkeyPatch) -> None:
-    around(patch, Reach, "suspect", lambda _original, _self: None)
+    around(patch, StoreAccess, "suspect", lambda _original, _self: None)
 
 
 @_breaks("wakes", "waiters rely on messages alone")
@@ -235,4 +235,4 @@ def _(patch: pytest.MonkeyPatch) -> None:
     async def look_out(_original: Any, _self: Any) -> None:
         await asyncio.Event().wait()
 
-    around(patch, Waitroom, "_look_out", look_out)
+    around(patch, WaitQueue, "_look_out", look_out)

@@ -10,8 +10,8 @@ from interlock.backends.memory.claims import MemoryClaims
 from interlock.backends.memory.cursors import MemoryCursors
 from interlock.claims.claim import ClaimLease, ClaimRequest
 from interlock.claims.engine import ClaimEngine
-from interlock.leases.reach import Reach
-from interlock.leases.warden import Warden
+from interlock.leases.renewer import LeaseRenewer
+from interlock.leases.store_access import StoreAccess
 from interlock.ports.claims import Claimed, ClaimState, Settled
 from tests.simulation.planting import around, bugs
 
@@ -219,7 +219,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("exclusive", "the time of a claim is counted from the answer, not from the request")
 def _(patch: pytest.MonkeyPatch) -> None:
-    around(patch, Warden, "admit", lambda original, self, lease, _sent: original(self, lease, self._monotonic()))
+    around(patch, LeaseRenewer, "admit", lambda original, self, lease, _sent: original(self, lease, self._monotonic()))
 
 
 @_breaks("exclusive", "a lost claim does not stop its body")
@@ -242,7 +242,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
         if not isinstance(want, ClaimRequest) or self.owners.get(want.owner) is not None:
             original(self, want)
 
-    around(patch, Reach, "let_go", let_go)
+    around(patch, StoreAccess, "let_go", let_go)
 
 
 @_breaks("leaves nothing", "a claim whose body was cancelled is not given up")

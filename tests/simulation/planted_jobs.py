@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.sqlite import job_claim, job_settle
+from interlock.backends.sqlite import job_acknowledge, job_fetch
 from interlock.backends.sqlite.job_rows import JobRows
 from interlock.backends.sqlite.jobs import SqliteJobs
 from interlock.jobs.engine import JobEngine
 from interlock.jobs.worker.completer import Completer
-from interlock.jobs.worker.crew import Crew
-from interlock.jobs.worker.desk import Desk
+from interlock.jobs.worker.coordinator import Desk
 from interlock.jobs.worker.runner import Runner
-from interlock.ports.jobs import Batch, Outcome, Settled
+from interlock.jobs.worker.runner_pool import Crew
+from interlock.ports.jobs import Acknowledged, FetchResult, Outcome
 from tests.simulation.planting import around, bugs
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from interlock.ports.jobs import Appetite, NewJob, Settlement
+    from interlock.ports.jobs import Acknowledgement, FetchRequest, NewJob
 
 __all__ = ["BUGS"]
 
@@ -30,24 +30,26 @@ BUGS, _breaks = bugs()
 # -- the store -----------------------------------------------------------------------------------------------------
 
 
-@_breaks("acknowledged", "settling does not check the fence")
+@_breaks("acknowledged", "acknowledging does not check the fence")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def settle(original: Any, self: Any, session: str, settlements: Sequence[Settlement]) -> Settled:
-        def now(rows: JobRows) -> list[Settlement]:
-            found = rows.all("select id, fence from interlock_job_claimed")
+    async def acknowledge(
+        original: Any, self: Any, session: str, acknowledgements: Sequence[Acknowledgement]
+    ) -> Acknowledged:
+        def now(rows: JobRows) -> list[Acknowledgement]:
+            found = rows.all("select id, fence from interlock_job_fetched")
             fences = {id: fence for id, fence in found}  # noqa: A001, C416
-            return [one._replace(fence=fences.get(one.id, one.fence)) for one in settlements]
+            return [one._replace(fence=fences.get(one.id, one.fence)) for one in acknowledgements]
 
         changed = await self._do(now)
-        settled: Settled = await original(self, _session_of(self, changed, session), changed)
-        return settled
+        acknowledged: Acknowledged = await original(self, _session_of(self, changed, session), changed)
+        return acknowledged
 
-    around(patch, SqliteJobs, "settle", settle)
+    around(patch, SqliteJobs, "acknowledge", acknowledge)
 
 
-def _session_of(jobs: Any, settlements: Sequence[Settlement], session: str) -> str:
+def _session_of(jobs: Any, acknowledgements: Sequence[Acknowledgement], session: str) -> str:
     """The session that has the first of them now."""
-    return _holders.get(settlements[0].id, session) if settlements else session
+    return _holders.get(acknowledgements[0].id, session) if acknowledgements else session
 
 
 _holders: dict[int, str] = {}
@@ -59,43 +61,43 @@ def _(patch: pytest.MonkeyPatch) -> None:
         rows._values["now_s"] = float(rows._values["now_s"]) + 2.0
         return original(rows, most)
 
-    _around_function(patch, job_settle, "rescue", rescue)
+    _around_function(patch, job_acknowledge, "rescue", rescue)
 
 
 @_breaks("durable", "jobs of sessions that have ended are never taken from them")
 def _(patch: pytest.MonkeyPatch) -> None:
-    _around_function(patch, job_settle, "rescue", lambda _original, _rows, _most: [])
+    _around_function(patch, job_acknowledge, "rescue", lambda _original, _rows, _most: [])
 
 
 @_breaks("order", "a retry loses its place in the lane")
 def _(patch: pytest.MonkeyPatch) -> None:
-    def renew(original: Any, self: Any, claim: Any, job: Any, **changes: Any) -> None:
+    def renew(original: Any, self: Any, fetch: Any, job: Any, **changes: Any) -> None:
         if "due_at" in changes and job.lane is not None:
             changes["position"] = None
-        original(self, claim, job, **changes)
+        original(self, fetch, job, **changes)
 
-    around(patch, job_settle._Ending, "_renew", renew)
+    around(patch, job_acknowledge._Ending, "_renew", renew)
 
 
 @_breaks("limits", "slots are never counted as taken")
 def _(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(job_claim, "note_uses", lambda _rows, _claimed: None)
+    patch.setattr(job_fetch, "note_uses", lambda _rows, _fetched: None)
 
 
 @_breaks("limits", "starts do not count for a pace")
 def _(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(job_claim, "note_starts", lambda *_: None)
+    patch.setattr(job_fetch, "note_starts", lambda *_: None)
 
 
 @_breaks("durable", "slots are not freed")
 def _(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(job_settle, "free", lambda _rows, _ended: set())
+    patch.setattr(job_acknowledge, "free", lambda _rows, _ended: set())
 
 
 @_breaks("durable", "a free slot wakes nobody")
 def _(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(job_settle, "wake", lambda _rows, _keys: set())
-    patch.setattr(job_claim, "wake", lambda _rows, _keys: set())
+    patch.setattr(job_acknowledge, "wake", lambda _rows, _keys: set())
+    patch.setattr(job_fetch, "wake", lambda _rows, _keys: set())
 
 
 @_breaks("durable", "a lane does not go on after its head")
@@ -107,43 +109,45 @@ def _(patch: pytest.MonkeyPatch) -> None:
     around(patch, JobRows, "advance", advance)
 
 
-@_breaks("fence", "every claim has the same fence")
+@_breaks("fence", "every fetch has the same fence")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def claim(original: Any, self: Any, appetite: Appetite) -> Any:
-        answer = await original(self, appetite)
-        if isinstance(answer, Batch):
+    async def fetch(original: Any, self: Any, request: FetchRequest) -> Any:
+        answer = await original(self, request)
+        if isinstance(answer, FetchResult):
             return answer._replace(jobs=[job._replace(fence=1) for job in answer.jobs])
         return answer
 
-    around(patch, SqliteJobs, "claim", claim)
+    around(patch, SqliteJobs, "fetch", fetch)
 
 
 @_breaks("exclusive", "a worker hands back what it runs")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def hand_back(original: Any, self: Any, session: str, but: Sequence[int] = (), **turn: Any) -> int:
-        count: int = await original(self, session, (), **turn)
+    async def return_unstarted(
+        original: Any, self: Any, session: str, but: Sequence[int] = (), **fetch_number: Any
+    ) -> int:
+        count: int = await original(self, session, (), **fetch_number)
         return count
 
-    around(patch, SqliteJobs, "hand_back", hand_back)
+    around(patch, SqliteJobs, "return_unstarted", return_unstarted)
 
 
 @_breaks("suspects", "a session forgets which half it has")
 def _(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(job_claim.sql, "half_of_session", "select null where :namespace is null and :session is null")
+    patch.setattr(job_fetch.sql, "half_of_session", "select null where :namespace is null and :session is null")
 
 
 @_breaks("suspects", "a crash counts for every job that was there")
 def _(patch: pytest.MonkeyPatch) -> None:
-    def take(original: Any, self: Any, claim: Any, job: Any, half: int, **_: Any) -> Any:
-        return original(self, claim, job, half, alone=True)
+    def take(original: Any, self: Any, fetch: Any, job: Any, half: int, **_: Any) -> Any:
+        return original(self, fetch, job, half, alone=True)
 
-    around(patch, job_settle._Ending, "take", take)
+    around(patch, job_acknowledge._Ending, "take", take)
 
 
 # -- the worker ----------------------------------------------------------------------------------------------------
 
 
-@_breaks("durable", "a claim whose answer was lost is forgotten")
+@_breaks("durable", "a fetch whose answer was lost is forgotten")
 def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Desk, "doubt", lambda _self: None)
 
@@ -159,11 +163,11 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("order", "the next job of a run does not wait for the store")
 def _(patch: pytest.MonkeyPatch) -> None:
-    def add(original: Any, self: Any, tenure: Any, settlement: Settlement, job: Any) -> None:
-        original(self, tenure, settlement, job)
+    def add(original: Any, self: Any, tenure: Any, acknowledgement: Acknowledgement, job: Any) -> None:
+        original(self, tenure, acknowledgement, job)
         crew = _crews.get(id(self))
-        if crew is not None and settlement.outcome is not Outcome.RETURNED:
-            crew.answered(tenure, [settlement], [True])
+        if crew is not None and acknowledgement.outcome is not Outcome.RETURNED:
+            crew.answered(tenure, [acknowledgement], [True])
 
     def made(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
@@ -176,13 +180,15 @@ def _(patch: pytest.MonkeyPatch) -> None:
 _crews: dict[int, Any] = {}
 
 
-@_breaks("exclusive", "hand-backs that come late return what was claimed since")
+@_breaks("exclusive", "hand-backs that come late return what was fetched since")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def hand_back(original: Any, self: Any, session: str, but: Sequence[int] = (), **turn: Any) -> int:
+    async def return_unstarted(
+        original: Any, self: Any, session: str, but: Sequence[int] = (), **fetch_number: Any
+    ) -> int:
         count: int = await original(self, session, but)
         return count
 
-    around(patch, SqliteJobs, "hand_back", hand_back)
+    around(patch, SqliteJobs, "return_unstarted", return_unstarted)
 
 
 @_breaks("live", "handlers run on when the session is lost")
@@ -190,7 +196,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
     around(patch, Crew, "drop", lambda _original, self, _session: self.buffer.empty())
 
 
-@_breaks("live", "a worker starts what it claimed under a session that is over")
+@_breaks("live", "a worker starts what it fetched under a session that is over")
 def _(patch: pytest.MonkeyPatch) -> None:
     def start(original: Any, self: Any, job: Any, tenure: Any) -> Any:
         session = tenure.session

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from interlock.backends import admission
 from interlock.backends.memory import limits as memory
 from interlock.backends.memory.limits import MemoryLimits
-from interlock.leases.reach import Reach
-from interlock.leases.waitroom import Waitroom
+from interlock.leases.store_access import StoreAccess
+from interlock.leases.wait_queue import WaitQueue
 from interlock.limits.engine import LimitEngine
 from interlock.limits.reservation import Reservation
 from tests.simulation.planting import around, bugs
@@ -207,7 +207,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("leaves nothing", "what a failed request reserved is never tidied away")
 def _(patch: pytest.MonkeyPatch) -> None:
-    around(patch, Reach, "suspect", lambda _original, _self: None)
+    around(patch, StoreAccess, "suspect", lambda _original, _self: None)
 
 
 @_breaks("leaves nothing", "a reservation whose answer did not come is not let go")
@@ -216,7 +216,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
         if self.owners.get(want.owner) is not None:
             original(self, want)
 
-    around(patch, Reach, "let_go", let_go)
+    around(patch, StoreAccess, "let_go", let_go)
 
 
 @_breaks("leaves nothing", "closing limits alone leaves theirs to the session")
@@ -224,12 +224,12 @@ def _(patch: pytest.MonkeyPatch) -> None:
     async def give_back(_original: Any, _self: Any) -> None:
         return
 
-    around(patch, Reach, "give_back", give_back)
+    around(patch, StoreAccess, "give_back", give_back)
 
 
 @_breaks("wakes", "a slot freed in the same process wakes nobody there")
 def _(patch: pytest.MonkeyPatch) -> None:
-    around(patch, Reach, "_call_next", lambda _original, _self, _left: None)
+    around(patch, StoreAccess, "_call_next", lambda _original, _self, _left: None)
 
 
 @_breaks("wakes", "those who wait for a slot rely on messages alone")
@@ -237,7 +237,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
     async def look_out(_original: Any, _self: Any) -> None:
         await asyncio.Event().wait()
 
-    around(patch, Waitroom, "_look_out", look_out)
+    around(patch, WaitQueue, "_look_out", look_out)
 
 
 @_breaks("bounded", "the time to wait is counted anew with each look")

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from random import Random
 
     from interlock.arguments import Wait
-    from interlock.face import Face
     from interlock.ports.locks import LockView
+    from interlock.service import Service
     from interlock.testing.simulator import SimulatedProcess
 
 SETTINGS = Settings(session_seconds=3.0, recheck_seconds=1.0, store_wait=2.0, stuck_work="report")
@@ -153,7 +153,7 @@ class Scenario:
                 if process.alive and not task.done():
                     self._odd(f"task {task.get_name()} of {process.name} outlived its closing")
 
-    def parts(self, process: SimulatedProcess) -> list[Face[Any]]:
+    def parts(self, process: SimulatedProcess) -> list[Service[Any]]:
         """What its processes open, in this order."""
         return [process.locks]
 

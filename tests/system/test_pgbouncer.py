@@ -73,7 +73,7 @@ async def queue_of(locks: Locks, key: str, length: int) -> None:
 
 
 async def knows_whether_messages_arrive(locks: Locks) -> bool:
-    listener: Any = locks._presence.store.messages._listener  # type: ignore[attr-defined]
+    listener: Any = locks._store_client.store.messages._listener  # type: ignore[attr-defined]
     await until(lambda: listener.works is not None)
     return bool(listener.works)
 
@@ -105,11 +105,11 @@ def say(how: str, took: list[float], record_property: Callable[[str, object], No
 
 async def test_a_pooler_is_recognised_and_needs_no_settings(pooled_url: str, direct_url: str) -> None:
     async with Locks.from_url(pooled_url) as locks:
-        assert locks._presence.store._server.pooled  # type: ignore[attr-defined]
+        assert locks._store_client.store._server.pooled  # type: ignore[attr-defined]
         async with locks.acquire("key") as lease:
             lease.ensure()
     async with Locks.from_url(direct_url) as locks:
-        assert not locks._presence.store._server.pooled  # type: ignore[attr-defined]
+        assert not locks._store_client.store._server.pooled  # type: ignore[attr-defined]
 
 
 async def test_twenty_tasks_are_served_in_order(pooled_url: str) -> None:
@@ -224,7 +224,7 @@ async def test_a_fenced_transaction_commits_with_its_lease_and_is_refused_withou
         stale = await locks.acquire("key")
         assert await locks.force_release("key", reason="stuck", by="eva") is not None
         with pytest.raises(LeaseLostError):
-            async with locks._presence.store.locks.fenced("key", stale.owner, stale.fence) as transaction:
+            async with locks._store_client.store.locks.fenced("key", stale.owner, stale.fence) as transaction:
                 await transaction.execute("insert into written values (-1)")
 
         async with locks.acquire("key") as lease, lease.fenced() as transaction:

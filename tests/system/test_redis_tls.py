@@ -61,7 +61,7 @@ async def test_everything_works_through_tls(tls_port: int, authorities: tuple[Au
     async with App(url(tls_port, authorities[0]), settings=SETTINGS) as app:
         async with app.locks.acquire("key") as lease, app.limits.acquire(Slots("one", 1)):
             lease.ensure()
-        async with app.once.claim("delivery") as claim:
+        async with app.claims.claim("delivery") as claim:
             assert claim.new
 
 

@@ -25,7 +25,7 @@ async def test_an_app_that_is_open_is_healthy(every_store_url: str) -> None:
         assert answer.json["status"] == "ok"
         (store,) = answer.json["stores"]
         assert store["state"] == "ok"
-        assert store["store"] == app.locks._presence.store.name
+        assert store["store"] == app.locks._store_client.store.name
         assert {"locks", "claims", "cursors", "limits"} <= set(store["parts"])
         assert (await ask(web, "POST", "/health")).status == 405
         assert (await ask(web, "HEAD", "/health")).status == 200
@@ -68,7 +68,7 @@ async def test_however_many_ask_the_store_is_asked_once(monkeypatch: pytest.Monk
     app = App("memory://")
     web = Web(app, dashboard=False)
     async with app:
-        cursors = app.cursors._presence.store.cursors
+        cursors = app.cursors._store_client.store.cursors
         asked = 0
         read = cursors.read
 

@@ -11,14 +11,14 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from interlock.backends.pacing import Figure, Pace, earliest_for_all, seconds
-from interlock.ports.limits import CLAIM_SECONDS, STALE_SECONDS, Turn
+from interlock.ports.limits import STALE_SECONDS, TURN_SECONDS, Turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["CLAIM", "STALE", "PLENTY", "Room", "Standing", "Verdict", "Waits", "admit", "freed_at", "room_since"]
+__all__ = ["TURN", "STALE", "PLENTY", "Room", "Standing", "Verdict", "Waits", "admit", "freed_at", "room_since"]
 
-CLAIM = round(CLAIM_SECONDS * 1_000_000)
+TURN = round(TURN_SECONDS * 1_000_000)
 STALE = round(STALE_SECONDS * 1_000_000)
 PLENTY = 1_000_000_000
 """Slots where nobody speaks of slots."""
@@ -114,12 +114,12 @@ def admit(keys: Sequence[Standing], now: int, at: int | None, held_by: str, *, s
     if start:
         turn = Turn(True, seconds(now), "", 0, math.inf, differs)
         return Verdict(True, now, Waits.NOT, "", turn, None, False)
-    turn = Turn(False, seconds(at), "", 0, CLAIM_SECONDS, differs)
+    turn = Turn(False, seconds(at), "", 0, TURN_SECONDS, differs)
     if not with_slots:
         return Verdict(False, at, Waits.NOT, "", turn, None, False)
     key, slots = with_slots[0]
     passed = max(0, key.ahead - (slots - key.started) + 1)
-    return Verdict(False, at, Waits.LINE, key.key, turn, max(key.free_since, now - passed * CLAIM), False)
+    return Verdict(False, at, Waits.LINE, key.key, turn, max(key.free_since, now - passed * TURN), False)
 
 
 def freed_at(before: Room, after: Room, gone: Sequence[tuple[int, bool]]) -> int | None:
@@ -152,4 +152,4 @@ def _turns_at(key: Standing, free: int) -> int | None:
         return None
     if key.ahead < free:
         return 0
-    return key.free_since + (key.ahead - free + 1) * CLAIM
+    return key.free_since + (key.ahead - free + 1) * TURN

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from interlock.ports.jobs import Reads
+from interlock.ports.jobs import HandlerVersion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,11 +13,13 @@ if TYPE_CHECKING:
 __all__ = ["read_reads", "write_reads"]
 
 
-def write_reads(reads: Sequence[Reads]) -> str:
+def write_reads(reads: Sequence[HandlerVersion]) -> str:
     """For the store."""
     return json.dumps({read.name: [read.fingerprint, read.version] for read in reads})
 
 
-def read_reads(text: str) -> tuple[Reads, ...]:
+def read_reads(text: str) -> tuple[HandlerVersion, ...]:
     """And back."""
-    return tuple(Reads(name, fingerprint, version) for name, (fingerprint, version) in json.loads(text).items())
+    return tuple(
+        HandlerVersion(name, fingerprint, version) for name, (fingerprint, version) in json.loads(text).items()
+    )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from interlock.clock import as_datetime
 from interlock.errors import LeaseLostError, MisuseError
-from interlock.leases.owned import Owned
+from interlock.leases.owned_lease import OwnedLease
 from interlock.ports.claims import ClaimState
 from interlock.values import decoded
 
@@ -42,7 +42,7 @@ class ClaimRequest(NamedTuple):
     retry_in: float
 
 
-class ClaimLease(Owned):
+class ClaimLease(OwnedLease):
     """The ownership of a claim that is new."""
 
     what = "claim"

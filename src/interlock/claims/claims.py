@@ -1,4 +1,4 @@
-"""The public face of claims: ``app.once``, or alone ``Claims.from_url(url)``."""
+"""The public face of claims: ``app.claims``, or alone ``Claims.from_url(url)``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from interlock.arguments import checked_key, checked_limit, checked_prefix, checked_reason, checked_seconds, checked_ttl
 from interlock.claims.engine import ClaimEngine
 from interlock.errors import MisuseError
-from interlock.face import Face
 from interlock.ports.store import Capability
+from interlock.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from interlock.arguments import Seconds
     from interlock.claims.claim import Claim
     from interlock.ports.claims import ClaimState, ClaimView
-    from interlock.presence import Presence
+    from interlock.store_client import StoreClient
     from interlock.telemetry.claims import ClaimMetrics
 
 __all__ = ["Claiming", "Claims"]
@@ -26,7 +26,7 @@ _KEEP = 24 * 3600.0
 _LEASE = 60.0
 
 
-class Claims(Face[ClaimEngine]):
+class Claims(Service[ClaimEngine]):
     """Each thing once, in one store.
 
     Of all who claim a key, one is told that it is new. The others hear that it is in progress, done, or failed and
@@ -36,8 +36,8 @@ class Claims(Face[ClaimEngine]):
     needs = Capability.CLAIMS
     _these = "These claims"
 
-    def _new_engine(self, presence: Presence) -> ClaimEngine:
-        return ClaimEngine(presence)
+    def _new_engine(self, store_client: StoreClient) -> ClaimEngine:
+        return ClaimEngine(store_client)
 
     @property
     def metrics(self) -> ClaimMetrics:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from interlock.arguments import checked_seconds
 from interlock.claims.claim import Claim, ClaimLease, ClaimRequest, lost_claim
-from interlock.claims.custody import ClaimCustody
 from interlock.claims.explain import forgotten_why
+from interlock.claims.lease_backend import ClaimCustody
 from interlock.errors import InvalidArgumentError, MisuseError, StoreUnavailableError
 from interlock.leases.engine import LeaseEngine
 from interlock.ports.claims import Claimed, ClaimState, ClaimWant, Known, Settled, Settlement
@@ -20,7 +20,7 @@ from interlock.values import encoded
 if TYPE_CHECKING:
     from interlock.arguments import Seconds
     from interlock.ports.claims import ClaimAnswer, ClaimView
-    from interlock.presence import Presence
+    from interlock.store_client import StoreClient
 
 __all__ = ["ClaimEngine"]
 
@@ -36,9 +36,9 @@ class ClaimEngine(LeaseEngine[ClaimRequest, ClaimLease, Settled]):
     mark = "c"
     these = "Claims"
 
-    def __init__(self, presence: Presence) -> None:
-        self._custody = ClaimCustody(presence.store.claims)
-        super().__init__(presence, self._custody)
+    def __init__(self, store_client: StoreClient) -> None:
+        self._custody = ClaimCustody(store_client.store.claims)
+        super().__init__(store_client, self._custody)
         self.metrics = ClaimMetrics(self.store.name, self._settings.metrics_prefix)
         self._claims = self.store.claims
 

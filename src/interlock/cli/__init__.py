@@ -12,7 +12,7 @@ import typer
 
 from interlock.cli import claims, cursors, demo, events, explain, jobs, lanes, limits, locks, migrate, run
 from interlock.cli.output import Commands
-from interlock.cli.place import Namespace, Place
+from interlock.cli.store_url import Namespace, Place
 
 __all__ = ["app", "main"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
-from interlock.cli.place import Place, opened
+from interlock.cli.store_url import Place, opened
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine

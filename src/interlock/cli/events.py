@@ -9,7 +9,7 @@ import typer
 
 from interlock.cli.consent import By, Yes, ask_first, named
 from interlock.cli.output import Json, Limit, console, print_json, print_spread, say, say_if_cut, shown
-from interlock.cli.place import Namespace, Place, Url, named_place, opened
+from interlock.cli.store_url import Namespace, Place, Url, named_place, opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ import typer
 from interlock.cli import events, jobs, lanes
 from interlock.cli.asking import ask
 from interlock.cli.output import Json, print_json, shown
-from interlock.cli.place import Namespace, Url, named_place
+from interlock.cli.store_url import Namespace, Url, named_place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,7 +49,7 @@ def claim(
     from interlock.insight import Kind
     from interlock.ports.store import Capability
 
-    _explain(context, Capability.CLAIMS, Kind.CLAIM, key, json, url, namespace)
+    _explain(context, Capability.CLAIMS, Kind.TURN, key, json, url, namespace)
 
 
 @app.command()

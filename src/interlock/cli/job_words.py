@@ -27,7 +27,7 @@ __all__ = [
     "where",
 ]
 
-_TIMES = ("enqueued_at", "due_at", "claimed_at", "finished_at", "result_kept_until", "seen_at")
+_TIMES = ("enqueued_at", "due_at", "fetched_at", "finished_at", "result_kept_until", "seen_at")
 _COLOURS = {
     JobState.RUNNING: "green",
     JobState.DONE: "green",
@@ -35,7 +35,7 @@ _COLOURS = {
     JobState.QUARANTINED: "red",
     JobState.PARKED: "yellow",
     JobState.HELD: "yellow",
-    JobState.LATER: "cyan",
+    JobState.SCHEDULED: "cyan",
     JobState.WAITING: "cyan",
     JobState.BEHIND: "dim",
     JobState.SUPERSEDED: "dim",

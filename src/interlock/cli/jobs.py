@@ -10,14 +10,14 @@ import typer
 from interlock.cli.asking import ask, whole_list
 from interlock.cli.consent import By, Yes, ask_first, named
 from interlock.cli.output import Json, Limit, console, print_json, say, say_if_cut, shown
-from interlock.cli.place import Namespace, Place, Url, named_place, opened
+from interlock.cli.store_url import Namespace, Place, Url, named_place, opened
 from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from interlock.insight import Insight, JobRow, QueueRow
-    from interlock.ports.job_views import JobFilter, JobView, Outlook
+    from interlock.ports.job_views import JobFilter, JobSituation, JobView
     from interlock.ports.jobs import JobStore
 
 __all__ = ["Id", "app", "nothing"]
@@ -272,7 +272,7 @@ def _all_of(place: Place, ids: Sequence[int]) -> str | None:
 
     ids = list(dict.fromkeys(ids))
     found = asyncio.run(_outlooks(place, ids[:_MOST_TOLD]))
-    lines = [f"{explain_job(outlook).lines[0]}." for outlook in found]
+    lines = [f"{explain_job(situation).lines[0]}." for situation in found]
     if len(ids) > _MOST_TOLD:
         lines.append(f"And {len(ids) - _MOST_TOLD} more.")
     for line in lines[:-1]:
@@ -291,12 +291,12 @@ async def _matching(place: Place, wanted: JobFilter) -> list[int]:
         return await all_ids(store.insight, wanted)
 
 
-async def _outlooks(place: Place, ids: Sequence[int]) -> list[Outlook]:
+async def _outlooks(place: Place, ids: Sequence[int]) -> list[JobSituation]:
     from interlock.ports.store import Capability
 
     async with opened(place, Capability.JOBS) as store:
-        found = [await store.jobs.outlook(job_id) for job_id in ids]
-    return [outlook for outlook in found if outlook is not None]
+        found = [await store.jobs.situation(job_id) for job_id in ids]
+    return [situation for situation in found if situation is not None]
 
 
 def _print(rows: Sequence[JobRow]) -> None:
@@ -334,9 +334,9 @@ def _print(rows: Sequence[JobRow]) -> None:
 
 
 def _since(view: JobView) -> float:
-    """When it ended, was claimed or became ready; for whatever waits for something else, when it was enqueued."""
-    ready = view.state is JobState.READY or (view.state is JobState.LATER and view.due_at <= view.seen_at)
-    return view.finished_at or view.claimed_at or (view.due_at if ready else view.enqueued_at)
+    """When it ended, was fetched or became ready; for whatever waits for something else, when it was enqueued."""
+    ready = view.state is JobState.READY or (view.state is JobState.SCHEDULED and view.due_at <= view.seen_at)
+    return view.finished_at or view.fetched_at or (view.due_at if ready else view.enqueued_at)
 
 
 def _print_queues(rows: Sequence[QueueRow]) -> None:
@@ -347,7 +347,7 @@ def _print_queues(rows: Sequence[QueueRow]) -> None:
 
     table = Table(box=box.SIMPLE_HEAD, collapse_padding=True)
     table.add_column("queue", overflow="fold")
-    columns = ("ready", "running", "behind", "later", "waiting", "held", "parked", "workers", "runners")
+    columns = ("ready", "running", "behind", "scheduled", "waiting", "held", "parked", "workers", "runners")
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("ready since (UTC)", no_wrap=True)

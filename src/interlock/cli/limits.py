@@ -8,7 +8,7 @@ import typer
 
 from interlock.cli.asking import ask, whole_list
 from interlock.cli.output import Json, Limit, console, print_json, say, say_if_cut, shown
-from interlock.cli.place import Namespace, Place, Url, named_place
+from interlock.cli.store_url import Namespace, Place, Url, named_place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ import typer
 from interlock.cli.asking import ask
 from interlock.cli.consent import By, Yes, ask_first, named
 from interlock.cli.output import Json, Limit, console, print_json, say, say_if_cut, shown
-from interlock.cli.place import Namespace, Place, Url, named_place, opened
+from interlock.cli.store_url import Namespace, Place, Url, named_place, opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,10 +139,10 @@ def _print(views: Sequence[LockView], why: Explanation | None = None) -> None:
     table.add_column("waiters")
     for view in views:
         holder = view.holder
-        queue = (f"{n}. {w.party}{'' if w.live else ' (gone)'}" for n, w in enumerate(view.waiters, 1))
+        queue = (f"{n}. {w.caller}{'' if w.live else ' (gone)'}" for n, w in enumerate(view.waiters, 1))
         table.add_row(
             shown(view.key),
-            "free" if holder is None else shown(holder.party),
+            "free" if holder is None else shown(holder.caller),
             "" if holder is None else str(holder.fence),
             "" if holder is None else f"{as_datetime(holder.granted_at):%Y-%m-%d %H:%M:%S}",
             shown(", ".join(queue)),

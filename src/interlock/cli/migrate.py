@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from interlock.cli.output import Json, console, print_json, say
-from interlock.cli.place import Namespace, Place, Url, named_place
+from interlock.cli.store_url import Namespace, Place, Url, named_place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import typer
 from typer.core import TyperGroup
 
-from interlock.cli.place import Place
+from interlock.cli.store_url import Place
 from interlock.errors import InterlockError, MisuseError
 
 if TYPE_CHECKING:

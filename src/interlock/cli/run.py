@@ -25,7 +25,7 @@ from interlock.cli.deadline import Deadline
 from interlock.cli.output import say, shown
 from interlock.cli.signals import require_posix, stop_signals
 from interlock.cli.streams import flush_output, protect_output
-from interlock.cli.web_place import WebPlace
+from interlock.cli.web_address import WebPlace
 from interlock.exits import exit_process
 from interlock.telemetry.log import emit
 
@@ -187,7 +187,7 @@ def _check_shared(app: App) -> None:
     from interlock.errors import MisuseError
     from interlock.ports.store import Capability
 
-    store = app.jobs._presence.store  # noqa: SLF001 - what the app itself does not need to tell anybody
+    store = app.jobs._store_client.store  # noqa: SLF001 - what the app itself does not need to tell anybody
     if Capability.PROCESSES not in store.capabilities:
         raise MisuseError(
             f"A store of kind {store.name} is not shared by several processes.",
@@ -389,7 +389,7 @@ def _lines(status: WorkerStatus) -> list[str]:
         f"queues {','.join(status.queues)}",
         f"running {len(status.running)} of {status.concurrency}",
         f"buffered {status.buffered}",
-        f"unsettled {status.unsettled}",
+        f"unacknowledged {status.unacknowledged}",
         f"ended: {ended or 'none'}",
     )
     lines = [" · ".join(parts)]

@@ -22,7 +22,7 @@ from interlock.events.receipt import Receipt, Verdict
 from interlock.events.source import Incoming
 from interlock.jobs.job import Call
 from interlock.ports.events import MOST_PAYLOAD_BYTES, NewEvent
-from interlock.presence import repeat
+from interlock.store_client import repeat
 from interlock.telemetry.budget import LogBudget
 from interlock.telemetry.events import EventMetrics
 from interlock.telemetry.log import emit
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from interlock.jobs import Jobs
     from interlock.jobs.engine import JobEngine
     from interlock.ports.events import EventView
-    from interlock.presence import Presence
+    from interlock.store_client import StoreClient
 
 __all__ = ["EventEngine"]
 
@@ -52,13 +52,13 @@ _REFUSALS: dict[type[InterlockError], str] = {
 class EventEngine:
     """Lives from opening to closing. With ``own_jobs`` the jobs are opened and closed along with it."""
 
-    def __init__(self, presence: Presence, router: Router, jobs: Jobs, *, own_jobs: bool) -> None:
-        self.events = presence.store.events
-        self.metrics = EventMetrics(presence.store.name, presence.settings.metrics_prefix)
+    def __init__(self, store_client: StoreClient, router: Router, jobs: Jobs, *, own_jobs: bool) -> None:
+        self.events = store_client.store.events
+        self.metrics = EventMetrics(store_client.store.name, store_client.settings.metrics_prefix)
         self.jobs: JobEngine
-        self._presence = presence
-        self._settings = presence.settings
-        self._clock = presence.clock
+        self._store_client = store_client
+        self._settings = store_client.settings
+        self._clock = store_client.clock
         self._router = router
         self._jobs = jobs
         self._own_jobs = own_jobs

@@ -17,11 +17,11 @@ from interlock.events.loader import Loader
 from interlock.events.patterns import Pattern
 from interlock.events.router import Router
 from interlock.events.source import Source, checked_actors, checked_source_name
-from interlock.face import Face
 from interlock.jobs.jobs import Jobs
 from interlock.jobs.options import JobOptions, checked_aliases
 from interlock.ports.events import EventFilter
 from interlock.ports.store import Capability
+from interlock.service import Service
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from interlock.jobs.options import Defining
     from interlock.ports.events import EventView
     from interlock.ports.store import Store
-    from interlock.presence import Presence
     from interlock.settings import Settings
+    from interlock.store_client import StoreClient
     from interlock.telemetry.events import EventMetrics
 
 __all__ = ["Events"]
@@ -46,7 +46,7 @@ __all__ = ["Events"]
 _log = logging.getLogger("interlock.events")
 
 
-class Events(Face[EventEngine]):
+class Events(Service[EventEngine]):
     """What comes in from outside, each delivery once, and the handlers that hear of it.
 
     Sources and handlers are defined before or after opening; whatever talks to the store needs it open.
@@ -57,29 +57,29 @@ class Events(Face[EventEngine]):
 
     def __init__(
         self,
-        store: Store | Presence,
+        store: Store | StoreClient,
         settings: Settings | None = None,
         *,
         clock: Clock | None = None,
         jobs: Jobs | None = None,
     ) -> None:
         super().__init__(store, settings, clock=clock)
-        presence = self._presence
-        if self.needs not in presence.store.capabilities:
+        store_client = self._store_client
+        if self.needs not in store_client.store.capabilities:
             raise CapabilityError(
-                f"{presence.store.name} offers no events.",
+                f"{store_client.store.name} offers no events.",
                 remedy="Use memory://, sqlite:// or postgresql:// for the app's store.",
             )
-        self.jobs = Jobs(presence) if jobs is None else jobs
+        self.jobs = Jobs(store_client) if jobs is None else jobs
         """Where its handlers are jobs."""
         self._own_jobs = jobs is None
         self._sources: dict[str, Source] = {}
         self._own: dict[str, frozenset[str]] = {}
         self._router = Router()
-        self._loader = Loader(presence.store.events, presence.settings.store_wait, presence.clock.monotonic)
+        self._loader = Loader(store_client.store.events, store_client.settings.store_wait, store_client.clock.monotonic)
 
-    def _new_engine(self, presence: Presence) -> EventEngine:
-        return EventEngine(presence, self._router, self.jobs, own_jobs=self._own_jobs)
+    def _new_engine(self, store_client: StoreClient) -> EventEngine:
+        return EventEngine(store_client, self._router, self.jobs, own_jobs=self._own_jobs)
 
     async def open(self) -> None:
         """Open the store and begin this process's session in it, unless another part has already."""
@@ -90,7 +90,7 @@ class Events(Face[EventEngine]):
                 emit(
                     _log,
                     logging.WARNING,
-                    "handler_hears_no_source",
+                    "handler_source_unregistered",
                     handler=handler.job.name,
                     pattern=handler.pattern.text,
                     sources=", ".join(sorted(self._sources)),

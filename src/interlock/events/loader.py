@@ -8,7 +8,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from interlock.errors import EventGoneError
-from interlock.presence import repeat
+from interlock.store_client import repeat
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ _JOBS_OF_ALL = 500
 async def event_listing(looking: Looking, wanted: EventFilter, limit: int, before: int | None) -> Listing[EventRow]:
     """Events, the newest first."""
     views = await looking.store.events.look(wanted, limit=limit + 1, before=before)
-    outlooks = await looking.store.insight.outlooks(jobs_of(views[:limit]))
-    rows = event_rows(views[:limit], {outlook.job.id: outlook.job for outlook in outlooks})
+    situations = await looking.store.insight.situations(jobs_of(views[:limit]))
+    rows = event_rows(views[:limit], {situation.job.id: situation.job for situation in situations})
     more = str(rows[-1].event.id) if len(views) > limit else None
     return Listing(rows, more, views[0].seen_at if views else looking.now())
 
@@ -52,16 +52,16 @@ def event_rows(views: Sequence[EventView], jobs: Mapping[int, JobView]) -> tuple
 async def event_page(looking: Looking, number: int) -> EventPage:
     """One event with its payload."""
     view = await _find(looking, number)
-    outlooks = await looking.store.insight.outlooks(view.jobs[:_JOBS_OF_ALL])
-    why = explain_event(view, [outlook.job for outlook in outlooks])
-    jobs = await job_rows(looking, outlooks)
+    situations = await looking.store.insight.situations(view.jobs[:_JOBS_OF_ALL])
+    why = explain_event(view, [situation.job for situation in situations])
+    jobs = await job_rows(looking, situations)
     return EventPage(view, str(why.reason), why.why, jobs, why, looking.seen(view.seen_at, "events", "jobs"))
 
 
 async def explain_an_event(looking: Looking, number: int) -> Explanation[EventReason]:
     """What came of it."""
     view = await _find(looking, number)
-    jobs: list[JobView] = [o.job for o in await looking.store.insight.outlooks(view.jobs[:_JOBS_OF_ALL])]
+    jobs: list[JobView] = [o.job for o in await looking.store.insight.situations(view.jobs[:_JOBS_OF_ALL])]
     return explain_event(view, jobs)
 
 

@@ -61,7 +61,7 @@ class Kind(StrEnum):
     LANE = "lane"
     LOCK = "lock"
     LIMIT = "limit"
-    CLAIM = "claim"
+    TURN = "claim"
     EVENT = "event"
 
 
@@ -277,7 +277,7 @@ class Insight:
                     return await _locks.explain_a_lock(looking, checked_key(ref))
                 case Kind.LIMIT:
                     return await _limits.explain_a_limit(looking, checked_key(ref))
-                case Kind.CLAIM:
+                case Kind.TURN:
                     return await _claims.explain_a_claim(looking, checked_key(ref))
                 case Kind.EVENT:
                     return await _events.explain_an_event(looking, _number(ref))

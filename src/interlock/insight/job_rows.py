@@ -77,7 +77,7 @@ class WorkerRow(NamedTuple):
     runners: int
     """How many it runs at once at most."""
     running: int
-    """How many jobs it has claimed: at work, or about to be."""
+    """How many jobs it has fetched: at work, or about to be."""
     since: float
     """When its session began."""
     expires_at: float

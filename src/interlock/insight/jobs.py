@@ -13,7 +13,7 @@ from interlock.insight.timeline import timeline
 from interlock.insight.views import Listing
 from interlock.jobs.explain import explain_job, explain_lane
 from interlock.jobs.parked import failure_of, with_its_lane
-from interlock.ports.insight import MOST_WORKERS
+from interlock.ports.insight import MAX_WORKERS
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from interlock.jobs.why import Reason
     from interlock.ports.events import EventView
     from interlock.ports.insight import LaneShow, WorkerStanding
-    from interlock.ports.job_views import JobView, LaneView, Outlook
+    from interlock.ports.job_views import JobSituation, JobView, LaneView
     from interlock.ports.locks import LockView
 
 __all__ = [
@@ -61,54 +61,54 @@ def no_job(number: int) -> NotFoundError:
 async def job_listing(looking: Looking, wanted: JobFilter, limit: int, before: int | None) -> Listing[JobRow]:
     """Jobs by their numbers, the largest first."""
     found = await looking.store.insight.jobs(wanted, limit=limit, before=before)
-    rows = await job_rows(looking, found.outlooks)
+    rows = await job_rows(looking, found.situations)
     return Listing(
         rows,
         None if found.more is None else str(found.more),
-        found.outlooks[0].job.seen_at if found.outlooks else looking.now(),
+        found.situations[0].job.seen_at if found.situations else looking.now(),
     )
 
 
 async def job_rows_of(looking: Looking, ids: Sequence[int]) -> tuple[JobRow, ...]:
     """Jobs in the order of their ids here."""
-    return await job_rows(looking, await looking.store.insight.outlooks(ids)) if ids else ()
+    return await job_rows(looking, await looking.store.insight.situations(ids)) if ids else ()
 
 
-async def job_rows(looking: Looking, outlooks: Sequence[Outlook]) -> tuple[JobRow, ...]:
+async def job_rows(looking: Looking, situations: Sequence[JobSituation]) -> tuple[JobRow, ...]:
     """Each with why, in a few reads for all of them."""
-    heads = await _heads(looking, outlooks)
-    waits, cast = await _lock_waits(looking, outlooks)
-    workers = await _workers(looking, outlooks)
+    heads = await _heads(looking, situations)
+    waits, cast = await _lock_waits(looking, situations)
+    workers = await _workers(looking, situations)
     rows: list[JobRow] = []
-    for outlook in outlooks:
+    for situation in situations:
         why = explain_job(
-            outlook,
-            heads.get(outlook.lane_head or 0),
-            waits=waits.get(outlook.job.id, ()),
+            situation,
+            heads.get(situation.lane_head or 0),
+            waits=waits.get(situation.job.id, ()),
             name=cast.name,
             workers=workers,
         )
-        rows.append(JobRow(outlook.job._replace(attempts=()), str(why.reason), why.why))
+        rows.append(JobRow(situation.job._replace(attempts=()), str(why.reason), why.why))
     return tuple(rows)
 
 
 async def job_page(looking: Looking, number: int) -> JobPage:
     """All about one job."""
-    outlook = await _outlook(looking, number)
-    why, waits, cast = await _explained(looking, outlook)
+    situation = await _outlook(looking, number)
+    why, waits, cast = await _explained(looking, situation)
     around = await looking.store.insight.neighbours(number, most=_NEIGHBOURS)
     rows = {row.job.id: row for row in await job_rows_of(looking, [*around.ahead, *around.behind])}
     return JobPage(
-        job=outlook.job,
+        job=situation.job,
         reason=str(why.reason),
         why=why.why,
         explanation=why,
-        event=await _event(looking, outlook.job),
+        event=await _event(looking, situation.job),
         ahead=tuple(rows[one] for one in around.ahead if one in rows),
         behind=tuple(rows[one] for one in around.behind if one in rows),
         waits=tuple(lock_row(view, cast) for view in waits),
-        timeline=timeline(outlook.job),
-        seen=looking.seen(outlook.job.seen_at, "jobs", "locks", "events"),
+        timeline=timeline(situation.job),
+        seen=looking.seen(situation.job.seen_at, "jobs", "locks", "events"),
     )
 
 
@@ -121,8 +121,8 @@ async def lane_listing(looking: Looking, show: LaneShow, limit: int, after: str)
     """Lanes by name."""
     found = await looking.store.insight.lanes(show=show, limit=limit, after=after)
     heads = {
-        outlook.job.id: outlook
-        for outlook in await looking.store.insight.outlooks(
+        situation.job.id: situation
+        for situation in await looking.store.insight.situations(
             [lane.head for lane in found.lanes if lane.head is not None]
         )
     }
@@ -143,7 +143,7 @@ async def lane_page(looking: Looking, name: str, limit: int) -> LanePage:
     jobs = await job_rows_of(looking, await looking.store.insight.lane_jobs(name, limit=limit))
     final = tuple(state for state in JobState if state.final)
     ended = await looking.store.insight.jobs(JobFilter(final, lane=name), limit=_ENDED_OF_LANE)
-    last = await job_rows(looking, ended.outlooks)
+    last = await job_rows(looking, ended.situations)
     at = view.seen_at if view is not None else last[0].job.seen_at if last else looking.now()
     return LanePage(name, view, str(why.reason), why.why, why, jobs, last, looking.seen(at, "jobs", "locks"))
 
@@ -166,7 +166,7 @@ async def worker_page(looking: Looking, session: str, limit: int) -> WorkerPage:
             f"There is no live worker of the session {session!r}.",
             remedy="Look which there are: interlock jobs queues.",
         )
-    jobs = await job_rows_of(looking, await looking.store.insight.claimed(session, limit=limit))
+    jobs = await job_rows_of(looking, await looking.store.insight.fetched(session, limit=limit))
     at = jobs[0].job.seen_at if jobs else looking.now()
     return WorkerPage(worker_row(found[0]), jobs, looking.seen(at, "jobs"))
 
@@ -174,44 +174,44 @@ async def worker_page(looking: Looking, session: str, limit: int) -> WorkerPage:
 # -- parts -------------------------------------------------------------------------------------------------------------
 
 
-async def _outlook(looking: Looking, number: int) -> Outlook:
+async def _outlook(looking: Looking, number: int) -> JobSituation:
     """What decides about a job, with its arguments, result and attempts."""
-    found = await looking.store.insight.outlooks([number])
+    found = await looking.store.insight.situations([number])
     whole = await looking.store.jobs.find(number) if found else None
     if whole is None:
         raise no_job(number)
     return found[0]._replace(job=whole)
 
 
-async def _explained(looking: Looking, outlook: Outlook) -> tuple[Explanation[Reason], Sequence[LockView], Cast]:
-    heads = await _heads(looking, [outlook])
-    waits, cast = await _lock_waits(looking, [outlook])
-    mine = waits.get(outlook.job.id, [])
-    head = heads.get(outlook.lane_head or 0)
-    outlook = await with_its_lane(looking.store.jobs, outlook)
-    failure = await failure_of(looking.store.jobs, outlook.job.lane, outlook)
-    workers = await _workers(looking, [outlook, *heads.values()])
-    why = explain_job(outlook, head, failure=failure, waits=mine, name=cast.name, workers=workers)
+async def _explained(looking: Looking, situation: JobSituation) -> tuple[Explanation[Reason], Sequence[LockView], Cast]:
+    heads = await _heads(looking, [situation])
+    waits, cast = await _lock_waits(looking, [situation])
+    mine = waits.get(situation.job.id, [])
+    head = heads.get(situation.lane_head or 0)
+    situation = await with_its_lane(looking.store.jobs, situation)
+    failure = await failure_of(looking.store.jobs, situation.job.lane, situation)
+    workers = await _workers(looking, [situation, *heads.values()])
+    why = explain_job(situation, head, failure=failure, waits=mine, name=cast.name, workers=workers)
     return why, mine, cast
 
 
-async def _heads(looking: Looking, outlooks: Iterable[Outlook]) -> dict[int, Outlook]:
+async def _heads(looking: Looking, situations: Iterable[JobSituation]) -> dict[int, JobSituation]:
     """What decides about the jobs that the lanes of those behind are at."""
-    known = {outlook.job.id: outlook for outlook in outlooks}
+    known = {situation.job.id: situation for situation in situations}
     wanted = {
-        outlook.lane_head
-        for outlook in known.values()
-        if outlook.job.state is JobState.BEHIND and outlook.lane_head is not None
+        situation.lane_head
+        for situation in known.values()
+        if situation.job.state is JobState.BEHIND and situation.lane_head is not None
     }
     missing = sorted(wanted - known.keys())
-    for outlook in await looking.store.insight.outlooks(missing):
-        known[outlook.job.id] = outlook
+    for situation in await looking.store.insight.situations(missing):
+        known[situation.job.id] = situation
     return known
 
 
-async def _lock_waits(looking: Looking, outlooks: Iterable[Outlook]) -> tuple[_Waits, Cast]:
+async def _lock_waits(looking: Looking, situations: Iterable[JobSituation]) -> tuple[_Waits, Cast]:
     """The locks that the handlers of those that run wait for, where locks and jobs are in one store."""
-    running = [outlook.job for outlook in outlooks if outlook.job.state is JobState.RUNNING]
+    running = [situation.job for situation in situations if situation.job.state is JobState.RUNNING]
     sessions = sorted({job.worker.session for job in running if job.worker is not None})
     if looking.locks is not looking.store or not sessions:
         return {}, Cast()
@@ -232,18 +232,18 @@ async def _lock_waits(looking: Looking, outlooks: Iterable[Outlook]) -> tuple[_W
     return waits, cast
 
 
-async def _workers(looking: Looking, outlooks: Iterable[Outlook]) -> Sequence[WorkerStanding]:
+async def _workers(looking: Looking, situations: Iterable[JobSituation]) -> Sequence[WorkerStanding]:
     """The live workers, if one of these jobs runs or could: the event loop of its process may be blocked."""
-    if all(outlook.job.state not in _AT_A_WORKER for outlook in outlooks):
+    if all(situation.job.state not in _AT_A_WORKER for situation in situations):
         return ()
-    return await looking.store.insight.workers(limit=MOST_WORKERS)
+    return await looking.store.insight.workers(limit=MAX_WORKERS)
 
 
 async def _lane(looking: Looking, name: str) -> tuple[LaneView | None, Explanation[Reason]]:
     views = await looking.store.jobs.lanes(name, limit=1)
     view = views[0] if views else None
     ids = [] if view is None or view.head is None else [view.head]
-    heads = await looking.store.insight.outlooks(ids)
+    heads = await looking.store.insight.situations(ids)
     waits, cast = await _lock_waits(looking, heads)
     mine = waits.get(heads[0].job.id, []) if heads else []
     failure = await failure_of(looking.store.jobs, name, view)

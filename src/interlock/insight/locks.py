@@ -9,7 +9,7 @@ from interlock.locks.explain import explain, why_waits
 
 if TYPE_CHECKING:
     from interlock.explanation import Explanation
-    from interlock.insight.looking import Cast, Looking, Party
+    from interlock.insight.looking import Caller, Cast, Looking
     from interlock.locks.explain import Reason
     from interlock.ports.locks import LockView
 
@@ -55,7 +55,7 @@ async def lock_listing(looking: Looking, limit: int, after: str) -> Listing[Lock
     """Held and awaited keys by name."""
     views = await looking.locks.locks.look(limit=limit + 1, after=after, waiters=_WAITERS_SHOWN)
     shown = views[:limit]
-    cast = await looking.cast(one for view in shown for one in _parties(view))
+    cast = await looking.cast(one for view in shown for one in _callers(view))
     more = shown[-1].key if len(views) > limit else None
     return Listing(tuple(lock_row(view, cast) for view in shown), more, views[0].seen_at if views else looking.now())
 
@@ -78,9 +78,9 @@ async def _explained(
 ) -> tuple[LockView | None, Explanation[Reason], Cast]:
     views = await looking.locks.locks.look(key, waiters=limit)
     view = views[0] if views else None
-    cast = await looking.cast([] if view is None else _parties(view))
+    cast = await looking.cast([] if view is None else _callers(view))
     return view, explain(key, view, cast.name), cast
 
 
-def _parties(view: LockView) -> list[Party]:
+def _callers(view: LockView) -> list[Caller]:
     return [*([] if view.holder is None else [view.holder]), *view.waiters]

@@ -1,4 +1,4 @@
-"""What all answers share: the stores, what they offer, and the jobs behind the parties that hold and wait."""
+"""What all answers share: the stores, what they offer, and the jobs behind the callers that hold and wait."""
 
 from __future__ import annotations
 
@@ -20,41 +20,41 @@ if TYPE_CHECKING:
     from interlock.ports.job_views import JobView
     from interlock.ports.store import Store
 
-__all__ = ["Cast", "Looking", "Party"]
+__all__ = ["Cast", "Looking", "Caller"]
 
 _JOB = re.compile(r"job:([0-9]{1,19}):[0-9a-f]+")
 _PARTS = ("jobs", "events", "limits", "locks", "claims")
 
 
-Party = Holder | Waiter | LimitUser
+Caller = Holder | Waiter | LimitUser
 """Somebody who holds or waits, as the stores tell of them."""
 
 
 class Cast:
-    """The jobs that parties turned out to be."""
+    """The jobs that callers turned out to be."""
 
     def __init__(self, jobs: Iterable[JobView] = ()) -> None:
         self._jobs = {job.id: job for job in jobs if job.state is JobState.RUNNING}
 
-    def job(self, one: Party) -> JobView | None:
-        """The job that a party is. A number alone proves nothing: locks may be shared with other stores' jobs."""
-        match = _JOB.fullmatch(one.party)
+    def job(self, one: Caller) -> JobView | None:
+        """The job that a caller is. A number alone proves nothing: locks may be shared with other stores' jobs."""
+        match = _JOB.fullmatch(one.caller)
         job = None if match is None else self._jobs.get(int(match[1]))
         if job is None or job.worker is None or (job.worker.host, job.worker.pid) != (one.host, one.pid):
             return None
         return job
 
-    def name(self, one: Party) -> str:
+    def name(self, one: Caller) -> str:
         """What people call it."""
         job = self.job(one)
-        return one.party if job is None else f"job {job.id} ({job.name})"
+        return one.caller if job is None else f"job {job.id} ({job.name})"
 
-    def who(self, one: Party) -> Who:
+    def who(self, one: Caller) -> Who:
         """All about it."""
         job = self.job(one)
         return Who(
-            one.party,
-            one.party if job is None else f"job {job.id} ({job.name})",
+            one.caller,
+            one.caller if job is None else f"job {job.id} ({job.name})",
             None if job is None else job.id,
             one.session,
             one.host,
@@ -114,12 +114,12 @@ class Looking:
             for store, names in found.values()
         )
 
-    async def cast(self, parties: Iterable[Party]) -> Cast:
+    async def cast(self, callers: Iterable[Caller]) -> Cast:
         """Look up which of these are jobs."""
-        numbers = {int(match[1]) for one in parties if (match := _JOB.fullmatch(one.party))}
+        numbers = {int(match[1]) for one in callers if (match := _JOB.fullmatch(one.caller))}
         if not numbers or not self.has_jobs:
             return Cast()
-        return Cast(outlook.job for outlook in await self.store.insight.outlooks(sorted(numbers)))
+        return Cast(situation.job for situation in await self.store.insight.situations(sorted(numbers)))
 
     def _stores(self, *parts: str) -> list[Store]:
         return list({id(store): store for part in ("", *parts) for store in [self._place(part)]}.values())

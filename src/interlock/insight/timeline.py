@@ -43,10 +43,10 @@ def _moments(job: JobView) -> Iterator[Moment]:
         yield Moment(
             attempt.started_at, "attempt", what, attempt.ended_at - attempt.started_at, attempt.worker, attempt
         )
-    if job.state is JobState.RUNNING and job.claimed_at is not None:
-        took = job.seen_at - job.claimed_at
-        yield Moment(job.claimed_at, "running", f"attempt {job.attempt} runs", took, job.worker, None)
-    elif job.state is JobState.LATER:
+    if job.state is JobState.RUNNING and job.fetched_at is not None:
+        took = job.seen_at - job.fetched_at
+        yield Moment(job.fetched_at, "running", f"attempt {job.attempt} runs", took, job.worker, None)
+    elif job.state is JobState.SCHEDULED:
         yield Moment(job.due_at, "due", "due", None, None, None)
     if job.finished_at is not None and job.state in _WITHOUT_ATTEMPT:
         yield Moment(job.finished_at, str(job.state), str(job.state), None, None, None)

@@ -84,12 +84,12 @@ class Seen(NamedTuple):
 
 
 class Who(NamedTuple):
-    """A party that holds or waits."""
+    """A caller that holds or waits."""
 
-    party: str
+    caller: str
     """As the store knows it: ``job:42:1f2e`` or ``host:pid:…/task``."""
     name: str
-    """As people call it: ``job 42 (report)``, else the party."""
+    """As people call it: ``job 42 (report)``, else the caller."""
     job: int | None
     """The job that it is, if it is one that runs in the app's own store."""
     session: str

@@ -17,8 +17,8 @@ from pydantic_core import CoreConfig, PydanticSerializationError, SchemaSerializ
 
 from interlock.errors import InvalidArgumentError, MisuseError
 from interlock.jobs.leaves import check_leaves, check_same
-from interlock.ports.jobs import MOST_ARGUMENT_BYTES
-from interlock.words import a_thing
+from interlock.ports.jobs import MAX_ARGUMENT_BYTES
+from interlock.values import describe_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,9 +95,9 @@ class Codec:
             raise InvalidArgumentError(
                 f"{self.what} is nested too deeply, or holds itself.", remedy="Make it flatter."
             ) from None
-        if len(text) > MOST_ARGUMENT_BYTES:
+        if len(text) > MAX_ARGUMENT_BYTES:
             raise InvalidArgumentError(
-                f"{self.what} has {len(text):,} bytes as JSON, and may have {MOST_ARGUMENT_BYTES:,}.",
+                f"{self.what} has {len(text):,} bytes as JSON, and may have {MAX_ARGUMENT_BYTES:,}.",
                 remedy="Keep it elsewhere and pass where it is.",
             )
         if b"\\u0000" in text and _NUL.search(text):
@@ -166,7 +166,7 @@ def _told(error: ValidationError) -> str:
         place = ".".join(map(str, found["loc"])) or "it"
         message = {"missing": "is missing", "extra_forbidden": "is not known"}.get(found["type"])
         if message is None:
-            message = f"is {a_thing(found['input'])}: {found['msg'][:1].lower()}{found['msg'][1:]}"
+            message = f"is {describe_type(found['input'])}: {found['msg'][:1].lower()}{found['msg'][1:]}"
         lines.append(f"{place!r} {message}")
     more = error.error_count() - len(lines)
     return "; ".join(lines) + (f"; and {more} more" if more > 0 else "")

@@ -7,7 +7,7 @@ import secrets
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from interlock import parties
+from interlock import callers
 from interlock.clock import as_datetime
 from interlock.errors import MisuseError
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import MutableMapping
     from datetime import datetime
 
-    from interlock.ports.jobs import ClaimedJob
+    from interlock.ports.jobs import FetchedJob
 
 __all__ = ["CURRENT", "CurrentJob", "JobLog", "current_job", "runs_jobs", "workplace"]
 
@@ -27,7 +27,7 @@ _PROCESS = secrets.token_hex(2)  # other stores have jobs of the same number, wh
 class JobLog(logging.LoggerAdapter[logging.Logger]):
     """Says with every line which job it is from."""
 
-    def __init__(self, job: ClaimedJob) -> None:
+    def __init__(self, job: FetchedJob) -> None:
         super().__init__(_log, {"job_id": job.id, "job": job.name, "attempt": job.attempt})
         self._prefix = f"{job.name} {job.id} (attempt {job.attempt}): "
 
@@ -38,55 +38,55 @@ class JobLog(logging.LoggerAdapter[logging.Logger]):
 
 
 class CurrentJob:
-    """The job that runs here. One is made for every start, so all but the claim is made when it is first asked for."""
+    """The job that runs here. One is made for every start, so all but the fetch is made when it is first asked for."""
 
-    __slots__ = ("_log", "_party", "claimed")
+    __slots__ = ("_caller", "_log", "fetched")
 
     _log: JobLog
-    _party: parties.Party
+    _caller: callers.Caller
 
-    def __init__(self, claimed: ClaimedJob) -> None:
-        self.claimed = claimed
+    def __init__(self, fetched: FetchedJob) -> None:
+        self.fetched = fetched
 
     @property
     def id(self) -> int:
         """Its number."""
-        return self.claimed.id
+        return self.fetched.id
 
     @property
     def name(self) -> str:
         """Which job it is."""
-        return self.claimed.name
+        return self.fetched.name
 
     @property
     def attempt(self) -> int:
         """1 for the first. Snoozing and crashes of workers do not count."""
-        return self.claimed.attempt
+        return self.fetched.attempt
 
     @property
     def fence(self) -> int:
-        """Larger than that of every claim of this job before. Pass it to whatever can refuse an older one."""
-        return self.claimed.fence
+        """Larger than that of every fetch of this job before. Pass it to whatever can refuse an older one."""
+        return self.fetched.fence
 
     @property
     def lane(self) -> str:
         """Empty for none."""
-        return self.claimed.lane
+        return self.fetched.lane
 
     @property
     def queue(self) -> str:
         """Where it was enqueued."""
-        return self.claimed.queue
+        return self.fetched.queue
 
     @property
     def crashes(self) -> int:
         """How many workers died while it was their only suspect."""
-        return self.claimed.crashes
+        return self.fetched.crashes
 
     @property
     def enqueued_at(self) -> datetime:
         """When it was accepted, by the store's clock."""
-        return as_datetime(self.claimed.enqueued_at)
+        return as_datetime(self.fetched.enqueued_at)
 
     @property
     def log(self) -> JobLog:
@@ -94,17 +94,17 @@ class CurrentJob:
         try:
             return self._log
         except AttributeError:
-            self._log = JobLog(self.claimed)
+            self._log = JobLog(self.fetched)
             return self._log
 
     @property
-    def party(self) -> parties.Party:
+    def caller(self) -> callers.Caller:
         """Who the job is in the graph of waits."""
         try:
-            return self._party
+            return self._caller
         except AttributeError:
-            self._party = parties.Party(f"job:{self.claimed.id}:{_PROCESS}")
-            return self._party
+            self._caller = callers.Caller(f"job:{self.fetched.id}:{_PROCESS}")
+            return self._caller
 
 
 CURRENT: ContextVar[CurrentJob | None] = ContextVar("interlock_job", default=None)
@@ -125,16 +125,16 @@ def current_job() -> CurrentJob:
 
 
 def runs_jobs(task: asyncio.Task[Any]) -> None:
-    """Say that handlers run in this task. Tasks that they start are parties of their own, as always."""
+    """Say that handlers run in this task. Tasks that they start are callers of their own, as always."""
     _runners.add(task)
     task.add_done_callback(_runners.discard)
 
 
-def _party_of_job(task: asyncio.Task[Any] | None) -> parties.Party | None:
+def _party_of_job(task: asyncio.Task[Any] | None) -> callers.Caller | None:
     if task not in _runners:
         return None
     job = CURRENT.get()
-    return None if job is None else job.party
+    return None if job is None else job.caller
 
 
-parties.also_ask(_party_of_job)
+callers.add_caller_lookup(_party_of_job)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.errors import InvalidArgumentError, MisuseError
 from interlock.jobs.options import JobOptions, checked_name
-from interlock.words import a_thing
+from interlock.values import describe_type
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -233,7 +233,7 @@ def _write_nothing(_: Any) -> None:
 def _is_async(function: Any, name: str) -> bool:
     if not (inspect.isfunction(function) or inspect.ismethod(function)):
         raise MisuseError(
-            f"The handler of {name!r} is {a_thing(function)}.", remedy="Use a function, `async def` or `def`."
+            f"The handler of {name!r} is {describe_type(function)}.", remedy="Use a function, `async def` or `def`."
         )
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise MisuseError(f"The handler of {name!r} is a generator.", remedy="Let it return its result.")

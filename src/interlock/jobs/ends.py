@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from interlock.ports.jobs import JobStore
-    from interlock.presence import Presence
+    from interlock.store_client import StoreClient
 
 __all__ = ["Ends"]
 
@@ -29,8 +29,8 @@ _MOST_PAUSE = 2.0
 class Ends:
     """Those who wait, by job. Several may wait for one."""
 
-    def __init__(self, presence: Presence, jobs: JobStore, look_out: Callable[[int], None]) -> None:
-        self._presence = presence
+    def __init__(self, store_client: StoreClient, jobs: JobStore, look_out: Callable[[int], None]) -> None:
+        self._store_client = store_client
         self._jobs = jobs
         self._look_out_for = look_out
         self._sleepers: dict[int, list[asyncio.Future[None]]] = {}
@@ -87,7 +87,7 @@ class Ends:
             self._look_out_for(-1)
 
     async def _ask(self) -> None:
-        recheck = self._presence.settings.recheck_seconds
+        recheck = self._store_client.settings.recheck_seconds
         pause = _LEAST_PAUSE
         while True:
             if not self._unasked:
@@ -109,7 +109,7 @@ class Ends:
 
     async def _ask_for(self, ids: Sequence[int]) -> bool:
         try:
-            ended = await self._jobs.await_end(self._presence.session.id, ids)
+            ended = await self._jobs.watch_end(self._store_client.session.id, ids)
         except Exception as error:  # noqa: BLE001 - whatever it was, those who wait need the next look
             emit(_log, logging.WARNING, "result_look_failed", error=repr(error))
             return False

@@ -9,9 +9,9 @@ from interlock.jobs.definition import fingerprint
 from interlock.jobs.ends import Ends
 from interlock.jobs.ids import Ids
 from interlock.jobs.job import Lot
-from interlock.ports.jobs import Reads
+from interlock.ports.jobs import HandlerVersion
 from interlock.ports.store import Capability
-from interlock.presence import repeat
+from interlock.store_client import repeat
 from interlock.telemetry.jobs import JobMetrics
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from interlock.jobs.definition import Definition
     from interlock.jobs.job import Call
-    from interlock.jobs.worker.desk import Desk
+    from interlock.jobs.worker.coordinator import Desk
     from interlock.ports.jobs import NewJob
-    from interlock.presence import Presence
     from interlock.sessions import Session
+    from interlock.store_client import StoreClient
 
     class AtWork(Protocol):
         """A worker, as the engine knows it."""
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
             ...
 
         def session_lost(self, session: Session) -> None:
-            """The session is lost, and all that was claimed in it."""
+            """The session is lost, and all that was fetched in it."""
             ...
 
         def taken(self, job: int, fence: int, why: str, /) -> None:
-            """Somebody held the lane of a job under this claim, or cancelled it; ``why`` begins with which of them."""
+            """Somebody held the lane of a job under this fetch, or cancelled it; ``why`` begins with which of them."""
             ...
 
         def missed(self) -> None:
@@ -59,41 +59,41 @@ T = TypeVar("T")
 
 
 class JobEngine:
-    """A part of the process's presence. Lives from opening to closing."""
+    """A part of the process's store_client. Lives from opening to closing."""
 
     mark = "j"
 
-    def __init__(self, presence: Presence, definitions: dict[str, Definition]) -> None:
-        self.presence = presence
-        self.jobs = presence.store.jobs
-        self.events = presence.store.events if Capability.EVENTS in presence.store.capabilities else None
+    def __init__(self, store_client: StoreClient, definitions: dict[str, Definition]) -> None:
+        self.store_client = store_client
+        self.jobs = store_client.store.jobs
+        self.events = store_client.store.events if Capability.EVENTS in store_client.store.capabilities else None
         """What is pruned along with the jobs that it caused."""
-        self.settings = presence.settings
-        self.clock = presence.clock
-        self.monotonic = presence.clock.monotonic
+        self.settings = store_client.settings
+        self.clock = store_client.clock
+        self.monotonic = store_client.clock.monotonic
         self.definitions = definitions
         """By name; grows while the app defines jobs."""
-        self.metrics = JobMetrics(presence.store.name, presence.settings.metrics_prefix)
+        self.metrics = JobMetrics(store_client.store.name, store_client.settings.metrics_prefix)
         self.workers: list[AtWork] = []
         """A worker is here from its opening to its closing."""
         self.desk: Desk | None = None
         """What its workers share."""
-        self.ends = Ends(presence, self.jobs, self.look_out)
+        self.ends = Ends(store_client, self.jobs, self.look_out)
         self.awaited: dict[int, list[int]] = {}
         """For jobs that run here: whose ends their handlers wait for."""
         self._ids = Ids(self._new_ids, self.monotonic)
         self._looking_out = 0
-        self._reads: tuple[Reads, ...] = ()
+        self._reads: tuple[HandlerVersion, ...] = ()
         self._closed = False
 
     @property
     def session(self) -> Session:
         """The newest session; it may be lost while the next one is still to begin."""
-        return self.presence.session
+        return self.store_client.session
 
     async def open(self) -> None:
         """Begin a session, or share the one that other concepts have; from here on messages arrive."""
-        await self.presence.open(self)
+        await self.store_client.open(self)
 
     async def close(self) -> None:
         """Close the workers. Whoever still waits is told."""
@@ -105,14 +105,14 @@ class JobEngine:
                 await self.desk.close()
         finally:
             self.ends.call_all()
-            await self.presence.close(self)
+            await self.store_client.close(self)
 
-    def reads_of(self, definition: Definition, name: str) -> Reads:
+    def reads_of(self, definition: Definition, name: str) -> HandlerVersion:
         """What the handler of a job can read, in the version of this program."""
         version = self.settings.version
-        return Reads(name, fingerprint(definition.schema, version), version or "unnamed")
+        return HandlerVersion(name, fingerprint(definition.schema, version), version or "unnamed")
 
-    def reads(self) -> tuple[Reads, ...]:
+    def reads(self) -> tuple[HandlerVersion, ...]:
         """What the handlers of all jobs can read."""
         if len(self._reads) != len(self.definitions):
             self._reads = tuple(self.reads_of(definition, name) for name, definition in self.definitions.items())
@@ -124,11 +124,11 @@ class JobEngine:
         May be called from any thread.
         """
         if not any(worker.working for worker in list(self.workers)):
-            self.presence.keeper.leave()
+            self.store_client.keeper.leave()
 
     def stay(self) -> None:
         """Another worker begins: this process goes on."""
-        self.presence.keeper.leave(leaving=False)
+        self.store_client.keeper.leave(leaving=False)
 
     def ensure_open(self) -> None:
         """Refuse to go on after closing."""
@@ -144,7 +144,7 @@ class JobEngine:
         """One more (1) or one fewer (-1) waits for messages, for stores that must look out while somebody does."""
         before, self._looking_out = self._looking_out, self._looking_out + by
         if bool(before) != bool(self._looking_out):
-            self.presence.watch(self, waiting=bool(self._looking_out))
+            self.store_client.watch(self, waiting=bool(self._looking_out))
 
     # -- enqueuing ---------------------------------------------------------------------------------------------------
 
@@ -182,7 +182,7 @@ class JobEngine:
     async def _new_ids(self, count: int) -> range:
         return await self.repeat(lambda: self.jobs.ids(count))
 
-    # -- a part of the process's presence ----------------------------------------------------------------------------
+    # -- a part of the process's store_client ----------------------------------------------------------------------
 
     def session_began(self, session: Session) -> None:
         """Messages go to this session from now on."""
@@ -191,7 +191,7 @@ class JobEngine:
             worker.session_began(session)
 
     def session_lost(self, session: Session) -> None:
-        """What was claimed in it may be given to others soon."""
+        """What was fetched in it may be given to others soon."""
         for worker in list(self.workers):
             worker.session_lost(session)
 
@@ -205,16 +205,16 @@ class JobEngine:
             worker.missed()
 
     def taken(self, owner: str, why: str) -> None:
-        """Somebody held the lane of a job claimed here, or cancelled it."""
+        """Somebody held the lane of a job fetched here, or cancelled it."""
         for worker in list(self.workers):
             worker.taken(_number(owner), _fence(owner), why)
 
 
 def _number(owner: str) -> int:
-    """The job that an owner stands for: ``{session}.j{id}``, or ``{session}.{fence}.j{id}`` for a claim of it."""
+    """The job that an owner stands for: ``{session}.j{id}``, or ``{session}.{fence}.j{id}`` for a fetch of it."""
     return int(owner.rpartition(".j")[2])
 
 
 def _fence(owner: str) -> int:
-    """The claim that an owner stands for."""
+    """The fetch that an owner stands for."""
     return int(owner.split(".")[-2])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from interlock.locks.explain import Names
     from interlock.ports.insight import WorkerStanding
-    from interlock.ports.job_views import JobView, LaneView, Outlook
+    from interlock.ports.job_views import JobSituation, JobView, LaneView
     from interlock.ports.locks import LockView
 
 __all__ = ["PARKED_BY", "Explanation", "Reason", "explain_job", "explain_lane", "who"]
@@ -34,40 +34,40 @@ class _Told(NamedTuple):
 
 
 def explain_job(
-    outlook: Outlook,
-    head: Outlook | None = None,
+    situation: JobSituation,
+    head: JobSituation | None = None,
     *,
     failure: JobView | None = None,
     waits: Sequence[LockView] = (),
     name: Names | None = None,
     workers: Sequence[WorkerStanding] = (),
 ) -> Explanation[Reason]:
-    """Why a job stands where it does; ``head`` is the outlook of the job that its lane is at, if it is another.
+    """Why a job stands where it does; ``head`` is the situation of the job that its lane is at, if it is another.
 
     ``failure`` is the job that parked the lane, if it is parked and the asker knows. ``waits`` are the locks that the
     handler of a job that runs waits for, and ``name`` says what to call their holders. ``workers`` are the live ones.
     """
-    job = outlook.job
-    told = _held(outlook, failure) if job.state is JobState.HELD else _STATES[job.state](outlook)
-    if job.state.final and outlook.held_by == PARKED_BY:
-        told = _in_a_parked_lane(told, outlook, failure)
+    job = situation.job
+    told = _held(situation, failure) if job.state is JobState.HELD else _STATES[job.state](situation)
+    if job.state.final and situation.held_by == PARKED_BY:
+        told = _in_a_parked_lane(told, situation, failure)
     if waits and told.reason is Reason.RUNNING:
         told = _for_a_lock(told, waits, name)
     if told.reason is Reason.READY and job.attempts and job.attempts[-1].outcome == Outcome.UNREADABLE:
         told = _refused(told, job, workers)
     if told.reason in (Reason.RUNNING, Reason.READY):
         told = _with_blocked_loops(told, job, workers)
-    lines = [*told.lines, *_in_general(outlook, told.reason, failure)]
+    lines = [*told.lines, *_in_general(situation, told.reason, failure)]
     remedy = told.remedy
     before: Explanation[Reason] | None = None
     if job.state is JobState.BEHIND and head is not None:
         before = explain_job(head, failure=failure, workers=workers)
         lines += before.lines[: len(before.lines) - bool(before.remedy)]
         remedy = before.remedy
-    data = _job_data(outlook, told.reason)
+    data = _job_data(situation, told.reason)
     data["head_explained"] = None if before is None else before.data
     data["awaited_locks"] = [view.key for view in waits]
-    why = why_job(outlook, told.reason, "" if before is None else before.why)
+    why = why_job(situation, told.reason, "" if before is None else before.why)
     if told.reason is Reason.LOCK:
         why = brief(f"waits for lock {waits[0].key!r}: {held_for_short(waits[0], name)}; {why}")
     return Explanation.of(Subject("job", str(job.id)), told.reason, why, lines, remedy, data)
@@ -76,14 +76,14 @@ def explain_job(
 def explain_lane(
     lane: str,
     view: LaneView | None,
-    head: Outlook | None = None,
+    head: JobSituation | None = None,
     *,
     failure: JobView | None = None,
     waits: Sequence[LockView] = (),
     name: Names | None = None,
     workers: Sequence[WorkerStanding] = (),
 ) -> Explanation[Reason]:
-    """Why a lane stands where it does; ``head`` is the outlook of the job that it is at; for the rest see
+    """Why a lane stands where it does; ``head`` is the situation of the job that it is at; for the rest see
     :func:`explain_job`."""
     subject = Subject("lane", lane)
     if view is None:
@@ -101,7 +101,7 @@ def explain_lane(
         reason, remedy = before.reason, before.remedy
         lines += before.lines[: len(before.lines) - bool(before.remedy)]
     else:
-        # Its head was settled between the two looks.
+        # Its head was acknowledged between the two looks.
         reason, remedy = Reason(_WAITING_FOR.get(view.state, str(view.state))), ""
     data = view._asdict() | {
         "state": str(view.state),
@@ -118,19 +118,19 @@ def explain_lane(
 # -- unfinished -------------------------------------------------------------------------------------------------------
 
 
-def _ready(outlook: Outlook) -> _Told:
-    job = outlook.job
+def _ready(situation: JobSituation) -> _Told:
+    job = situation.job
     waited = max(0.0, job.seen_at - job.due_at)
     lines = [f"{_job(job)} is ready since {as_text(job.due_at)}, for {waited:.1f} s"]
-    if not outlook.workers:
-        return _nobody(outlook, lines)
+    if not situation.workers:
+        return _nobody(situation, lines)
     run = f"interlock run module:app --queues {job.queue}"
-    workers = f"{outlook.workers} {'worker takes' if outlook.workers == 1 else 'workers take'}"
-    first = "it is the next" if outlook.ahead == 0 else f"{how_many(outlook)} before it"
-    if job.state is JobState.LATER:
+    workers = f"{situation.workers} {'worker takes' if situation.workers == 1 else 'workers take'}"
+    first = "it is the next" if situation.ahead == 0 else f"{how_many(situation)} before it"
+    if job.state is JobState.SCHEDULED:
         first = "and see that it is due when they next look for work"
-    if outlook.suspicion is not None:
-        return _suspect(outlook, [*lines, f"{workers} jobs like it from the queue {job.queue!r}"], run)
+    if situation.suspicion is not None:
+        return _suspect(situation, [*lines, f"{workers} jobs like it from the queue {job.queue!r}"], run)
     lines.append(f"{workers} jobs like it from the queue {job.queue!r}, {first}")
     return _Told(Reason.READY, lines, f"wait for its turn, or start more workers: {run}")
 
@@ -153,32 +153,32 @@ def _refused(told: _Told, job: JobView, workers: Sequence[WorkerStanding]) -> _T
     return _Told(Reason.REFUSED, lines, "wait; if they have no room, start more workers of their version")
 
 
-def _suspect(outlook: Outlook, lines: list[str], run: str) -> _Told:
+def _suspect(situation: JobSituation, lines: list[str], run: str) -> _Told:
     """It is ready, but may have to wait for other suspects."""
-    lines += about_suspect(outlook) + what_it_waits_for(outlook)
-    in_the_way = blocking(outlook)
-    if not in_the_way or len({one.worker.session for one in in_the_way}) < outlook.workers:
+    lines += about_suspect(situation) + what_it_waits_for(situation)
+    in_the_way = blocking(situation)
+    if not in_the_way or len({one.worker.session for one in in_the_way}) < situation.workers:
         return _Told(Reason.READY, lines, f"wait for its turn, or start more workers: {run}")
     see = f"interlock explain job {in_the_way[0].jobs[0]}"
     return _Told(Reason.SUSPECT, lines, f"wait until they have ended ({see}), or start another worker: {run}")
 
 
-def _nobody(outlook: Outlook, lines: list[str]) -> _Told:
+def _nobody(situation: JobSituation, lines: list[str]) -> _Told:
     """It could run, but there is no worker for it."""
-    job = outlook.job
-    if not outlook.workers_of_queue:
+    job = situation.job
+    if not situation.workers_of_queue:
         line = f"no live worker works on its queue {job.queue!r}"
         run = f"interlock run module:app --queues {job.queue}"
         return _Told(Reason.NO_WORKER, [*lines, line], f"start one: {run}")
-    known = f"{outlook.workers_of_queue} {'works' if outlook.workers_of_queue == 1 else 'work'}"
+    known = f"{situation.workers_of_queue} {'works' if situation.workers_of_queue == 1 else 'work'}"
     line = f"{known} on its queue {job.queue!r}, but none knows a job called {job.name!r}"
     return _Told(Reason.UNKNOWN_NAME, [*lines, line], "finish the deployment, or start a worker whose app defines it")
 
 
-def _later(outlook: Outlook) -> _Told:
-    job = outlook.job
+def _later(situation: JobSituation) -> _Told:
+    job = situation.job
     if job.due_at <= job.seen_at:
-        return _ready(outlook)
+        return _ready(situation)
     due = f"at {as_text(job.due_at)}, in {job.due_at - job.seen_at:.1f} s"
     now = f"to have it tried at once: interlock jobs retry {job.id}"
     last = job.attempts[-1] if job.attempts else None
@@ -193,44 +193,44 @@ def _later(outlook: Outlook) -> _Told:
     return _Told(Reason.DELAYED, [f"{_job(job)} was enqueued for later and is due {due}"], now)
 
 
-def _behind(outlook: Outlook) -> _Told:
-    job = outlook.job
-    ahead = f"{how_many(outlook)} {'other' if outlook.ahead == 1 else 'others'}"
+def _behind(situation: JobSituation) -> _Told:
+    job = situation.job
+    ahead = f"{how_many(situation)} {'other' if situation.ahead == 1 else 'others'}"
     lines = [f"{_job(job)} is behind {ahead} in its lane {job.lane!r}"]
-    if outlook.lane_head is not None:
-        lines.append(f"the lane is at job {outlook.lane_head}, which is {outlook.lane_head_state or 'there'}")
-        return _Told(Reason.BEHIND, lines, f"see what that one waits for: interlock explain job {outlook.lane_head}")
+    if situation.lane_head is not None:
+        lines.append(f"the lane is at job {situation.lane_head}, which is {situation.lane_head_state or 'there'}")
+        return _Told(Reason.BEHIND, lines, f"see what that one waits for: interlock explain job {situation.lane_head}")
     return _Told(Reason.BEHIND, lines, f"see what the lane waits for: {command('explain', 'lane', job.lane)}")
 
 
-def _waiting(outlook: Outlook) -> _Told:
-    job, key = outlook.job, outlook.waits_for
-    line = "it is first in line" if outlook.ahead == 0 else f"{how_many(outlook)} before it in line"
+def _waiting(situation: JobSituation) -> _Told:
+    job, key = situation.job, situation.waits_for
+    line = "it is first in line" if situation.ahead == 0 else f"{how_many(situation)} before it in line"
     lines = [f"{_job(job)} waits for the limit {key!r}; {line}"]
-    if outlook.room_at is not None and outlook.room_at > job.seen_at:
-        lines.append(f"the next may start at {as_text(outlook.room_at)}, in {outlook.room_at - job.seen_at:.1f} s")
+    if situation.room_at is not None and situation.room_at > job.seen_at:
+        lines.append(f"the next may start at {as_text(situation.room_at)}, in {situation.room_at - job.seen_at:.1f} s")
         return _Told(Reason.PACE, lines, "wait, or allow starts closer together")
-    if not outlook.holders and not outlook.workers:
-        return _nobody(outlook, [*lines, "room has come free meanwhile"])
-    if not outlook.holders:
+    if not situation.holders and not situation.workers:
+        return _nobody(situation, [*lines, "room has come free meanwhile"])
+    if not situation.holders:
         lines.append("room has come free meanwhile; it should start within a moment")
         return _Told(Reason.LIMIT, lines, "")
-    named = ", ".join(map(str, outlook.holders[:_MOST_NAMED]))
-    more = " and others" if len(outlook.holders) > _MOST_NAMED else ""
-    lines.append(f"its room is taken by {'job' if len(outlook.holders) == 1 else 'jobs'} {named}{more}")
-    see = f"interlock explain job {outlook.holders[0]}"
+    named = ", ".join(map(str, situation.holders[:_MOST_NAMED]))
+    more = " and others" if len(situation.holders) > _MOST_NAMED else ""
+    lines.append(f"its room is taken by {'job' if len(situation.holders) == 1 else 'jobs'} {named}{more}")
+    see = f"interlock explain job {situation.holders[0]}"
     return _Told(Reason.LIMIT, lines, f"wait until one of them has ended ({see}), or raise the limit")
 
 
-def _held(outlook: Outlook, failure: JobView | None = None) -> _Told:
-    job = outlook.job
-    since = outlook.held_since or job.due_at
-    reason, lines, remedy = _hold(job.lane, outlook.held_by, outlook.held_reason, since, failure)
+def _held(situation: JobSituation, failure: JobView | None = None) -> _Told:
+    job = situation.job
+    since = situation.held_since or job.due_at
+    reason, lines, remedy = _hold(job.lane, situation.held_by, situation.held_reason, since, failure)
     return _Told(reason, [f"{_job(job)} is next in its lane {job.lane!r}", *lines], remedy)
 
 
-def _parked(outlook: Outlook) -> _Told:
-    job = outlook.job
+def _parked(situation: JobSituation) -> _Told:
+    job = situation.job
     lines = [f"{_job(job)} was set aside until somebody acts: {job.error or 'no reason was given'}"]
     if job.lane:
         lines.append(f"the lane {job.lane!r} waits with it")
@@ -238,12 +238,12 @@ def _parked(outlook: Outlook) -> _Told:
     return _Told(Reason.PARKED, lines, f"{mend}; or give it up: interlock jobs cancel {job.id} --reason …")
 
 
-def _running(outlook: Outlook) -> _Told:
-    job = outlook.job
-    since = "" if job.claimed_at is None else f" since {as_text(job.claimed_at)}"
-    lasted = "" if job.claimed_at is None else f", for {max(0.0, job.seen_at - job.claimed_at):.1f} s"
+def _running(situation: JobSituation) -> _Told:
+    job = situation.job
+    since = "" if job.fetched_at is None else f" since {as_text(job.fetched_at)}"
+    lasted = "" if job.fetched_at is None else f", for {max(0.0, job.seen_at - job.fetched_at):.1f} s"
     attempt = f"(attempt {job.attempt}, fence {job.fence})"
-    if not outlook.workers:
+    if not situation.workers:
         lines = [f"{_job(job)} was given to {who(job.worker)}{since} {attempt}, which is gone or silent"]
         start = f"interlock run module:app --queues {job.queue}"
         return _Told(Reason.WORKER_GONE, lines, f"start a worker that knows it, which takes it over: {start}")
@@ -279,55 +279,55 @@ def _with_blocked_loops(told: _Told, job: JobView, workers: Sequence[WorkerStand
 # -- finished ---------------------------------------------------------------------------------------------------------
 
 
-def _done(outlook: Outlook) -> _Told:
-    job = outlook.job
+def _done(situation: JobSituation) -> _Told:
+    job = situation.job
     kept = "" if job.result_kept_until is None else f"; its result is kept until {as_text(job.result_kept_until)}"
     return _Told(Reason.DONE, [f"{_job(job)} was done by {who(job.worker)} at {_ended(job)}{kept}"], "")
 
 
-def _failed(outlook: Outlook) -> _Told:
-    job = outlook.job
+def _failed(situation: JobSituation) -> _Told:
+    job = situation.job
     tries = "its only attempt" if job.attempt <= 1 else f"attempt {job.attempt}"
     lines = [f"{_job(job)} failed for good at {_ended(job)}, in {tries}", _failure(job)]
     return _Told(Reason.FAILED, lines, f"mend the cause, then: interlock jobs retry {job.id}")
 
 
-def _in_a_parked_lane(told: _Told, outlook: Outlook, failure: JobView | None) -> _Told:
+def _in_a_parked_lane(told: _Told, situation: JobSituation, failure: JobView | None) -> _Told:
     """One that a retry alone does not bring back to work."""
-    job = outlook.job
+    job = situation.job
     if failure is not None and failure.id == job.id:
         parked = f"with that it parked its lane {job.lane!r}, where nothing starts until it is released"
     else:
-        since = outlook.held_since or job.seen_at
-        parked = f"{_hold(job.lane, PARKED_BY, outlook.held_reason, since, failure)[1][0]}; nothing starts there"
+        since = situation.held_since or job.seen_at
+        parked = f"{_hold(job.lane, PARKED_BY, situation.held_reason, since, failure)[1][0]}; nothing starts there"
     lines = [*told.lines, parked, "a retry puts it at the end of the lane, and does not release the lane"]
     release, retry = command("lanes", "release", job.lane), command("jobs", "retry", str(job.id))
     remedy = f"mend the cause, then let the lane go on: {release}; and if this one is to be done after all: {retry}"
     return _Told(told.reason, lines, remedy)
 
 
-def _discarded(outlook: Outlook) -> _Told:
-    job = outlook.job
+def _discarded(situation: JobSituation) -> _Told:
+    job = situation.job
     why = f": {job.error}" if job.error else ""
     lines = [f"{_job(job)} was discarded by its handler at {_ended(job)}{why}"]
     return _Told(Reason.DISCARDED, lines, f"if it is to be done after all: interlock jobs retry {job.id}")
 
 
-def _cancelled(outlook: Outlook) -> _Told:
-    job = outlook.job
+def _cancelled(situation: JobSituation) -> _Told:
+    job = situation.job
     why = f": {job.error}" if job.error else ""
     lines = [f"{_job(job)} was cancelled at {_ended(job)}{why}"]
     return _Told(Reason.CANCELLED, lines, f"if it is to be done after all: interlock jobs retry {job.id}")
 
 
-def _superseded(outlook: Outlook) -> _Told:
-    job = outlook.job
+def _superseded(situation: JobSituation) -> _Told:
+    job = situation.job
     lines = [f"{_job(job)} was superseded at {_ended(job)}: job {job.superseded_by} of its lane does its work"]
     return _Told(Reason.SUPERSEDED, lines, f"see the newer one: interlock explain job {job.superseded_by}")
 
 
-def _quarantined(outlook: Outlook) -> _Told:
-    job = outlook.job
+def _quarantined(situation: JobSituation) -> _Told:
+    job = situation.job
     lines = [
         f"{_job(job)} was quarantined at {_ended(job)}: {job.crashes} workers died while it was their only suspect"
     ]
@@ -336,9 +336,9 @@ def _quarantined(outlook: Outlook) -> _Told:
     )
 
 
-_STATES: dict[JobState, Callable[[Outlook], _Told]] = {
+_STATES: dict[JobState, Callable[[JobSituation], _Told]] = {
     JobState.READY: _ready,
-    JobState.LATER: _later,
+    JobState.SCHEDULED: _later,
     JobState.BEHIND: _behind,
     JobState.WAITING: _waiting,
     JobState.HELD: _held,
@@ -351,26 +351,26 @@ _STATES: dict[JobState, Callable[[Outlook], _Told]] = {
     JobState.SUPERSEDED: _superseded,
     JobState.QUARANTINED: _quarantined,
 }
-_WAITING_FOR = {JobState.LATER: "delayed", JobState.WAITING: "limit"}
+_WAITING_FOR = {JobState.SCHEDULED: "delayed", JobState.WAITING: "limit"}
 
 
 # -- parts of sentences -----------------------------------------------------------------------------------------------
 
 
-def _in_general(outlook: Outlook, reason: Reason, failure: JobView | None) -> list[str]:
+def _in_general(situation: JobSituation, reason: Reason, failure: JobView | None) -> list[str]:
     """What holds besides: that it is a suspect, a hold on the lane, nobody there to run it when its time has come."""
-    job = outlook.job
+    job = situation.job
     if job.state.final:
         return []
     lines: list[str] = []
     if reason not in (Reason.READY, Reason.SUSPECT):
-        lines += about_suspect(outlook)
+        lines += about_suspect(situation)
     lines += about_crashes(job)
-    if outlook.held_since is not None and job.state is not JobState.HELD:
-        held = _hold(job.lane, outlook.held_by, outlook.held_reason, outlook.held_since, failure)[1][0]
+    if situation.held_since is not None and job.state is not JobState.HELD:
+        held = _hold(job.lane, situation.held_by, situation.held_reason, situation.held_since, failure)[1][0]
         lines.append(f"{held}; no job of it starts until it is released" if job.lane else held)
     ready = reason in (Reason.READY, Reason.SUSPECT, Reason.NO_WORKER, Reason.UNKNOWN_NAME)
-    if not outlook.workers and not ready and job.state is not JobState.RUNNING:
+    if not situation.workers and not ready and job.state is not JobState.RUNNING:
         lines.append(f"besides, no live worker takes jobs like it from the queue {job.queue!r}")
     return lines
 
@@ -405,8 +405,8 @@ def _time(at: float | None) -> str | None:
     return None if at is None else as_text(at)
 
 
-def _job_data(outlook: Outlook, reason: Reason) -> dict[str, Any]:
-    job = outlook.job
+def _job_data(situation: JobSituation, reason: Reason) -> dict[str, Any]:
+    job = situation.job
     return {
         "id": job.id,
         "name": job.name,
@@ -416,22 +416,22 @@ def _job_data(outlook: Outlook, reason: Reason) -> dict[str, Any]:
         "lane": job.lane,
         "attempt": job.attempt,
         "crashes": job.crashes,
-        "suspicion": suspicion_data(outlook),
+        "suspicion": suspicion_data(situation),
         "due_at": as_text(job.due_at),
-        "claimed_at": _time(job.claimed_at),
+        "fetched_at": _time(job.fetched_at),
         "finished_at": _time(job.finished_at),
         "worker": None if job.worker is None else job.worker._asdict(),
         "error": job.error,
         "superseded_by": job.superseded_by,
-        "ahead": outlook.ahead,
-        "lane_head": outlook.lane_head,
-        "held_by": outlook.held_by,
-        "held_reason": outlook.held_reason,
-        "held_since": _time(outlook.held_since),
-        "waits_for": outlook.waits_for,
-        "holders": list(outlook.holders),
-        "room_at": _time(outlook.room_at),
-        "workers": outlook.workers,
-        "workers_of_queue": outlook.workers_of_queue,
+        "ahead": situation.ahead,
+        "lane_head": situation.lane_head,
+        "held_by": situation.held_by,
+        "held_reason": situation.held_reason,
+        "held_since": _time(situation.held_since),
+        "waits_for": situation.waits_for,
+        "holders": list(situation.holders),
+        "room_at": _time(situation.room_at),
+        "workers": situation.workers,
+        "workers_of_queue": situation.workers_of_queue,
         "seen_at": as_text(job.seen_at),
     }

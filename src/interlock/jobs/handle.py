@@ -59,7 +59,7 @@ class JobStatus(NamedTuple):
             view.lane,
             as_datetime(view.enqueued_at),
             as_datetime(view.due_at),
-            None if view.claimed_at is None else as_datetime(view.claimed_at),
+            None if view.fetched_at is None else as_datetime(view.fetched_at),
             None if view.finished_at is None else as_datetime(view.finished_at),
             view.error,
         )

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Never, ParamSpec, TypeVar, Unpack, overlo
 
 from interlock.arguments import checked_key, checked_limit, checked_reason, checked_wait
 from interlock.errors import CapabilityError, InvalidArgumentError, MisuseError, NotFoundError
-from interlock.face import Face
 from interlock.jobs.bulk import all_ids
 from interlock.jobs.definition import Definition, NamedDefinition
 from interlock.jobs.engine import JobEngine
@@ -19,11 +18,12 @@ from interlock.jobs.job import AsyncJob, Call, Job, PlainJob
 from interlock.jobs.options import JobOptions, checked_aliases, checked_name
 from interlock.jobs.parked import failure_of, with_its_lane
 from interlock.jobs.results import end_of, newest, result_in
-from interlock.ports.insight import MOST_WORKERS
+from interlock.ports.insight import MAX_WORKERS
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
 from interlock.ports.store import Capability
-from interlock.words import a_thing
+from interlock.service import Service
+from interlock.values import describe_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from interlock.ports.job_views import JobView, LaneView, QueueView
     from interlock.ports.jobs import Outcome
     from interlock.ports.store import Store
-    from interlock.presence import Presence
     from interlock.settings import Settings
+    from interlock.store_client import StoreClient
     from interlock.telemetry.jobs import JobMetrics
 
 __all__ = ["Defines", "Jobs"]
@@ -48,7 +48,7 @@ R = TypeVar("R")
 _DEFAULT_WAIT = 60.0
 
 
-class Jobs(Face[JobEngine]):
+class Jobs(Service[JobEngine]):
     """Durable units of work in one store: in order within their lanes, under their limits, run by workers.
 
     Jobs are defined before or after opening; whatever talks to the store needs it open.
@@ -58,10 +58,10 @@ class Jobs(Face[JobEngine]):
     _these = "These jobs"
 
     def __init__(
-        self, store: Store | Presence, settings: Settings | None = None, *, clock: Clock | None = None
+        self, store: Store | StoreClient, settings: Settings | None = None, *, clock: Clock | None = None
     ) -> None:
         super().__init__(store, settings, clock=clock)
-        found = self._presence.store
+        found = self._store_client.store
         if self.needs not in found.capabilities:
             raise CapabilityError(
                 f"{found.name} offers no jobs.", remedy="Use memory://, sqlite:// or postgresql:// for the app's store."
@@ -69,8 +69,8 @@ class Jobs(Face[JobEngine]):
         self._jobs: dict[str, Job[..., Any]] = {}
         self._definitions: dict[str, Definition] = {}
 
-    def _new_engine(self, presence: Presence) -> JobEngine:
-        return JobEngine(presence, self._definitions)
+    def _new_engine(self, store_client: StoreClient) -> JobEngine:
+        return JobEngine(store_client, self._definitions)
 
     @property
     def engine(self) -> JobEngine:
@@ -178,7 +178,7 @@ class Jobs(Face[JobEngine]):
     def _check(self, call: Call[Any]) -> None:
         if not isinstance(call, Call):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
             raise InvalidArgumentError(
-                f"What is enqueued is a call, not {a_thing(call)}.", remedy="Pass what job.call(…) returns."
+                f"What is enqueued is a call, not {describe_type(call)}.", remedy="Pass what job.call(…) returns."
             )
         if call.job.jobs is not self:
             raise MisuseError(
@@ -237,7 +237,7 @@ class Jobs(Face[JobEngine]):
     async def matching(self, *states: JobState, name: str = "", queue: str = "", lane: str = "") -> list[int]:
         """The IDs of all jobs that match, the oldest first."""
         chosen = _filter(states, name, queue, lane)
-        return await all_ids(self._running.presence.store.insight, chosen)
+        return await all_ids(self._running.store_client.store.insight, chosen)
 
     async def _act(
         self, job: int | Handle[Any], act: Callable[[JobEngine, int], Coroutine[Any, Any, JobState | None]]
@@ -262,15 +262,15 @@ class Jobs(Face[JobEngine]):
     async def explain(self, job: int | Handle[Any]) -> Explanation[Reason]:
         """Why a job waits, where it runs or how it ended, and what to do about it."""
         engine, number = self._running, _number(job)
-        outlook = await engine.jobs.outlook(number)
-        if outlook is None:
+        situation = await engine.jobs.situation(number)
+        if situation is None:
             raise NotFoundError(f"There is no job {number}.", remedy="Look which there are: interlock jobs list.")
         head = None
-        if outlook.job.state is JobState.BEHIND and outlook.lane_head is not None:
-            head = await engine.jobs.outlook(outlook.lane_head)
-        outlook = await with_its_lane(engine.jobs, outlook)
-        failure = await failure_of(engine.jobs, outlook.job.lane, outlook)
-        return explain_job(outlook, head, failure=failure, workers=await self._workers())
+        if situation.job.state is JobState.BEHIND and situation.lane_head is not None:
+            head = await engine.jobs.situation(situation.lane_head)
+        situation = await with_its_lane(engine.jobs, situation)
+        failure = await failure_of(engine.jobs, situation.job.lane, situation)
+        return explain_job(situation, head, failure=failure, workers=await self._workers())
 
     # -- lanes and queues --------------------------------------------------------------------------------------------
 
@@ -303,13 +303,13 @@ class Jobs(Face[JobEngine]):
         """Why a lane waits, or where its head runs, and what to do about it."""
         view = await self.lane(lane)
         jobs = self._running.jobs
-        head = None if view is None or view.head is None else await jobs.outlook(view.head)
+        head = None if view is None or view.head is None else await jobs.situation(view.head)
         failure = await failure_of(jobs, lane, view)
         return explain_lane(lane, view, head, failure=failure, workers=await self._workers())
 
     async def _workers(self) -> Sequence[WorkerStanding]:
         """The live workers, as many as are told of."""
-        return await self._running.presence.store.insight.workers(limit=MOST_WORKERS)
+        return await self._running.store_client.store.insight.workers(limit=MAX_WORKERS)
 
     async def queues(self) -> Sequence[QueueView]:
         """All queues, what is in them and who works on them, as one snapshot."""
@@ -332,7 +332,7 @@ class Jobs(Face[JobEngine]):
     async def drain(self, *, wait: Seconds = _DEFAULT_WAIT, queues: Iterable[str] | None = None) -> dict[Outcome, int]:
         """Run whatever can run now, in this process, until nothing is ready; counts by outcome. For tests.
 
-        Works on all queues unless told otherwise. Raises :class:`JobTimeoutError` if that takes longer than ``wait``.
+        Engine on all queues unless told otherwise. Raises :class:`JobTimeoutError` if that takes longer than ``wait``.
         """
         from interlock.jobs.worker import drain
 

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from interlock.errors import InvalidArgumentError
-from interlock.words import a_thing
+from interlock.values import describe_type
 
 __all__ = ["check_leaves", "check_same"]
 
@@ -49,7 +49,7 @@ def check_same(value: Any, back: Any, what: str) -> None:
     elif isinstance(value, Set) and isinstance(back, (Set, list)):
         return
     elif not isinstance(value, type(back)):
-        raise _changed(what, a_thing(value), value, back)
+        raise _changed(what, describe_type(value), value, back)
     else:
         fields = _fields(back)
         for name, item in _fields(value).items():
@@ -59,8 +59,8 @@ def check_same(value: Any, back: Any, what: str) -> None:
 
 def _changed(what: str, part: str, value: object, back: object) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"{what}: {part} would come back as {a_thing(back)}, because it was not declared.",
-        remedy=f"Declare what it is, or pass {a_thing(back)}.",
+        f"{what}: {part} would come back as {describe_type(back)}, because it was not declared.",
+        remedy=f"Declare what it is, or pass {describe_type(back)}.",
     )
 
 

@@ -15,7 +15,7 @@ from interlock.jobs.retry import Retry
 from interlock.limits.kinds import Cooldown, Limit, Rate, Slots, uses_of
 from interlock.ports.jobs import Failing
 from interlock.templates import Template
-from interlock.words import a_thing
+from interlock.values import describe_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -146,7 +146,7 @@ class JobOptions:
             return ""
         if not isinstance(found, str):
             raise InvalidArgumentError(
-                f"The lane function of {name!r} gave {a_thing(found)}.", remedy="Let it return text, or None."
+                f"The lane function of {name!r} gave {describe_type(found)}.", remedy="Let it return text, or None."
             )
         return checked_key(found)
 

@@ -9,7 +9,7 @@ from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
-    from interlock.ports.job_views import JobView, LaneView, Outlook
+    from interlock.ports.job_views import JobSituation, JobView, LaneView
     from interlock.ports.jobs import JobStore
 
 __all__ = ["failure_of", "with_its_lane"]
@@ -19,17 +19,17 @@ _AT_ONCE = 1.0
 _RETRIED_BY_HAND = (JobState.FAILED, JobState.QUARANTINED, JobState.DISCARDED, JobState.CANCELLED)
 
 
-async def with_its_lane(jobs: JobStore, outlook: Outlook) -> Outlook:
-    """The outlook of a job that ended otherwise than well, with what holds its lane: a retry would wait for that."""
-    job = outlook.job
+async def with_its_lane(jobs: JobStore, situation: JobSituation) -> JobSituation:
+    """The situation of a job that ended otherwise than well, with what holds its lane: a retry would wait for that."""
+    job = situation.job
     if job.state not in _RETRIED_BY_HAND or not job.lane:
-        return outlook
+        return situation
     for view in await jobs.lanes(job.lane, limit=1):
-        return outlook._replace(held_by=view.held_by, held_reason=view.held_reason, held_since=view.held_since)
-    return outlook
+        return situation._replace(held_by=view.held_by, held_reason=view.held_reason, held_since=view.held_since)
+    return situation
 
 
-async def failure_of(jobs: JobStore, lane: str, held: LaneView | Outlook | None) -> JobView | None:
+async def failure_of(jobs: JobStore, lane: str, held: LaneView | JobSituation | None) -> JobView | None:
     """The job whose failure parked the lane; None if it is not parked, or the job not there or not failed any more."""
     if held is None or held.held_by != PARKED_BY or held.held_since is None:
         return None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from interlock.jobs.definition import Definition
     from interlock.jobs.engine import JobEngine
     from interlock.ports.job_views import JobView
-    from interlock.ports.jobs import ClaimedJob
+    from interlock.ports.jobs import FetchedJob
 
 __all__ = ["end_of", "newest", "result_in"]
 
@@ -59,11 +59,11 @@ async def end_of(engine: JobEngine, job: int, wait: float | None) -> JobView:
             return view
         job = view.id
         if me is not None:
-            _refuse_deadlock(me.claimed, view, engine.awaited)
+            _refuse_deadlock(me.fetched, view, engine.awaited)
         left = None if give_up is None else give_up - engine.monotonic()
         if left is not None and left <= 0:
             raise await _timed_out(engine, job, wait)
-        await _sleep(engine, job, left, me.claimed.id if me is not None else None)
+        await _sleep(engine, job, left, me.fetched.id if me is not None else None)
         engine.ensure_open()
 
 
@@ -111,8 +111,8 @@ async def _sleep(engine: JobEngine, job: int, seconds: float | None, waiter: int
 
 async def _timed_out(engine: JobEngine, job: int, wait: float | None) -> JobTimeoutError:
     try:
-        outlook = await engine.jobs.outlook(job)
-        why = "it has just ended" if outlook is None else explain_job(outlook).lines[0]
+        situation = await engine.jobs.situation(job)
+        why = "it has just ended" if situation is None else explain_job(situation).lines[0]
     except StoreUnavailableError:
         why = "and the store is away"
     return JobTimeoutError(
@@ -122,7 +122,7 @@ async def _timed_out(engine: JobEngine, job: int, wait: float | None) -> JobTime
     )
 
 
-def _refuse_deadlock(me: ClaimedJob, other: JobView, awaited: dict[int, list[int]]) -> None:
+def _refuse_deadlock(me: FetchedJob, other: JobView, awaited: dict[int, list[int]]) -> None:
     """Refuse to wait in a handler for what cannot run before the handler has ended."""
     waits = f"job {me.id} ({me.name}) waits for job {other.id} ({other.name})"
     if other.id == me.id:

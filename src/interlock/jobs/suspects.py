@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.clock import as_text
 from interlock.jobs.why import blocking, named
-from interlock.ports.jobs import MOST_CRASHES
+from interlock.ports.jobs import MAX_CRASHES
 
 if TYPE_CHECKING:
-    from interlock.ports.job_views import Attempt, JobView, Outlook, RunningSuspects, Suspicion, WorkerView
+    from interlock.ports.job_views import Attempt, JobSituation, JobView, RunningSuspects, Suspicion, WorkerView
 
 __all__ = ["about_crashes", "about_suspect", "suspicion_data", "what_it_waits_for", "who"]
 
@@ -19,22 +19,22 @@ def who(worker: WorkerView | None) -> str:
     return "a worker" if worker is None else f"{worker.program}, process {worker.pid} on {worker.host}"
 
 
-def about_suspect(outlook: Outlook) -> list[str]:
+def about_suspect(situation: JobSituation) -> list[str]:
     """The crash that made a job a suspect, and its group; nothing if it is not one."""
-    if outlook.suspicion is None:
+    if situation.suspicion is None:
         return []
-    crash = _crash(outlook.job)
+    crash = _crash(situation.job)
     died = "a worker" if crash is None else who(crash.worker)
     since = "" if crash is None else f", which was noticed at {as_text(crash.ended_at)}"
-    return [f"it is a suspect: {died} died while it had this job{since}", _group(outlook.suspicion)]
+    return [f"it is a suspect: {died} died while it had this job{since}", _group(situation.suspicion)]
 
 
-def what_it_waits_for(outlook: Outlook) -> list[str]:
+def what_it_waits_for(situation: JobSituation) -> list[str]:
     """Where suspects run that a suspect must not run beside, and where others of its half do."""
-    if outlook.suspicion is None:
+    if situation.suspicion is None:
         return []
-    in_the_way = blocking(outlook)
-    beside = [one for one in outlook.suspicion.running if one.same_half]
+    in_the_way = blocking(situation)
+    beside = [one for one in situation.suspicion.running if one.same_half]
     lines = [f"of its half, {named(one.jobs, one.total)} already run in {who(one.worker)}" for one in beside]
     if not in_the_way:
         return [*lines, "no suspect that it would have to wait for runs: a worker with a free runner takes it"]
@@ -47,21 +47,21 @@ def about_crashes(job: JobView) -> list[str]:
     if not job.crashes:
         return []
     died = "a worker has died" if job.crashes == 1 else f"{job.crashes} workers have died"
-    return [f"{died} while it was the only suspect: it is quarantined after {MOST_CRASHES}"]
+    return [f"{died} while it was the only suspect: it is quarantined after {MAX_CRASHES}"]
 
 
-def suspicion_data(outlook: Outlook) -> dict[str, Any] | None:
+def suspicion_data(situation: JobSituation) -> dict[str, Any] | None:
     """The same for programs; None if the job is not a suspect."""
-    if outlook.suspicion is None:
+    if situation.suspicion is None:
         return None
-    crash = _crash(outlook.job)
+    crash = _crash(situation.job)
     return {
         "worker": None if crash is None else crash.worker._asdict(),
         "noticed_at": None if crash is None else as_text(crash.ended_at),
-        "half": list(outlook.suspicion.half),
-        "half_count": outlook.suspicion.half_count,
-        "other_half": list(outlook.suspicion.other_half),
-        "other_count": outlook.suspicion.other_count,
+        "half": list(situation.suspicion.half),
+        "half_count": situation.suspicion.half_count,
+        "other_half": list(situation.suspicion.other_half),
+        "other_count": situation.suspicion.other_count,
         "running": [
             {
                 "worker": one.worker._asdict(),
@@ -70,7 +70,7 @@ def suspicion_data(outlook: Outlook) -> dict[str, Any] | None:
                 "jobs": list(one.jobs),
                 "total": one.total,
             }
-            for one in outlook.suspicion.running
+            for one in situation.suspicion.running
         ],
     }
 

@@ -11,14 +11,14 @@ from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
     from interlock.explanation import Explanation
-    from interlock.ports.job_views import JobView, LaneView, Outlook, RunningSuspects, WorkerView
+    from interlock.ports.job_views import JobSituation, JobView, LaneView, RunningSuspects, WorkerView
 
 __all__ = ["PARKED_BY", "Reason", "blocking", "how_many", "named", "where", "why_job", "why_lane"]
 
 PARKED_BY = "interlock"
 """Who holds a lane that was parked after a failure."""
 _MOST_HOLDERS = 20
-"""As many as an outlook names."""
+"""As many as an situation names."""
 
 
 class Reason(StrEnum):
@@ -54,7 +54,7 @@ class Reason(StrEnum):
     LOOP_BLOCKED = "loop-blocked"
     """The event loop of the process that runs it, or of every worker that could, is blocked by a handler."""
     WORKER_GONE = "worker-gone"
-    """Claimed, but no worker is left that could run it or take it over."""
+    """Fetched, but no worker is left that could run it or take it over."""
     DONE = "done"
     FAILED = "failed"
     DISCARDED = "discarded"
@@ -65,9 +65,9 @@ class Reason(StrEnum):
     """A lane without jobs that nobody holds."""
 
 
-def why_job(outlook: Outlook, reason: Reason, head: str = "") -> str:
+def why_job(situation: JobSituation, reason: Reason, head: str = "") -> str:
     """The short of it; ``head`` is that of the job that its lane is at. Empty for a job that is done."""
-    return brief(_why(outlook, reason, head))
+    return brief(_why(situation, reason, head))
 
 
 def why_lane(view: LaneView, head: Explanation[Reason] | None) -> str:
@@ -79,9 +79,9 @@ def why_lane(view: LaneView, head: Explanation[Reason] | None) -> str:
     return brief(f"job {view.head} {head.why}" if head.why else f"job {view.head} is {view.state}")
 
 
-def how_many(outlook: Outlook) -> str:
+def how_many(situation: JobSituation) -> str:
     """How many are before it, as far as they were counted."""
-    return f"{outlook.ahead:,} or more" if outlook.more_ahead else counted(outlook.ahead)
+    return f"{situation.ahead:,} or more" if situation.more_ahead else counted(situation.ahead)
 
 
 def named(jobs: tuple[int, ...], total: int) -> str:
@@ -90,9 +90,9 @@ def named(jobs: tuple[int, ...], total: int) -> str:
     return f"{'job' if total == 1 else 'jobs'} {listed}{f' and {total - len(jobs)} more' if total > len(jobs) else ''}"
 
 
-def blocking(outlook: Outlook) -> list[RunningSuspects]:
+def blocking(situation: JobSituation) -> list[RunningSuspects]:
     """Suspects that run and that a suspect must not share a process with."""
-    return [] if outlook.suspicion is None else [one for one in outlook.suspicion.running if not one.same_half]
+    return [] if situation.suspicion is None else [one for one in situation.suspicion.running if not one.same_half]
 
 
 def where(worker: WorkerView | None) -> str:
@@ -100,18 +100,18 @@ def where(worker: WorkerView | None) -> str:
     return "a worker" if worker is None else f"{worker.program}@{worker.host}:{worker.pid}"
 
 
-def _why(outlook: Outlook, reason: Reason, head: str) -> str:
-    job = outlook.job
+def _why(situation: JobSituation, reason: Reason, head: str) -> str:
+    job = situation.job
     match reason:
         case Reason.READY:
             ready = f"is ready for {span(job.seen_at - job.due_at)}"
-            if job.state is JobState.LATER:  # its place among the others is not known yet
+            if job.state is JobState.SCHEDULED:  # its place among the others is not known yet
                 return ready
-            if outlook.suspicion is not None:
+            if situation.suspicion is not None:
                 return f"{ready}, a suspect of a crash"
-            return f"{ready} and {'is the next' if outlook.ahead == 0 else f'has {how_many(outlook)} before it'}"
+            return f"{ready} and {'is the next' if situation.ahead == 0 else f'has {how_many(situation)} before it'}"
         case Reason.SUSPECT:
-            first = blocking(outlook)[0]
+            first = blocking(situation)[0]
             return f"is a suspect of a crash, waits for {named(first.jobs, first.total)} in {where(first.worker)}"
         case Reason.NO_WORKER:
             return f"is ready, but nobody works on queue {job.queue!r}"
@@ -126,15 +126,15 @@ def _why(outlook: Outlook, reason: Reason, head: str) -> str:
         case Reason.REFUSED:
             return f"waits for a worker of a version that can read its arguments{_said(_last(job))}"
         case Reason.BEHIND:
-            return _behind(outlook, head)
+            return _behind(situation, head)
         case Reason.LIMIT | Reason.PACE:
-            return _in_line(outlook)
+            return _in_line(situation)
         case Reason.HELD | Reason.LANE_PARKED:
-            return f"is next in its lane, which {_hold(outlook.held_by, outlook.held_reason)}"
+            return f"is next in its lane, which {_hold(situation.held_by, situation.held_reason)}"
         case Reason.PARKED:
             return f"was set aside until somebody acts{_said(job.error)}"
         case Reason.RUNNING | Reason.LOCK:
-            lasted = "" if job.claimed_at is None else f" for {span(job.seen_at - job.claimed_at)}"
+            lasted = "" if job.fetched_at is None else f" for {span(job.seen_at - job.fetched_at)}"
             return f"runs{lasted} in {where(job.worker)}"
         case Reason.LOOP_BLOCKED:
             if job.state is not JobState.RUNNING:
@@ -152,25 +152,25 @@ def _why(outlook: Outlook, reason: Reason, head: str) -> str:
             return ""
 
 
-def _behind(outlook: Outlook, head: str) -> str:
-    behind = f"is behind {how_many(outlook)} in its lane"
-    if outlook.lane_head is None:
+def _behind(situation: JobSituation, head: str) -> str:
+    behind = f"is behind {how_many(situation)} in its lane"
+    if situation.lane_head is None:
         return behind
-    return f"{behind}: job {outlook.lane_head} {head or f'is {outlook.lane_head_state}'}"
+    return f"{behind}: job {situation.lane_head} {head or f'is {situation.lane_head_state}'}"
 
 
-def _in_line(outlook: Outlook) -> str:
-    job, key = outlook.job, outlook.waits_for
+def _in_line(situation: JobSituation) -> str:
+    job, key = situation.job, situation.waits_for
     use = next((use for use in job.uses if use.key == key), None)
-    place = "first in line" if outlook.ahead == 0 else f"{ordinal(outlook.ahead + 1)} in line"
-    if outlook.more_ahead:
-        place = f"{how_many(outlook)} before it in line"
-    if outlook.room_at is not None and outlook.room_at > job.seen_at:
+    place = "first in line" if situation.ahead == 0 else f"{ordinal(situation.ahead + 1)} in line"
+    if situation.more_ahead:
+        place = f"{how_many(situation)} before it in line"
+    if situation.room_at is not None and situation.room_at > job.seen_at:
         rate = "" if use is None else f" ({figure(use.most, use.per)})"
-        return f"waits for limit {key!r}{rate}, room in {span(outlook.room_at - job.seen_at)}, {place}"
+        return f"waits for limit {key!r}{rate}, room in {span(situation.room_at - job.seen_at)}, {place}"
     taken = ""
     if use is not None:
-        count = use.most if len(outlook.holders) >= _MOST_HOLDERS else len(outlook.holders)
+        count = use.most if len(situation.holders) >= _MOST_HOLDERS else len(situation.holders)
         taken = f" ({count} of {use.most})"
     return f"waits for limit {key!r}{taken}, {place}"
 

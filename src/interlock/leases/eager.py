@@ -1,6 +1,6 @@
 """Starting background work at once: its first step is taken now, only the rest waits for the event loop's next turn.
 
-So that what one party begins to give back is on its way to the store before anything the same party asks for next.
+So that what one caller begins to give back is on its way to the store before anything the same caller asks for next.
 """
 
 from __future__ import annotations

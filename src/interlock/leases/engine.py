@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from interlock.leases.owned import Owned
-from interlock.leases.reach import Reach
-from interlock.leases.waitroom import Waitroom
-from interlock.leases.warden import Warden
+from interlock.leases.owned_lease import OwnedLease
+from interlock.leases.renewer import LeaseRenewer
+from interlock.leases.store_access import StoreAccess
+from interlock.leases.wait_queue import WaitQueue
 
 if TYPE_CHECKING:
-    from interlock.leases.custody import Custody
-    from interlock.presence import Presence
+    from interlock.leases.backend import LeaseBackend
     from interlock.sessions import Session
+    from interlock.store_client import StoreClient
 
 __all__ = ["LeaseEngine"]
 
 W = TypeVar("W", bound=Any)
-O = TypeVar("O", bound=Owned)  # noqa: E741
+O = TypeVar("O", bound=OwnedLease)  # noqa: E741
 L = TypeVar("L")
 
 
@@ -30,16 +30,21 @@ class LeaseEngine(Generic[W, O, L]):
     these: ClassVar[str]
     """Its name, for those who lose something because it was closed."""
 
-    def __init__(self, presence: Presence, custody: Custody[W, L]) -> None:
-        self.store = presence.store
-        self.monotonic = presence.clock.monotonic
-        self._presence = presence
-        self._settings = presence.settings
-        self._room = Waitroom(presence, self, custody)
-        self._warden: Warden[O] = Warden(
-            custody, presence.clock, presence.settings.session_seconds, self._held, self._lose, self._renewal_failed
+    def __init__(self, store_client: StoreClient, custody: LeaseBackend[W, L]) -> None:
+        self.store = store_client.store
+        self.monotonic = store_client.clock.monotonic
+        self._store_client = store_client
+        self._settings = store_client.settings
+        self._room = WaitQueue(store_client, self, custody)
+        self._warden: LeaseRenewer[O] = LeaseRenewer(
+            custody,
+            store_client.clock,
+            store_client.settings.session_seconds,
+            self._held,
+            self._lose,
+            self._renewal_failed,
         )
-        self._reach: Reach[W, O, L] = Reach(presence, custody, self._room)
+        self._reach: StoreAccess[W, O, L] = StoreAccess(store_client, custody, self._room)
         self._owners = self._reach.owners
         self._count = 0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -48,7 +53,7 @@ class LeaseEngine(Generic[W, O, L]):
     async def open(self) -> None:
         """Begin a session, or share the one that other concepts have; from here on messages arrive."""
         self._loop = asyncio.get_running_loop()
-        self._session = await self._presence.open(self)
+        self._session = await self._store_client.open(self)
 
     async def close(self) -> None:
         """Give everything back. Whoever still waits is told."""
@@ -60,10 +65,10 @@ class LeaseEngine(Generic[W, O, L]):
             await self._bodies_stopped()
             await self._warden.stop()
             await self._reach.close()
-            if self._presence.shared or self._unsaid():
+            if self._store_client.shared or self._unsaid():
                 await self._reach.give_back()
         finally:
-            await self._presence.close(self)
+            await self._store_client.close(self)
 
     def _unsaid(self) -> bool:
         """Whether the store is still to be told something that ending the session does not say."""
@@ -89,7 +94,7 @@ class LeaseEngine(Generic[W, O, L]):
         """The session, or the one that follows if it is lost."""
         session = self._session
         if session.lost:
-            session = await self._presence.keeper.next_session(session, self._settings.store_wait)
+            session = await self._store_client.keeper.next_session(session, self._settings.store_wait)
         return session
 
     def _held(self) -> list[O]:
@@ -117,7 +122,7 @@ class LeaseEngine(Generic[W, O, L]):
         """Log a renewal that did not get through."""
         raise NotImplementedError
 
-    # -- a part of the process's presence ----------------------------------------------------------------------------
+    # -- a part of the process's store_client ----------------------------------------------------------------------
 
     def session_lost(self, session: Session) -> None:
         """Everything held is lost; whoever waits queues anew."""

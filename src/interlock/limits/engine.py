@@ -7,19 +7,19 @@ from asyncio import CancelledError, current_task
 from typing import TYPE_CHECKING
 
 from interlock.arguments import checked_wait
+from interlock.callers import Callers
 from interlock.errors import LeaseLostError, LimitFullError, LimitTimeoutError, MisuseError, StoreUnavailableError
 from interlock.leases.engine import LeaseEngine
-from interlock.limits.custody import LimitCustody
 from interlock.limits.explain import who_is_before
+from interlock.limits.lease_backend import LimitCustody
 from interlock.limits.reservation import Place, Reservation
-from interlock.parties import Parties
 from interlock.ports.limits import Finished, Full, Plan, Turn, Use
 from interlock.telemetry.limits import LimitMetrics
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
     from interlock.arguments import Wait
-    from interlock.presence import Presence
+    from interlock.store_client import StoreClient
 
 __all__ = ["LimitEngine"]
 
@@ -34,21 +34,21 @@ class LimitEngine(LeaseEngine[Place, Reservation, Finished]):
     mark = "q"
     these = "Limits"
 
-    def __init__(self, presence: Presence) -> None:
-        super().__init__(presence, LimitCustody(presence.store.limits))
+    def __init__(self, store_client: StoreClient) -> None:
+        super().__init__(store_client, LimitCustody(store_client.store.limits))
         self.metrics = LimitMetrics(self.store.name, self._settings.metrics_prefix)
         self._limits = self.store.limits
-        self._parties = Parties()
+        self._callers = Callers()
         self._differences: dict[str, None] = {}
 
     async def reserve(self, uses: tuple[Use, ...], *, start: bool) -> Reservation:
         """Make a reservation, and start it if that is wanted and possible at once."""
-        party = self._parties.of(current_task(self._loop)).name
+        caller = self._callers.of(current_task(self._loop)).name
         for _ in range(_MOST_SESSIONS):
             if self._reach.closed:
                 raise MisuseError("These limits are closed.", remedy="Open them again.")
             session = await self._live_session()
-            place = Place(Plan(self._new_owner(session), party, session.id, uses, start))
+            place = Place(Plan(self._new_owner(session), caller, session.id, uses, start))
             try:
                 turn = await self._ask(place)
             except BaseException as error:

@@ -36,14 +36,14 @@ class Reason(StrEnum):
 def explain(key: str, view: LimitView | None, name: Names | None = None) -> Explanation[Reason]:
     """How a limit stands: one line for it, then one for each that waits, in order.
 
-    ``name`` says what to call a party that the asker knows better than the store does, such as a job.
+    ``name`` says what to call a caller that the asker knows better than the store does, such as a job.
     """
     subject = Subject("limit", key)
     if view is None:
         lines = [f"Nobody uses {key!r}: whoever comes next may start at once."]
         data: dict[str, Any] = {"key": key, "most": None, "per": None, "started": [], "waiting": []}
         return Explanation.of(subject, Reason.UNUSED, "is not in use", lines, "", data)
-    name = name or _party
+    name = name or _caller
     lines = [_limit_line(view, name)]
     figures = {(user.most, user.per) for user in (*view.started, *view.waiting)}
     remedy = ""
@@ -76,7 +76,7 @@ def who_is_before(view: LimitView | None, turn: Turn) -> str:
         return f"its turn comes at {as_text(turn.at)}"
     if view is None or not view.started:
         return "it has come free meanwhile"
-    return f"{len(view.started)} of {view.most} are at work, the first of them {_who(view.started[0], _party)}"
+    return f"{len(view.started)} of {view.most} are at work, the first of them {_who(view.started[0], _caller)}"
 
 
 def figure(most: int, per: float) -> str:
@@ -162,8 +162,8 @@ def _oldest(view: LimitView) -> float:
     return starts[-view.most] if len(starts) >= view.most else view.seen_at
 
 
-def _party(user: LimitUser) -> str:
-    return user.party
+def _caller(user: LimitUser) -> str:
+    return user.caller
 
 
 def _who(user: LimitUser, name: Names) -> str:

@@ -15,7 +15,7 @@ from interlock.arguments import checked_key, checked_seconds
 from interlock.errors import InvalidArgumentError
 from interlock.ports.limits import MOST_ON_A_KEY, Use
 from interlock.templates import Template
-from interlock.words import a_thing
+from interlock.values import describe_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -116,7 +116,7 @@ def _stored_key(kind: str, name: str, key: Key, values: Mapping[str, Any]) -> st
 def _text(name: str, rendered: object) -> str:
     if not isinstance(rendered, str):
         raise InvalidArgumentError(
-            f"The key function of {name!r} gave {a_thing(rendered)}.", remedy="Let it return text."
+            f"The key function of {name!r} gave {describe_type(rendered)}.", remedy="Let it return text."
         )
     return rendered
 
@@ -129,7 +129,9 @@ def _check(name: object, key: object) -> None:
     if isinstance(key, str):
         Template.of(key)
     elif not callable(key):
-        raise InvalidArgumentError(f"The key of {name!r} is {a_thing(key)}.", remedy="Use a template or a function.")
+        raise InvalidArgumentError(
+            f"The key of {name!r} is {describe_type(key)}.", remedy="Use a template or a function."
+        )
 
 
 def _check_most(name: str, most: object) -> None:

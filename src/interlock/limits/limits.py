@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.arguments import checked_key, checked_limit, checked_wait
 from interlock.errors import MisuseError
-from interlock.face import Face
 from interlock.limits.engine import LimitEngine
 from interlock.limits.kinds import uses_of
 from interlock.ports.store import Capability
+from interlock.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from interlock.limits.kinds import Limit
     from interlock.limits.reservation import Reservation
     from interlock.ports.limits import LimitView, Use
-    from interlock.presence import Presence
+    from interlock.store_client import StoreClient
     from interlock.telemetry.limits import LimitMetrics
 
 __all__ = ["Limits", "Starting"]
@@ -27,7 +27,7 @@ __all__ = ["Limits", "Starting"]
 _DEFAULT_WAIT = 60.0
 
 
-class Limits(Face[LimitEngine]):
+class Limits(Service[LimitEngine]):
     """How much at once, how often, and how far apart, across all processes that share a store.
 
     Limits are exact also when processes crash. Several are taken together or not at all; those who wait are served
@@ -37,8 +37,8 @@ class Limits(Face[LimitEngine]):
     needs = Capability.LIMITS
     _these = "These limits"
 
-    def _new_engine(self, presence: Presence) -> LimitEngine:
-        return LimitEngine(presence)
+    def _new_engine(self, store_client: StoreClient) -> LimitEngine:
+        return LimitEngine(store_client)
 
     @property
     def metrics(self) -> LimitMetrics:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Protocol
 
 from interlock.clock import as_datetime
-from interlock.leases.owned import Owned
+from interlock.leases.owned_lease import OwnedLease
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -40,7 +40,7 @@ class Place:
         self.ttl = math.inf
 
 
-class Reservation(Owned):
+class Reservation(OwnedLease):
     """One turn under one or more limits.
 
     It says at once when its turn comes. Nothing happens then by itself: :meth:`start` begins, :meth:`finish` ends. One

@@ -52,7 +52,7 @@ def retry_on_deadlock(
                             f"{error.message}",
                             cycle=error.cycle,
                         ) from error
-                    spread = random.uniform(-jitter, jitter)  # noqa: S311 - only keeps the parties apart
+                    spread = random.uniform(-jitter, jitter)  # noqa: S311 - only keeps the callers apart
                     delay = max(0.0, min(base_delay * 2**attempt, max_delay) + spread)
                     metrics().deadlock_retries += 1
                     emit(_log, logging.WARNING, "deadlock_retry", attempt=attempt + 1, delay=delay, cycle=error.cycle)

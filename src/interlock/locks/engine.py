@@ -11,12 +11,12 @@ import logging
 from asyncio import current_task
 from typing import TYPE_CHECKING, Protocol
 
+from interlock.callers import Caller, Callers
 from interlock.errors import DeadlockError, LockTimeoutError, MisuseError, StoreUnavailableError
 from interlock.leases.engine import LeaseEngine
-from interlock.locks.custody import LockCustody
 from interlock.locks.explain import deadlock_lines, forced_why, who_holds
 from interlock.locks.lease import Lease
-from interlock.parties import Parties, Party
+from interlock.locks.lease_backend import LockCustody
 from interlock.ports.locks import Busy, Deadlocked, Granted, Left, SessionEnded, Waiting, Want
 from interlock.telemetry.log import emit
 from interlock.telemetry.metrics import LockMetrics
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from interlock.ports.locks import Answer, Holder, Transaction
-    from interlock.presence import Presence
     from interlock.sessions import Session
+    from interlock.store_client import StoreClient
 
 __all__ = ["Block", "Engine"]
 
@@ -46,24 +46,24 @@ class Engine(LeaseEngine[Want, Lease, Left]):
     mark = ""
     these = "Locks"
 
-    def __init__(self, presence: Presence) -> None:
-        super().__init__(presence, LockCustody(presence.store.locks))
+    def __init__(self, store_client: StoreClient) -> None:
+        super().__init__(store_client, LockCustody(store_client.store.locks))
         self.metrics = LockMetrics(self.store.name, self._settings.metrics_prefix)
         self._count_wait = self.metrics.waits.observe
         self._count_hold = self.metrics.holds.observe
         self._locks = self.store.locks
-        self._parties = Parties()
+        self._callers = Callers()
 
     # -- taking ----------------------------------------------------------------------------------------------------
 
     async def take(self, key: str, ttl: float, wait: float | None, block: Block | None = None) -> Lease:
         """A lease on the key. For a block, it is tied to the running task, which is cancelled if the lease is lost."""
         task = current_task(self._loop)
-        party = self._parties.of(task)
+        caller = self._callers.of(task)
         session = self._session
         self._count = count = self._count + 1
         owner = f"{session.id}.{count}"
-        want = Want(key, owner, party.name, session.id, ttl, wait, party.holds > 0)
+        want = Want(key, owner, caller.name, session.id, ttl, wait, caller.holds > 0)
         self._owners[owner] = None
         begun = self.monotonic()
         lease = None
@@ -74,19 +74,19 @@ class Engine(LeaseEngine[Want, Lease, Left]):
                 self._reach.suspect()
                 answer = None
             if type(answer) is Granted:
-                lease = self._admit(want, party, session, answer, begun, begun)
+                lease = self._admit(want, caller, session, answer, begun, begun)
         except BaseException as error:
             self._failed(want, error)
             raise
         if lease is None:
-            lease = await self._take_slowly(want, party, session, begun, answer)
+            lease = await self._take_slowly(want, caller, session, begun, answer)
         if block is not None:
             block.lease = lease
             lease.tie(task)
         return lease
 
     async def _take_slowly(
-        self, want: Want, party: Party, session: Session, begun: float, answer: Answer | None
+        self, want: Want, caller: Caller, session: Session, begun: float, answer: Answer | None
     ) -> Lease:
         """Take a key that was not granted at the first request: queue, ask again, outlast an outage."""
         give_up = None if want.wait is None else begun + want.wait
@@ -99,8 +99,8 @@ class Engine(LeaseEngine[Want, Lease, Left]):
                 if self._reach.closed:
                     raise MisuseError("These locks were closed while somebody waited.", remedy="Open them again.")
                 if session.lost:
-                    session = await self._presence.keeper.next_session(session, self._settings.store_wait)
-                    want, old = self._want_again(want, party, session, give_up), want
+                    session = await self._store_client.keeper.next_session(session, self._settings.store_wait)
+                    want, old = self._want_again(want, caller, session, give_up), want
                     self._room.leave(old.owner)
                     self._reach.let_go(old)
                     answer = place = None
@@ -115,7 +115,7 @@ class Engine(LeaseEngine[Want, Lease, Left]):
                 if type(answer) is SessionEnded:
                     session.lost = True
                 elif type(answer) is Granted:
-                    lease = self._admit(want, party, session, answer, begun, sent)
+                    lease = self._admit(want, caller, session, answer, begun, sent)
                     if lease is not None:
                         return lease
                     late += 1
@@ -151,7 +151,7 @@ class Engine(LeaseEngine[Want, Lease, Left]):
         handed, seat.handed = seat.handed, None
         return handed
 
-    def _want_again(self, want: Want, party: Party, session: Session, give_up: float | None) -> Want:
+    def _want_again(self, want: Want, caller: Caller, session: Session, give_up: float | None) -> Want:
         """The same request under another session, for what is left of its time to wait.
 
         With a new owner: one belongs to one session for ever, so that what a session loses no other one finds.
@@ -159,7 +159,7 @@ class Engine(LeaseEngine[Want, Lease, Left]):
         wait = want.wait
         if give_up is not None and wait != 0:
             wait = max(0.001, give_up - self.monotonic())
-        return Want(want.key, self._new_owner(session), party.name, session.id, want.ttl, wait, party.holds > 0)
+        return Want(want.key, self._new_owner(session), caller.name, session.id, want.ttl, wait, caller.holds > 0)
 
     async def _ask(self, want: Want, since: float | None) -> tuple[float, Answer]:
         """Ask the store, for as long as an operation may take; says when the answered request was sent."""
@@ -182,10 +182,10 @@ class Engine(LeaseEngine[Want, Lease, Left]):
         return LockTimeoutError(f"{want.key!r} did not come free within {want.wait:g} s: {why}.")
 
     def _admit(
-        self, want: Want, party: Party, session: Session, granted: Granted, begun: float, sent: float
+        self, want: Want, caller: Caller, session: Session, granted: Granted, begun: float, sent: float
     ) -> Lease | None:
         """The lease that was granted; None if that was heard too late to rely on it."""
-        lease = Lease(self, want, party, session, granted.fence, granted.expires_at)
+        lease = Lease(self, want, caller, session, granted.fence, granted.expires_at)
         self._warden.admit(lease, sent)
         lease.granted = now = self.monotonic()
         if now >= session.deadline:
@@ -193,7 +193,7 @@ class Engine(LeaseEngine[Want, Lease, Left]):
         if now >= lease.deadline or session.lost or self._reach.closed:
             return None
         self._owners[want.owner] = lease
-        party.holds += 1
+        caller.holds += 1
         self._count_wait(now - begun)
         return lease
 
@@ -210,7 +210,7 @@ class Engine(LeaseEngine[Want, Lease, Left]):
         lease.released = True
         lease.untie()
         sent = self.monotonic()
-        lease.party.holds -= 1  # what _retire does, without the call: this is done for every lease
+        lease.caller.holds -= 1  # what _retire does, without the call: this is done for every lease
         self._count_hold(sent - lease.granted)
         sure = True
         try:
@@ -259,7 +259,7 @@ class Engine(LeaseEngine[Want, Lease, Left]):
         return self._locks.fenced(lease.key, lease.owner, lease.fence)
 
     def _retire(self, owned: Lease) -> None:
-        owned.party.holds -= 1
+        owned.caller.holds -= 1
         self._count_hold(self.monotonic() - owned.granted)
 
     # -- losing ----------------------------------------------------------------------------------------------------

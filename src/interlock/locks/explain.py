@@ -34,14 +34,14 @@ class Reason(StrEnum):
 def explain(key: str, view: LockView | None, name: Names | None = None) -> Explanation[Reason]:
     """How a key stands: one line for its holder, then one for each waiter in order.
 
-    ``name`` says what to call a party that the asker knows better than the store does, such as a job.
+    ``name`` says what to call a caller that the asker knows better than the store does, such as a job.
     """
     subject = Subject("lock", key)
     if view is None:
         lines = [f"Nobody holds or awaits {key!r}."]
         data: dict[str, Any] = {"key": key, "holder": None, "waiters": []}
         return Explanation.of(subject, Reason.FREE, "is free", lines, "", data)
-    name = name or _party
+    name = name or _caller
     lines = [_holder_line(view, name)]
     ahead = 0
     for waiter in view.waiters:
@@ -61,7 +61,7 @@ def why_waits(view: LockView, waiter: Waiter, ahead: int, name: Names | None = N
     place = "is next" if ahead == 0 else f"has {ahead} before it"
     if view.holder is None:
         return f"waits for {span(view.seen_at - waiter.asked_at)} and {place}; the key is free for it"
-    holder = (name or _party)(view.holder)
+    holder = (name or _caller)(view.holder)
     return brief(f"waits for {span(view.seen_at - waiter.asked_at)} and {place}; {holder} holds it")
 
 
@@ -70,7 +70,7 @@ def who_holds(holder: Holder | None, name: Names | None = None) -> str:
     if holder is None:
         return "it is free now, or was passed to somebody else meanwhile"
     return (
-        f"held by {(name or _party)(holder)} ({holder.program}, process {holder.pid} on {holder.host}) "
+        f"held by {(name or _caller)(holder)} ({holder.program}, process {holder.pid} on {holder.host}) "
         f"since {as_text(holder.granted_at)} with fence {holder.fence}"
     )
 
@@ -79,12 +79,12 @@ def held_for_short(view: LockView, name: Names | None = None) -> str:
     """Who has a key and how long, for a row of a table."""
     if view.holder is None:
         return "it is free"
-    return f"{(name or _party)(view.holder)} has it for {span(view.seen_at - view.holder.granted_at)}"
+    return f"{(name or _caller)(view.holder)} has it for {span(view.seen_at - view.holder.granted_at)}"
 
 
 def deadlock_lines(cycle: Sequence[Wait]) -> tuple[str, ...]:
     """A cycle of waits, one sentence for each member."""
-    return tuple(f"{wait.party} waits for {wait.key!r} held by {wait.holder}" for wait in cycle)
+    return tuple(f"{wait.caller} waits for {wait.key!r} held by {wait.holder}" for wait in cycle)
 
 
 def forced_why(by: str, reason: str) -> str:
@@ -112,8 +112,8 @@ def _data(view: LockView) -> dict[str, Any]:
     return {"key": view.key, "holder": holder, "waiters": waiters, "seen_at": as_text(view.seen_at)}
 
 
-def _party(one: Holder | Waiter) -> str:
-    return one.party
+def _caller(one: Holder | Waiter) -> str:
+    return one.caller
 
 
 def _why(view: LockView, waiting: int, name: Names) -> str:

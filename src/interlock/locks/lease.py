@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from interlock.clock import as_datetime
 from interlock.errors import LeaseLostError
-from interlock.leases.owned import Owned
+from interlock.leases.owned_lease import OwnedLease
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
-    from interlock.parties import Party
+    from interlock.callers import Caller
     from interlock.ports.locks import Transaction, Want
     from interlock.sessions import Session
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Lease"]
 
 
-class Lease(Owned):
+class Lease(OwnedLease):
     """One grant of one key.
 
     Used as ``async with lease:`` (which ``async with locks.acquire(key)`` does) its body is cancelled before the
@@ -40,12 +40,12 @@ class Lease(Owned):
     want: Want
 
     def __init__(
-        self, keeper: Keeper, want: Want, party: Party, session: Session, fence: int, store_expiry: float
+        self, keeper: Keeper, want: Want, caller: Caller, session: Session, fence: int, store_expiry: float
     ) -> None:
         self._keeper = keeper
         self._monotonic = keeper.monotonic
         self.want = want
-        self.party = party
+        self.caller = caller
         self.session = session
         self.fence = fence
         self.store_expiry = store_expiry

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from interlock.arguments import Seconds, Wait, checked_key, checked_limit, checked_reason, checked_ttl, checked_wait
 from interlock.errors import InvalidArgumentError, LockTimeoutError, MisuseError
-from interlock.face import Face
 from interlock.locks.deadlocks import retry_on_deadlock
 from interlock.locks.engine import Engine
 from interlock.ports.store import Capability
+from interlock.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from interlock.locks.lease import Lease
     from interlock.ports.locks import Holder, LockView
-    from interlock.presence import Presence
+    from interlock.store_client import StoreClient
     from interlock.telemetry.metrics import LockMetrics
 
 __all__ = ["Acquisition", "Locks", "ManyAcquisition"]
@@ -29,7 +29,7 @@ _DEFAULT_TTL = 300.0
 _DEFAULT_WAIT = 60.0
 
 
-class Locks(Face[Engine]):
+class Locks(Service[Engine]):
     """Leases on keys, in one store.
 
     At most one lease per key is live; waiters are served first come, first served; each grant's fence is larger than
@@ -39,8 +39,8 @@ class Locks(Face[Engine]):
     needs = Capability.LOCKS
     _these = "These locks"
 
-    def _new_engine(self, presence: Presence) -> Engine:
-        return Engine(presence)
+    def _new_engine(self, store_client: StoreClient) -> Engine:
+        return Engine(store_client)
 
     @property
     def metrics(self) -> LockMetrics:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from interlock.ports.job_views import JobFilter, LaneView, Outlook, QueueView, WorkerView
-    from interlock.ports.jobs import JobState, Reads
+    from interlock.ports.job_views import JobFilter, JobSituation, LaneView, QueueView, WorkerView
+    from interlock.ports.jobs import HandlerVersion, JobState
 
 __all__ = [
     "MOST_COUNTED",
-    "MOST_WORKERS",
+    "MAX_WORKERS",
     "Change",
     "Changes",
     "JobCounts",
@@ -53,7 +53,7 @@ class LaneShow(StrEnum):
 class JobSlice(NamedTuple):
     """Jobs by their numbers, the largest first."""
 
-    outlooks: Sequence[Outlook]
+    situations: Sequence[JobSituation]
     """Their jobs in short: without arguments and result, and of the attempts only the last one."""
     more: int | None
     """Jobs of smaller numbers than this are still to be looked at; None if there are none."""
@@ -83,7 +83,7 @@ class LaneSlice(NamedTuple):
     """Lanes after this one are still to be looked at; None if there are none."""
 
 
-MOST_WORKERS = 100
+MAX_WORKERS = 100
 """How many live workers are looked at where a job or a lane is explained."""
 
 
@@ -101,7 +101,7 @@ class WorkerStanding(NamedTuple):
     blocked_since: float | None = None
     """Since when the event loop of its process has been blocked; None while it runs."""
     blocked_by: str = ""
-    reads: tuple[Reads, ...] = ()
+    reads: tuple[HandlerVersion, ...] = ()
     """What it can read, of the jobs that it knows."""
 
 
@@ -188,7 +188,7 @@ class JobInsight(Protocol):
         """Just the numbers of those."""
         ...
 
-    async def outlooks(self, ids: Sequence[int]) -> Sequence[Outlook]:
+    async def situations(self, ids: Sequence[int]) -> Sequence[JobSituation]:
         """What decides about each of these jobs, in this order; those that are not known are left out.
 
         ``ahead`` is counted up to 1,000, of many jobs up to 100, and of ready jobs only where somebody works on them.
@@ -215,7 +215,7 @@ class JobInsight(Protocol):
         """Live workers (or just the one), in the order in which they began."""
         ...
 
-    async def claimed(self, session: str, *, limit: int) -> Sequence[int]:
+    async def fetched(self, session: str, *, limit: int) -> Sequence[int]:
         """Jobs that a session has claimed."""
         ...
 

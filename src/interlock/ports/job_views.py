@@ -13,7 +13,7 @@ __all__ = [
     "JobFilter",
     "JobView",
     "LaneView",
-    "Outlook",
+    "JobSituation",
     "QueueView",
     "RunningSuspects",
     "Suspicion",
@@ -31,7 +31,7 @@ class WorkerView(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """One claim of a job that came to an end other than being returned."""
+    """One fetch of a job that came to an end other than being returned."""
 
     number: int
     outcome: str
@@ -59,7 +59,7 @@ class JobView(NamedTuple):
     """How many workers died while it was their only suspect."""
     enqueued_at: float
     due_at: float
-    claimed_at: float | None
+    fetched_at: float | None
     finished_at: float | None
     worker: WorkerView | None
     """Who runs it, or ran it last."""
@@ -112,7 +112,7 @@ class Suspicion(NamedTuple):
     """By worker and half, those of its own group first; up to 20."""
 
 
-class Outlook(NamedTuple):
+class JobSituation(NamedTuple):
     """What decides when a job will run."""
 
     job: JobView
@@ -165,9 +165,9 @@ class QueueView(NamedTuple):
 
     queue: str
     ready: int
-    """Jobs that could be claimed now."""
+    """Jobs that could be fetched now."""
     behind: int
-    later: int
+    scheduled: int
     waiting: int
     running: int
     held: int

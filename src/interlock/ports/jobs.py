@@ -2,8 +2,8 @@
 
 **Standing.** An unfinished job stands in exactly one place, and every step from one to another is atomic:
 
-- ready: may be claimed now. Of a lane only the head can be.
-- claimed: given to a session, which runs it or is about to. It holds its slots.
+- ready: may be fetched now. Of a lane only the head can be.
+- fetched: given to a session, which runs it or is about to. It holds its slots.
 - later: waits for its time; delayed, to be retried, or snoozed.
 - waiting: one of its limits has no room.
 - behind: not the head of its lane; nothing else is known of it.
@@ -12,46 +12,46 @@
 
 A finished job is history: it has left the hot tables, counts for nothing, and is kept for a while to be looked at.
 
-**Lanes.** Jobs of one lane are claimed in the order of their positions and never two at once, except as a run:
-consecutive jobs given together to one session, which starts each when the one before it has been settled. A job takes
-its position when it is accepted, or, if it was delayed, when it is due. Positions grow: of two enqueues the one that
-returned before the other began has the smaller one. Retrying, snoozing, rescue, handing back and waiting for a limit
-keep the position, so the job stays head and the lane waits with it; only ``Failing.SKIP`` gives it up on retry, for a
-new one when the job is due. A lane competes with others by the sort key of its head.
+**Lanes.** Jobs of one lane are fetched in the order of their positions and never two at once, except as a run:
+consecutive jobs given together to one session, which starts each when the one before it has been acknowledged. A job
+takes its position when it is accepted, or, if it was delayed, when it is due. Positions grow: of two enqueues the one
+that returned before the other began has the smaller one. Retrying, snoozing, rescue, handing back and waiting for a
+limit keep the position, so the job stays head and the lane waits with it; only ``Failing.SKIP`` gives it up on retry,
+for a new one when the job is due. A lane competes with others by the sort key of its head.
 
-**Order.** Ready jobs are claimed by sort key: the time when the job became ready less ``PRIORITY_WEIGHT`` seconds for
+**Order.** Ready jobs are fetched by sort key: the time when the job became ready less ``PRIORITY_WEIGHT`` seconds for
 each point of priority. Retrying and the like give a new time; handing back, rescue and waiting for a limit keep the
 old one.
 
-**Limits.** A claim takes all limits of a job or none, in the step that claims it; its settlement frees the slots. A
-pace counts starts: each as late as the claimer may start the job, which is ``Appetite.start_within`` after the claim.
-So handlers that start by then are never closer together than the pace allows. A start goes on counting whatever
-becomes of the job, unless the job is handed back unstarted. A job that finds no room waits in the line of the first
-limit (in the order of keys) that has none, and leaves the ready jobs; lines are served first come, first served, and
-newcomers stand behind. When room appears whoever is first in line among the jobs of each name in each queue becomes
-ready again, keeping its ticket in line; a claimer serves those of the names it takes in order, and the others hold up
-nothing. So a key without room costs others nothing. Where figures for one key differ, a claim has to satisfy its own
-and those of the jobs claimed, so the smaller one holds.
+**Limits.** A fetch takes all limits of a job or none, in the step that fetches it; its acknowledgement frees the
+slots. A pace counts starts: each as late as the fetcher may start the job, which is ``FetchRequest.start_within``
+after the fetch. So handlers that start by then are never closer together than the pace allows. A start goes on
+counting whatever becomes of the job, unless the job is handed back unstarted. A job that finds no room waits in the
+line of the first limit (in the order of keys) that has none, and leaves the ready jobs; lines are served first come,
+first served, and newcomers stand behind. When room appears whoever is first in line among the jobs of each name in
+each queue becomes ready again, keeping its ticket in line; a fetcher serves those of the names it takes in order, and
+the others hold up nothing. So a key without room costs others nothing. Where figures for one key differ, a fetch has
+to satisfy its own and those of the jobs fetched, so the smaller one holds.
 
-**Fences.** Every claim has a fence larger than any that the job had before. Settling needs it: a settlement whose
-fence is not that of the present claim is refused and changes nothing. The claim itself ends only by settlement, or by
-rescue after its session has ended; so while a session lives its jobs are nobody else's.
+**Fences.** Every fetch has a fence larger than any that the job had before. Acknowledging needs it: a acknowledgement
+whose fence is not that of the present fetch is refused and changes nothing. The fetch itself ends only by
+acknowledgement, or by rescue after its session has ended; so while a session lives its jobs are nobody else's.
 
 **Refusals.** A job whose arguments a worker cannot read is returned by it as ``UNREADABLE``, and refused by its
-version: it stands apart, keeps its place and time, and is claimed only with ``Appetite.reads`` that hold a fingerprint
-which has not refused it. A refused head blocks its lane. People see it as ready, or, when no live worker that attends
-its queue can read it, as parked; a worker of another version takes it all the same. What was refused once and comes
-back from a claim is refused again; only after a delay is it offered to all, and perhaps refused once more.
+version: it stands apart, keeps its place and time, and is fetched only with ``FetchRequest.reads`` that hold a
+fingerprint which has not refused it. A refused head blocks its lane. People see it as ready, or, when no live worker
+that attends its queue can read it, as parked; a worker of another version takes it all the same. What was refused once
+and comes back from a fetch is refused again; only after a delay is it offered to all, and perhaps refused once more.
 ``retry`` forgets the refusals.
 
-**Crashes.** Rescue makes a suspect of every job that the dead session may have been running: all of those claimed, but
+**Crashes.** Rescue makes a suspect of every job that the dead session may have been running: all of those fetched, but
 of a run only the first. Those that were not suspects before form a group, and so do those that were suspects of one
-half; rescue splits each group into two new halves of the same size, give or take one. A suspect is never claimed in
+half; rescue splits each group into two new halves of the same size, give or take one. A suspect is never fetched in
 advance nor as part of a run, and a session has suspects of at most one half at a time, beside any number of jobs that
 are not suspects. So the halves of a group run side by side only in different processes, and suspects of two groups
 never share one. The crash counts for a job only if it was the only suspect in the session, or if there was no suspect
-and no other job that may have been running. At ``MOST_CRASHES`` such crashes it is quarantined, which is the end of
-it. Settling an attempt in any way but ``RETURNED`` and ``UNREADABLE`` clears the job of being a suspect; what was
+and no other job that may have been running. At ``MAX_CRASHES`` such crashes it is quarantined, which is the end of
+it. Acknowledging an attempt in any way but ``RETURNED`` and ``UNREADABLE`` clears the job of being a suspect; what was
 counted stays, since a job that fails or snoozes between two crashes is not shown to be harmless. Returning and handing
 back change neither, nor does the death of a process that had been told to end (``SessionStore.leave``): a deploy says
 nothing about a job.
@@ -68,37 +68,37 @@ from interlock.ports.leases import SessionEnded
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from interlock.ports.job_views import JobFilter, JobView, LaneView, Outlook, QueueView
+    from interlock.ports.job_views import JobFilter, JobSituation, JobView, LaneView, QueueView
     from interlock.ports.limits import Use
 
 __all__ = [
-    "MOST_ARGUMENT_BYTES",
-    "MOST_ATTEMPTS_KEPT",
-    "MOST_CRASHES",
+    "MAX_ARGUMENT_BYTES",
+    "MAX_ATTEMPTS_KEPT",
+    "MAX_CRASHES",
     "PRIORITY_WEIGHT",
-    "Appetite",
-    "Batch",
-    "ClaimedJob",
+    "FetchRequest",
+    "FetchResult",
+    "FetchedJob",
     "Failing",
     "JobState",
     "JobStore",
     "NewJob",
     "Outcome",
-    "Reads",
+    "HandlerVersion",
     "Rescued",
     "SessionEnded",
-    "Settled",
-    "Settlement",
+    "Acknowledged",
+    "Acknowledgement",
     "StartWindow",
 ]
 
 PRIORITY_WEIGHT = 600.0
 """Seconds of waiting that a point of priority is worth."""
-MOST_CRASHES = 3
+MAX_CRASHES = 3
 """After so many deaths of workers that had no other suspect a job is quarantined."""
-MOST_ARGUMENT_BYTES = 1024 * 1024
+MAX_ARGUMENT_BYTES = 1024 * 1024
 """Size of a job's arguments, and of its result, as JSON."""
-MOST_ATTEMPTS_KEPT = 50
+MAX_ATTEMPTS_KEPT = 50
 """How many attempts of a job are kept; the first one and the last ones."""
 
 
@@ -108,7 +108,7 @@ class JobState(StrEnum):
     READY = "ready"
     BEHIND = "behind"
     """Waits for the jobs before it in its lane."""
-    LATER = "later"
+    SCHEDULED = "scheduled"
     """Waits for its time."""
     WAITING = "waiting"
     """Waits for a limit."""
@@ -116,7 +116,7 @@ class JobState(StrEnum):
     """Head of a lane that is held or parked."""
     PARKED = "parked"
     RUNNING = "running"
-    """Claimed: at work, or about to be."""
+    """Fetched: at work, or about to be."""
     DONE = "done"
     FAILED = "failed"
     """For good: a dead letter, which can be retried by hand."""
@@ -176,7 +176,7 @@ class NewJob(NamedTuple):
     """Its limits, in the order of their keys, each key once."""
     failing: Failing
     coalesce: bool
-    """Whether, when it is claimed as head of its lane, the job directly behind it of the same name that also coalesces
+    """Whether, when it is fetched as head of its lane, the job directly behind it of the same name that also coalesces
     takes its place, and so on to the last of them."""
     keep_result: float
     """How many seconds a result is kept."""
@@ -185,7 +185,7 @@ class NewJob(NamedTuple):
     """For the worker alone; the store does not look inside."""
 
 
-class Reads(NamedTuple):
+class HandlerVersion(NamedTuple):
     """What a worker's handler for one job can read."""
 
     name: str
@@ -195,12 +195,12 @@ class Reads(NamedTuple):
     """For people."""
 
 
-class Appetite(NamedTuple):
+class FetchRequest(NamedTuple):
     """What a worker would take."""
 
     session: str
     queues: tuple[str, ...]
-    """Each gets its share of the claim as far as it has work; where one has less, others get more."""
+    """Each gets its share of the fetch as far as it has work; where one has less, others get more."""
     names: tuple[str, ...]
     """The jobs that the worker knows; others are left alone."""
     most: int
@@ -210,19 +210,19 @@ class Appetite(NamedTuple):
     getting scarce too: of a key with ``room`` left, at most the larger of ``at_once`` and half of ``room``."""
     run: int
     """How many consecutive jobs of one lane to take at most. A run ends before a job with limits, a suspect, one of
-    another queue, one that is not ready to be claimed by itself, or one whose name is not known. A job with limits is
-    claimed alone."""
-    turn: int = 0
-    """Grows with every claim of a session; see ``hand_back``."""
+    another queue, one that is not ready to be fetched by itself, or one whose name is not known. A job with limits is
+    fetched alone."""
+    fetch_number: int = 0
+    """Grows with every fetch of a session; see ``return_unstarted``."""
     start_within: float = 0.0
-    """How many seconds after the claim the worker may start jobs with a pace. It returns those that it could only start
+    """How many seconds after the fetch the worker may start jobs with a pace. It returns those that it could only start
     later."""
-    reads: tuple[Reads, ...] = ()
-    """If given, the claim also considers refused jobs that none of these fingerprints refused, and parks those that no
+    reads: tuple[HandlerVersion, ...] = ()
+    """If given, the fetch also considers refused jobs that none of these fingerprints refused, and parks those that no
     live worker can read. Given now and then, since refused jobs are rare and looking for them is not free."""
 
 
-class ClaimedJob(NamedTuple):
+class FetchedJob(NamedTuple):
     """A job that was given to a session."""
 
     id: int
@@ -245,7 +245,7 @@ class ClaimedJob(NamedTuple):
     slots: tuple[str, ...]
     """Keys of the slots that it holds."""
     paced: bool = False
-    """Whether it has a rate or cooldown, so that it has to start within ``Appetite.start_within``."""
+    """Whether it has a rate or cooldown, so that it has to start within ``FetchRequest.start_within``."""
     window: StartWindow | None = None
     """Filled in by the worker, for a job with a pace."""
 
@@ -254,22 +254,22 @@ class StartWindow(NamedTuple):
     """When the handler of a job with a pace may start, by the worker's monotonic clock."""
 
     asked_at: float
-    """When the worker asked for it: no later than the claim."""
+    """When the worker asked for it: no later than the fetch."""
     start_by: float
 
 
-class Batch(NamedTuple):
-    """What a claim gave."""
+class FetchResult(NamedTuple):
+    """What a fetch gave."""
 
-    jobs: Sequence[ClaimedJob]
+    jobs: Sequence[FetchedJob]
     """In the order to start them. Those of one lane stand next to each other and are a run."""
     look_again: float
-    """After how many seconds there may be something to claim with nobody telling; inf if only news can change it.
-    0 if the claim was cut short, for instance because many lanes had to be made ready first."""
+    """After how many seconds there may be something to fetch with nobody telling; inf if only news can change it.
+    0 if the fetch was cut short, for instance because many lanes had to be made ready first."""
 
 
 class Outcome(StrEnum):
-    """How a claim ends."""
+    """How a fetch ends."""
 
     DONE = "done"
     FAILED = "failed"
@@ -286,11 +286,11 @@ class Outcome(StrEnum):
     """The worker's version cannot read its arguments: it never started, and is refused. ``result`` is the JSON of the
     version's fingerprint and name, ``error`` says why."""
     RETURNED = "returned"
-    """It never started: as if it had not been claimed."""
+    """It never started: as if it had not been fetched."""
 
 
-class Settlement(NamedTuple):
-    """The end of one claim."""
+class Acknowledgement(NamedTuple):
+    """The end of one fetch."""
 
     id: int
     fence: int
@@ -304,17 +304,18 @@ class Settlement(NamedTuple):
     trace: str = ""
 
 
-class Settled(NamedTuple):
-    """What settling found, in the order asked for."""
+class Acknowledged(NamedTuple):
+    """What acknowledging found, in the order asked for."""
 
     accepted: Sequence[bool]
-    """False: the claim had ended before, and nothing was changed. Settling once more what was accepted is accepted."""
+    """False: the fetch had ended before, and nothing was changed. Acknowledging once more what was accepted is
+    accepted."""
     ready: bool
     """Whether jobs became ready by it."""
     blocked: Mapping[int, str] = MappingProxyType({})
-    """Those that could not be settled because another transaction has locked rows that they change: their places, and
-    what is locked by whom. Nothing was changed for them, and they are to be settled again later; ``accepted`` says
-    nothing of them. Only in a database whose rows others can lock."""
+    """Those that could not be acknowledged because another transaction has locked rows that they change: their places,
+    and what is locked by whom. Nothing was changed for them, and they are to be acknowledged again later; ``accepted``
+    says nothing of them. Only in a database whose rows others can lock."""
 
 
 class Rescued(NamedTuple):
@@ -346,22 +347,23 @@ class JobStore(Protocol):
         """
         ...
 
-    async def claim(self, appetite: Appetite) -> Batch | SessionEnded:
-        """Give jobs to a session. Repeating after a lost answer gives others: what was claimed is given back with
-        ``hand_back``, or rescued when the session ends."""
+    async def fetch(self, request: FetchRequest) -> FetchResult | SessionEnded:
+        """Give jobs to a session. Repeating after a lost answer gives others: what was fetched is given back with
+        ``return_unstarted``, or rescued when the session ends."""
         ...
 
-    async def settle(self, session: str, settlements: Sequence[Settlement]) -> Settled:
-        """End claims, each on its own, all in one step. Works also if the session has ended meanwhile, as long as the
-        claims stand."""
+    async def acknowledge(self, session: str, acknowledgements: Sequence[Acknowledgement]) -> Acknowledged:
+        """End fetches, each on its own, all in one step. Engine also if the session has ended meanwhile, as long as the
+        fetches stand."""
         ...
 
-    async def hand_back(self, session: str, but: Sequence[int] = (), *, turn: int | None = None) -> int:
-        """Return every job that a session has claimed, except these, as never started; says how many.
+    async def return_unstarted(self, session: str, but: Sequence[int] = (), *, fetch_number: int | None = None) -> int:
+        """Return every job that a session has fetched, except these, as never started; says how many.
 
-        For a worker that stops, that lost the answer to a claim, or whose session ended although it lives: no crash
-        is counted. With ``turn`` only what was claimed up to that turn goes back, and from then on a claim of such a
-        turn gives nothing: so neither a claim nor this, should its answer be lost and it take effect late, does harm.
+        For a worker that stops, that lost the answer to a fetch, or whose session ended although it lives: no crash
+        is counted. With ``fetch_number`` only what was fetched up to that turn goes back, and from then on a fetch of
+        such a turn gives nothing: so neither a fetch nor this, should its answer be lost and it take effect late, does
+        harm.
         """
         ...
 
@@ -372,18 +374,23 @@ class JobStore(Protocol):
         ...
 
     async def attend(
-        self, session: str, queues: Sequence[str], names: Sequence[str], runners: int, reads: Sequence[Reads] = ()
+        self,
+        session: str,
+        queues: Sequence[str],
+        names: Sequence[str],
+        runners: int,
+        reads: Sequence[HandlerVersion] = (),
     ) -> None:
         """Say what a worker works on and can read, for those who ask why a job waits, and to decide whether any live
         worker can read a job that others refused. Vanishes with the session."""
         ...
 
-    def on_news(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:
-        """Call back on the caller's loop when there may be something to claim in one of these queues; returns what
+    def on_ready(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:
+        """Call back on the caller's loop when there may be something to fetch in one of these queues; returns what
         ends that. Only a hint, like all messages; needs ``messages.listen``."""
         ...
 
-    async def await_end(self, session: str, ids: Sequence[int]) -> Sequence[int]:
+    async def watch_end(self, session: str, ids: Sequence[int]) -> Sequence[int]:
         """Which of these jobs have ended (or are not known). The session is told of the end of each of the others as
         the turn of the owner ``{session}.j{id}``, once."""
         ...
@@ -391,7 +398,7 @@ class JobStore(Protocol):
     # -- people ----------------------------------------------------------------------------------------------------
 
     async def hold(self, lane: str, reason: str, by: str) -> None:
-        """Let no further job of the lane start until it is released. What runs goes on; the sessions that have claimed
+        """Let no further job of the lane start until it is released. What runs goes on; the sessions that have fetched
         more of the lane hear ``taken`` for the owner ``{session}.{fence}.j{id}`` of each, and return what
         has not started."""
         ...
@@ -402,8 +409,8 @@ class JobStore(Protocol):
 
     async def cancel(self, id: int, reason: str, by: str) -> JobState | None:  # noqa: A002
         """End a job that does not run; ask for the end of one that does (its session hears ``taken`` for the owner
-        ``{session}.{fence}.j{id}``; whatever it settles then but ``DONE`` counts as cancelled). The state after; None
-        if unknown."""
+        ``{session}.{fence}.j{id}``; whatever it acknowledges then but ``DONE`` counts as cancelled). The state after;
+        None if unknown."""
         ...
 
     async def retry(self, id: int, by: str) -> JobState | None:  # noqa: A002
@@ -420,7 +427,7 @@ class JobStore(Protocol):
         """Jobs as one snapshot, newest first, without arguments, results and attempts."""
         ...
 
-    async def outlook(self, id: int) -> Outlook | None:  # noqa: A002
+    async def situation(self, id: int) -> JobSituation | None:  # noqa: A002
         """What decides when a job will run, as one snapshot."""
         ...
 
@@ -436,8 +443,8 @@ class JobStore(Protocol):
         """Remove history older than so many seconds and results past their time, a bounded amount; says how many."""
         ...
 
-    async def reclaim(self) -> float:
-        """Reclaim the space of rows that have gone, where the store would not do so soon enough by itself.
+    async def vacuum(self) -> float:
+        """Vacuum the space of rows that have gone, where the store would not do so soon enough by itself.
 
         Returns after how many seconds to call again; infinity where there is nothing to do. Jobs are fetched and
         acknowledged meanwhile, and also if this fails."""

@@ -18,7 +18,7 @@ checked against the starts that really were, and one that would come too soon is
 
 **Slots in order.** A reservation that is due but finds no room stands in the line of the first limit (in the order of
 keys) that has none. Lines are served in the order of the reservations' first request: a free slot belongs to the first
-live one in line, newcomers stand behind. One that is first in line but does not ask within ``CLAIM_SECONDS`` of the
+live one in line, newcomers stand behind. One that is first in line but does not ask within ``TURN_SECONDS`` of the
 slot coming free lets the one behind it go ahead (each further place takes as long again) and keeps its place. Who is
 held up by another limit, or by its time, stands in no other line and holds nobody up. A reservation that could start
 now but was not asked to (``start`` false) stands first in the line of its first slots limit, and so keeps its turn.
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
-    "CLAIM_SECONDS",
+    "TURN_SECONDS",
     "MOST_ON_A_KEY",
     "STALE_SECONDS",
     "Finished",
@@ -53,7 +53,7 @@ __all__ = [
     "Use",
 ]
 
-CLAIM_SECONDS = 10.0
+TURN_SECONDS = 10.0
 """How long a free slot is kept for the first in line before the next may take it."""
 STALE_SECONDS = 3600.0
 """How long a reservation is kept that nobody comes for."""
@@ -74,7 +74,7 @@ class Plan(NamedTuple):
     """A request to reserve, and to start if that is possible now."""
 
     owner: str
-    party: str
+    caller: str
     session: str
     uses: tuple[Use, ...]
     """In the order of their keys, each key once."""
@@ -120,7 +120,7 @@ class LimitUser(NamedTuple):
     """One reservation on a limit."""
 
     owner: str
-    party: str
+    caller: str
     session: str
     host: str
     pid: int

@@ -7,7 +7,7 @@ A key is granted only in answer to a request that is under way (:meth:`LockStore
 the very process that the next in the queue belongs to; nobody receives a lock without knowing. Those who asked and
 could not have it queue in the order of their first request. A free key with a queue belongs to the first live waiter:
 newcomers queue behind. A waiter is live while its session lives and its time to wait has not run out. A waiter that is
-first but does not ask again within ``CLAIM_SECONDS`` of the key coming free lets the one behind it go ahead (each
+first but does not ask again within ``TURN_SECONDS`` of the key coming free lets the one behind it go ahead (each
 further place takes as long again) and keeps its place.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
 __all__ = [
-    "CLAIM_SECONDS",
+    "TURN_SECONDS",
     "Answer",
     "Busy",
     "Deadlocked",
@@ -44,7 +44,7 @@ __all__ = [
     "Want",
 ]
 
-CLAIM_SECONDS = 10.0
+TURN_SECONDS = 10.0
 """How long a free key is kept for the first in its queue before the next may take it."""
 
 
@@ -53,26 +53,26 @@ class Want:
     """A request for a key.
 
     ``owner`` identifies the request and the lease that answers it, so that asking again is safe. It belongs to one
-    key, party and session for ever.
+    key, caller and session for ever.
     """
 
     key: str
     owner: str
-    party: str
-    """Who waits, in the graph of waits: one party may hold many leases and is blocked while it waits for one."""
+    caller: str
+    """Who waits, in the graph of waits: one caller may hold many leases and is blocked while it waits for one."""
     session: str
     ttl: float
     wait: float | None
     """Seconds to queue for at most; 0 means never queue, None for ever."""
     nested: bool
-    """Whether the party holds other leases. Only then can its wait close a cycle."""
+    """Whether the caller holds other leases. Only then can its wait close a cycle."""
 
 
 class Holder(NamedTuple):
     """Who has a key, and since when, by the store's clock."""
 
     owner: str
-    party: str
+    caller: str
     session: str
     host: str
     pid: int
@@ -87,7 +87,7 @@ class Waiter(NamedTuple):
     """One place in a key's queue."""
 
     owner: str
-    party: str
+    caller: str
     session: str
     host: str
     pid: int
@@ -123,9 +123,9 @@ class LockCounts(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """One edge of the graph of waits: ``party`` waits for ``key``, which ``holder`` has."""
+    """One edge of the graph of waits: ``caller`` waits for ``key``, which ``holder`` has."""
 
-    party: str
+    caller: str
     key: str
     holder: str
 

@@ -25,7 +25,7 @@ class JobTally:
     def __init__(self) -> None:
         self.enqueued = 0
         self.outcomes: dict[Outcome, int] = {}
-        """Claims ended by this process, by how; those that never started are not among them."""
+        """Fetches ended by this process, by how; those that never started are not among them."""
         self.durations = Durations()
         """From the start of the handler to its end."""
 
@@ -40,7 +40,7 @@ class JobMetrics(Collector):
         self.waits = Durations()
         """From due to start."""
         self.late = 0
-        """Settlements that the store refused: the claim had ended."""
+        """Acknowledgements that the store refused: the fetch had ended."""
         self.late_starts = 0
         """Jobs with a rate or cooldown that were returned, as they would have started too late."""
         self.unacknowledged = 0
@@ -52,7 +52,7 @@ class JobMetrics(Collector):
         self.loop_blocked = 0.0
         """For how many seconds the event loop has been blocked, if it is now."""
         self.gauges: list[Callable[[], tuple[int, int]]] = []
-        """How many jobs each worker runs now, and how many it has claimed in advance."""
+        """How many jobs each worker runs now, and how many it has fetched in advance."""
 
     def of(self, name: str) -> JobTally:
         """What one job counts."""
@@ -68,7 +68,7 @@ class JobMetrics(Collector):
         name = f"{self.prefix}_{{}}".format
         enqueued = CounterMetricFamily(name("jobs_enqueued"), "Jobs accepted by the store.", labels=["store", "job"])
         finished = CounterMetricFamily(
-            name("jobs_finished"), "Claims of jobs, by how they ended.", labels=["store", "job", "outcome"]
+            name("jobs_finished"), "Fetches of jobs, by how they ended.", labels=["store", "job", "outcome"]
         )
         durations = HistogramMetricFamily(
             name("jobs_duration_seconds"), "Time from the start of a handler to its end.", labels=["store", "job"]
@@ -95,7 +95,7 @@ class JobMetrics(Collector):
         blocked.add_metric([self.store], self.loop_blocked)
         yield blocked
         for family, text, count in (
-            ("job_late_acknowledgements", "Settlements refused because the claim had ended.", self.late),
+            ("job_late_acknowledgements", "Acknowledgements refused because the fetch had ended.", self.late),
             (
                 "job_late_starts",
                 "Jobs with a rate or cooldown returned, as they would have started too late.",
@@ -115,7 +115,7 @@ class JobMetrics(Collector):
         levels = [gauge() for gauge in self.gauges]
         for family, text, level in (
             ("jobs_running", "Jobs whose handlers run now.", sum(running for running, _ in levels)),
-            ("job_buffer", "Jobs claimed and not yet started.", sum(buffered for _, buffered in levels)),
+            ("job_buffer", "Jobs fetched and not yet started.", sum(buffered for _, buffered in levels)),
         ):
             gauge = GaugeMetricFamily(name(family), text, labels=["store"])
             gauge.add_metric([self.store], level)

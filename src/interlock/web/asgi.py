@@ -17,7 +17,7 @@ from interlock.telemetry.web import WebMetrics
 from interlock.web.answers import answer, closing
 from interlock.web.health import Health, Metrics
 from interlock.web.links import path_of, root_of
-from interlock.web.security import Dressed, Gate
+from interlock.web.security import Gate, SecurityHeaders
 from interlock.web.stream import Hub
 from interlock.web.webhooks import Webhooks
 
@@ -63,7 +63,7 @@ class Web:
         self.error_handlers: dict[Any, Any] = {Exception: _failed}
         """Starlette's handlers of errors, by class or status."""
         self._webhooks = Webhooks(app, self.metrics)
-        self._health = Dressed(Health(app))
+        self._health = SecurityHeaders(Health(app))
         routes: list[BaseRoute] = [Route("/metrics", Metrics(app, self.metrics), methods=["GET"])]
         if dashboard:
             from interlock.web.pages import routes as pages
@@ -74,7 +74,7 @@ class Web:
         gate = Gate(inside, credentials, allowed_hosts, metrics=self.metrics, token=token)
         self.token = gate.token
         """What lets a browser or a program in without credentials; empty where credentials are asked for."""
-        self._guarded = Dressed(gate)
+        self._guarded = SecurityHeaders(gate)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, as ASGI 3 has it."""

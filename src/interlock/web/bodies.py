@@ -28,7 +28,8 @@ class ClientGoneError(Exception):
 
 
 class Bodies:
-    """Reads bodies of at most ``most`` bytes, and keeps at most ``together`` bytes of all that are unfinished."""
+    """HandlerVersion bodies of at most ``most`` bytes, and keeps at most ``together`` bytes of all that are
+    unfinished."""
 
     def __init__(self, most: int, together: int) -> None:
         self.most = most

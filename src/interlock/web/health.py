@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from interlock.app import App
-    from interlock.presence import Presence
+    from interlock.store_client import StoreClient
     from interlock.telemetry.web import WebMetrics
 
 __all__ = ["Health", "Metrics"]
@@ -58,7 +58,7 @@ class Health:
 
     async def _look(self) -> dict[str, Any]:
         places = _places(self._app)
-        stores = await asyncio.gather(*(_state(presence, parts) for presence, parts in places.items()))
+        stores = await asyncio.gather(*(_state(store_client, parts) for store_client, parts in places.items()))
         found = {
             "status": "ok" if all(store["state"] == "ok" for store in stores) else "away",
             "stores": stores,
@@ -84,27 +84,27 @@ class Metrics:
         await answer(send, 200, encode(Together(self._app.metrics, self._metrics)), kind.encode("latin-1"))
 
 
-def _places(app: App) -> dict[Presence, list[str]]:
+def _places(app: App) -> dict[StoreClient, list[str]]:
     """The app's stores, each with what is kept there."""
-    parts: dict[str, Any] = {"locks": app.locks, "claims": app.once, "cursors": app.cursors, "limits": app.limits}
+    parts: dict[str, Any] = {"locks": app.locks, "claims": app.claims, "cursors": app.cursors, "limits": app.limits}
     with contextlib.suppress(CapabilityError):
         parts["jobs"] = app.jobs
-    places: dict[Presence, list[str]] = {}
+    places: dict[StoreClient, list[str]] = {}
     for name, part in parts.items():
-        places.setdefault(part._presence, []).append(name)  # noqa: SLF001 - the app tells nobody else where things are
+        places.setdefault(part._store_client, []).append(name)  # noqa: SLF001 - the app tells nobody else where things are
     return places
 
 
-async def _state(presence: Presence, parts: list[str]) -> dict[str, Any]:
+async def _state(store_client: StoreClient, parts: list[str]) -> dict[str, Any]:
     """Whether the store lets this process live in it, and answers a question."""
     begun = time.monotonic()
     reason = ""
     try:
-        if presence.session.lost:
+        if store_client.session.lost:
             reason = "no session"
         else:
             async with asyncio.timeout(_PATIENCE):
-                await presence.store.cursors.read(_PROBE)
+                await store_client.store.cursors.read(_PROBE)
     except TimeoutError:
         reason = f"no answer within {_PATIENCE:g} s"
     except InterlockError as error:
@@ -112,9 +112,9 @@ async def _state(presence: Presence, parts: list[str]) -> dict[str, Any]:
     except Exception as error:  # noqa: BLE001 - whatever it is, that is not health
         reason = type(error).__name__
     if reason:
-        emit(_log, logging.WARNING, "health_failed", store=presence.store.name, reason=reason)
+        emit(_log, logging.WARNING, "health_failed", store=store_client.store.name, reason=reason)
     return {
-        "store": presence.store.name,
+        "store": store_client.store.name,
         "parts": parts,
         "state": "away" if reason else "ok",
         "reason": reason,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from interlock.telemetry.web import WebMetrics
     from interlock.web.answers import Headers
 
-__all__ = ["Dressed", "Gate", "is_loopback"]
+__all__ = ["SecurityHeaders", "Gate", "is_loopback"]
 
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/?#@\[\]]+)(?::([0-9]{1,5}))?")
 _FORWARDED = re.compile(rb"x-forwarded-.*|cf-.*|x-real-ip|true-client-ip|forwarded|via", re.DOTALL)
@@ -69,7 +69,7 @@ _HEADERS: tuple[tuple[bytes, bytes], ...] = (
 )
 
 
-class Dressed:
+class SecurityHeaders:
     """An app whose every answer carries the headers that keep a browser from being used against its user."""
 
     def __init__(self, app: ASGIApp) -> None:

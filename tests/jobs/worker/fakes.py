@@ -17,16 +17,16 @@ from interlock.jobs.definition import Definition
 from interlock.jobs.engine import JobEngine
 from interlock.jobs.options import JobOptions
 from interlock.jobs.worker import Worker
-from interlock.ports.jobs import Batch, ClaimedJob, Outcome, Rescued, SessionEnded, Settled, Settlement
-from interlock.presence import Presence
+from interlock.ports.jobs import Acknowledged, Acknowledgement, FetchedJob, FetchResult, Outcome, Rescued, SessionEnded
 from interlock.settings import Settings
+from interlock.store_client import StoreClient
 from interlock.testing.clock import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from interlock.clock import Clock
-    from interlock.ports.jobs import Appetite
+    from interlock.ports.jobs import FetchRequest
     from interlock.sessions import Session
 
 SETTINGS = Settings(stuck_work="report", store_wait=1.0, recheck_seconds=30.0)
@@ -45,16 +45,16 @@ class FakeJobs:
         self._position = 0
         self._fence = 0
         self._listeners: list[Callable[[], None]] = []
-        self.ready: dict[int, ClaimedJob] = {}
-        self.claimed: dict[int, tuple[str, ClaimedJob]] = {}
-        self.ended: dict[int, Settlement] = {}
+        self.ready: dict[int, FetchedJob] = {}
+        self.fetched: dict[int, tuple[str, FetchedJob]] = {}
+        self.ended: dict[int, Acknowledgement] = {}
         self.cancelling: dict[int, str] = {}
-        self.settled: list[Settlement] = []
-        self.refused: list[Settlement] = []
+        self.acknowledged: list[Acknowledgement] = []
+        self.refused: list[Acknowledgement] = []
         self.calls: list[tuple[Any, ...]] = []
-        self.turns: dict[int, int] = {}
+        self.fetch_numbers: dict[int, int] = {}
         self.barred = -1
-        self.appetites: list[Appetite] = []
+        self.appetites: list[FetchRequest] = []
         self.gates: dict[str, asyncio.Event] = {}
         self.answers: dict[str, asyncio.Event] = {}
         self.lose: defaultdict[str, int] = defaultdict(int)
@@ -75,7 +75,7 @@ class FakeJobs:
     def add(self, name: str = "work", lane: str = "", arguments: str = "{}", **changes: Any) -> int:
         self._position += 1
         now = time.time()
-        job = ClaimedJob(self._position, name, "default", lane, 0, 1, 0, None, 50, now, now, arguments, "", ())
+        job = FetchedJob(self._position, name, "default", lane, 0, 1, 0, None, 50, now, now, arguments, "", ())
         self.ready[job.id] = job._replace(**changes)
         return job.id
 
@@ -96,7 +96,7 @@ class FakeJobs:
 
     def outcomes(self, *ids: int) -> list[str]:
         """How these ended, or what was last said of them."""
-        last = {settlement.id: settlement.outcome.value for settlement in self.settled}
+        last = {acknowledgement.id: acknowledgement.outcome.value for acknowledgement in self.acknowledged}
         return [last.get(job, "nothing") for job in ids]
 
     def called(self, name: str) -> list[tuple[Any, ...]]:
@@ -124,82 +124,84 @@ class FakeJobs:
         if self.away:
             raise StoreUnavailableError
 
-    async def claim(self, appetite: Appetite) -> Batch | SessionEnded:
+    async def fetch(self, request: FetchRequest) -> FetchResult | SessionEnded:
         try:
-            await self._enter("claim")
-            self.appetites.append(appetite)
-            if self._sessions.alive_until.get(appetite.session, 0.0) == 0.0:
+            await self._enter("fetch")
+            self.appetites.append(request)
+            if self._sessions.alive_until.get(request.session, 0.0) == 0.0:
                 return SessionEnded()
-            jobs = self._give(appetite)
-            self.calls.append(("claim", appetite.session, [job.id for job in jobs]))
-            await self._leave("claim")
-            return Batch(jobs, self.look_again)
+            jobs = self._give(request)
+            self.calls.append(("fetch", request.session, [job.id for job in jobs]))
+            await self._leave("fetch")
+            return FetchResult(jobs, self.look_again)
         finally:
-            self.under_way["claim"] -= 1
+            self.under_way["fetch"] -= 1
 
-    def _give(self, appetite: Appetite) -> list[ClaimedJob]:
-        if appetite.turn <= self.barred:
+    def _give(self, request: FetchRequest) -> list[FetchedJob]:
+        if request.fetch_number <= self.barred:
             return []
         self._fence += 1
-        busy = {job.lane for _, job in self.claimed.values() if job.lane}
-        runs: dict[Any, list[ClaimedJob]] = {}
+        busy = {job.lane for _, job in self.fetched.values() if job.lane}
+        runs: dict[Any, list[FetchedJob]] = {}
         for job in sorted(self.ready.values(), key=lambda job: job.id):
-            if (self.any_name or job.name in appetite.names) and job.lane not in busy:
+            if (self.any_name or job.name in request.names) and job.lane not in busy:
                 run = runs.setdefault(job.lane or job.id, [])
-                if len(run) < appetite.run or self.generous:
+                if len(run) < request.run or self.generous:
                     run.append(job)
-        given: list[ClaimedJob] = []
-        most = self.most if self.generous else min(appetite.most, self.most)
+        given: list[FetchedJob] = []
+        most = self.most if self.generous else min(request.most, self.most)
         if self.only_at_once:
-            most = min(most, appetite.at_once)
+            most = min(most, request.at_once)
         for run in runs.values():
             given += run[: max(0, most - len(given))]
         for index, job in enumerate(given):
             given[index] = job = job._replace(fence=self._fence)
             del self.ready[job.id]
-            self.claimed[job.id] = (appetite.session, job)
-            self.turns[job.id] = appetite.turn
+            self.fetched[job.id] = (request.session, job)
+            self.fetch_numbers[job.id] = request.fetch_number
         return given
 
-    async def settle(self, session: str, settlements: Sequence[Settlement]) -> Settled:
+    async def acknowledge(self, session: str, acknowledgements: Sequence[Acknowledgement]) -> Acknowledged:
         try:
-            await self._enter("settle")
-            accepted = [self._settle(session, settlement) for settlement in settlements]
-            self.calls.append(("settle", session, [settlement.id for settlement in settlements]))
-            await self._leave("settle")
-            return Settled(accepted, bool(self.ready) and not self.silent)
+            await self._enter("acknowledge")
+            accepted = [self._acknowledge(session, acknowledgement) for acknowledgement in acknowledgements]
+            self.calls.append(("acknowledge", session, [acknowledgement.id for acknowledgement in acknowledgements]))
+            await self._leave("acknowledge")
+            return Acknowledged(accepted, bool(self.ready) and not self.silent)
         finally:
-            self.under_way["settle"] -= 1
+            self.under_way["acknowledge"] -= 1
 
-    def _settle(self, session: str, settlement: Settlement) -> bool:
-        owner, job = self.claimed.get(settlement.id, ("", None))
-        if job is None or owner != session or job.fence != settlement.fence:
-            if settlement in self.settled:
+    def _acknowledge(self, session: str, acknowledgement: Acknowledgement) -> bool:
+        owner, job = self.fetched.get(acknowledgement.id, ("", None))
+        if job is None or owner != session or job.fence != acknowledgement.fence:
+            if acknowledgement in self.acknowledged:
                 return True
-            self.refused.append(settlement)
+            self.refused.append(acknowledgement)
             return False
-        del self.claimed[settlement.id]
-        self.settled.append(settlement)
-        if settlement.outcome is Outcome.RETURNED or (settlement.outcome is Outcome.SNOOZED and not settlement.delay):
+        del self.fetched[acknowledgement.id]
+        self.acknowledged.append(acknowledgement)
+        if acknowledgement.outcome is Outcome.RETURNED or (
+            acknowledgement.outcome is Outcome.SNOOZED and not acknowledgement.delay
+        ):
             self.ready[job.id] = job
-        elif settlement.outcome not in (Outcome.RETRY, Outcome.SNOOZED):
-            self.ended[job.id] = settlement
+        elif acknowledgement.outcome not in (Outcome.RETRY, Outcome.SNOOZED):
+            self.ended[job.id] = acknowledgement
         return True
 
-    async def hand_back(self, session: str, but: Sequence[int] = (), *, turn: int | None = None) -> int:
+    async def return_unstarted(self, session: str, but: Sequence[int] = (), *, fetch_number: int | None = None) -> int:
         try:
-            await self._enter("hand_back")
-            self.barred = max(self.barred, turn or 0)
-            back = [job for owner, job in self.claimed.values() if owner == session and job.id not in but]
-            back = [job for job in back if turn is None or self.turns[job.id] <= turn]
+            await self._enter("return_unstarted")
+            self.barred = max(self.barred, fetch_number or 0)
+            back = [job for owner, job in self.fetched.values() if owner == session and job.id not in but]
+            back = [job for job in back if fetch_number is None or self.fetch_numbers[job.id] <= fetch_number]
             for job in back:
-                del self.claimed[job.id]
+                del self.fetched[job.id]
                 self.ready[job.id] = job
-            self.calls.append(("hand_back", session, sorted(but), [job.id for job in back]))
-            await self._leave("hand_back")
+            self.calls.append(("return_unstarted", session, sorted(but), [job.id for job in back]))
+            await self._leave("return_unstarted")
             return len(back)
         finally:
-            self.under_way["hand_back"] -= 1
+            self.under_way["return_unstarted"] -= 1
 
     async def rescue(self, *, most: int = 1000) -> Sequence[Rescued]:
         await self._enter("rescue")
@@ -211,8 +213,8 @@ class FakeJobs:
         self.pruned.append(keep_history)
         return 0
 
-    async def reclaim(self) -> float:
-        await self._enter("reclaim")
+    async def vacuum(self) -> float:
+        await self._enter("vacuum")
         return math.inf
 
     async def attend(
@@ -221,7 +223,7 @@ class FakeJobs:
         await self._enter("attend")
         self.calls.append(("attend", session, tuple(queues), tuple(names), runners))
 
-    def on_news(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:
+    def on_ready(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:
         self._listeners.append(call)
         return lambda: self._listeners.remove(call)
 
@@ -282,9 +284,9 @@ class Floor:
         return session
 
     def taken(self, job: int, why: str, fence: int | None = None) -> None:
-        """The store tells of the claim of a job that is in force, or of another one, that somebody wants it back."""
-        session, claimed = self.jobs.claimed.get(job, (self.session.id, None))
-        told = claimed.fence if fence is None and claimed is not None else fence or 0
+        """The store tells of the fetch of a job that is in force, or of another one, that somebody wants it back."""
+        session, fetched = self.jobs.fetched.get(job, (self.session.id, None))
+        told = fetched.fence if fence is None and fetched is not None else fence or 0
         self.engine.taken(f"{session}.{told}.j{job}", why)
 
     async def until_ended(self, *ids: int) -> None:
@@ -297,7 +299,7 @@ class Floor:
 @asynccontextmanager
 async def floor(clock: Clock | None = None, settings: Settings = SETTINGS) -> AsyncIterator[Floor]:
     store = FakeStore(clock or SystemClock())
-    engine = JobEngine(Presence(store, settings, clock), {})  # type: ignore[arg-type]
+    engine = JobEngine(StoreClient(store, settings, clock), {})  # type: ignore[arg-type]
     await engine.open()
     try:
         yield Floor(engine, store)

@@ -9,7 +9,7 @@ import pytest
 
 from interlock.errors import StoreUnavailableError
 from interlock.jobs.worker import pruner, rescuer
-from interlock.jobs.worker.desk import Desk
+from interlock.jobs.worker.coordinator import Desk
 from interlock.ports.jobs import Rescued
 from interlock.testing.clock import VirtualClock, until
 from tests.jobs.worker.fakes import floor
@@ -71,7 +71,7 @@ async def test_nobody_is_rescued_just_after_an_outage(rounds: Callable[[], Await
             clock.advance(3)
             await until(lambda: place.jobs.called("rescue"))
 
-            place.jobs.mishaps["claim"] = [StoreUnavailableError()]
+            place.jobs.mishaps["fetch"] = [StoreUnavailableError()]
             place.jobs.tell()
             await until(lambda: not worker._desk.sound)
             before = len(place.jobs.called("rescue"))
@@ -86,14 +86,17 @@ async def test_nobody_is_rescued_while_this_process_has_jobs_of_its_own_to_give_
     async with floor(clock) as place:
         place.job(nothing)
         async with place.at_work() as worker:
-            gate = place.jobs.gate("hand_back")
+            gate = place.jobs.gate("return_unstarted")
             place.lose_session()
-            await until(lambda: place.jobs.under_way["hand_back"])
+            await until(lambda: place.jobs.under_way["return_unstarted"])
             clock.advance(10)
             assert not worker._desk.sound
             gate.set()
             await until(lambda: place.jobs.called("rescue"))
-        assert next(call[0] for call in place.jobs.calls if call[0] in ("hand_back", "rescue")) == "hand_back"
+        assert (
+            next(call[0] for call in place.jobs.calls if call[0] in ("return_unstarted", "rescue"))
+            == "return_unstarted"
+        )
 
 
 async def test_a_rescuer_goes_on_whatever_happens(caplog: pytest.LogCaptureFixture) -> None:

@@ -39,7 +39,7 @@ async def test_draining_runs_whatever_is_ready_and_what_becomes_ready_by_that() 
         assert await drain(place.engine, queues=["default"], wait=10) == {}
 
 
-async def test_draining_does_not_end_before_the_last_claim_after_the_last_settlement() -> None:
+async def test_draining_does_not_end_before_the_last_fetch_after_the_last_acknowledgement() -> None:
     async with floor() as place:
 
         async def handler() -> None:
@@ -47,12 +47,12 @@ async def test_draining_does_not_end_before_the_last_claim_after_the_last_settle
 
         place.job(handler)
         first = place.jobs.add()
-        gate = place.jobs.gate("settle")
+        gate = place.jobs.gate("acknowledge")
         draining = asyncio.create_task(drain(place.engine, queues=["default"], wait=10))
-        await until(lambda: place.jobs.under_way["settle"])
+        await until(lambda: place.jobs.under_way["acknowledge"])
         place.jobs.tell()
-        await until(lambda: len(place.jobs.called("claim")) >= 2)
-        second = place.jobs.add()  # as a lane's next job becomes ready by settling the one before it
+        await until(lambda: len(place.jobs.called("fetch")) >= 2)
+        second = place.jobs.add()  # as a lane's next job becomes ready by acknowledging the one before it
         assert not draining.done()
         gate.set()
         assert await draining == {Outcome.DONE: 2}

@@ -10,21 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from interlock.callers import Callers, calling_as
 from interlock.jobs.current import CURRENT, current_job
 from interlock.jobs.retry import Retry
 from interlock.jobs.signals import Discard, RetryLater, Snooze
-from interlock.parties import Parties, acting_as
 from interlock.ports.jobs import Outcome
 from tests.jobs.worker.fakes import floor
 
 if TYPE_CHECKING:
-    from interlock.ports.jobs import Settlement
+    from interlock.ports.jobs import Acknowledgement
     from tests.jobs.worker.fakes import Floor
 
 var: contextvars.ContextVar[str] = contextvars.ContextVar("var", default="unset")
 
 
-async def said_of(place: Floor, handler: Any, *, attempt: int = 1, arguments: str = "{}", **options: Any) -> Settlement:
+async def said_of(
+    place: Floor, handler: Any, *, attempt: int = 1, arguments: str = "{}", **options: Any
+) -> Acknowledgement:
     """Run one job, then another of a good kind in the same worker; what was said of the first."""
 
     async def good() -> None:
@@ -38,7 +40,7 @@ async def said_of(place: Floor, handler: Any, *, attempt: int = 1, arguments: st
         await place.until_said(job)
         await place.until_ended(after)
     assert place.session.at_work == 0
-    return next(settlement for settlement in place.jobs.settled if settlement.id == job)
+    return next(acknowledgement for acknowledgement in place.jobs.acknowledged if acknowledgement.id == job)
 
 
 def raising(error: BaseException, *, waiting: bool = False, plain: bool = False) -> Any:
@@ -127,7 +129,7 @@ async def test_options_of_one_job_go_before_its_definition() -> None:
         job = place.jobs.add(options='{"retry":{"attempts":2,"delay":7,"most":7,"factor":1,"jitter":0}}')
         async with place.worker():
             await place.until_said(job)
-        (said,) = place.jobs.settled
+        (said,) = place.jobs.acknowledged
         assert (said.outcome, said.delay) == (Outcome.RETRY, 7)
 
 
@@ -140,7 +142,7 @@ async def test_options_of_one_job_go_before_its_definition() -> None:
         (Snooze(60), 3, (Outcome.SNOOZED, 60, "")),
         (Discard("gone"), 1, (Outcome.DISCARDED, 0, "gone")),
     ],
-    ids=["later", "last", "snooze", "discard"],
+    ids=["scheduled", "last", "snooze", "discard"],
 )
 async def test_signals(signal: Exception, attempt: int, expected: tuple[Any, ...], way: str) -> None:
     error = signal if way == "bare" else ExceptionGroup("g", [signal])
@@ -283,16 +285,16 @@ async def test_a_handler_knows_its_job_and_so_do_its_tasks_and_threads(caplog: p
 
 
 async def test_a_job_is_a_party_of_its_own() -> None:
-    parties = Parties()
+    callers = Callers()
     names: list[str] = []
 
     async def handler() -> None:
-        party = parties.of(asyncio.current_task())
+        caller = callers.of(asyncio.current_task())
         await asyncio.sleep(0)
-        assert parties.of(asyncio.current_task()) is party
-        names.append(party.name)
+        assert callers.of(asyncio.current_task()) is caller
+        names.append(caller.name)
 
-    with acting_as("the one who opened the worker"):
+    with calling_as("the one who opened the worker"):
         async with floor() as place:
             place.job(handler)
             jobs = place.jobs.add_many(2)

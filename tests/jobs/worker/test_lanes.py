@@ -66,7 +66,7 @@ async def test_a_run_goes_one_after_the_other() -> None:
         async with place.worker(concurrency=5):
             await place.until_ended(*jobs)
         assert handler.started == list(range(50))
-        assert [settlement.id for settlement in place.jobs.settled] == jobs
+        assert [acknowledgement.id for acknowledgement in place.jobs.acknowledged] == jobs
 
 
 async def test_the_next_of_a_run_starts_when_the_store_knows_the_end_of_the_one_before() -> None:
@@ -76,10 +76,10 @@ async def test_the_next_of_a_run_starts_when_the_store_knows_the_end_of_the_one_
         place.job(handler.function)
         place.jobs.generous = True
         jobs = add_numbered(place, 3)
-        gate = place.jobs.gate("settle")
+        gate = place.jobs.gate("acknowledge")
         worker = place.worker(concurrency=5)
         async with worker:
-            await until(lambda: place.jobs.under_way["settle"])
+            await until(lambda: place.jobs.under_way["acknowledge"])
             other = place.jobs.add(arguments='{"number": 100}')
             place.jobs.tell()
             await until(lambda: handler.started == [0, 100], what="others do not wait")
@@ -96,19 +96,19 @@ async def test_what_stands_behind_an_end_that_was_refused_does_not_start() -> No
         place.job(handler.function)
         place.jobs.generous = True
         jobs = add_numbered(place, 3)
-        gate = place.jobs.gate("settle")
+        gate = place.jobs.gate("acknowledge")
         worker = place.worker(concurrency=5)
         async with worker:
-            await until(lambda: place.jobs.under_way["settle"])
+            await until(lambda: place.jobs.under_way["acknowledge"])
             for job in jobs:  # all were rescued, and given to somebody else
-                place.jobs.claimed[job] = ("another", place.jobs.claimed[job][1]._replace(fence=99))
+                place.jobs.fetched[job] = ("another", place.jobs.fetched[job][1]._replace(fence=99))
             gate.set()
             await until(lambda: len(place.jobs.refused) == 3)
         assert handler.started == [0]
         assert place.engine.metrics.late == 1, "what never started is not late"
 
 
-async def test_an_answer_about_an_earlier_claim_does_not_let_the_next_start() -> None:
+async def test_an_answer_about_an_earlier_fetch_does_not_let_the_next_start() -> None:
     handler = Handler(0)
     async with floor() as place:
         place.job(handler.function)
@@ -118,17 +118,17 @@ async def test_an_answer_about_an_earlier_claim_does_not_let_the_next_start() ->
         first = place.worker(concurrency=1)
         async with place.at_work(first):
             await until(lambda: handler.started == [0])
-            answer = place.jobs.answer("settle")
+            answer = place.jobs.answer("acknowledge")
             for job in jobs:  # they wait behind the other one, and go back
                 place.taken(job, HELD)
             await until(lambda: sorted(place.jobs.ready) == jobs)
-            # Before the answer arrives they are claimed again, here too, and the first one of them runs.
+            # Before the answer arrives they are fetched again, here too, and the first one of them runs.
             first._crew.put(place.jobs._give(place.jobs.appetites[-1]), 0)
             first._crew._concurrency += 2
             first._crew.fill()
             await until(lambda: handler.started == [0, 0])
             answer.set()
-            await until(lambda: not first.status().unsettled)
+            await until(lambda: not first.status().unacknowledged)
             assert handler.started == [0, 0]
             assert first.status().buffered == 1
             handler.go.set()
@@ -143,10 +143,10 @@ async def test_what_waits_for_the_store_to_know_goes_back_like_all_that_has_not_
         place.job(handler.function)
         place.jobs.generous = True
         jobs = add_numbered(place, 3)
-        gate = place.jobs.gate("settle")
+        gate = place.jobs.gate("acknowledge")
         worker = place.worker(concurrency=5)
         async with worker:
-            await until(lambda: place.jobs.under_way["settle"])
+            await until(lambda: place.jobs.under_way["acknowledge"])
             place.jobs.most = 0
             session = place.session
             if how in ("finish", "stop"):
@@ -164,7 +164,7 @@ async def test_what_waits_for_the_store_to_know_goes_back_like_all_that_has_not_
         assert handler.started == [0]
         assert place.jobs.outcomes(*jobs)[0] == "done"
         if how == "lost":
-            assert place.jobs.called("hand_back")[0][1:] == (session.id, [], jobs[1:])
+            assert place.jobs.called("return_unstarted")[0][1:] == (session.id, [], jobs[1:])
 
 
 @pytest.mark.parametrize("how", [ValueError("no luck"), TypeError("never"), Snooze(5)], ids=["retry", "fail", "snooze"])
@@ -178,10 +178,12 @@ async def test_a_job_in_the_middle_that_does_not_succeed_ends_the_run(how: Excep
         place.jobs.most = 6
         async with place.worker():
             await place.until_said(*jobs[:3])
-            await until(lambda: len(place.jobs.settled) >= 6)
-            settled = list(place.jobs.settled)
-        assert [settlement.id for settlement in settled[:6]] == jobs, "what follows is not returned before"
-        assert {settlement.outcome for settlement in settled[3:6]} == {Outcome.RETURNED}
+            await until(lambda: len(place.jobs.acknowledged) >= 6)
+            acknowledged = list(place.jobs.acknowledged)
+        assert [acknowledgement.id for acknowledgement in acknowledged[:6]] == jobs, (
+            "what follows is not returned before"
+        )
+        assert {acknowledgement.outcome for acknowledgement in acknowledged[3:6]} == {Outcome.RETURNED}
         assert handler.started[:3] == [0, 1, 2]
 
 
@@ -193,8 +195,12 @@ async def test_a_job_that_cannot_be_read_ends_the_run() -> None:
         jobs = [*add_numbered(place, 1), place.jobs.add(lane="lane", arguments='{"number": "x"}')]
         jobs += add_numbered(place, 1)
         async with place.worker():
-            await until(lambda: len(place.jobs.settled) >= 3)
-            assert [s.outcome for s in place.jobs.settled[:3]] == [Outcome.DONE, Outcome.UNREADABLE, Outcome.RETURNED]
+            await until(lambda: len(place.jobs.acknowledged) >= 3)
+            assert [s.outcome for s in place.jobs.acknowledged[:3]] == [
+                Outcome.DONE,
+                Outcome.UNREADABLE,
+                Outcome.RETURNED,
+            ]
 
 
 async def test_a_discarded_job_lets_the_run_go_on() -> None:
@@ -207,7 +213,7 @@ async def test_a_discarded_job_lets_the_run_go_on() -> None:
         async with place.worker():
             await place.until_ended(*jobs)
         assert place.jobs.outcomes(*jobs) == ["done", "discarded", "done"]
-        assert len(place.jobs.called("claim")[0][2]) == 3
+        assert len(place.jobs.called("fetch")[0][2]) == 3
 
 
 async def test_a_hold_returns_what_has_not_started_and_lets_the_rest_go_on() -> None:
@@ -250,15 +256,15 @@ async def test_a_hold_returns_a_run_that_is_still_in_the_buffer(order: int) -> N
 
 
 @pytest.mark.parametrize("why", [HELD, CANCELLED])
-async def test_what_is_said_of_a_job_while_the_claim_is_being_answered_is_not_forgotten(why: str) -> None:
+async def test_what_is_said_of_a_job_while_the_fetch_is_being_answered_is_not_forgotten(why: str) -> None:
     handler = Handler()
     async with floor() as place:
         place.job(handler.function)
         place.jobs.generous = True
-        answer = place.jobs.answer("claim")
+        answer = place.jobs.answer("fetch")
         jobs = add_numbered(place, 3)
         async with place.worker():
-            await until(lambda: place.jobs.claimed)
+            await until(lambda: place.jobs.fetched)
             place.jobs.most = 0
             for job in jobs[1:]:
                 place.taken(job, why)
@@ -283,11 +289,11 @@ async def test_a_cancelled_job_is_stopped_or_not_begun_or_left_alone() -> None:
             await place.until_ended(*jobs)
         assert place.jobs.outcomes(*jobs) == ["done", "cancelled", "cancelled", "done"]
         assert (handler.started, handler.stopped) == ([0, 1, 3], [1])
-        assert [settlement.error for settlement in place.jobs.settled][1:3] == [CANCELLED, CANCELLED]
+        assert [acknowledgement.error for acknowledgement in place.jobs.acknowledged][1:3] == [CANCELLED, CANCELLED]
 
 
 @pytest.mark.parametrize("why", [HELD, CANCELLED])
-async def test_what_was_said_of_an_earlier_claim_says_nothing_of_this_one(why: str) -> None:
+async def test_what_was_said_of_an_earlier_fetch_says_nothing_of_this_one(why: str) -> None:
     handler = Handler(1)
     async with floor() as place:
         place.job(handler.function)
@@ -296,10 +302,10 @@ async def test_what_was_said_of_an_earlier_claim_says_nothing_of_this_one(why: s
         async with place.worker():
             await until(lambda: handler.started == [0, 1])
             for job in jobs[1:]:
-                place.taken(job, why, fence=place.jobs.claimed[job][1].fence - 1)
+                place.taken(job, why, fence=place.jobs.fetched[job][1].fence - 1)
             handler.go.set()
             await place.until_ended(*jobs)
-        assert [settlement.outcome for settlement in place.jobs.settled] == ["done"] * 4
+        assert [acknowledgement.outcome for acknowledgement in place.jobs.acknowledged] == ["done"] * 4
         assert handler.stopped == []
 
 
@@ -351,7 +357,7 @@ async def test_nothing_waits_in_the_buffer_behind_long_jobs(brisk: None) -> None
         worker = place.worker(concurrency=2)
         async with worker:
             await until(lambda: handler.started == [0, 1])
-            # As if they had been claimed while jobs seemed short.
+            # As if they had been fetched while jobs seemed short.
             worker._crew.put(place.jobs._give(place.jobs.appetites[-1]._replace(most=2)), 0)
             assert worker.status().buffered == 2
             await place.until_said(*jobs[2:])

@@ -62,17 +62,19 @@ async def test_a_job_with_a_pace_that_would_start_late_goes_back_and_starts_next
         if preparing:
             place.engine.definitions["work"].prepare = prepare
         else:
-            answer = place.jobs.answer("claim")
+            answer = place.jobs.answer("fetch")
         job, plain = place.jobs.add(paced=True), place.jobs.add()
         async with place.at_work():
             if not preparing:
-                await until(lambda: place.jobs.called("claim"))
+                await until(lambda: place.jobs.called("fetch"))
                 clock.advance(2.0)
                 answer.set()
             await place.until_ended(job, plain)
-        said = [settlement.outcome.value for settlement in place.jobs.settled if settlement.id == job]
+        said = [
+            acknowledgement.outcome.value for acknowledgement in place.jobs.acknowledged if acknowledgement.id == job
+        ]
         assert said == ["returned", "done"]
         assert len(starts) == 2, "the one without a pace starts when it can"
         assert place.engine.metrics.late_starts == 1
-        assert place.jobs.appetites[-1].start_within >= 2.0, "the next claim allows for what was measured"
+        assert place.jobs.appetites[-1].start_within >= 2.0, "the next fetch allows for what was measured"
     assert "job_start_late" in caplog.text

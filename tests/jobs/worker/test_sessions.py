@@ -15,15 +15,15 @@ from interlock.testing.clock import VirtualClock, until
 from tests.jobs.worker.fakes import floor
 
 if TYPE_CHECKING:
-    from interlock.ports.jobs import Settlement
+    from interlock.ports.jobs import Acknowledgement
 
 
 async def forever() -> None:
     await asyncio.Event().wait()
 
 
-def last(settlements: list[Settlement], job: int) -> Settlement:
-    return [settlement for settlement in settlements if settlement.id == job][-1]
+def last(acknowledgements: list[Acknowledgement], job: int) -> Acknowledgement:
+    return [acknowledgement for acknowledgement in acknowledgements if acknowledgement.id == job][-1]
 
 
 async def test_a_lost_session_stops_everything_and_hands_everything_back() -> None:
@@ -40,16 +40,16 @@ async def test_a_lost_session_stops_everything_and_hands_everything_back() -> No
             old = place.lose_session()
             await until(lambda: old.at_work == 0)
             assert worker.status().buffered == 0
-            await until(lambda: place.jobs.called("hand_back"))
+            await until(lambda: place.jobs.called("return_unstarted"))
             assert place.session is not old
             place.jobs.most = 4
             place.jobs.tell()
             await until(lambda: len(worker.status().running) == 2)
             assert place.session.at_work == 2
         # What had started is said to have, what had not goes back without a word; first the one, then the other.
-        names = [call[:2] for call in place.jobs.calls if call[0] in ("settle", "hand_back")]
-        assert names[:2] == [("settle", old.id), ("hand_back", old.id)]
-        assert place.jobs.called("hand_back")[0][3] == jobs[2:]
+        names = [call[:2] for call in place.jobs.calls if call[0] in ("acknowledge", "return_unstarted")]
+        assert names[:2] == [("acknowledge", old.id), ("return_unstarted", old.id)]
+        assert place.jobs.called("return_unstarted")[0][3] == jobs[2:]
         assert not place.jobs.refused
 
 
@@ -60,18 +60,18 @@ async def test_what_ended_before_the_loss_is_still_acknowledged() -> None:
             return "done"
 
         place.job(handler)
-        gate = place.jobs.gate("settle")
+        gate = place.jobs.gate("acknowledge")
         job = place.jobs.add()
         async with place.at_work():
-            await until(lambda: place.jobs.under_way["settle"])
+            await until(lambda: place.jobs.under_way["acknowledge"])
             old = place.lose_session()
             await until(lambda: place.session is not old)
-            assert not place.jobs.called("hand_back"), "not before what is to be said was said"
+            assert not place.jobs.called("return_unstarted"), "not before what is to be said was said"
             gate.set()
             await place.until_ended(job)
-            await until(lambda: place.jobs.called("hand_back"))
-        assert last(place.jobs.settled, job).outcome is Outcome.DONE
-        assert len(place.jobs.called("claim")[0][2]) == 1
+            await until(lambda: place.jobs.called("return_unstarted"))
+        assert last(place.jobs.acknowledged, job).outcome is Outcome.DONE
+        assert len(place.jobs.called("fetch")[0][2]) == 1
         assert not place.jobs.refused
 
 
@@ -82,21 +82,21 @@ async def test_what_comes_too_late_is_refused_counted_and_logged(caplog: pytest.
             pass
 
         place.job(handler)
-        gate = place.jobs.gate("settle")
+        gate = place.jobs.gate("acknowledge")
         job = place.jobs.add()
         worker = place.worker()
         async with place.at_work(worker):
-            await until(lambda: place.jobs.under_way["settle"])
+            await until(lambda: place.jobs.under_way["acknowledge"])
             old = place.session.id
-            _, claimed = place.jobs.claimed.pop(job)  # rescued, and given to somebody else
-            place.jobs.claimed[job] = ("another", claimed._replace(fence=claimed.fence + 1))
+            _, fetched = place.jobs.fetched.pop(job)  # rescued, and given to somebody else
+            place.jobs.fetched[job] = ("another", fetched._replace(fence=fetched.fence + 1))
             gate.set()
             await until(lambda: place.jobs.refused)
             await until(lambda: place.engine.metrics.late == 1)
             assert worker.status().counts == {"done": 1, "refused": 1}
-        assert place.jobs.claimed[job][0] == "another"
+        assert place.jobs.fetched[job][0] == "another"
         (refused,) = [r for r in caplog.records if getattr(r, "event", "") == "job_acknowledgement_refused"]
-        assert refused.fields == {"id": job, "job": "work", "fence": claimed.fence, "outcome": "done"}  # type: ignore[attr-defined]
+        assert refused.fields == {"id": job, "job": "work", "fence": fetched.fence, "outcome": "done"}  # type: ignore[attr-defined]
         assert old == place.session.id
 
 
@@ -113,11 +113,11 @@ async def test_nothing_starts_after_the_deadline_and_a_silent_heartbeat_is_notic
             await forever()
 
         place.job(handler)
-        answer = place.jobs.answer("claim")
+        answer = place.jobs.answer("fetch")
         place.jobs.add()
         worker = place.worker()
         async with place.at_work(worker):
-            await until(lambda: place.jobs.claimed)
+            await until(lambda: place.jobs.fetched)
             old = place.session
             clock.advance(14)  # the store still honours it, but not for long enough
             place.jobs.most = 0
@@ -164,31 +164,33 @@ async def test_a_thread_that_ends_after_the_loss_is_not_acknowledged() -> None:
             await until(lambda: worker.status().running)
             place.jobs.most = 0
             old = place.lose_session()
-            await until(lambda: place.jobs.called("hand_back"))
-            assert place.jobs.called("hand_back") == [("hand_back", old.id, [job], [])], "not while it runs"
+            await until(lambda: place.jobs.called("return_unstarted"))
+            assert place.jobs.called("return_unstarted") == [("return_unstarted", old.id, [job], [])], (
+                "not while it runs"
+            )
             assert old.at_work == 1
             assert worker.status().running[0].told_to_stop == "the worker's session was lost"
             end.set()
             await place.until_said(job)
             assert old.at_work == 0
-        assert last(place.jobs.settled, job).outcome is Outcome.SNOOZED
+        assert last(place.jobs.acknowledged, job).outcome is Outcome.SNOOZED
         assert not place.jobs.ended
 
 
-async def test_a_session_that_ends_while_claiming() -> None:
+async def test_a_session_that_ends_while_fetching() -> None:
     async with floor() as place:
         place.job(forever)
-        answer = place.jobs.answer("claim")
+        answer = place.jobs.answer("fetch")
         jobs = place.jobs.add_many(2)
         worker = place.worker(concurrency=2)
         async with place.at_work(worker):
-            await until(lambda: place.jobs.claimed)
+            await until(lambda: place.jobs.fetched)
             old = place.lose_session()
             answer.set()
             await until(lambda: len(worker.status().running) == 2)
             assert place.session is not old
-            assert {session for session, _ in place.jobs.claimed.values()} == {place.session.id}
-        assert place.jobs.called("hand_back")[0] == ("hand_back", old.id, [], jobs)
+            assert {session for session, _ in place.jobs.fetched.values()} == {place.session.id}
+        assert place.jobs.called("return_unstarted")[0] == ("return_unstarted", old.id, [], jobs)
 
 
 async def test_the_store_may_be_the_first_to_say_that_the_session_has_ended() -> None:
@@ -233,11 +235,11 @@ async def test_outages_come_and_go(long: bool) -> None:
                 place.jobs.away = False
                 await place.until_ended(*jobs)
             assert set(place.jobs.outcomes(*jobs)) == {"done"}
-            assert not place.jobs.claimed
+            assert not place.jobs.fetched
         assert not place.jobs.refused
 
 
-async def test_settlements_wait_for_the_store_and_runners_for_settlements() -> None:
+async def test_acknowledgements_wait_for_the_store_and_runners_for_acknowledgements() -> None:
     async with floor() as place:
         done: list[int] = []
 
@@ -248,22 +250,22 @@ async def test_settlements_wait_for_the_store_and_runners_for_settlements() -> N
         place.jobs.generous = True
         place.jobs.most = 3000
         jobs = place.jobs.add_many(6000)
-        gate = place.jobs.gate("settle")
+        gate = place.jobs.gate("acknowledge")
         worker = place.worker(concurrency=50)
         async with place.at_work(worker):
             await until(lambda: worker._completer.full)
-            claims = len(place.jobs.called("claim"))
+            fetches = len(place.jobs.called("fetch"))
             for _ in range(100):
                 await asyncio.sleep(0)
             assert 2000 <= len(done) < 2100, "runners wait"
             place.jobs.tell()
             for _ in range(100):
                 await asyncio.sleep(0)
-            assert len(place.jobs.called("claim")) <= claims + 1, "and so do claims"
+            assert len(place.jobs.called("fetch")) <= fetches + 1, "and so do fetches"
             gate.set()
             await place.until_ended(*jobs)
         assert len(done) == 6000
-        assert max(len(call[2]) for call in place.jobs.called("settle")) <= 1000
+        assert max(len(call[2]) for call in place.jobs.called("acknowledge")) <= 1000
 
 
 async def test_two_workers_of_one_process_share_a_session_and_know_of_one_another() -> None:
@@ -277,85 +279,85 @@ async def test_two_workers_of_one_process_share_a_session_and_know_of_one_anothe
             async with place.at_work(second):
                 mine = [job.id for job in first.status().running]
                 await until(lambda: place.jobs.called("attend")[-1][2:] == (("default", "other"), ("work",), 5))
-                place.jobs.lose["claim"] = 1
+                place.jobs.lose["fetch"] = 1
                 place.jobs.add()
                 place.jobs.tell()
-                await until(lambda: place.jobs.called("hand_back"))
-                assert place.jobs.called("hand_back")[0][2] == mine, "what the other one runs is not a leftover"
+                await until(lambda: place.jobs.called("return_unstarted"))
+                assert place.jobs.called("return_unstarted")[0][2] == mine, "what the other one runs is not a leftover"
                 await until(lambda: second.status().running)
                 theirs = [job.id for job in second.status().running]
                 place.jobs.most = 0
                 await second.stop()
-            assert place.jobs.called("hand_back")[-1][2] == mine
+            assert place.jobs.called("return_unstarted")[-1][2] == mine
             assert place.jobs.outcomes(*theirs) == ["snoozed"]
             assert len(first.status().running) == 2
             assert place.jobs.called("attend")[-1][2:] == (("default",), ("work",), 2)
 
 
-async def test_nothing_is_handed_back_that_is_just_being_claimed() -> None:
+async def test_nothing_is_handed_back_that_is_just_being_fetched() -> None:
     async with floor() as place:
         place.job(forever)
         first, second = place.worker(concurrency=1), place.worker(concurrency=1)
         async with place.at_work(first), place.at_work(second):
-            await until(lambda: len(place.jobs.called("claim")) == 2 and not place.jobs.under_way["claim"])
-            answer = place.jobs.answer("claim")
+            await until(lambda: len(place.jobs.called("fetch")) == 2 and not place.jobs.under_way["fetch"])
+            answer = place.jobs.answer("fetch")
             job = place.jobs.add()
-            first._claimer.news()
-            await until(lambda: place.jobs.claimed)  # and nobody here knows yet
+            first._fetcher.news()
+            await until(lambda: place.jobs.fetched)  # and nobody here knows yet
             second._desk.doubt()
-            second._claimer.room()
+            second._fetcher.room()
             await until(lambda: not second._desk._open.is_set(), what="it waits for what is on its way")
-            assert not place.jobs.called("hand_back")
+            assert not place.jobs.called("return_unstarted")
             answer.set()
-            await until(lambda: place.jobs.called("hand_back"))
-            assert place.jobs.called("hand_back")[0][2:] == ([job], [])
+            await until(lambda: place.jobs.called("return_unstarted"))
+            assert place.jobs.called("return_unstarted")[0][2:] == ([job], [])
             await until(lambda: first.status().running)
-            assert place.jobs.claimed[job][1].fence == first._crew.running[0].job.fence  # type: ignore[union-attr]
+            assert place.jobs.fetched[job][1].fence == first._crew.running[0].job.fence  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_nothing_is_claimed_under_a_session_that_is_over(when: str) -> None:
-    """While one worker hands back what was claimed under it, another is about to claim."""
+async def test_nothing_is_fetched_under_a_session_that_is_over(when: str) -> None:
+    """While one worker hands back what was fetched under it, another is about to fetch."""
     async with floor() as place:
         place.job(forever)
         first, second = place.worker(concurrency=1), place.worker(concurrency=1)
         async with place.at_work(first), place.at_work(second):
-            await until(lambda: len(place.jobs.called("claim")) == 2 and not place.jobs.under_way["claim"])
-            gate = place.jobs.gate("hand_back")
+            await until(lambda: len(place.jobs.called("fetch")) == 2 and not place.jobs.under_way["fetch"])
+            gate = place.jobs.gate("return_unstarted")
             second._desk.doubt()
-            second._claimer.room()
-            await until(lambda: place.jobs.under_way["hand_back"])
+            second._fetcher.room()
+            await until(lambda: place.jobs.under_way["return_unstarted"])
             job = place.jobs.add()
             old = place.session
             if when == "after":
-                first._claimer.news()
-                await until(lambda: first._claimer._claiming)
+                first._fetcher.news()
+                await until(lambda: first._fetcher._fetching)
             place.lose_session()
             if when == "before":
-                first._claimer.news()
+                first._fetcher.news()
             gate.set()
             await until(lambda: first.status().running or second.status().running)
-            assert place.jobs.claimed[job][0] == place.session.id != old.id
-            assert [call for call in place.jobs.called("claim") if call[2]] == [("claim", place.session.id, [job])]
+            assert place.jobs.fetched[job][0] == place.session.id != old.id
+            assert [call for call in place.jobs.called("fetch") if call[2]] == [("fetch", place.session.id, [job])]
 
 
-async def test_a_claim_of_a_session_that_is_over_takes_no_effect_after_it_was_handed_back() -> None:
+async def test_a_fetch_of_a_session_that_is_over_takes_no_effect_after_it_was_handed_back() -> None:
     async with floor() as place:
         place.job(forever)
         first, second = place.worker(concurrency=1), place.worker(concurrency=1)
         async with place.at_work(first), place.at_work(second):
-            await until(lambda: len(place.jobs.called("claim")) == 2)
-            answer = place.jobs.answer("hand_back")
+            await until(lambda: len(place.jobs.called("fetch")) == 2)
+            answer = place.jobs.answer("return_unstarted")
             old = place.lose_session()
-            await until(lambda: place.jobs.called("hand_back"))
-            # A claim that one of them had sent before takes effect only now.
+            await until(lambda: place.jobs.called("return_unstarted"))
+            # A fetch that one of them had sent before takes effect only now.
             job = place.jobs.add()
             place.jobs._give(place.jobs.appetites[0])
-            assert job not in place.jobs.claimed
+            assert job not in place.jobs.fetched
             first._desk.owe(old)
             answer.set()
             place.jobs.tell()
-            await until(lambda: place.jobs.claimed.get(job, ("",))[0] == place.session.id)
+            await until(lambda: place.jobs.fetched.get(job, ("",))[0] == place.session.id)
 
 
 async def test_nobody_waits_for_a_worker_that_ended_without_having_said_everything() -> None:
@@ -367,16 +369,16 @@ async def test_nobody_waits_for_a_worker_that_ended_without_having_said_everythi
         place.job(handler)
         first, second = place.worker(concurrency=1), place.worker(concurrency=1)
         async with place.at_work(second):
-            await until(lambda: place.jobs.called("claim"))
-            gate = place.jobs.gate("settle")
+            await until(lambda: place.jobs.called("fetch"))
+            gate = place.jobs.gate("acknowledge")
             async with place.at_work(first):
                 jobs = place.jobs.add_many(2)
                 place.jobs.tell()
-                await until(lambda: place.jobs.under_way["settle"] == 2)
+                await until(lambda: place.jobs.under_way["acknowledge"] == 2)
                 place.lose_session()
                 await until(lambda: second._desk._lock.locked())
             gate.set()
-            del place.jobs.gates["settle"]
+            del place.jobs.gates["acknowledge"]
             await place.until_ended(*jobs)
 
 
@@ -387,11 +389,11 @@ async def test_what_a_worker_could_not_give_back_is_given_back_by_the_next() -> 
             pass
 
         place.job(handler)
-        place.jobs.gate("settle")
+        place.jobs.gate("acknowledge")
         job = place.jobs.add()
         async with place.at_work():
-            await until(lambda: place.jobs.under_way["settle"])
-        assert place.jobs.claimed[job][0] == place.session.id, "the session goes on, so nobody rescues it"
-        del place.jobs.gates["settle"]
+            await until(lambda: place.jobs.under_way["acknowledge"])
+        assert place.jobs.fetched[job][0] == place.session.id, "the session goes on, so nobody rescues it"
+        del place.jobs.gates["acknowledge"]
         async with place.at_work():
             await place.until_ended(job)

@@ -28,7 +28,7 @@ async def test_a_job_that_runs_too_long_is_stopped_and_tried_again() -> None:
         job, last = place.jobs.add(), place.jobs.add(attempt=3)
         async with place.worker():
             await place.until_said(job, last)
-        first, second = place.jobs.settled
+        first, second = place.jobs.acknowledged
         assert (first.outcome, first.delay) == (Outcome.RETRY, 9)
         assert first.error == "TimeoutError: It ran for more than 0.01 s."
         assert "forever" in first.trace
@@ -195,8 +195,8 @@ async def test_finishing_returns_what_has_not_started_at_once_and_waits_for_the_
             go.set()
             await finishing
         assert place.jobs.outcomes(*jobs) == ["done", "returned", "returned", "done"]
-        assert not place.jobs.claimed
-        assert len(place.jobs.ready) == 3, "nothing more was claimed"
+        assert not place.jobs.fetched
+        assert len(place.jobs.ready) == 3, "nothing more was fetched"
         assert worker.status().state == "closed"
         assert place.engine.workers == []
 
@@ -211,7 +211,7 @@ async def test_stopping_cancels_what_runs_without_counting_an_attempt() -> None:
             place.jobs.most = 0
             await worker.stop()
         assert place.jobs.outcomes(*jobs[:2]) == ["snoozed", "snoozed"]
-        assert {settlement.delay for settlement in place.jobs.settled} == {0}
+        assert {acknowledgement.delay for acknowledgement in place.jobs.acknowledged} == {0}
         assert sorted(place.jobs.ready) == jobs
         assert place.session.at_work == 0
 
@@ -266,7 +266,7 @@ async def test_a_cancelled_run_stops_the_worker() -> None:
         assert worker.status().state == "closed"
 
 
-async def test_a_claim_that_is_answered_after_the_end_was_asked_for_is_returned() -> None:
+async def test_a_fetch_that_is_answered_after_the_end_was_asked_for_is_returned() -> None:
     async with floor() as place:
         started: list[int] = []
 
@@ -274,11 +274,11 @@ async def test_a_claim_that_is_answered_after_the_end_was_asked_for_is_returned(
             started.append(1)
 
         place.job(handler)
-        answer = place.jobs.answer("claim")
+        answer = place.jobs.answer("fetch")
         jobs = place.jobs.add_many(3)
         worker = place.worker()
         async with worker:
-            await until(lambda: len(place.jobs.claimed) == 3)
+            await until(lambda: len(place.jobs.fetched) == 3)
             finishing = asyncio.create_task(worker.finish())
             await until(lambda: worker.status().state == "finishing")
             assert not finishing.done()
@@ -288,20 +288,20 @@ async def test_a_claim_that_is_answered_after_the_end_was_asked_for_is_returned(
         assert not started
 
 
-async def test_a_claim_whose_answer_never_comes_is_handed_back_when_the_worker_ends() -> None:
+async def test_a_fetch_whose_answer_never_comes_is_handed_back_when_the_worker_ends() -> None:
     async with floor() as place:
         place.job(forever)
-        place.jobs.lose["claim"] = 1
-        gate = place.jobs.gate("hand_back")
+        place.jobs.lose["fetch"] = 1
+        gate = place.jobs.gate("return_unstarted")
         jobs = place.jobs.add_many(3)
         worker = place.worker()
         async with worker:
-            await until(lambda: place.jobs.under_way["hand_back"])
-            assert len(place.jobs.claimed) == 3
+            await until(lambda: place.jobs.under_way["return_unstarted"])
+            assert len(place.jobs.fetched) == 3
             worker.wind_down()
             gate.set()
         assert sorted(place.jobs.ready) == jobs
-        assert not place.jobs.claimed
+        assert not place.jobs.fetched
 
 
 @pytest.mark.parametrize("way", ["async", "plain"])
@@ -330,13 +330,13 @@ async def test_a_worker_does_not_wait_for_ever_for_what_does_not_stop(
             await worker.stop()
             assert worker.status().state == "closed"
             assert place.jobs.outcomes(job) == ["nothing"]
-            assert list(place.jobs.claimed) == [job], "it is not given to others while it runs"
+            assert list(place.jobs.fetched) == [job], "it is not given to others while it runs"
             assert (session.at_work, worker.left_behind) == (1, 1)
             async with place.at_work(place.worker()):
                 place.engine.desk.doubt()  # type: ignore[union-attr]
                 place.jobs.tell()
-                await until(lambda: len(place.jobs.called("hand_back")) >= 2)
-                assert list(place.jobs.claimed) == [job], "not even by those who look for what was left"
+                await until(lambda: len(place.jobs.called("return_unstarted")) >= 2)
+                assert list(place.jobs.fetched) == [job], "not even by those who look for what was left"
                 end.set()
                 thread_end.set()
                 await until(lambda: job in place.jobs.ready)
@@ -387,7 +387,7 @@ async def test_what_still_runs_after_the_time_to_finish_is_returned_without_coun
         assert place.jobs.outcomes(job) == ["snoozed"]
         assert ended == ["cleaned up"]
         assert worker.left_behind == 0
-        assert place.engine.presence.keeper._leaving
+        assert place.engine.store_client.keeper._leaving
 
         async with place.worker():
-            assert not place.engine.presence.keeper._leaving, "a process in which another worker begins goes on"
+            assert not place.engine.store_client.keeper._leaving, "a process in which another worker begins goes on"

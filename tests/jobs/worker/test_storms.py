@@ -24,7 +24,7 @@ from interlock.testing.simulator import SeededLoop
 from tests.jobs.worker.fakes import FakeJobs, floor
 
 if TYPE_CHECKING:
-    from interlock.ports.jobs import ClaimedJob, Settlement
+    from interlock.ports.jobs import Acknowledgement, FetchedJob
     from tests.jobs.worker.fakes import Floor
 
 JOBS = 120
@@ -46,7 +46,7 @@ class StormyJobs(FakeJobs):
 
     dice: random.Random
     wind: float
-    all: dict[int, ClaimedJob]
+    all: dict[int, FetchedJob]
     broken: AssertionError | None = None
 
     async def _enter(self, name: str) -> None:
@@ -64,11 +64,11 @@ class StormyJobs(FakeJobs):
         if self.dice.random() < self.wind:
             raise StoreUnavailableError(when)
 
-    def _settle(self, session: str, settlement: Settlement) -> bool:
-        before = len(self.settled)
-        accepted = super()._settle(session, settlement)
-        if len(self.settled) > before and settlement.outcome in (Outcome.RETRY, Outcome.SNOOZED):
-            self.ready[settlement.id] = self.all[settlement.id]  # due again at once
+    def _acknowledge(self, session: str, acknowledgement: Acknowledgement) -> bool:
+        before = len(self.acknowledged)
+        accepted = super()._acknowledge(session, acknowledgement)
+        if len(self.acknowledged) > before and acknowledgement.outcome in (Outcome.RETRY, Outcome.SNOOZED):
+            self.ready[acknowledgement.id] = self.all[acknowledgement.id]  # due again at once
         return accepted
 
 
@@ -102,7 +102,7 @@ class Storm:
                 assert self.running[job.id] == 1, f"{job.id} runs twice"
                 assert self.lanes[job.lane] <= 1, f"two of {job.lane} run"
                 before = [i for i, other in self.jobs.all.items() if other.lane == job.lane and i < job.id and job.lane]
-                ours = self.jobs.claimed.get(job.id, (None, job))[1].fence == job.fence
+                ours = self.jobs.fetched.get(job.id, (None, job))[1].fence == job.fence
                 assert not ours or all(i in self.jobs.ended for i in before), f"{job.id} before {before}"
                 await self.something()
             except AssertionError as error:
@@ -138,8 +138,8 @@ class Storm:
                     self.place.lose_session()
             elif what < 0.4:
                 self.place.engine.turn(None)
-            elif what < 0.6 and self.jobs.claimed:
-                job = self.dice.choice(list(self.jobs.claimed))
+            elif what < 0.6 and self.jobs.fetched:
+                job = self.dice.choice(list(self.jobs.fetched))
                 self.place.taken(job, "held by ann: wait")
             elif what < 0.8:
                 self.jobs.wind = self.dice.choice([0.0, 0.05, 0.3, 1.0])
@@ -167,7 +167,7 @@ class Storm:
             await worker.close()
         if self.jobs.broken is not None:
             raise self.jobs.broken
-        assert not self.jobs.claimed
+        assert not self.jobs.fetched
         assert self.place.session.at_work == 0
         assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("interlock-runner")]
 
@@ -176,7 +176,7 @@ class Storm:
         while len(self.jobs.ended) < JOBS and self.jobs.broken is None:
             left = sorted(set(self.jobs.all) - set(self.jobs.ended))
             states = [worker.status() for worker in self.place.engine.workers]  # type: ignore[attr-defined]
-            assert loop.time() < 60, f"{left} have not ended; {self.jobs.claimed}; {states}"
+            assert loop.time() < 60, f"{left} have not ended; {self.jobs.fetched}; {states}"
             await asyncio.sleep(0.01)
 
 

@@ -87,7 +87,7 @@ async def test_a_thread_is_waited_for_whatever_it_is_told(
                 worker.halt()
             await until(lambda: "job_cannot_be_stopped" in caplog.text)
             assert place.jobs.outcomes(job) == ["nothing"]
-            assert list(place.jobs.claimed) == [job]
+            assert list(place.jobs.fetched) == [job]
             assert place.session.at_work == 1
             place.jobs.most = 0
             end.set()

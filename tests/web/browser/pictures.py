@@ -75,7 +75,7 @@ async def _props(app: Any, scene: Any) -> None:
         await scene.report.enqueue(account=account)
     for to in ("ann", "bela"):
         await scene.mail.enqueue(to=to, template="weekly")
-    async with app.once.claim("poll:gitlab:notes:9917") as claim:
+    async with app.claims.claim("poll:gitlab:notes:9917") as claim:
         claim.result = {"note": 9917}
 
 

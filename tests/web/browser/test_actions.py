@@ -91,7 +91,7 @@ def test_a_claim_is_forgotten(visitor: Visitor, house: House) -> None:
     visitor.act("forget", reason="do it again")
     visitor.hears("The claim was forgotten")
     assert "new" in visitor.find("h1").inner_text()
-    assert house.run(lambda bot: bot.app.once.show(KEY)) is None
+    assert house.run(lambda bot: bot.app.claims.show(KEY)) is None
 
 
 def test_an_event_is_replayed_as_a_new_one(visitor: Visitor, house: House) -> None:

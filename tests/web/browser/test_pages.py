@@ -25,7 +25,7 @@ JOBS = (
     "done",
     "failed",
     "failed_long",
-    "later",
+    "scheduled",
     "paced_next",
     "parked",
     "held",

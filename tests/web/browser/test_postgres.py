@@ -24,7 +24,7 @@ def test_pages_actions_and_live_updates_on_postgresql(browser: Browser, interloc
         things = house.bot.things
         for path in ("/", "/jobs", "/lanes", "/locks", "/limits", "/events", "/claims", "/workers"):
             assert visitor.go(path).status == 200
-        for job in ("running", "waiting", "behind", "failed", "later", "held", "lock_waits"):
+        for job in ("running", "waiting", "behind", "failed", "scheduled", "held", "lock_waits"):
             assert visitor.go(f"/jobs/{things[job]}").status == 200
         visitor.go(f"/events/{things['event']}")
         assert '"full_name": "acme/api"' in visitor.find("pre[aria-label=Payload]").inner_text()

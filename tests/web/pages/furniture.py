@@ -46,8 +46,8 @@ async def _jobs(bot: Bot) -> None:
     await bot.until(things["failed"], "failed")
     things["failed_long"] = await bot.enqueue("odd", lane="failed", how="fail", text=LONG)
     await bot.until(things["failed_long"], "failed")
-    things["later"] = await bot.enqueue("sync", lane="later", how="fail", text=HOSTILE)
-    await bot.until(things["later"], "later")
+    things["scheduled"] = await bot.enqueue("sync", lane="scheduled", how="fail", text=HOSTILE)
+    await bot.until(things["scheduled"], "scheduled")
     things["paced"] = await bot.enqueue("report", account="a1")
     await bot.until(things["paced"], "done")
     things["paced_next"] = await bot.enqueue("report", account="a1")
@@ -78,7 +78,7 @@ async def _locks(bot: Bot) -> None:
 
 
 async def _claims(bot: Bot) -> None:
-    once = bot.app.once
+    once = bot.app.claims
     async with once.claim("delivery:1") as claim:
         claim.result = {"text": HOSTILE}
     for key in (KEY, "delivery:failed"):

@@ -45,7 +45,7 @@ async def things(tmp_path: Path) -> Things:
     async with app:
         handle = await app.jobs["deep"].enqueue(data=PAYLOAD)
         receipt = await app.events.receive("github", *delivery(PAYLOAD, "guid"))
-        async with app.once.claim("deep") as claim:
+        async with app.claims.claim("deep") as claim:
             claim.result = PAYLOAD
         await app.drain()
         assert receipt.event is not None

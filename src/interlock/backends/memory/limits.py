@@ -7,7 +7,7 @@ from bisect import bisect_right, insort
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from interlock.backends.admission import CLAIM, PLENTY, STALE, Room, Standing, Verdict, Waits, admit, freed_at
+from interlock.backends.admission import PLENTY, STALE, TURN, Room, Standing, Verdict, Waits, admit, freed_at
 from interlock.backends.pacing import Figure, micros, seconds
 from interlock.ports import limits as port
 from interlock.ports.limits import (
@@ -39,11 +39,11 @@ class _Reservation:
     __slots__ = (
         "asked_at",
         "at",
+        "caller",
         "card",
         "figures",
         "last_asked",
         "owner",
-        "party",
         "session",
         "started",
         "ticket",
@@ -52,7 +52,7 @@ class _Reservation:
     )
 
     def __init__(self, plan: Plan, card: SessionCard, ticket: int, now: int) -> None:
-        self.owner, self.party, self.session, self.card = plan.owner, plan.party, plan.session, card
+        self.owner, self.caller, self.session, self.card = plan.owner, plan.caller, plan.session, card
         self.ticket = ticket
         self.figures = {use.key: Figure(use.most, micros(use.per)) for use in plan.uses}
         self.asked_at = self.last_asked = self.at = now
@@ -70,7 +70,7 @@ class _Reservation:
 
     def user(self, key: str, at: int | None) -> LimitUser:
         """As people see it."""
-        who = (self.owner, self.party, self.session, self.card.host, self.card.pid, self.card.program)
+        who = (self.owner, self.caller, self.session, self.card.host, self.card.pid, self.card.program)
         most, per = self.figures[key]
         waits_for = self.where if self.waits is Waits.LINE else ""
         when = None if at is None else seconds(at)
@@ -307,7 +307,7 @@ class MemoryLimits:
         for ahead, reservation in enumerate(r for r in live if r.in_line(name)):
             due_in = ends_at - seconds(now)
             if free > 0:
-                due_in = min(due_in, seconds(key.free_since + max(0, ahead - free + 1) * CLAIM - now))
+                due_in = min(due_in, seconds(key.free_since + max(0, ahead - free + 1) * TURN - now))
             line[reservation.owner] = 0.0 if ahead < free else due_in
             ends_at = min(ends_at, self._alive_until[reservation.session])
         return line

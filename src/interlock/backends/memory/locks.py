@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from interlock.errors import CapabilityError
 from interlock.ports.insight import MOST_COUNTED
 from interlock.ports.locks import (
-    CLAIM_SECONDS,
+    TURN_SECONDS,
     Answer,
     Busy,
     Deadlocked,
@@ -77,7 +77,7 @@ class MemoryLocks:
         self._alive_until = sessions.alive_until
         self._cards = sessions.cards
         self._locks: dict[str, _Lock] = {}
-        self._waits: dict[str, dict[str, str]] = {}  # party → owner → key, while it queues
+        self._waits: dict[str, dict[str, str]] = {}  # caller → owner → key, while it queues
         self._fences = fences
 
     async def ask(self, want: Want) -> Answer:
@@ -100,7 +100,7 @@ class MemoryLocks:
             return Granted(lock.fence, lock.expires_at)
         self._drop_dead_waiters(lock, now)
         ahead = self._ahead(lock, want.owner)
-        if held is None and now >= min(lock.free_since, now) + ahead * CLAIM_SECONDS:
+        if held is None and now >= min(lock.free_since, now) + ahead * TURN_SECONDS:
             self._dequeue(lock, want.owner)
             return self._grant(lock, want, now)
         if want.wait == 0:
@@ -179,7 +179,7 @@ class MemoryLocks:
                 if not self._live_waiter(queued, now):
                     continue
                 if queued.want.session == session:
-                    if free and now >= min(lock.free_since, now) + ahead * CLAIM_SECONDS:
+                    if free and now >= min(lock.free_since, now) + ahead * TURN_SECONDS:
                         found.append(owner)
                     look_again = min(look_again, self._look_again(lock, ahead, now))
                 ahead += 1
@@ -290,7 +290,7 @@ class MemoryLocks:
         if lock.queue is None:
             lock.queue = {}
         lock.queue[want.owner] = _Queued(want, now)
-        self._waits.setdefault(want.party, {})[want.owner] = want.key
+        self._waits.setdefault(want.caller, {})[want.owner] = want.key
 
     def _dequeue(self, lock: _Lock, owner: str) -> None:
         queued = lock.queue.pop(owner, None) if lock.queue else None
@@ -298,10 +298,10 @@ class MemoryLocks:
             return
         if not lock.queue:
             lock.queue = None
-        waits = self._waits[queued.want.party]
+        waits = self._waits[queued.want.caller]
         del waits[owner]
         if not waits:
-            del self._waits[queued.want.party]
+            del self._waits[queued.want.caller]
 
     def _live_waiter(self, queued: _Queued, now: float) -> bool:
         return queued.gives_up_at > now and self._alive_until.get(queued.want.session, 0.0) > now
@@ -322,29 +322,29 @@ class MemoryLocks:
 
     def _look_again(self, lock: _Lock, ahead: int, now: float) -> float:
         if lock.want is None:
-            return max(0.0, min(lock.free_since, now) + ahead * CLAIM_SECONDS - now)
+            return max(0.0, min(lock.free_since, now) + ahead * TURN_SECONDS - now)
         return max(0.0, min(lock.expires_at, self._alive_until.get(lock.want.session, 0.0)) - now)
 
     # -- the graph of waits ----------------------------------------------------------------------------------------
 
     def _cycle(self, want: Want, now: float) -> tuple[Wait, ...]:
         """The waits that ``want`` would close into a cycle, beginning with its own; empty if it closes none."""
-        seen = {want.party}
-        paths: list[tuple[str, str, tuple[Wait, ...]]] = [(want.party, want.key, ())]
+        seen = {want.caller}
+        paths: list[tuple[str, str, tuple[Wait, ...]]] = [(want.caller, want.key, ())]
         while paths:
-            party, key, path = paths.pop()
+            caller, key, path = paths.pop()
             lock = self._locks[key]
             holder = self._live_holder(lock, now)
             if holder is None:
                 continue
-            path = (*path, Wait(party, key, holder.party))
-            if holder.party == want.party:
+            path = (*path, Wait(caller, key, holder.caller))
+            if holder.caller == want.caller:
                 return path
-            if holder.party not in seen:
-                seen.add(holder.party)
+            if holder.caller not in seen:
+                seen.add(holder.caller)
                 paths += [
-                    (holder.party, next_key, path)
-                    for owner, next_key in self._waits.get(holder.party, {}).items()
+                    (holder.caller, next_key, path)
+                    for owner, next_key in self._waits.get(holder.caller, {}).items()
                     if self._live_waiter((self._locks[next_key].queue or {})[owner], now)
                 ]
         return ()
@@ -357,7 +357,7 @@ class MemoryLocks:
             return None
         card = self._cards[want.session]
         expires_at = min(lock.expires_at, self._alive_until[want.session])
-        who = (want.owner, want.party, want.session, card.host, card.pid, card.program)
+        who = (want.owner, want.caller, want.session, card.host, card.pid, card.program)
         return Holder(*who, lock.fence, lock.granted_at, expires_at)
 
     def _view(self, key: str, lock: _Lock, now: float) -> LockView:
@@ -369,7 +369,7 @@ class MemoryLocks:
             gives_up_at = None if math.isinf(queued.gives_up_at) else queued.gives_up_at
             who = (card.host, card.pid, card.program) if card else ("", 0, "")
             live = self._live_waiter(queued, now)
-            waiters.append(Waiter(owner, want.party, want.session, *who, queued.asked_at, gives_up_at, live))
+            waiters.append(Waiter(owner, want.caller, want.session, *who, queued.asked_at, gives_up_at, live))
         return LockView(key, holder, tuple(waiters), lock.free_since if lock.want is None else None, now)
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["PostgresClaims"]
 
 _sql = Statements("interlock.backends.postgres", "claims")
-_CLAIM, _SETTLE = "c", "s"
+_TURN, _SETTLE = "c", "s"
 
 
 class _Step(NamedTuple):
@@ -61,7 +61,7 @@ class PostgresClaims:
 
     async def claim(self, want: ClaimWant) -> ClaimAnswer:
         """Take the claim if it can be had, else say how it stands."""
-        answer, fence, expires_at, attempt, details = await self._combined.do(_CLAIM, _Step(*want))
+        answer, fence, expires_at, attempt, details = await self._combined.do(_TURN, _Step(*want))
         if answer == "claimed":
             return Claimed(fence, expires_at, attempt)
         return SessionEnded() if answer == "ended" else Known(_view(details))
@@ -116,7 +116,7 @@ class PostgresClaims:
             columns = (list(column) for column in zip(*steps, strict=True))
             return await lane.fetch_here(_sql.batch, self._namespace, kinds, *columns, self._given())
         key, owner, session, lease, keep, *settled = steps[0]
-        if batch[0].kind == _CLAIM:
+        if batch[0].kind == _TURN:
             return await lane.fetch_here(_sql.claim, self._namespace, key, owner, session, lease, keep, self._given())
         return await lane.fetch_here(_sql.settle, self._namespace, key, owner, *settled, keep, self._given())
 

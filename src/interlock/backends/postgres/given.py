@@ -13,7 +13,7 @@ __all__ = ["given_by"]
 
 
 def given_by(clock: Clock | None) -> Callable[[], float | None]:
-    """What to pass for ``p_given``."""
+    """What to pass for ``p_clock``."""
     return _nothing if clock is None else clock.now
 
 

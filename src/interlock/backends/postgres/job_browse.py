@@ -29,7 +29,7 @@ ENDED = {
 _FEW = {
     JobState.RUNNING: sql.few_running,
     JobState.WAITING: sql.few_waiting,
-    JobState.LATER: sql.few_later,
+    JobState.SCHEDULED: sql.few_scheduled,
     JobState.PARKED: sql.few_parked,
     JobState.HELD: sql.few_held,
     JobState.READY: sql.few_ready,

@@ -29,7 +29,7 @@ async def counts(fetch: Fetch, namespace: str, given: float | None, limits: tupl
     """``limits`` are those in use and those that are full."""
     ((now, others),) = await fetch(sql.now, namespace, given)
     found: dict[JobState, Counter[str]] = {state: Counter() for state in JobState}
-    oldest: dict[JobState, dict[str, float]] = {JobState.READY: {}, JobState.LATER: {}}
+    oldest: dict[JobState, dict[str, float]] = {JobState.READY: {}, JobState.SCHEDULED: {}}
     names: dict[str, set[str]] = {}
     workers: Counter[str] = Counter()
     runners: Counter[str] = Counter()
@@ -80,13 +80,13 @@ def _queue(
         queue=queue,
         ready=found[JobState.READY][queue],
         behind=found[JobState.BEHIND][queue],
-        later=found[JobState.LATER][queue],
+        scheduled=found[JobState.SCHEDULED][queue],
         waiting=found[JobState.WAITING][queue],
         running=found[JobState.RUNNING][queue],
         held=found[JobState.HELD][queue],
         parked=found[JobState.PARKED][queue],
         oldest_ready_at=oldest[JobState.READY].get(queue),
-        next_due_at=oldest[JobState.LATER].get(queue),
+        next_due_at=oldest[JobState.SCHEDULED].get(queue),
         workers=workers,
         runners=runners,
     )

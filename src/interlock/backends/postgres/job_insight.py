@@ -11,7 +11,7 @@ from interlock.backends.pacing import micros, seconds
 from interlock.backends.postgres.given import given_by
 from interlock.backends.postgres.job_browse import browse, sql
 from interlock.backends.postgres.job_counts import activity, counts
-from interlock.backends.postgres.job_views import job_view, lane_view, outlook
+from interlock.backends.postgres.job_views import job_view, lane_view, situation
 from interlock.ports.insight import (
     JobLimitUse,
     JobLimitUsers,
@@ -23,7 +23,7 @@ from interlock.ports.insight import (
     Numbers,
     WorkerStanding,
 )
-from interlock.ports.job_views import Outlook, WorkerView
+from interlock.ports.job_views import JobSituation, WorkerView
 from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class PostgresJobInsight:
     async def jobs(self, filter: JobFilter, *, limit: int, before: int | None = None) -> JobSlice:  # noqa: A002
         """Jobs by their numbers, the largest first."""
         found = await self.numbers(filter, limit=limit, before=before)
-        told = await self.outlooks(found.ids)
+        told = await self.situations(found.ids)
         if filter.states:
             told = [one for one in told if one.job.state in filter.states]
         return JobSlice(told, found.more)
@@ -77,18 +77,18 @@ class PostgresJobInsight:
             ids += found
         return Numbers(ids, more)
 
-    async def outlooks(self, ids: Sequence[int]) -> Sequence[Outlook]:
+    async def situations(self, ids: Sequence[int]) -> Sequence[JobSituation]:
         """What decides about each of these jobs."""
         if not ids:
             return []
         most = _MOST_AHEAD if len(ids) <= _FEW else _MOST_AHEAD_OF_MANY
-        rows = await self._fetch(sql.outlooks, self._namespace, list(ids), most, self._given())
+        rows = await self._fetch(sql.situations, self._namespace, list(ids), most, self._given())
         found = {told.job.id: told._replace(more_ahead=told.ahead >= most) for told in _outlooks(rows)}
         missing = [id for id in ids if id not in found]  # noqa: A001
         if missing:
             for row in await self._fetch(sql.ended, self._namespace, missing, self._given()):
                 view = job_view(row, brief=True)
-                found[view.id] = Outlook(view, 0, None, None, "", "", None, "", (), None, 0, 0)
+                found[view.id] = JobSituation(view, 0, None, None, "", "", None, "", (), None, 0, 0)
         return [found[id] for id in ids if id in found]  # noqa: A001
 
     async def neighbours(self, id: int, *, most: int) -> Neighbours:  # noqa: A002
@@ -140,9 +140,9 @@ class PostgresJobInsight:
             for row in rows
         ]
 
-    async def claimed(self, session: str, *, limit: int) -> Sequence[int]:
-        """Jobs that a session has claimed."""
-        return [id for (id,) in await self._fetch(sql.claimed, self._namespace, session, limit)]  # noqa: A001
+    async def fetched(self, session: str, *, limit: int) -> Sequence[int]:
+        """Jobs that a session has fetched."""
+        return [id for (id,) in await self._fetch(sql.fetched, self._namespace, session, limit)]  # noqa: A001
 
     async def limits(self, key: str | None = None, *, limit: int, after: str = "") -> Sequence[JobLimitView]:
         """Limits that jobs are under."""
@@ -190,8 +190,8 @@ class PostgresJobInsight:
         return lane[len(self._namespace) + 1 :]
 
 
-def _outlooks(rows: Sequence[Any]) -> Iterator[Outlook]:
-    return (outlook(row, brief=True) for row in rows)
+def _outlooks(rows: Sequence[Any]) -> Iterator[JobSituation]:
+    return (situation(row, brief=True) for row in rows)
 
 
 def _limit(

@@ -1,7 +1,7 @@
 """Where to begin looking for ready jobs.
 
-Rows that were claimed stay in the index while an old transaction could see them. So a claim begins where the last one
-ended. What became ready before that, or was locked then, is found when news tells of it, when a claim finds less than
+Rows that were fetched stay in the index while an old transaction could see them. So a fetch begins where the last one
+ended. What became ready before that, or was locked then, is found when news tells of it, when a fetch finds less than
 it wants, and by looking from the start now and then.
 """
 
@@ -21,7 +21,7 @@ _SHARE = 20  # unless that takes long: then it may cost this part of the time
 
 
 class Marks:
-    """For one claimer: a sort key for each of its pools."""
+    """For one fetcher: a sort key for each of its pools."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -33,7 +33,7 @@ class Marks:
         self._from_start = True
 
     def begin(self, pools: Sequence[str]) -> list[int]:
-        """Where the claim that begins now starts looking."""
+        """Where the fetch that begins now starts looking."""
         self._began = self._monotonic()
         self._from_start = self._began - self._looked_at >= self._every
         self._lowered.clear()

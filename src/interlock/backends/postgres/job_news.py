@@ -24,7 +24,7 @@ class JobNews:
         self._calls: dict[str, list[Callable[[], None]]] = {}
 
     def listen(self, pools: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:
-        """Call back when there may be something to claim; returns what ends that."""
+        """Call back when there may be something to fetch; returns what ends that."""
         for pool in dict.fromkeys(pools):
             calls = self._calls.setdefault(pool, [])
             calls.append(call)
@@ -56,5 +56,5 @@ class JobNews:
 
 
 def _channel(pool: str) -> str:
-    # As job_tell names it.
+    # As job_notify names it.
     return "interlock_jobs_" + hashlib.md5(pool.encode(), usedforsecurity=False).hexdigest()

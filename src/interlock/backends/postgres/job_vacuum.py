@@ -26,14 +26,14 @@ __all__ = ["JobVacuum"]
 _log = logging.getLogger("interlock.jobs")
 _sql = Statements("interlock.backends.postgres", "jobs")
 _TABLES = [
-    "job_claimed",
-    "job_freed",
+    "job_fetched",
+    "job_slot_freed",
     "job_lane",
-    "job_later",
+    "job_scheduled",
     "job_limit",
     "job_ready",
     "job_signal",
-    "job_wait",
+    "job_limit_wait",
 ]
 _DEAD = 5000  # index entries of about 20 pages
 _EVERY = 2.0

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from interlock.backends.pacing import seconds
 from interlock.ports.job_views import (
     Attempt,
+    JobSituation,
     JobView,
     LaneView,
-    Outlook,
     QueueView,
     RunningSuspects,
     Suspicion,
@@ -22,13 +22,13 @@ from interlock.ports.limits import Use
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["job_view", "lane_view", "outlook", "queue_view"]
+__all__ = ["job_view", "lane_view", "situation", "queue_view"]
 
 
 def job_view(row: Sequence[Any], *, brief: bool = False) -> JobView:
     """One job. Briefly: without what only a look at it alone shows."""
     (
-        now, id_, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, claimed_at, started_at,
+        now, id_, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, fetched_at, started_at,
         finished_at, session, host, pid, program, fence, error, superseded_by, use_key, use_most, use_per, uses,
         arguments, options, result, kept_until, attempts,
     ) = row  # fmt: skip
@@ -50,7 +50,7 @@ def job_view(row: Sequence[Any], *, brief: bool = False) -> JobView:
         crashes,
         seconds(enqueued_at),
         seconds(due_at),
-        _time(claimed_at),
+        _time(fetched_at),
         _time(finished_at),
         worker,
         fence,
@@ -81,11 +81,11 @@ def queue_view(row: Sequence[Any]) -> QueueView:
     return QueueView(queue, *counts, _time(oldest_ready_at), _time(next_due_at), workers, runners)
 
 
-def outlook(row: Sequence[Any], *, brief: bool = False) -> Outlook:
+def situation(row: Sequence[Any], *, brief: bool = False) -> JobSituation:
     """What decides when a job will run."""
     *job, ahead, head, head_state, held_by, held_reason, held_since = row[:-6]
     waits_for, holders, room_at, workers, of_queue, suspicion = row[-6:]
-    return Outlook(
+    return JobSituation(
         job_view(job, brief=brief),
         ahead,
         head,

@@ -15,11 +15,20 @@ from interlock.backends.postgres.job_entries import Entry, columns, parts
 from interlock.backends.postgres.job_marks import LOWEST, Marks
 from interlock.backends.postgres.job_news import JobNews
 from interlock.backends.postgres.job_vacuum import JobVacuum
-from interlock.backends.postgres.job_views import job_view, lane_view, outlook, queue_view
+from interlock.backends.postgres.job_views import job_view, lane_view, queue_view, situation
 from interlock.backends.postgres.lane import LOCK_NOT_AVAILABLE, UNIQUE_VIOLATION, Lane, sqlstate
 from interlock.backends.statements import Statements
 from interlock.errors import MisuseError, StoreError, StoreUnavailableError
-from interlock.ports.jobs import MOST_CRASHES, Batch, ClaimedJob, JobState, Outcome, Rescued, SessionEnded, Settled
+from interlock.ports.jobs import (
+    MAX_CRASHES,
+    Acknowledged,
+    FetchedJob,
+    FetchResult,
+    JobState,
+    Outcome,
+    Rescued,
+    SessionEnded,
+)
 from interlock.ports.leases import Turns
 
 if TYPE_CHECKING:
@@ -30,21 +39,21 @@ if TYPE_CHECKING:
     from interlock.backends.postgres.messages import PostgresMessages
     from interlock.backends.postgres.pool import Pool
     from interlock.clock import Clock
-    from interlock.ports.job_views import JobFilter, JobView, LaneView, Outlook, QueueView
-    from interlock.ports.jobs import Appetite, NewJob, Reads, Settlement
+    from interlock.ports.job_views import JobFilter, JobSituation, JobView, LaneView, QueueView
+    from interlock.ports.jobs import Acknowledgement, FetchRequest, HandlerVersion, NewJob
     from interlock.settings import Settings
 
 __all__ = ["PostgresJobs"]
 
 _sql = Statements("interlock.backends.postgres", "jobs")
-# The same claim between readmitting refused jobs and refusing those again that it did not take. The marks come from the
-# first of these, so that it is done before the claim begins.
-_CLAIM_REFUSED = f"""
-with admitted as materialized (select * from interlock.job_readmit($1, $3, $12, $13, $5, $9, $11)),
-claimed as materialized ({_sql.claim.replace("$9", "(select marks from admitted)")})
-select claimed.* from claimed cross join (
-    select interlock.job_refuse_again(
-        $1, (select ids from admitted), array(select id from claimed where id is not null)) offset 0
+# The same fetch between readmitting refused jobs and refusing those again that it did not take. The marks come from the
+# first of these, so that it is done before the fetch begins.
+_FETCH_REFUSED = f"""
+with admitted as materialized (select * from interlock.job_offer_unreadable($1, $3, $12, $13, $5, $9, $11)),
+fetched as materialized ({_sql.fetch.replace("$9", "(select marks from admitted)")})
+select fetched.* from fetched cross join (
+    select interlock.job_still_unreadable(
+        $1, (select ids from admitted), array(select id from fetched where id is not null)) offset 0
 ) again
 """  # noqa: S608 - texts of our own
 _OUTCOMES = {
@@ -61,11 +70,11 @@ _OUTCOMES = {
 _DONE = Outcome.DONE
 _BULK = 25_000  # what has more jobs takes long, and goes aside
 _MOST_BLOCKED = 10_000
-_MOST_CLAIMERS = 16  # marks are kept for so many kinds of appetite
+_MOST_FETCHERS = 16  # marks are kept for so many kinds of request
 
 
 class PostgresJobs:
-    """Keeps the jobs port. Claims and settlements have lanes of their own, so that they go side by side."""
+    """Keeps the jobs port. Fetches and acknowledgements have lanes of their own, so that they go side by side."""
 
     def __init__(
         self, lanes: Lanes, pool: Pool, messages: PostgresMessages, settings: Settings, clock: Clock | None
@@ -74,7 +83,7 @@ class PostgresJobs:
         self._namespace = settings.namespace
         self._given = given_by(clock)
         self._aside = lanes.aside
-        self._entries, self._bulks, self._claims, self._ends, self._acts = (Lane(pool, wait) for _ in range(5))
+        self._entries, self._bulks, self._fetches, self._ends, self._acts = (Lane(pool, wait) for _ in range(5))
         self._upkeep = Lane(pool, wait)  # takes long at times, and rescue must not wait for it
         self._combiner = Combiner(partial(self._accept, self._entries), wait)
         self._bulk_combiner = Combiner(partial(self._accept, self._bulks), math.inf)
@@ -96,17 +105,17 @@ class PostgresJobs:
         await combiner.do("", Entry(jobs, again), alone=again)
 
     def enqueued(self, queues: Iterable[str]) -> None:
-        """There are new jobs in these queues; claims by this process look for them from the start."""
+        """There are new jobs in these queues; fetches by this process look for them from the start."""
         for queue in queues:
             self._lower(self._pool(queue), LOWEST)
 
-    async def claim(self, appetite: Appetite) -> Batch | SessionEnded:
+    async def fetch(self, request: FetchRequest) -> FetchResult | SessionEnded:
         """Give jobs to a session."""
-        session, queues, names, most, at_once, run, turn, start_within, reads = appetite
+        session, queues, names, most, at_once, run, fetch_number, start_within, reads = request
         pools = [self._pool(queue) for queue in dict.fromkeys(queues)]
         marks = self._marks_of(queues, names)
-        *rows, (_, answer, *_, look_again, _, _, next_marks, _) = await self._claims.fetch(
-            _CLAIM_REFUSED if reads else _sql.claim,
+        *rows, (_, answer, *_, look_again, _, _, next_marks, _) = await self._fetches.fetch(
+            _FETCH_REFUSED if reads else _sql.fetch,
             self._namespace,
             session,
             pools,
@@ -114,7 +123,7 @@ class PostgresJobs:
             most,
             at_once,
             max(1, run),
-            turn,
+            fetch_number,
             marks.begin(pools),
             start_within,
             self._given(),
@@ -123,31 +132,31 @@ class PostgresJobs:
         if answer == "ended":
             return SessionEnded()
         marks.end(pools, [int(mark) for mark in next_marks])
-        return Batch([_claimed(row) for row in rows], math.inf if look_again is None else look_again)
+        return FetchResult([_fetched(row) for row in rows], math.inf if look_again is None else look_again)
 
-    async def settle(self, session: str, settlements: Sequence[Settlement]) -> Settled:
-        """End claims, all in one step."""
-        if not settlements:
-            return Settled((), False)
+    async def acknowledge(self, session: str, acknowledgements: Sequence[Acknowledgement]) -> Acknowledged:
+        """End fetches, all in one step."""
+        if not acknowledgements:
+            return Acknowledged((), False)
         # In the order of their ids, as all lock them.
-        places = sorted(range(len(settlements)), key=[ended.id for ended in settlements].__getitem__)
+        places = sorted(range(len(acknowledgements)), key=[ended.id for ended in acknowledgements].__getitem__)
         blocked: dict[int, str] = {}
         if self._blocked:
-            known = [place for place in places if _claim(settlements[place]) in self._blocked]
-            blocked = await self._look_for_locked(settlements, known)
-        accepted, ready = [False] * len(settlements), False
+            known = [place for place in places if _fetch(acknowledgements[place]) in self._blocked]
+            blocked = await self._look_for_locked(acknowledgements, known)
+        accepted, ready = [False] * len(acknowledgements), False
         batches = [[place for place in places if place not in blocked]]
         while batches:
             batch = batches.pop()
             if not batch:
                 continue
             try:
-                refused, some_ready = await self._settle(session, [settlements[place] for place in batch])
+                refused, some_ready = await self._acknowledge(session, [acknowledgements[place] for place in batch])
             except StoreUnavailableError as error:
                 if sqlstate(error) != LOCK_NOT_AVAILABLE:
                     raise
                 # The others go on. Where nothing says which of them is locked, each half tells more.
-                locked = await self._look_for_locked(settlements, batch)
+                locked = await self._look_for_locked(acknowledgements, batch)
                 if not locked and len(batch) == 1:
                     locked = {batch[0]: f"{error.message} {error.remedy}"}
                 blocked |= locked
@@ -160,12 +169,15 @@ class PostgresJobs:
             for number in refused:
                 accepted[batch[number - 1]] = False
             ready = ready or some_ready
-        self._note_blocked(settlements, blocked)
-        return Settled(accepted, ready, blocked) if blocked else Settled(accepted, ready)
+        self._note_blocked(acknowledgements, blocked)
+        return Acknowledged(accepted, ready, blocked) if blocked else Acknowledged(accepted, ready)
 
-    async def _settle(self, session: str, settlements: Sequence[Settlement]) -> tuple[Sequence[int], bool]:
-        """Settle them all, in the order of their ids. Returns which were refused, and whether jobs became ready."""
-        ids, fences, outcomes, ran, delays, results, errors, traces = zip(*settlements, strict=True)
+    async def _acknowledge(
+        self, session: str, acknowledgements: Sequence[Acknowledgement]
+    ) -> tuple[Sequence[int], bool]:
+        """Acknowledge them all, in the order of their ids. Returns which were refused, and whether jobs became
+        ready."""
+        ids, fences, outcomes, ran, delays, results, errors, traces = zip(*acknowledgements, strict=True)
         details: tuple[Any, ...] = (None, None, None)
         codes = None
         if any(outcome is not _DONE for outcome in outcomes):
@@ -173,7 +185,7 @@ class PostgresJobs:
             details = (delays, [_plain(error) for error in errors], [_plain(trace) for trace in traces])
         kept = results if any(result is not None for result in results) else None
         ((refused, ready),) = await self._ends.fetch(
-            _sql.settle,
+            _sql.acknowledge,
             self._namespace,
             session,
             ids,
@@ -183,34 +195,37 @@ class PostgresJobs:
             details[0],
             kept,
             *details[1:],
-            MOST_CRASHES,
+            MAX_CRASHES,
             self._given(),
         )
         if ready is not None:
             self._lower_all(ready)
         return refused or (), ready is not None
 
-    async def _look_for_locked(self, settlements: Sequence[Settlement], places: Sequence[int]) -> dict[int, str]:
-        """Which of the settlements at these places need a row that another transaction has locked, and who that is."""
+    async def _look_for_locked(
+        self, acknowledgements: Sequence[Acknowledgement], places: Sequence[int]
+    ) -> dict[int, str]:
+        """Which of the acknowledgements at these places need a row that another transaction has locked, and who that
+        is."""
         if not places:
             return {}
-        ids, fences = zip(*(_claim(settlements[place]) for place in places), strict=True)
+        ids, fences = zip(*(_fetch(acknowledgements[place]) for place in places), strict=True)
         rows = await self._ends.fetch(_sql.locked, ids, fences)
         return {places[number - 1]: _locked_by(*who) for number, *who in rows}
 
-    def _note_blocked(self, settlements: Sequence[Settlement], blocked: Mapping[int, str]) -> None:
+    def _note_blocked(self, acknowledgements: Sequence[Acknowledgement], blocked: Mapping[int, str]) -> None:
         """Remember the blocked ones: their locks are looked at first when they come again."""
         if blocked or self._blocked:
-            for place, settlement in enumerate(settlements):
+            for place, acknowledgement in enumerate(acknowledgements):
                 if place in blocked and len(self._blocked) < _MOST_BLOCKED:
-                    self._blocked.add(_claim(settlement))
+                    self._blocked.add(_fetch(acknowledgement))
                 else:
-                    self._blocked.discard(_claim(settlement))
+                    self._blocked.discard(_fetch(acknowledgement))
 
-    async def hand_back(self, session: str, but: Sequence[int] = (), *, turn: int | None = None) -> int:
-        """Return what a session has claimed."""
-        args = (self._namespace, session, list(but), turn, MOST_CRASHES, self._given())
-        ((returned, blocked),) = await self._ends.fetch(_sql.hand_back, *args)
+    async def return_unstarted(self, session: str, but: Sequence[int] = (), *, fetch_number: int | None = None) -> int:
+        """Return what a session has fetched."""
+        args = (self._namespace, session, list(but), fetch_number, MAX_CRASHES, self._given())
+        ((returned, blocked),) = await self._ends.fetch(_sql.return_unstarted, *args)
         self._lower_all()
         if blocked:
             raise StoreUnavailableError(
@@ -222,25 +237,30 @@ class PostgresJobs:
 
     async def rescue(self, *, most: int = 1000) -> Sequence[Rescued]:
         """Take the jobs of sessions that have ended."""
-        rows = await self._acts.fetch(_sql.rescue, self._namespace, most, MOST_CRASHES, self._given())
+        rows = await self._acts.fetch(_sql.rescue, self._namespace, most, MAX_CRASHES, self._given())
         if rows:
             self._lower_all()
         return [Rescued(*row) for row in rows]
 
     async def attend(
-        self, session: str, queues: Sequence[str], names: Sequence[str], runners: int, reads: Sequence[Reads] = ()
+        self,
+        session: str,
+        queues: Sequence[str],
+        names: Sequence[str],
+        runners: int,
+        reads: Sequence[HandlerVersion] = (),
     ) -> None:
         """Say what a worker works on."""
         known = (list(queues), list(names), runners, write_reads(reads))
         await self._acts.fetch(_sql.attend, self._namespace, session, *known)
 
-    def on_news(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:
-        """Call back when there may be something to claim."""
+    def on_ready(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:
+        """Call back when there may be something to fetch."""
         return self._news.listen([self._pool(queue) for queue in queues], call)
 
-    async def await_end(self, session: str, ids: Sequence[int]) -> Sequence[int]:
+    async def watch_end(self, session: str, ids: Sequence[int]) -> Sequence[int]:
         """Which jobs have ended; the session is told of the others."""
-        ((ended,),) = await self._acts.fetch(_sql.await_end, self._namespace, session, list(ids))
+        ((ended,),) = await self._acts.fetch(_sql.watch_end, self._namespace, session, list(ids))
         return list(ended)
 
     async def turns(self, session: str) -> Turns:
@@ -283,10 +303,10 @@ class PostgresJobs:
         rows = await self._aside.fetch(_sql.look, self._namespace, self._given(), states, *what)
         return [job_view(row, brief=True) for row in rows]
 
-    async def outlook(self, id: int) -> Outlook | None:  # noqa: A002
+    async def situation(self, id: int) -> JobSituation | None:  # noqa: A002
         """What decides when a job will run."""
-        rows = await self._aside.fetch(_sql.outlook, self._namespace, id, self._given())
-        return outlook(rows[0]) if rows else None
+        rows = await self._aside.fetch(_sql.situation, self._namespace, id, self._given())
+        return situation(rows[0]) if rows else None
 
     async def lanes(self, lane: str | None = None, *, limit: int = 100) -> Sequence[LaneView]:
         """Lanes that are not empty or are held."""
@@ -302,7 +322,7 @@ class PostgresJobs:
         args = (self._namespace, micros(keep_history), most, self._given())
         return int((await self._upkeep.fetch(_sql.prune, *args))[0][0])
 
-    async def reclaim(self) -> float:
+    async def vacuum(self) -> float:
         """Vacuum the tables that fetching reads."""
         return await self._vacuum.run()
 
@@ -310,7 +330,7 @@ class PostgresJobs:
         """Finish what was handed in."""
         await self._combiner.close()
         await self._bulk_combiner.close()
-        for lane in (self._entries, self._bulks, self._claims, self._ends, self._acts, self._upkeep):
+        for lane in (self._entries, self._bulks, self._fetches, self._ends, self._acts, self._upkeep):
             await lane.close()
 
     async def _accept(self, lane: Lane, batch: list[Operation]) -> Sequence[Any]:
@@ -346,7 +366,7 @@ class PostgresJobs:
     def _marks_of(self, queues: tuple[str, ...], names: tuple[str, ...]) -> Marks:
         marks = self._marks.get((queues, names))
         if marks is None:
-            if len(self._marks) >= _MOST_CLAIMERS:
+            if len(self._marks) >= _MOST_FETCHERS:
                 self._marks.clear()
             marks = self._marks[queues, names] = Marks()
         return marks
@@ -360,8 +380,8 @@ class PostgresJobs:
             marks.lower_all(sort)
 
 
-def _claim(settlement: Settlement) -> tuple[int, int]:
-    return settlement.id, settlement.fence
+def _fetch(acknowledgement: Acknowledgement) -> tuple[int, int]:
+    return acknowledgement.id, acknowledgement.fence
 
 
 def _locked_by(what: str, pid: int, program: str, state: str, seconds: float | None) -> str:
@@ -374,9 +394,9 @@ def _locked_by(what: str, pid: int, program: str, state: str, seconds: float | N
     )
 
 
-def _claimed(row: Any) -> ClaimedJob:
+def _fetched(row: Any) -> FetchedJob:
     *values, slots, paced = row
-    return ClaimedJob._make((*values, tuple(slots) if slots else (), paced, None))
+    return FetchedJob._make((*values, tuple(slots) if slots else (), paced, None))
 
 
 def _plain(text: str) -> str:

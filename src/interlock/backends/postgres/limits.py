@@ -8,7 +8,7 @@ from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from interlock.backends.admission import CLAIM, PLENTY, STALE, Room, Waits, room_since
+from interlock.backends.admission import PLENTY, STALE, TURN, Room, Waits, room_since
 from interlock.backends.pacing import micros, seconds
 from interlock.backends.postgres.combiner import Combiner
 from interlock.backends.postgres.given import given_by
@@ -45,7 +45,7 @@ class _Step(NamedTuple):
     """A request or an end, as the functions take it."""
 
     owner: str
-    party: str
+    caller: str
     session: str
     uses: tuple[Use, ...]
     start: bool
@@ -88,7 +88,7 @@ class PostgresLimits:
     async def turns(self, session: str, owners: Sequence[str]) -> Turns:
         """Whose turn may have come."""
         rows = await self._lanes.first.fetch(
-            _sql.turns, self._namespace, session, CLAIM, STALE, self._given(), list(owners)
+            _sql.turns, self._namespace, session, TURN, STALE, self._given(), list(owners)
         )
         due = tuple(owner for owner, due_in in rows if due_in is not None and due_in <= 0)
         return Turns(due, min((due_in for _, due_in in rows if due_in is not None and due_in > 0), default=math.inf))
@@ -110,18 +110,18 @@ class PostgresLimits:
     async def _send(self, lane: Lane, batch: list[Operation]) -> Sequence[Any]:
         """One alone by the short way, several in one transaction."""
         steps: list[_Step] = [operation.want for operation in batch]
-        owners, parties, sessions, uses, starts = (list(column) for column in zip(*steps, strict=True))
+        owners, callers, sessions, uses, starts = (list(column) for column in zip(*steps, strict=True))
         keys, mosts, pers = ([use[i] for some in uses for use in some] for i in range(3))
         limits = (keys, mosts, [micros(per) for per in pers])
-        rules = (CLAIM, STALE, port.MOST_ON_A_KEY)
+        rules = (TURN, STALE, port.MOST_ON_A_KEY)
         if len(batch) > 1:
             kinds = [operation.kind for operation in batch]
-            columns = (owners, parties, sessions, starts, list(accumulate(map(len, uses))))
+            columns = (owners, callers, sessions, starts, list(accumulate(map(len, uses))))
             return await lane.fetch_here(_sql.batch, self._namespace, kinds, *columns, *limits, *rules, self._given())
         (step,) = steps
         if batch[0].kind == _FINISH:
             return await lane.fetch_here(_sql.finish, self._namespace, step.session, step.owner, STALE, self._given())
-        who = (step.owner, step.party, step.session)
+        who = (step.owner, step.caller, step.session)
         return await lane.fetch_here(_sql.ask, self._namespace, *who, *limits, step.start, *rules, self._given())
 
 

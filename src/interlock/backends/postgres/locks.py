@@ -13,7 +13,7 @@ from interlock.backends.postgres.lane import Lane
 from interlock.backends.statements import Statements
 from interlock.ports.insight import MOST_COUNTED
 from interlock.ports.locks import (
-    CLAIM_SECONDS,
+    TURN_SECONDS,
     Answer,
     Busy,
     Deadlocked,
@@ -46,7 +46,7 @@ __all__ = ["ASK", "LEAVE", "PostgresLocks"]
 
 _sql = Statements("interlock.backends.postgres", "locks")
 ASK, LEAVE = "a", "l"
-_WANT = ("key", "owner", "party", "session", "ttl", "wait", "nested")  # as the functions take it
+_WANT = ("key", "owner", "caller", "session", "ttl", "wait", "nested")  # as the functions take it
 
 
 class PostgresLocks:
@@ -96,7 +96,7 @@ class PostgresLocks:
     async def turns(self, session: str, owners: Sequence[str]) -> Turns:
         """Whose turn may have come."""
         rows = await self.lanes.first.fetch(
-            _sql.turns, self._namespace, session, CLAIM_SECONDS, self._given(), list(owners)
+            _sql.turns, self._namespace, session, TURN_SECONDS, self._given(), list(owners)
         )
         found = tuple(owner for owner, due_in in rows if due_in <= 0)
         return Turns(found, min((max(0.0, due_in) for _, due_in in rows), default=math.inf))
@@ -148,12 +148,12 @@ class PostgresLocks:
         if len(batch) > 1:
             columns = ([getattr(want, name) for want in wants] for name in _WANT)
             kinds = [operation.kind for operation in batch]
-            return await lane.fetch_here(_sql.batch, self._namespace, kinds, *columns, CLAIM_SECONDS, self._given())
+            return await lane.fetch_here(_sql.batch, self._namespace, kinds, *columns, TURN_SECONDS, self._given())
         (want,) = wants
         if batch[0].kind == LEAVE:
             return await lane.fetch_here(_sql.leave, self._namespace, want.key, want.owner, want.session, self._given())
         values = (getattr(want, name) for name in _WANT)
-        return await lane.fetch_here(_sql.ask, self._namespace, *values, CLAIM_SECONDS, self._given())
+        return await lane.fetch_here(_sql.ask, self._namespace, *values, TURN_SECONDS, self._given())
 
 
 def _view(row: Any) -> LockView:
@@ -161,7 +161,7 @@ def _view(row: Any) -> LockView:
         seen_at,
         key,
         owner,
-        party,
+        caller,
         session,
         host,
         pid,
@@ -175,7 +175,7 @@ def _view(row: Any) -> LockView:
     ) = row
     holder = None
     if ends_at is not None and ends_at > seen_at:
-        holder = Holder(owner, party, session, host, pid, program, fence, granted_at, ends_at)
+        holder = Holder(owner, caller, session, host, pid, program, fence, granted_at, ends_at)
     elif ends_at is not None:
         free_since = max(ends_at, granted_at)
     queue = tuple(Waiter(*waiter) for waiter in json.loads(waiters))

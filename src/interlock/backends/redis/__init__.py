@@ -14,11 +14,11 @@ from interlock.backends.redis.address import Address
 from interlock.backends.redis.claims import RedisClaims
 from interlock.backends.redis.credentials import Credentials
 from interlock.backends.redis.cursors import RedisCursors
+from interlock.backends.redis.keyspace import Place
 from interlock.backends.redis.lane import Lane
 from interlock.backends.redis.limits import RedisLimits
 from interlock.backends.redis.locks import RedisLocks
 from interlock.backends.redis.messages import RedisMessages
-from interlock.backends.redis.place import Place
 from interlock.backends.redis.probe import probe
 from interlock.backends.redis.server import Server
 from interlock.backends.redis.sessions import RedisSessions

@@ -23,8 +23,8 @@ from interlock.ports.claims import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from interlock.backends.redis.keyspace import Place
     from interlock.backends.redis.lane import Lane
-    from interlock.backends.redis.place import Place
 
 __all__ = ["RedisClaims", "scripts"]
 

@@ -10,8 +10,8 @@ from interlock.ports.cursors import MOVES_KEPT, CursorView, Move, Moved, Overtak
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from interlock.backends.redis.keyspace import Place
     from interlock.backends.redis.lane import Lane
-    from interlock.backends.redis.place import Place
 
 __all__ = ["RedisCursors", "scripts"]
 

@@ -12,8 +12,8 @@ from interlock.ports.limits import Finished, Full, LimitAnswer, LimitUser, Limit
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from interlock.backends.redis.keyspace import Place
     from interlock.backends.redis.lane import Lane
-    from interlock.backends.redis.place import Place
 
 __all__ = ["RedisLimits", "scripts"]
 
@@ -31,7 +31,7 @@ class RedisLimits:
     async def ask(self, plan: Plan) -> LimitAnswer:
         """Reserve, and start if that is possible."""
         uses = [word for key, most, per in plan.uses for word in (key, most, round(per * 1e6))]
-        who = (plan.owner, plan.party, plan.session, "1" if plan.start else "0", port.MOST_ON_A_KEY)
+        who = (plan.owner, plan.caller, plan.session, "1" if plan.start else "0", port.MOST_ON_A_KEY)
         answer, *rest = await self._lane.run(scripts.ask, *self._here(), *who, *uses)
         if answer == _TURN:
             started, at, key, ahead, look_again, differs = rest
@@ -73,7 +73,7 @@ def _view(reply: Any, seen_at: float) -> LimitView:
 
 
 def _user(reply: Any) -> LimitUser:
-    owner, party, session, host, pid, program, most, per, asked_at, at, started, waits_for = reply
+    owner, caller, session, host, pid, program, most, per, asked_at, at, started, waits_for = reply
     when = int(at) / 1e6 if at else None
     figures = (int(most), int(per) / 1e6, int(asked_at) / 1e6)
-    return LimitUser(owner, party, session, host, int(pid), program, *figures, when, started == 1, waits_for)
+    return LimitUser(owner, caller, session, host, int(pid), program, *figures, when, started == 1, waits_for)

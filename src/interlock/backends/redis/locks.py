@@ -9,7 +9,7 @@ from interlock.backends.redis.scripts import Scripts
 from interlock.errors import CapabilityError
 from interlock.ports.insight import MOST_COUNTED
 from interlock.ports.locks import (
-    CLAIM_SECONDS,
+    TURN_SECONDS,
     Answer,
     Busy,
     Deadlocked,
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractAsyncContextManager
 
+    from interlock.backends.redis.keyspace import Place
     from interlock.backends.redis.lane import Lane
-    from interlock.backends.redis.place import Place
 
 __all__ = ["RedisLocks", "scripts"]
 
 scripts = Scripts("locks", "common", "locks")
 _ASK, _LEAVE = scripts.ask, scripts.leave
-_CLAIM = round(CLAIM_SECONDS * 1e6)
+_TURN = round(TURN_SECONDS * 1e6)
 _GRANTED, _WAITING, _BUSY, _DEADLOCKED = 1, 2, 3, 4
 _LONGEST = 5e9  # seconds; what is longer would not be exact in the server's numbers
 _LEFT = Left(True, "", None)
@@ -61,12 +61,12 @@ class RedisLocks:
             *self._here(),
             want.key,
             want.owner,
-            want.party,
+            want.caller,
             want.session,
             _microseconds(want.ttl),
             "" if wait is None else _microseconds(wait),
             "1" if want.nested else "",
-            _CLAIM,
+            _TURN,
         )
         answer = reply[0]
         if answer == _GRANTED:
@@ -105,7 +105,7 @@ class RedisLocks:
 
     async def turns(self, session: str, owners: Sequence[str]) -> Turns:
         """Whose turn may have come."""
-        look_again, found = await self._lane.run(scripts.turns, *self._here(), session, _CLAIM, *owners)
+        look_again, found = await self._lane.run(scripts.turns, *self._here(), session, _TURN, *owners)
         return Turns(tuple(found), math.inf if look_again < 0 else look_again / 1e6)
 
     async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
@@ -151,8 +151,8 @@ def _microseconds(seconds: float) -> int:
 def _holder(reply: Any) -> Holder | None:
     if reply is None:
         return None
-    owner, party, session, host, pid, program, fence, granted_at, ends_at = reply
-    return Holder(owner, party, session, host, int(pid), program, fence, granted_at / 1e6, ends_at / 1e6)
+    owner, caller, session, host, pid, program, fence, granted_at, ends_at = reply
+    return Holder(owner, caller, session, host, int(pid), program, fence, granted_at / 1e6, ends_at / 1e6)
 
 
 def _view(reply: Any, now: int) -> LockView:
@@ -160,7 +160,7 @@ def _view(reply: Any, now: int) -> LockView:
     queue = tuple(
         Waiter(
             owner,
-            party,
+            caller,
             session,
             host,
             int(pid),
@@ -169,6 +169,6 @@ def _view(reply: Any, now: int) -> LockView:
             None if gives_up_at is None else gives_up_at / 1e6,
             live == 1,
         )
-        for owner, party, session, host, pid, program, asked_at, gives_up_at, live in waiters
+        for owner, caller, session, host, pid, program, asked_at, gives_up_at, live in waiters
     )
     return LockView(key, _holder(holder), queue, None if free_since is None else free_since / 1e6, now / 1e6, more)

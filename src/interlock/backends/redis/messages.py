@@ -22,7 +22,7 @@ from interlock.telemetry.log import emit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock.backends.redis.place import Place
+    from interlock.backends.redis.keyspace import Place
     from interlock.backends.redis.server import Server
 
 __all__ = ["RedisMessages"]

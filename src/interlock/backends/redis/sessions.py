@@ -8,8 +8,8 @@ from interlock.backends.redis import claims, limits
 from interlock.backends.redis.scripts import Scripts
 
 if TYPE_CHECKING:
+    from interlock.backends.redis.keyspace import Place
     from interlock.backends.redis.lane import Lane
-    from interlock.backends.redis.place import Place
     from interlock.ports.sessions import SessionCard
 
 __all__ = ["RedisSessions", "scripts"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.backends.pacing import seconds
 from interlock.ports.job_views import Attempt, WorkerView
-from interlock.ports.jobs import MOST_ATTEMPTS_KEPT
+from interlock.ports.jobs import MAX_ATTEMPTS_KEPT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +52,6 @@ def last_fence(text: str | None, only: str = "", *, but: Sequence[str] = ()) -> 
 
 def _bounded(attempts: list[Any]) -> list[Any]:
     """The first one and the last ones."""
-    if len(attempts) <= MOST_ATTEMPTS_KEPT:
+    if len(attempts) <= MAX_ATTEMPTS_KEPT:
         return attempts
-    return [attempts[0], *attempts[1 - MOST_ATTEMPTS_KEPT :]]
+    return [attempts[0], *attempts[1 - MAX_ATTEMPTS_KEPT :]]

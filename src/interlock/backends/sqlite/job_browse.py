@@ -6,9 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.browsing import MOST_FEW, Found
-from interlock.backends.sqlite.job_outlooks import sql
 from interlock.backends.sqlite.job_rows import JobRows
 from interlock.backends.sqlite.job_rows import sql as jobs_sql
+from interlock.backends.sqlite.job_situations import sql
 from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _SCAN_STATES = 2_000
 _FEW = {
     JobState.RUNNING: sql.few_running,
     JobState.WAITING: sql.few_waiting,
-    JobState.LATER: sql.few_later,
+    JobState.SCHEDULED: sql.few_scheduled,
     JobState.PARKED: sql.few_parked,
     JobState.HELD: sql.few_held,
     JobState.READY: sql.few_ready,

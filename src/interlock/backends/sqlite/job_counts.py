@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from interlock.backends.pacing import seconds
 from interlock.backends.sqlite.job_lists import worked_on
-from interlock.backends.sqlite.job_outlooks import sql
 from interlock.backends.sqlite.job_rows import Care, JobRows
 from interlock.backends.sqlite.job_rows import sql as jobs_sql
+from interlock.backends.sqlite.job_situations import sql
 from interlock.backends.sqlite.job_views import maybe_seconds
 from interlock.ports.insight import MOST_COUNTED, Change, Changes, JobCounts
 from interlock.ports.job_views import QueueView
@@ -35,7 +35,7 @@ def counts(rows: JobRows, limits: tuple[int, int]) -> JobCounts:
     }
     bounds = {"first": f"{rows.namespace}/", "beyond": f"{rows.namespace}0", "limit": MOST_COUNTED}
     by_kind: dict[JobState, Counter[int]] = {state: Counter() for state in JobState}
-    oldest: dict[JobState, dict[str, int]] = {JobState.READY: {}, JobState.LATER: {}}
+    oldest: dict[JobState, dict[str, int]] = {JobState.READY: {}, JobState.SCHEDULED: {}}
     left: dict[tuple[JobState, str], int] = {}
     for kind, (queue, _) in kinds.items():
         # A queue is counted up to the bound, however many kinds are in it; one of each is looked at all the same.
@@ -49,8 +49,11 @@ def counts(rows: JobRows, limits: tuple[int, int]) -> JobCounts:
             oldest[JobState.READY][queue] = min(due, oldest[JobState.READY].get(queue, due))
         (due,) = rows.one(sql.next_due, kind=kind)
         if due is not None:
-            oldest[JobState.LATER][queue] = min(due, oldest[JobState.LATER].get(queue, due))
-        for state, statement, of in ((JobState.LATER, sql.count_later, queue), (JobState.DONE, sql.count_done, "")):
+            oldest[JobState.SCHEDULED][queue] = min(due, oldest[JobState.SCHEDULED].get(queue, due))
+        for state, statement, of in (
+            (JobState.SCHEDULED, sql.count_scheduled, queue),
+            (JobState.DONE, sql.count_done, ""),
+        ):
             room = left.setdefault((state, of), MOST_COUNTED)
             if room > 0:
                 (by_kind[state][kind],) = rows.one(statement, kind=kind, limit=room)
@@ -121,13 +124,13 @@ def _queues(
             queue=queue,
             ready=found[JobState.READY][queue],
             behind=found[JobState.BEHIND][queue],
-            later=found[JobState.LATER][queue],
+            scheduled=found[JobState.SCHEDULED][queue],
             waiting=found[JobState.WAITING][queue],
             running=found[JobState.RUNNING][queue],
             held=found[JobState.HELD][queue],
             parked=found[JobState.PARKED][queue],
             oldest_ready_at=maybe_seconds(oldest[JobState.READY].get(queue)),
-            next_due_at=maybe_seconds(oldest[JobState.LATER].get(queue)),
+            next_due_at=maybe_seconds(oldest[JobState.SCHEDULED].get(queue)),
             workers=workers[queue],
             runners=runners[queue],
         )

@@ -31,14 +31,14 @@ class Ended(NamedTuple):
 
 
 def finish(rows: JobRows, ended: Sequence[Ended]) -> None:
-    """End jobs that stand nowhere any more, apart from being claimed."""
+    """End jobs that stand nowhere any more, apart from being fetched."""
     if ended:
         rows.each_named(sql.finish, [_values(one) for one in ended])
         _forget(rows, [one.id for one in ended])
 
 
 def finish_done(rows: JobRows, ran: dict[int, int]) -> None:
-    """End claimed jobs that are done, with how many microseconds they ran: the common case, in one go."""
+    """End fetched jobs that are done, with how many microseconds they ran: the common case, in one go."""
     if ran:
         rows.run(sql.finish_done, ran=json.dumps(ran))
         _forget(rows, list(ran))

@@ -13,8 +13,8 @@ from interlock.backends.sqlite.job_browse import browse
 from interlock.backends.sqlite.job_counts import activity, counts
 from interlock.backends.sqlite.job_limits import room_at
 from interlock.backends.sqlite.job_lists import lane_view
-from interlock.backends.sqlite.job_outlooks import outlooks, sql
 from interlock.backends.sqlite.job_rows import sql as jobs_sql
+from interlock.backends.sqlite.job_situations import situations, sql
 from interlock.backends.sqlite.job_uses import read_uses
 from interlock.backends.sqlite.job_views import maybe_seconds
 from interlock.ports.insight import (
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from interlock.backends.sqlite.job_rows import JobRows
     from interlock.backends.sqlite.jobs import SqliteJobs
-    from interlock.ports.job_views import JobFilter, LaneView, Outlook
+    from interlock.ports.job_views import JobFilter, JobSituation, LaneView
 
 __all__ = ["SqliteJobInsight"]
 
@@ -64,9 +64,9 @@ class SqliteJobInsight:
         """Just the numbers of those."""
         return await self._read(lambda rows: _numbers(rows, filter, limit, before))
 
-    async def outlooks(self, ids: Sequence[int]) -> Sequence[Outlook]:
+    async def situations(self, ids: Sequence[int]) -> Sequence[JobSituation]:
         """What decides about each of these jobs."""
-        return await self._read(lambda rows: outlooks(rows, ids)) if ids else []
+        return await self._read(lambda rows: situations(rows, ids)) if ids else []
 
     async def neighbours(self, id: int, *, most: int) -> Neighbours:  # noqa: A002
         """The jobs next to one in its lane."""
@@ -88,9 +88,9 @@ class SqliteJobInsight:
         """Live workers."""
         return await self._read(lambda rows: _workers(rows, session, limit))
 
-    async def claimed(self, session: str, *, limit: int) -> Sequence[int]:
-        """Jobs that a session has claimed."""
-        return await self._read(lambda rows: _claimed(rows, session, limit))
+    async def fetched(self, session: str, *, limit: int) -> Sequence[int]:
+        """Jobs that a session has fetched."""
+        return await self._read(lambda rows: _fetched(rows, session, limit))
 
     async def limits(self, key: str | None = None, *, limit: int, after: str = "") -> Sequence[JobLimitView]:
         """Limits that jobs are under."""
@@ -107,9 +107,9 @@ class SqliteJobInsight:
 
 def _jobs(rows: JobRows, wanted: JobFilter, limit: int, before: int | None) -> JobSlice:
     found = _numbers(rows, wanted, limit, before)
-    told = outlooks(rows, found.ids)
+    told = situations(rows, found.ids)
     if wanted.states:
-        told = [outlook for outlook in told if outlook.job.state in wanted.states]
+        told = [situation for situation in told if situation.job.state in wanted.states]
     return JobSlice(told, found.more)
 
 
@@ -194,8 +194,8 @@ def _workers(rows: JobRows, session: str | None, limit: int) -> list[WorkerStand
     ]
 
 
-def _claimed(rows: JobRows, session: str, limit: int) -> list[int]:
-    return [number for (number,) in rows.all(sql.claimed, session=session, limit=limit)]
+def _fetched(rows: JobRows, session: str, limit: int) -> list[int]:
+    return [number for (number,) in rows.all(sql.fetched, session=session, limit=limit)]
 
 
 def _limits(rows: JobRows, key: str | None, limit: int, after: str) -> list[JobLimitView]:

@@ -1,4 +1,4 @@
-"""What a claim takes of one lane: its head, or what takes the head's place, and a run of those behind."""
+"""What a fetch takes of one lane: its head, or what takes the head's place, and a run of those behind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_SUPERSEDED = 1000
 
 
 class Candidate(NamedTuple):
-    """A job that might be claimed."""
+    """A job that might be fetched."""
 
     sort: int
     id: int

@@ -1,8 +1,8 @@
-"""Limits inside the claim: how much room keys have, who takes it, and who stands in line for it.
+"""Limits inside the fetch: how much room keys have, who takes it, and who stands in line for it.
 
 A job that finds no room leaves the ready jobs for the line of the key. Where there is room, the first in line of each
 kind are ready as well, and keep their places: newcomers take only what is left when all of those are served. Kinds that
-a claimer does not take do not hold up the others.
+a fetcher does not take do not hold up the others.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Key:
         self.taken = sum(count for _, _, count in known)
         self._starts: dict[int, int] = {}
         self.in_force = min((self.room_before((most, per)) for most, per, _ in known), default=_PLENTY)
-        """Room by the figures of the jobs claimed, before any was given here."""
+        """Room by the figures of the jobs fetched, before any was given here."""
         self.given = 0
         self.line: list[int] | None = None
         """The places of the first in line; None if nobody asked."""
@@ -51,7 +51,7 @@ class _Key:
         return most - (self.starts(per) if per else self.taken)
 
     def room(self, figure: Figure) -> int:
-        """How many more could start by a figure and by those of the jobs claimed."""
+        """How many more could start by a figure and by those of the jobs fetched."""
         return min(self.in_force, self.room_before(figure)) - self.given
 
     def starts(self, per: int) -> int:
@@ -74,7 +74,7 @@ class Share(NamedTuple):
 
 
 class Keys:
-    """The keys that a claim comes across. Most jobs share their limits, so what these come to is worked out once."""
+    """The keys that a fetch comes across. Most jobs share their limits, so what these come to is worked out once."""
 
     def __init__(self, rows: JobRows, kinds: Collection[int]) -> None:
         self._rows = rows
@@ -140,9 +140,9 @@ class Keys:
         return [ticket for (ticket,) in islice(merge(*found), count)]
 
 
-def note_uses(rows: JobRows, claimed: Iterable[tuple[int, str]]) -> None:
-    """Keep which limits claimed jobs hold, each an id with its uses. Jobs with the same limits go together."""
-    for text, ids in _by_uses(claimed).items():
+def note_uses(rows: JobRows, fetched: Iterable[tuple[int, str]]) -> None:
+    """Keep which limits fetched jobs hold, each an id with its uses. Jobs with the same limits go together."""
+    for text, ids in _by_uses(fetched).items():
         wanted = json.dumps(ids)
         for key, (most, per) in read_uses(text):
             rows.run(sql.use, key=key, most=most, per=per, ids=wanted)

@@ -59,10 +59,10 @@ def queues(rows: JobRows) -> list[QueueView]:
     kinds = {kind: queue for kind, queue, _ in rows.all(sql.namespace_kinds)}
     behind = Counter(dict(rows.all(sql.count_placed)))
     counts: dict[str, Counter[int]] = {}
-    oldest: dict[str, dict[str, int]] = {"ready": {}, "later": {}}
+    oldest: dict[str, dict[str, int]] = {"ready": {}, "scheduled": {}}
     for what, statement in (
         ("ready", sql.count_ready),
-        ("later", sql.count_later),
+        ("scheduled", sql.count_scheduled),
         ("waiting", sql.count_waiting),
         ("running", sql.count_running),
         ("parked", sql.count_parked),
@@ -85,13 +85,13 @@ def queues(rows: JobRows) -> list[QueueView]:
             queue=queue,
             ready=in_queue["ready"][queue],
             behind=in_queue["behind"][queue],
-            later=in_queue["later"][queue],
+            scheduled=in_queue["scheduled"][queue],
             waiting=in_queue["waiting"][queue],
             running=in_queue["running"][queue],
             held=in_queue["held"][queue],
             parked=in_queue["parked"][queue],
             oldest_ready_at=maybe_seconds(oldest["ready"].get(queue)),
-            next_due_at=maybe_seconds(oldest["later"].get(queue)),
+            next_due_at=maybe_seconds(oldest["scheduled"].get(queue)),
             workers=at_work[queue],
             runners=runners[queue],
         )

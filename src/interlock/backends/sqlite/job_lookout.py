@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 from interlock.backends.pacing import micros
-from interlock.backends.sqlite.job_claim import kinds_of
+from interlock.backends.sqlite.job_fetch import kinds_of
 from interlock.backends.sqlite.job_rows import Care, JobRows, owner, sql
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock.backends.sqlite.job_news import JobNews
-    from interlock.ports.jobs import Appetite
+    from interlock.ports.jobs import FetchRequest
 
 __all__ = ["Lookout"]
 
@@ -26,15 +26,15 @@ _Wants = tuple[tuple[str, ...], tuple[str, ...]]
 class _Hunger(NamedTuple):
     """A worker that waits."""
 
-    appetite: Appetite
+    request: FetchRequest
     next_at: float
     """When it will look for itself, in microseconds."""
 
 
 class Lookout:
-    """Knows what each worker would take. Whoever is told has to claim before it is told again.
+    """Knows what each worker would take. Whoever is told has to fetch before it is told again.
 
-    A worker that has not claimed yet is told of anything in its queues, whenever something is committed.
+    A worker that has not fetched yet is told of anything in its queues, whenever something is committed.
     """
 
     def __init__(
@@ -52,34 +52,34 @@ class Lookout:
         self._hungry: dict[_Wants, _Hunger] = {}
         self._asking: dict[_Wants, bool] = {}
         """Those who are being served, and whether something was committed meanwhile."""
-        self._claimed: set[frozenset[str]] = set()
-        """Queues from which a worker here has claimed at least once."""
+        self._fetched: set[frozenset[str]] = set()
+        """Queues from which a worker here has fetched at least once."""
         self._told: set[int] = set()
         news.on_idle = self._forget
 
-    def asks(self, appetite: Appetite) -> None:
-        """A worker claims."""
+    def asks(self, request: FetchRequest) -> None:
+        """A worker fetches."""
         with self._lock:
-            self._claimed.add(frozenset(appetite.queues))
-            self._hungry.pop(_wants(appetite), None)
-            self._asking[_wants(appetite)] = False
+            self._fetched.add(frozenset(request.queues))
+            self._hungry.pop(_wants(request), None)
+            self._asking[_wants(request)] = False
 
-    def waits(self, appetite: Appetite, look_again: float, now: float) -> None:
+    def waits(self, request: FetchRequest, look_again: float, now: float) -> None:
         """It found too little, and will look for itself after so many seconds."""
         if not self._news.wanted:
             return
         next_at = math.inf if math.isinf(look_again) else micros(now + look_again)
         with self._lock:
-            missed = self._asking.pop(_wants(appetite), False)
-            self._hungry[_wants(appetite)] = _Hunger(appetite, next_at)
+            missed = self._asking.pop(_wants(request), False)
+            self._hungry[_wants(request)] = _Hunger(request, next_at)
         self._eager(True)
         if missed:
             self._look_now()
 
-    def is_served(self, appetite: Appetite) -> None:
+    def is_served(self, request: FetchRequest) -> None:
         """It found enough."""
         with self._lock:
-            self._asking.pop(_wants(appetite), None)
+            self._asking.pop(_wants(request), None)
             nobody = not self._hungry
         if nobody:
             self._eager(False)
@@ -90,12 +90,12 @@ class Lookout:
             for wants in self._asking:
                 self._asking[wants] = True
             waiting = list(self._hungry.items())
-            unknown = self._news.wanted - self._claimed
+            unknown = self._news.wanted - self._fetched
         for wants, hunger in waiting:
             if self._finds(db, hunger):
                 with self._lock:
                     self._hungry.pop(wants, None)
-                self._news.tell_workers(hunger.appetite.queues)
+                self._news.tell_workers(hunger.request.queues)
 
         for queues in unknown:
             if any(any(kind.ready) or kind.next_at is not None for kind in kinds_of(self._rows(db), list(queues))):
@@ -113,29 +113,29 @@ class Lookout:
 
     def _finds(self, db: sqlite3.Connection, hunger: _Hunger) -> bool:
         """Whether there is something for a worker, now or before it would look."""
-        rows, appetite = self._rows(db), hunger.appetite
+        rows, request = self._rows(db), hunger.request
         (next_wake,) = rows.one(sql.next_wake) or (math.inf,)
         if next_wake < hunger.next_at:
             return True
-        cares = Care.PACED + 1 if appetite.at_once else Care.SLOTS + 1
-        kinds = [kind for kind in kinds_of(rows, appetite.queues) if kind.name in appetite.names]
+        cares = Care.PACED + 1 if request.at_once else Care.SLOTS + 1
+        kinds = [kind for kind in kinds_of(rows, request.queues) if kind.name in request.names]
         if any(
             any(kind.ready[:cares]) or (kind.next_at is not None and kind.next_at < hunger.next_at) for kind in kinds
         ):
             return True
         suspects = [kind.id for kind in kinds if kind.ready[Care.SUSPECT]]
-        if not suspects or not appetite.at_once:
+        if not suspects or not request.at_once:
             return False
-        (half,) = rows.one(sql.half_of_session, session=appetite.session) or (None,)
+        (half,) = rows.one(sql.half_of_session, session=request.session) or (None,)
         return rows.one(sql.suspects_for, kinds=json.dumps(suspects), half=half) is not None
 
     def _forget(self) -> None:
         with self._lock:
             self._hungry.clear()
             self._asking.clear()
-            self._claimed.clear()
+            self._fetched.clear()
         self._eager(False)
 
 
-def _wants(appetite: Appetite) -> _Wants:
-    return appetite.queues, appetite.names
+def _wants(request: FetchRequest) -> _Wants:
+    return request.queues, request.names

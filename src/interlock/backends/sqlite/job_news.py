@@ -1,4 +1,4 @@
-"""Who in this process hears of jobs: workers of something to claim, sessions of what they await and what is taken."""
+"""Who in this process hears of jobs: workers of something to fetch, sessions of what they await and what is taken."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class JobNews:
         self.on_idle: Callable[[], None] = lambda: None
         """Called when the last worker has gone."""
 
-    def on_news(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:
+    def on_ready(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:
         """Have a worker called back, on the loop that is running now."""
         mark = object()
         self._workers[mark] = (frozenset(queues), asyncio.get_running_loop(), call)
@@ -71,11 +71,11 @@ class JobNews:
             for id in tidings.ended:  # noqa: A001
                 for session in sorted(self._awaited.pop(id, ())):
                     self._turn(session, owner(session, id))
-        for session, claimed, why in tidings.taken:
-            self._lost(session, claimed, why)
+        for session, fetched, why in tidings.taken:
+            self._lost(session, fetched, why)
 
     def tell_workers(self, queues: Iterable[str]) -> None:
-        """There may be something to claim in these queues. May be called on any thread."""
+        """There may be something to fetch in these queues. May be called on any thread."""
         for wanted, loop, call in list(self._workers.values()):
             if not wanted.isdisjoint(queues):
                 with suppress(RuntimeError):  # that loop is closed: nobody is left to tell

@@ -49,7 +49,7 @@ def retry(rows: JobRows, id: int) -> JobState | None:  # noqa: A002
         position = None
     else:
         state, kind, lane, position, _ = standing
-        if state not in (JobState.LATER, JobState.PARKED):
+        if state not in (JobState.SCHEDULED, JobState.PARKED):
             return JobState(state)
         rows.withdraw([id])
         rows.run(sql.now_due, id=id)
@@ -68,10 +68,10 @@ def hold(rows: JobRows, lane: str, reason: str, by: str) -> None:
     head: Sequence[int] = rows.one(sql.head, lane=key) or ()
     rows.run(sql.take_back, ids=json.dumps(head))
     wake(rows, {name for (name,) in rows.all(sql.leave_lines, ids=json.dumps(head))})
-    claimed = rows.all(sql.claims_of_lane, lane=key)
-    if claimed:
+    fetched = rows.all(sql.fetches_of_lane, lane=key)
+    if fetched:
         rows.run(sql.mark_told, lane=key)
-    for id, fence, session in claimed:  # noqa: A001
+    for id, fence, session in fetched:  # noqa: A001
         rows.tell_taken(session, id, fence, f"held by {by}: {reason}")
 
 

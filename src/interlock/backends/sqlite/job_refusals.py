@@ -11,13 +11,13 @@ from interlock.backends.sqlite.job_rows import JobRows, sql
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from interlock.backends.sqlite.job_claim import Kind
-    from interlock.ports.jobs import Appetite
+    from interlock.backends.sqlite.job_fetch import Kind
+    from interlock.ports.jobs import FetchRequest
 
 __all__ = ["park_refused", "readmit", "refuse_again", "refused_by"]
 
 _MOST = 100
-"""How many refused jobs one claim looks at."""
+"""How many refused jobs one fetch looks at."""
 _MOST_VERSIONS = 10
 
 
@@ -27,14 +27,14 @@ def refused_by(before: str | None, version: str) -> str:
     return json.dumps(sorted(versions[-_MOST_VERSIONS:]), separators=(",", ":"))
 
 
-def readmit(rows: JobRows, appetite: Appetite, kinds: Sequence[Kind]) -> list[int]:
+def readmit(rows: JobRows, request: FetchRequest, kinds: Sequence[Kind]) -> list[int]:
     """Make those refused jobs ready that this worker can read; park those that no live worker can.
 
-    The caller claims and then calls :func:`refuse_again`, in the same transaction.
+    The caller fetches and then calls :func:`refuse_again`, in the same transaction.
     """
-    if not appetite.reads or rows.one(sql.any_refused) is None:
+    if not request.reads or rows.one(sql.any_refused) is None:
         return []
-    prints = {read.name: json.dumps(read.fingerprint) for read in appetite.reads}
+    prints = {read.name: json.dumps(read.fingerprint) for read in request.reads}
     ids: list[int] = []
     for kind in kinds:
         mine = prints.get(kind.name)
@@ -46,7 +46,7 @@ def readmit(rows: JobRows, appetite: Appetite, kinds: Sequence[Kind]) -> list[in
                 unparked = [(id, why) for id, _, parked, why in found if not parked]  # noqa: A001
                 park_refused(rows, kind.queue, kind.name, versions, unparked)
                 continue
-            chosen = found[: max(0, min(_MOST, appetite.most) - len(ids))]
+            chosen = found[: max(0, min(_MOST, request.most) - len(ids))]
             rows.run(sql.readmit, ids=json.dumps([id for id, *_ in chosen]))  # noqa: A001
             rows.offer([id for id, lane, *_ in chosen if not lane])  # noqa: A001
             rows.advance(dict.fromkeys(lane for _, lane, *_ in chosen if lane))
@@ -55,7 +55,7 @@ def readmit(rows: JobRows, appetite: Appetite, kinds: Sequence[Kind]) -> list[in
 
 
 def refuse_again(rows: JobRows, ids: Sequence[int]) -> None:
-    """Let those stand apart again that a claim has not taken."""
+    """Let those stand apart again that a fetch has not taken."""
     if ids:
         left = [id for (id,) in rows.all(sql.refuse_again, ids=json.dumps(ids))]  # noqa: A001
         wake(rows, rows.withdraw(left))

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["Care", "JobRows", "Tidings", "claimant", "owner", "sql"]
+__all__ = ["Care", "JobRows", "Tidings", "fetcher", "owner", "sql"]
 
 sql = JobQueries()
 
 
 class Care:
-    """How a claim has to handle a job. What needs more care has the larger number."""
+    """How a fetch has to handle a job. What needs more care has the larger number."""
 
     PLAIN = 0
     SLOTS = 1
@@ -30,11 +30,11 @@ class Tidings(NamedTuple):
     """What a committed transaction means to others."""
 
     queues: frozenset[str]
-    """Where there may be something to claim, now or sooner than was known."""
+    """Where there may be something to fetch, now or sooner than was known."""
     ended: Sequence[int]
     """Jobs that are finished."""
     taken: Sequence[tuple[str, str, str]]
-    """Claims that their sessions should hear about: session, owner and why."""
+    """Fetches that their sessions should hear about: session, owner and why."""
 
 
 class JobRows:
@@ -49,7 +49,7 @@ class JobRows:
         self.now = micros(now)
         self._values = {"namespace": namespace, "now": self.now, "now_s": now}
         self.news: set[int] = set()
-        """Kinds of which there may be something to claim, now or at a new time."""
+        """Kinds of which there may be something to fetch, now or at a new time."""
         self.offered = False
         """Whether anything became ready."""
         self.ended: list[int] = []
@@ -145,10 +145,10 @@ class JobRows:
             self.each(sql.place, zip(self.numbers("place", len(ids)), ids, strict=True))
 
     def tell_taken(self, session: str, id: int, fence: int, why: str) -> None:  # noqa: A002
-        """Let a session hear that something happened to a job that it has claimed."""
-        claimed = claimant(session, id, fence)
-        self.run(sql.force, session=session, owner=claimed, why=why)
-        self.taken.append((session, claimed, why))
+        """Let a session hear that something happened to a job that it has fetched."""
+        fetched = fetcher(session, id, fence)
+        self.run(sql.force, session=session, owner=fetched, why=why)
+        self.taken.append((session, fetched, why))
 
     def tidings(self) -> Tidings:
         """What there is to tell, when all is done."""
@@ -164,6 +164,6 @@ def owner(session: str, id: int) -> str:  # noqa: A002
     return f"{session}.j{id}"
 
 
-def claimant(session: str, id: int, fence: int) -> str:  # noqa: A002
-    """How messages call one claim of a job."""
+def fetcher(session: str, id: int, fence: int) -> str:  # noqa: A002
+    """How messages call one fetch of a job."""
     return f"{session}.{fence}.j{id}"

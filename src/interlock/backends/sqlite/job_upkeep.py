@@ -12,16 +12,21 @@ from interlock.backends.sqlite.job_rows import JobRows, sql
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock.ports.jobs import Reads
+    from interlock.ports.jobs import HandlerVersion
 
-__all__ = ["attend", "await_end", "prune"]
+__all__ = ["attend", "watch_end", "prune"]
 
 _AGAIN = 3_600_000_000
 """How long a sending may take to arrive, in microseconds."""
 
 
 def attend(
-    rows: JobRows, session: str, queues: Sequence[str], names: Sequence[str], runners: int, reads: Sequence[Reads]
+    rows: JobRows,
+    session: str,
+    queues: Sequence[str],
+    names: Sequence[str],
+    runners: int,
+    reads: Sequence[HandlerVersion],
 ) -> None:
     """Keep what a worker works on."""
     rows.run(
@@ -34,7 +39,7 @@ def attend(
     )
 
 
-def await_end(rows: JobRows, session: str, ids: Sequence[int]) -> list[int]:
+def watch_end(rows: JobRows, session: str, ids: Sequence[int]) -> list[int]:
     """Note that a session is to be told of ends; which ones are no longer to come."""
     rows.run(sql.forget_awaited, session=session)
     unfinished = {id for (id,) in rows.all(sql.unfinished, ids=json.dumps(list(ids)))}  # noqa: A001

@@ -54,7 +54,7 @@ def as_port(text: str | None) -> tuple[Use, ...]:
 
 
 def care_for(uses: Sequence[Use]) -> int:
-    """How a claim has to handle a job with these limits."""
+    """How a fetch has to handle a job with these limits."""
     if not uses:
         return Care.PLAIN
     return Care.PACED if any(use.per > 0 for use in uses) else Care.SLOTS

@@ -10,7 +10,7 @@ from interlock.backends.sqlite.job_attempts import read_attempts
 from interlock.backends.sqlite.job_limits import room_at
 from interlock.backends.sqlite.job_rows import JobRows, sql
 from interlock.backends.sqlite.job_uses import as_port, read_uses
-from interlock.ports.job_views import Attempt, JobFilter, JobView, Outlook, RunningSuspects, Suspicion, WorkerView
+from interlock.ports.job_views import Attempt, JobFilter, JobSituation, JobView, RunningSuspects, Suspicion, WorkerView
 from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ __all__ = [
     "held",
     "look",
     "maybe_seconds",
-    "outlook",
+    "situation",
     "suspicion",
     "unfinished",
 ]
@@ -36,7 +36,7 @@ _MOST_WORKERS = 20
 _LISTS = {
     JobState.READY: sql.look_ready,
     JobState.BEHIND: sql.look_behind,
-    JobState.LATER: sql.look_later,
+    JobState.SCHEDULED: sql.look_scheduled,
     JobState.WAITING: sql.look_waiting,
     JobState.HELD: sql.look_held,
     JobState.PARKED: sql.look_parked,
@@ -61,13 +61,13 @@ def look(rows: JobRows, wanted: JobFilter, limit: int) -> list[JobView]:
     return [view._replace(arguments="", result=None, attempts=()) for view in views]
 
 
-def outlook(rows: JobRows, id: int) -> Outlook | None:  # noqa: A002
+def situation(rows: JobRows, id: int) -> JobSituation | None:  # noqa: A002
     """What decides when a job will run."""
     job = find(rows, id)
     if job is None:
         return None
     workers, workers_of_queue = _workers(rows, job)
-    told = Outlook(job, 0, None, None, "", "", None, "", (), None, workers, workers_of_queue)
+    told = JobSituation(job, 0, None, None, "", "", None, "", (), None, workers, workers_of_queue)
     found = rows.one(sql.keys_of_job, id=id)
     if found is None:
         return told
@@ -85,13 +85,13 @@ def outlook(rows: JobRows, id: int) -> Outlook | None:  # noqa: A002
     return _in_line(rows, told, uses) if job.state is JobState.WAITING else told
 
 
-def _behind(rows: JobRows, told: Outlook, lane: str) -> Outlook:
+def _behind(rows: JobRows, told: JobSituation, lane: str) -> JobSituation:
     (head,) = rows.one(sql.head, lane=lane) or (None,)
     view = None if head is None or head == told.job.id else find(rows, head)
     return told if view is None else told._replace(lane_head=view.id, lane_head_state=view.state)
 
 
-def _in_line(rows: JobRows, told: Outlook, uses: str) -> Outlook:
+def _in_line(rows: JobRows, told: JobSituation, uses: str) -> JobSituation:
     key, ticket = rows.one(sql.place_in_line, id=told.job.id)
     (ahead,) = rows.one(sql.in_line_before, key=key, ticket=ticket, limit=MOST_COUNTED)
     holders = tuple(holder for (holder,) in rows.all(sql.holders, key=key, limit=MOST_HOLDERS))
@@ -161,7 +161,7 @@ def _views(rows: JobRows, ids: Sequence[int]) -> Iterable[JobView]:
 
 def unfinished(rows: JobRows, row: Sequence[Any]) -> JobView:
     """A row of an unfinished job."""
-    id, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, claimed_at, *rest = row  # noqa: A001
+    id, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, fetched_at, *rest = row  # noqa: A001
     *who, fence, error, uses, arguments, options, attempts_text = rest
     attempts = read_attempts(attempts_text)
     return JobView(
@@ -175,7 +175,7 @@ def unfinished(rows: JobRows, row: Sequence[Any]) -> JobView:
         crashes=crashes,
         enqueued_at=seconds(enqueued_at),
         due_at=seconds(due_at),
-        claimed_at=maybe_seconds(claimed_at),
+        fetched_at=maybe_seconds(fetched_at),
         finished_at=None,
         worker=_worker(who, attempts),
         fence=fence,
@@ -193,7 +193,7 @@ def unfinished(rows: JobRows, row: Sequence[Any]) -> JobView:
 
 def finished(rows: JobRows, row: Sequence[Any]) -> JobView:
     """A row of history."""
-    id, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, claimed_at, *rest = row  # noqa: A001
+    id, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, fetched_at, *rest = row  # noqa: A001
     finished_at, ran, *who, fence, error, superseded_by, uses, arguments, options, attempts, result, kept_until = rest
     done = state == JobState.DONE
     more: list[Attempt] = []
@@ -213,7 +213,7 @@ def finished(rows: JobRows, row: Sequence[Any]) -> JobView:
         crashes=crashes,
         enqueued_at=seconds(enqueued_at),
         due_at=seconds(due_at),
-        claimed_at=maybe_seconds(claimed_at),
+        fetched_at=maybe_seconds(fetched_at),
         finished_at=seconds(finished_at),
         worker=_worker(who, told),
         fence=fence,

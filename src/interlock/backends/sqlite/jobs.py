@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from interlock.backends.sqlite import job_claim, job_lists, job_people, job_settle, job_upkeep, job_views
+from interlock.backends.sqlite import job_acknowledge, job_fetch, job_lists, job_people, job_upkeep, job_views
 from interlock.backends.sqlite.job_enqueue import enqueue
 from interlock.backends.sqlite.job_rows import JobRows
-from interlock.ports.jobs import Batch
+from interlock.ports.jobs import FetchResult
 
 if TYPE_CHECKING:
     import sqlite3
@@ -18,8 +18,17 @@ if TYPE_CHECKING:
     from interlock.backends.sqlite.job_news import JobNews
     from interlock.backends.sqlite.job_rows import Tidings
     from interlock.clock import Clock
-    from interlock.ports.job_views import JobFilter, JobView, LaneView, Outlook, QueueView
-    from interlock.ports.jobs import Appetite, JobState, NewJob, Reads, Rescued, SessionEnded, Settled, Settlement
+    from interlock.ports.job_views import JobFilter, JobSituation, JobView, LaneView, QueueView
+    from interlock.ports.jobs import (
+        Acknowledged,
+        Acknowledgement,
+        FetchRequest,
+        HandlerVersion,
+        JobState,
+        NewJob,
+        Rescued,
+        SessionEnded,
+    )
 
 __all__ = ["SqliteJobs"]
 
@@ -54,7 +63,7 @@ class SqliteJobs:
         self._draw_fence = draw_fence
         self.lookout: Lookout | None = None
         """Where other processes use the same store."""
-        self.on_news = news.on_news
+        self.on_ready = news.on_ready
 
     def rows(self, db: sqlite3.Connection) -> JobRows:
         """The rows as they are now."""
@@ -68,26 +77,26 @@ class SqliteJobs:
         """Accept jobs."""
         await self._do(lambda rows: enqueue(rows, jobs, again=again))
 
-    async def claim(self, appetite: Appetite) -> Batch | SessionEnded:
+    async def fetch(self, request: FetchRequest) -> FetchResult | SessionEnded:
         """Give jobs to a session."""
         lookout = self.lookout
         if lookout is None:
-            return await self._do(lambda rows: job_claim.claim(rows, appetite))
-        lookout.asks(appetite)
-        batch = await self._do(lambda rows: job_claim.claim(rows, appetite))
-        if isinstance(batch, Batch) and len(batch.jobs) < appetite.most and batch.look_again > 0:
-            lookout.waits(appetite, batch.look_again, self._now())
+            return await self._do(lambda rows: job_fetch.fetch(rows, request))
+        lookout.asks(request)
+        batch = await self._do(lambda rows: job_fetch.fetch(rows, request))
+        if isinstance(batch, FetchResult) and len(batch.jobs) < request.most and batch.look_again > 0:
+            lookout.waits(request, batch.look_again, self._now())
         else:
-            lookout.is_served(appetite)
+            lookout.is_served(request)
         return batch
 
-    async def settle(self, session: str, settlements: Sequence[Settlement]) -> Settled:
-        """End claims."""
-        return await self._do(lambda rows: job_settle.settle(rows, session, settlements))
+    async def acknowledge(self, session: str, acknowledgements: Sequence[Acknowledgement]) -> Acknowledged:
+        """End fetches."""
+        return await self._do(lambda rows: job_acknowledge.acknowledge(rows, session, acknowledgements))
 
-    async def hand_back(self, session: str, but: Sequence[int] = (), *, turn: int | None = None) -> int:
-        """Return what a session has claimed."""
-        return await self._do(lambda rows: job_settle.hand_back(rows, session, but, turn))
+    async def return_unstarted(self, session: str, but: Sequence[int] = (), *, fetch_number: int | None = None) -> int:
+        """Return what a session has fetched."""
+        return await self._do(lambda rows: job_acknowledge.return_unstarted(rows, session, but, fetch_number))
 
     async def rescue(self, *, most: int = 1000) -> Sequence[Rescued]:
         """Take the jobs of sessions that have ended.
@@ -97,21 +106,26 @@ class SqliteJobs:
         asked = self._monotonic()
 
         def rescue(rows: JobRows) -> Sequence[Rescued]:
-            return [] if self._monotonic() - asked > _STALL else job_settle.rescue(rows, most)
+            return [] if self._monotonic() - asked > _STALL else job_acknowledge.rescue(rows, most)
 
         return await self._do(rescue)
 
     async def attend(
-        self, session: str, queues: Sequence[str], names: Sequence[str], runners: int, reads: Sequence[Reads] = ()
+        self,
+        session: str,
+        queues: Sequence[str],
+        names: Sequence[str],
+        runners: int,
+        reads: Sequence[HandlerVersion] = (),
     ) -> None:
         """Say what a worker works on."""
         await self._do(lambda rows: job_upkeep.attend(rows, session, queues, names, runners, reads))
 
-    async def await_end(self, session: str, ids: Sequence[int]) -> Sequence[int]:
+    async def watch_end(self, session: str, ids: Sequence[int]) -> Sequence[int]:
         """Which jobs have ended; the session is told of the others."""
         # Noted first: a job may end as soon as the store knows that it is awaited.
         self._news.awaits(session, ids)
-        ended = await self._do(lambda rows: job_upkeep.await_end(rows, session, ids))
+        ended = await self._do(lambda rows: job_upkeep.watch_end(rows, session, ids))
         if self.lookout is not None:
             self.lookout.forget_told()
         self._news.knows(session, ended)
@@ -143,9 +157,9 @@ class SqliteJobs:
         """Jobs, newest first."""
         return await self._look(lambda db: job_views.look(self.rows(db), filter, limit))
 
-    async def outlook(self, id: int) -> Outlook | None:  # noqa: A002
+    async def situation(self, id: int) -> JobSituation | None:  # noqa: A002
         """What decides when a job will run."""
-        return await self._look(lambda db: job_views.outlook(self.rows(db), id))
+        return await self._look(lambda db: job_views.situation(self.rows(db), id))
 
     async def lanes(self, lane: str | None = None, *, limit: int = 100) -> Sequence[LaneView]:
         """Lanes that are not empty or are held."""
@@ -159,7 +173,7 @@ class SqliteJobs:
         """Remove what is old."""
         return await self._do(lambda rows: job_upkeep.prune(rows, keep_history, most))
 
-    async def reclaim(self) -> float:
+    async def vacuum(self) -> float:
         """Do nothing: SQLite reuses the space of rows as soon as they are gone."""
         return math.inf
 

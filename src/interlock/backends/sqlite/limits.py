@@ -6,7 +6,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.admission import CLAIM, PLENTY, Room, Standing, Verdict, Waits, admit, room_since
+from interlock.backends.admission import PLENTY, TURN, Room, Standing, Verdict, Waits, admit, room_since
 from interlock.backends.pacing import Figure, micros, seconds
 from interlock.backends.sqlite.limit_rows import NOBODY, LimitRows, sql
 from interlock.backends.sqlite.tickets import AskingTimes
@@ -103,7 +103,7 @@ class SqliteLimits:
                 return Full(key)
             standings.append(standing)
         verdict = admit(standings, rows.now, None, "", start=plan.start)
-        values = {"owner": plan.owner, "party": plan.party, "session": plan.session}
+        values = {"owner": plan.owner, "caller": plan.caller, "session": plan.session}
         (ticket,) = rows.one(sql.reserve, turn=turn, **values, **_state(verdict))
         for key, figure in figures.items():
             rows.one(sql.use, key=key, ticket=ticket, **figure._asdict())
@@ -145,7 +145,7 @@ class SqliteLimits:
 
     def _turns(self, rows: LimitRows, session: str, owners: Sequence[str]) -> Turns:
         unknown = rows.all(sql.not_known, session=session, owners=json.dumps(owners)) if owners else []
-        waiting = rows.all(sql.turns, session=session, claim=CLAIM)
+        waiting = rows.all(sql.turns, session=session, turn=TURN)
         due = [owner for owner, due_in in waiting if due_in <= 0]
         look_again = min((due_in for _, due_in in waiting if due_in > 0), default=math.inf)
         return Turns((*(owner for (owner,) in unknown), *due), look_again)
@@ -195,5 +195,5 @@ def _state(verdict: Verdict) -> dict[str, Any]:
 def _about(plan: Plan, about: list[Any], ticket: int, asked_at: int) -> dict[str, Any]:
     """What is kept with a start."""
     host, pid, program = about
-    who = {"owner": plan.owner, "party": plan.party, "session": plan.session, "ticket": ticket, "asked_at": asked_at}
+    who = {"owner": plan.owner, "caller": plan.caller, "session": plan.session, "ticket": ticket, "asked_at": asked_at}
     return who | {"host": host, "pid": pid, "program": program}

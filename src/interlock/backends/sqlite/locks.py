@@ -13,7 +13,7 @@ from interlock.backends.sqlite.tickets import AskingTimes, place
 from interlock.errors import StoreUnavailableError
 from interlock.ports.insight import MOST_COUNTED
 from interlock.ports.locks import (
-    CLAIM_SECONDS,
+    TURN_SECONDS,
     Answer,
     Busy,
     Deadlocked,
@@ -51,17 +51,17 @@ _sql = LockQueries()
 class _Row:
     """A key's row, with its holder's liveness judged at ``now``."""
 
-    __slots__ = ("awaited", "expires_at", "free_since", "holder", "live", "owner", "party")
+    __slots__ = ("awaited", "caller", "expires_at", "free_since", "holder", "live", "owner")
 
     def __init__(self, row: tuple[Any, ...], now: float) -> None:
-        self.owner, self.party, session, fence, granted_at, expires_at, free_since, *about_session = row
+        self.owner, self.caller, session, fence, granted_at, expires_at, free_since, *about_session = row
         session_expiry, host, pid, program, self.awaited = about_session
         self.expires_at = 0.0 if self.owner is None else min(expires_at, session_expiry)
         self.live = self.owner is not None and self.expires_at > now
         self.free_since = min(now, free_since if self.owner is None else max(self.expires_at, granted_at))
         self.holder: Holder | None = None
         if self.live:
-            who = (self.owner, self.party, session, host, pid, program)
+            who = (self.owner, self.caller, session, host, pid, program)
             self.holder = Holder(*who, fence, granted_at, self.expires_at)
 
 
@@ -156,7 +156,7 @@ class SqliteLocks:
             db.execute(_sql.drop_dead_waiters, values)
             queued, ticket = self._place(db, values, asked)
             (ahead,) = db.execute(_sql.ahead, values | {"ticket": ticket}).fetchone()
-        if not row.live and now >= row.free_since + ahead * CLAIM_SECONDS:
+        if not row.live and now >= row.free_since + ahead * TURN_SECONDS:
             if queued:
                 db.execute(_sql.dequeue, values)
             return self._grant(db, want, values)
@@ -169,7 +169,7 @@ class SqliteLocks:
             if not row.awaited:
                 _, ticket = self._place(db, values, asked)
             db.execute(_sql.enqueue, values | {"ticket": ticket})
-        due = row.expires_at - now if row.live else row.free_since + ahead * CLAIM_SECONDS - now
+        due = row.expires_at - now if row.live else row.free_since + ahead * TURN_SECONDS - now
         return Waiting(max(0.0, due))
 
     def _place(self, db: sqlite3.Connection, values: dict[str, Any], asked: int) -> tuple[bool, int]:
@@ -227,7 +227,7 @@ class SqliteLocks:
         return row.holder
 
     def _turns(self, db: sqlite3.Connection, session: str, owners: Sequence[str] = ()) -> Turns:
-        values = self._values(session=session, claim=CLAIM_SECONDS, owners=json.dumps(owners))
+        values = self._values(session=session, turn=TURN_SECONDS, owners=json.dumps(owners))
         found = [owner for (owner,) in db.execute(_sql.not_queued, values)] if owners else []
         rows = db.execute(_sql.turns, values).fetchall()
         found += [owner for owner, due_in in rows if due_in <= 0]
@@ -245,16 +245,16 @@ class SqliteLocks:
         """The waits that ``want`` would close into a cycle, beginning with its own."""
         if not row.live:
             return ()
-        seen = {want.party}
-        paths: list[tuple[str, tuple[Wait, ...]]] = [(row.party, (Wait(want.party, want.key, row.party),))]
+        seen = {want.caller}
+        paths: list[tuple[str, tuple[Wait, ...]]] = [(row.caller, (Wait(want.caller, want.key, row.caller),))]
         while paths:
-            party, path = paths.pop()
-            if party == want.party:
+            caller, path = paths.pop()
+            if caller == want.caller:
                 return path
-            if party not in seen:
-                seen.add(party)
-                waits = db.execute(_sql.waits_of_party, self._values(party=party, now=now)).fetchall()
-                paths += [(holder, (*path, Wait(party, key, holder))) for key, holder in waits]
+            if caller not in seen:
+                seen.add(caller)
+                waits = db.execute(_sql.waits_of_caller, self._values(caller=caller, now=now)).fetchall()
+                paths += [(holder, (*path, Wait(caller, key, holder))) for key, holder in waits]
         return ()
 
     def _look(
@@ -277,12 +277,12 @@ class SqliteLocks:
         return LockCounts(held, waiting, values["now"])
 
     def _view(self, db: sqlite3.Connection, row: Sequence[Any], most: int | None, now: float) -> LockView:
-        name, owner, party, session, fence, granted_at, expires_at, free_since = row[:8]
+        name, owner, caller, session, fence, granted_at, expires_at, free_since = row[:8]
         session_expiry, host, pid, program = row[8:]
         ends_at = 0.0 if owner is None else min(expires_at, session_expiry or 0.0)
         holder = None
         if ends_at > now:
-            holder = Holder(owner, party, session, host, pid, program, fence, granted_at, ends_at)
+            holder = Holder(owner, caller, session, host, pid, program, fence, granted_at, ends_at)
         free = None if holder else (free_since if owner is None else max(ends_at, granted_at))
         values = self._values(key=name, now=now, limit=-1 if most is None else most)
         waiters = tuple(Waiter._make((*row[:-1], bool(row[-1]))) for row in db.execute(_sql.look_waiters, values))
@@ -301,7 +301,7 @@ class SqliteLocks:
             "now": now,
             "key": want.key,
             "owner": want.owner,
-            "party": want.party,
+            "caller": want.caller,
             "session": want.session,
             "ttl": want.ttl,
             "wait": want.wait,

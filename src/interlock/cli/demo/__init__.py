@@ -16,8 +16,8 @@ from typing import Annotated
 import typer
 
 from interlock.cli.output import say
-from interlock.cli.place import Place, named_place
 from interlock.cli.signals import require_posix
+from interlock.cli.store_url import Place, named_place
 
 __all__ = ["demo"]
 

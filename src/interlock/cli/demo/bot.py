@@ -117,7 +117,7 @@ def define(
         """Greet everybody once, however many issues they open at the same time."""
         key = f"welcome:{event.payload['repository']['owner']['login']}:{event.actor}"
         with told.working(event) as tell:
-            async with app.once.claim(key, keep_seconds=_KEEP_SECONDS) as claim:
+            async with app.claims.claim(key, keep_seconds=_KEEP_SECONDS) as claim:
                 if not claim.new:
                     tell("greeted before", key=key)
                     return f"{event.actor} is {'being greeted' if claim.state == 'in progress' else 'known'}"

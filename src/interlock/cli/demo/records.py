@@ -41,7 +41,7 @@ class Notebook:
 
 
 class Minutes:
-    """Reads what all of them write down, and keeps the last of it."""
+    """HandlerVersion what all of them write down, and keeps the last of it."""
 
     def __init__(self, directory: Path) -> None:
         path = directory / PIPE

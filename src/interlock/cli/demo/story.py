@@ -25,7 +25,7 @@ _STATES = {
     "ready": "ready",
     "behind": "behind others of their lane",
     "waiting": "waiting for a limit",
-    "later": "to be tried again",
+    "scheduled": "to be tried again",
     "held": "held",
     "failed": "failed for good",
 }

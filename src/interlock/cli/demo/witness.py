@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from interlock.app import App
     from interlock.cli.demo.records import Notebook
-    from interlock.ports.jobs import Appetite, Batch, SessionEnded, Settled, Settlement
+    from interlock.ports.jobs import Acknowledged, Acknowledgement, FetchRequest, FetchResult, SessionEnded
 
 __all__ = ["Witness"]
 
@@ -29,19 +29,21 @@ class Witness:
     def __init__(self, app: App, log: Notebook) -> None:
         self._log = log
         self._asked: dict[int, float] = {}
-        jobs = app.jobs._presence  # noqa: SLF001 - the store is the demo's own business, and nobody else's
-        presences = {id(jobs): jobs}
-        for part in (app.locks, app.once):
-            presences[id(part._presence)] = part._presence  # noqa: SLF001
-        for presence in presences.values():
-            presence.store = cast("Any", _Seen(presence.store, self._parts(presence.store, jobs=presence is jobs)))
+        jobs = app.jobs._store_client  # noqa: SLF001 - the store is the demo's own business, and nobody else's
+        store_clients = {id(jobs): jobs}
+        for part in (app.locks, app.claims):
+            store_clients[id(part._store_client)] = part._store_client  # noqa: SLF001
+        for store_client in store_clients.values():
+            store_client.store = cast(
+                "Any", _Seen(store_client.store, self._parts(store_client.store, jobs=store_client is jobs))
+            )
         logger = logging.getLogger("interlock")
         logger.setLevel(logging.DEBUG)
         logger.addHandler(_Listener(log))
         logger.propagate = False
 
     def asked(self, job: int) -> float:
-        """When the claim was made that gave this job: it did not start before, whoever says so."""
+        """When the fetch was made that gave this job: it did not start before, whoever says so."""
         return self._asked.get(job, time.monotonic())
 
     def _parts(self, store: Any, *, jobs: bool) -> dict[str, Any]:
@@ -55,8 +57,8 @@ class Witness:
         if jobs:
             inner = store.jobs
             methods: dict[str, Any] = {
-                "claim": self._claim(inner),
-                "settle": self._settle(inner),
+                "fetch": self._fetch(inner),
+                "acknowledge": self._acknowledge(inner),
                 "cancel": self._told(inner, "cancel", "cancelled"),
                 "retry": self._told(inner, "retry", "retried"),
             }
@@ -73,28 +75,28 @@ class Witness:
 
         return tell
 
-    def _claim(self, jobs: Any) -> Callable[..., Any]:
-        async def claim(appetite: Appetite) -> Batch | SessionEnded:
+    def _fetch(self, jobs: Any) -> Callable[..., Any]:
+        async def fetch(request: FetchRequest) -> FetchResult | SessionEnded:
             asked = time.monotonic()
-            batch: Batch | SessionEnded = await jobs.claim(appetite)
+            batch: FetchResult | SessionEnded = await jobs.fetch(request)
             for job in getattr(batch, "jobs", ()):
                 self._asked[job.id] = asked
             while len(self._asked) > _MOST_ASKED:
                 del self._asked[next(iter(self._asked))]
             return batch
 
-        return claim
+        return fetch
 
-    def _settle(self, jobs: Any) -> Callable[..., Any]:
-        async def settle(session: str, settlements: Sequence[Settlement]) -> Settled:
-            settled: Settled = await jobs.settle(session, settlements)
-            for one, accepted in zip(settlements, settled.accepted, strict=True):
+    def _acknowledge(self, jobs: Any) -> Callable[..., Any]:
+        async def acknowledge(session: str, acknowledgements: Sequence[Acknowledgement]) -> Acknowledged:
+            acknowledged: Acknowledged = await jobs.acknowledge(session, acknowledgements)
+            for one, accepted in zip(acknowledgements, acknowledged.accepted, strict=True):
                 self._log.write(
-                    "settled", job=one.id, fence=one.fence, outcome=str(one.outcome), accepted=bool(accepted)
+                    "acknowledged", job=one.id, fence=one.fence, outcome=str(one.outcome), accepted=bool(accepted)
                 )
-            return settled
+            return acknowledged
 
-        return settle
+        return acknowledge
 
 
 class _Seen:

@@ -42,7 +42,7 @@ async def _freeze_when_told(freezer: Freezer) -> None:
 
 async def serve(name: str, namespace: str, directory: str, listen: str) -> None:
     """Serve the bot's webhooks and its dashboard until told to end."""
-    from interlock.cli.web_place import WebPlace
+    from interlock.cli.web_address import WebPlace
 
     sys.argv[0] = name
     app, log = Place.of_environment(namespace, directory).app(), Notebook(Path(directory), name)

@@ -1,18 +1,18 @@
-"""Jobs that were claimed and have not started."""
+"""Jobs that were fetched and have not started."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import TYPE_CHECKING
 
-from interlock.ports.jobs import ClaimedJob
+from interlock.ports.jobs import FetchedJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 __all__ = ["Buffer", "Run", "cut"]
 
-Run = ClaimedJob | deque[ClaimedJob]
+Run = FetchedJob | deque[FetchedJob]
 """A job by itself, or consecutive jobs of one lane for one runner."""
 
 
@@ -34,15 +34,15 @@ class Buffer:
         """How many runs, each for another runner."""
         return len(self._runs)
 
-    def __iter__(self) -> Iterator[ClaimedJob]:
+    def __iter__(self) -> Iterator[FetchedJob]:
         for run in self._runs:
-            if isinstance(run, ClaimedJob):
+            if isinstance(run, FetchedJob):
                 yield run
             else:
                 yield from run
 
-    def put(self, jobs: Sequence[ClaimedJob], low: int) -> None:
-        """Add what a claim gave. Call when no more than ``low`` jobs are left."""
+    def put(self, jobs: Sequence[FetchedJob], low: int) -> None:
+        """Add what a fetch gave. Call when no more than ``low`` jobs are left."""
         runs = self._runs
         if not any(job.lane for job in jobs):
             runs.extend(jobs)
@@ -62,7 +62,7 @@ class Buffer:
     def put_first(self, run: Run) -> None:
         """Add a run that is to be taken next."""
         self._runs.appendleft(run)
-        self.count += 1 if isinstance(run, ClaimedJob) else len(run)
+        self.count += 1 if isinstance(run, FetchedJob) else len(run)
 
     def take(self) -> Run | None:
         """The next run to start; None if there is none."""
@@ -70,25 +70,25 @@ class Buffer:
             return None
         run = self._runs.popleft()
         self.taken += 1
-        self.count -= 1 if isinstance(run, ClaimedJob) else len(run)
+        self.count -= 1 if isinstance(run, FetchedJob) else len(run)
         if self.count <= self._low:
             self._low = -1
             self._on_low()
         return run
 
-    def empty(self) -> list[ClaimedJob]:
+    def empty(self) -> list[FetchedJob]:
         """Take everything out."""
         jobs = list(self)
         self._runs.clear()
         self.count = 0
         return jobs
 
-    def pick(self, wanted: Callable[[ClaimedJob], bool], *, behind: bool = False) -> list[ClaimedJob]:
+    def pick(self, wanted: Callable[[FetchedJob], bool], *, behind: bool = False) -> list[FetchedJob]:
         """Take out the jobs that are wanted, with those behind them in their runs if that is wanted too."""
-        found: list[ClaimedJob] = []
+        found: list[FetchedJob] = []
         kept: deque[Run] = deque()
         for run in self._runs:
-            if isinstance(run, ClaimedJob):
+            if isinstance(run, FetchedJob):
                 if wanted(run):
                     found.append(run)
                 else:
@@ -102,10 +102,10 @@ class Buffer:
         return found
 
 
-def cut(run: deque[ClaimedJob], wanted: Callable[[ClaimedJob], bool], *, behind: bool = False) -> list[ClaimedJob]:
+def cut(run: deque[FetchedJob], wanted: Callable[[FetchedJob], bool], *, behind: bool = False) -> list[FetchedJob]:
     """Take out of a run the jobs that are wanted, with those behind them if that is wanted too."""
-    found: list[ClaimedJob] = []
-    kept: list[ClaimedJob] = []
+    found: list[FetchedJob] = []
+    kept: list[FetchedJob] = []
     for job in run:
         (found if wanted(job) or (behind and found) else kept).append(job)
     if found:

@@ -1,7 +1,7 @@
 """Tells the store how jobs ended, many at a time.
 
 What there is goes at once, and then whatever came up while the store was being told. While the store is away it is
-told again and again: an acknowledgement counts for as long as the claim stands, also after the session has ended.
+told again and again: an acknowledgement counts for as long as the fetch stands, also after the session has ended.
 Acknowledgements that wait for rows which another transaction has locked are set aside, and the others go on.
 """
 
@@ -13,8 +13,8 @@ import math
 from typing import TYPE_CHECKING
 
 from interlock.errors import StoreUnavailableError
-from interlock.jobs.worker.bell import Bell
 from interlock.jobs.worker.outcomes import failed_for_good, one_line
+from interlock.jobs.worker.wakeup import Bell
 from interlock.ports.jobs import Outcome
 from interlock.telemetry.lasting import LastingFailure
 from interlock.telemetry.log import emit
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from interlock.jobs.engine import JobEngine
-    from interlock.jobs.worker.tenure import Tenure
-    from interlock.ports.jobs import ClaimedJob, Settled, Settlement
+    from interlock.jobs.worker.session_batch import Tenure
+    from interlock.ports.jobs import Acknowledged, Acknowledgement, FetchedJob
     from interlock.sessions import Session
 
 __all__ = ["SLOW", "Completer"]
@@ -44,32 +44,32 @@ _MOST_NAMED = 10
 
 
 class Completer:
-    """Sends the settlements of one worker.
+    """Sends the acknowledgements of one worker.
 
-    ``answered`` hears what was accepted, before anything else can happen to these jobs; ``settled`` after each batch
-    whether jobs became ready by it; ``troubled`` when the store is away or slow.
+    ``answered`` hears what was accepted, before anything else can happen to these jobs; ``acknowledged`` after each
+    batch whether jobs became ready by it; ``troubled`` when the store is away or slow.
     """
 
     def __init__(
         self,
         engine: JobEngine,
-        answered: Callable[[Tenure, Sequence[Settlement], Sequence[bool]], None],
-        settled: Callable[[bool], None],
+        answered: Callable[[Tenure, Sequence[Acknowledgement], Sequence[bool]], None],
+        acknowledged: Callable[[bool], None],
         troubled: Callable[[], None],
     ) -> None:
         self._jobs = engine.jobs
         self._monotonic = engine.monotonic
         self._answered = answered
         self._metrics = engine.metrics
-        self._settled = settled
+        self._acknowledged = acknowledged
         self._troubled = troubled
         self._tenures: list[Tenure] = []
         self._bell = Bell()
         self._asleep = False
         self._waiters: list[asyncio.Future[None]] = []
         self._bytes = 0
-        self.unsettled = 0
-        """How many settlements the store has not answered yet."""
+        self.unacknowledged = 0
+        """How many acknowledgements the store has not answered yet."""
         self.full = False
         """Whether runners are to wait."""
         self.refused = 0
@@ -83,21 +83,21 @@ class Completer:
         self._closed = False
         self._task: asyncio.Task[None] | None = None
 
-    def add(self, tenure: Tenure, settlement: Settlement, job: ClaimedJob) -> None:
+    def add(self, tenure: Tenure, acknowledgement: Acknowledgement, job: FetchedJob) -> None:
         """Have the store told."""
-        tenure.settlements.append(settlement)
+        tenure.acknowledgements.append(acknowledgement)
         tenure.jobs.append(job)
-        self.unsettled += 1
-        if settlement.result is not None:
-            self._bytes += len(settlement.result)
+        self.unacknowledged += 1
+        if acknowledgement.result is not None:
+            self._bytes += len(acknowledgement.result)
         if self._asleep:
             self._asleep = False
             self._bell.ring()
-        elif self.unsettled >= _MOST_UNSETTLED or self._bytes >= _MOST_UNSETTLED_BYTES:
+        elif self.unacknowledged >= _MOST_UNSETTLED or self._bytes >= _MOST_UNSETTLED_BYTES:
             self.full = True
 
     def begin(self, tenure: Tenure) -> None:
-        """There will be something to say about what is claimed under another session."""
+        """There will be something to say about what is fetched under another session."""
         # While something runs under a lost session, a thread for instance, there may still be something to say.
         self._tenures = [old for old in self._tenures if old.unanswered or old.session.at_work or not old.lost]
         self._tenures.append(tenure)
@@ -118,10 +118,10 @@ class Completer:
         """The jobs of a session about which the store has not answered."""
         for tenure in self._tenures:
             if tenure.session is session:
-                for settlement in tenure.settlements:
-                    yield settlement.id
-                for settlement, _ in tenure.aside:
-                    yield settlement.id
+                for acknowledgement in tenure.acknowledgements:
+                    yield acknowledgement.id
+                for acknowledgement, _ in tenure.aside:
+                    yield acknowledgement.id
 
     async def room(self) -> None:
         """Wait until there is room for more."""
@@ -146,8 +146,8 @@ class Completer:
                 await self._bell.wait(self._aside_at - self._monotonic())
                 self._asleep = False
                 continue
-            count = _fitting(tenure.settlements)
-            batch, jobs = tenure.settlements[:count], tenure.jobs[:count]
+            count = _fitting(tenure.acknowledgements)
+            batch, jobs = tenure.acknowledgements[:count], tenure.jobs[:count]
             held = len(tenure.aside)
             ready = await self._tell(tenure, batch, jobs)
             if ready is None:
@@ -157,17 +157,17 @@ class Completer:
                 continue
             pause = _LEAST_PAUSE
             # Known to be ours up to here.
-            del tenure.settlements[: len(batch)], tenure.jobs[: len(batch)]
-            newly_aside = [settlement for settlement, _ in tenure.aside[held:]]
-            self.unsettled -= len(batch) - len(newly_aside)
+            del tenure.acknowledgements[: len(batch)], tenure.jobs[: len(batch)]
+            newly_aside = [acknowledgement for acknowledgement, _ in tenure.aside[held:]]
+            self.unacknowledged -= len(batch) - len(newly_aside)
             self._bytes -= _size(batch) - _size(newly_aside)
             if self._unavailable.over():
                 times, seconds = self._unavailable.times, self._unavailable.seconds
-                emit(_log, logging.INFO, "job_settlement_failed_over", times=times, seconds=seconds)
-                ready = True  # the claimer has waited for this
-            self.full = self.unsettled >= _MOST_UNSETTLED or self._bytes >= _MOST_UNSETTLED_BYTES
-            # After a suspect another may be claimed.
-            self._settled(ready or any(job.half is not None for job in jobs))
+                emit(_log, logging.INFO, "job_acknowledgement_failed_over", times=times, seconds=seconds)
+                ready = True  # the fetcher has waited for this
+            self.full = self.unacknowledged >= _MOST_UNSETTLED or self._bytes >= _MOST_UNSETTLED_BYTES
+            # After a suspect another may be fetched.
+            self._acknowledged(ready or any(job.half is not None for job in jobs))
             if self._waiters:
                 self._wake_waiters()
 
@@ -189,11 +189,11 @@ class Completer:
         if self._monotonic() >= self._aside_at:
             self._aside_at = math.inf
             for tenure in self._tenures:
-                tenure.settlements[:0] = [settlement for settlement, _ in tenure.aside]
+                tenure.acknowledgements[:0] = [acknowledgement for acknowledgement, _ in tenure.aside]
                 tenure.jobs[:0] = [job for _, job in tenure.aside]
                 tenure.aside.clear()
         for tenure in self._tenures:
-            if tenure.settlements:
+            if tenure.acknowledgements:
                 return tenure
         return None
 
@@ -202,15 +202,15 @@ class Completer:
         self._waiters.append(waiter)
         await waiter
 
-    async def _tell(self, tenure: Tenure, batch: Sequence[Settlement], jobs: Sequence[ClaimedJob]) -> bool | None:
+    async def _tell(self, tenure: Tenure, batch: Sequence[Acknowledgement], jobs: Sequence[FetchedJob]) -> bool | None:
         """Tell the store how these ended: whether jobs became ready by it, None if it has to be told again."""
         try:
-            return await self._settle(tenure, batch, jobs)
+            return await self._acknowledge(tenure, batch, jobs)
         except StoreUnavailableError as error:
             self._note_unavailable(error)
             return None
         except Exception as error:  # noqa: BLE001 - no error may keep the others from being told
-            emit(_log, logging.ERROR, "job_settlement_failed", jobs=len(batch), error=one_line(error))
+            emit(_log, logging.ERROR, "job_acknowledgement_failed", jobs=len(batch), error=one_line(error))
             self._failures += 1
             if self._failures < (_TRIES_ALONE if len(batch) == 1 else _TRIES):
                 return None
@@ -221,42 +221,42 @@ class Completer:
             self._note_unavailable(error)
             return None
 
-    async def _settle(self, tenure: Tenure, batch: Sequence[Settlement], jobs: Sequence[ClaimedJob]) -> bool:
+    async def _acknowledge(self, tenure: Tenure, batch: Sequence[Acknowledgement], jobs: Sequence[FetchedJob]) -> bool:
         begun = self._monotonic()
-        settled = await self._jobs.settle(tenure.session.id, batch)
+        acknowledged = await self._jobs.acknowledge(tenure.session.id, batch)
         took = self._monotonic() - begun
         self.seconds = (self.seconds + took) / 2
         if took > SLOW:
             self._troubled()
         self._failures = 0
-        accepted = settled.accepted
-        if settled.blocked or self._blocked:
-            batch, jobs, accepted = self._set_aside(tenure, batch, jobs, settled)
+        accepted = acknowledged.accepted
+        if acknowledged.blocked or self._blocked:
+            batch, jobs, accepted = self._set_aside(tenure, batch, jobs, acknowledged)
         if not all(accepted):
             self._note_refused(batch, jobs, accepted)
         self._answered(tenure, batch, accepted)
-        return settled.ready
+        return acknowledged.ready
 
     def _set_aside(
-        self, tenure: Tenure, batch: Sequence[Settlement], jobs: Sequence[ClaimedJob], settled: Settled
-    ) -> tuple[list[Settlement], list[ClaimedJob], list[bool]]:
-        """Keep the blocked settlements for later. Returns the others with their answers."""
-        others: list[tuple[Settlement, ClaimedJob, bool]] = []
+        self, tenure: Tenure, batch: Sequence[Acknowledgement], jobs: Sequence[FetchedJob], acknowledged: Acknowledged
+    ) -> tuple[list[Acknowledgement], list[FetchedJob], list[bool]]:
+        """Keep the blocked acknowledgements for later. Returns the others with their answers."""
+        others: list[tuple[Acknowledgement, FetchedJob, bool]] = []
         named = 0
-        for place, (settlement, job) in enumerate(zip(batch, jobs, strict=True)):
-            claim = (settlement.id, settlement.fence)
-            why = settled.blocked.get(place)
+        for place, (acknowledgement, job) in enumerate(zip(batch, jobs, strict=True)):
+            fetch = (acknowledgement.id, acknowledgement.fence)
+            why = acknowledged.blocked.get(place)
             if why is None:
-                others.append((settlement, job, settled.accepted[place]))
-                failure = self._blocked.pop(claim, None)
+                others.append((acknowledgement, job, acknowledged.accepted[place]))
+                failure = self._blocked.pop(fetch, None)
                 if failure is not None and failure.over():
                     seconds = failure.seconds
                     emit(
                         _log, logging.INFO, "job_acknowledgement_blocked_over", id=job.id, job=job.name, seconds=seconds
                     )
                 continue
-            tenure.aside.append((settlement, job))
-            failure = self._blocked.setdefault(claim, LastingFailure(self._monotonic))
+            tenure.aside.append((acknowledgement, job))
+            failure = self._blocked.setdefault(fetch, LastingFailure(self._monotonic))
             if failure.failed(why) and named < _MOST_NAMED:
                 named += 1
                 emit(
@@ -269,7 +269,7 @@ class Completer:
                     error=why,
                     seconds=failure.seconds,
                 )
-        if settled.blocked:
+        if acknowledged.blocked:
             self._aside_at = min(self._aside_at, self._monotonic() + self._aside_pause)
             self._aside_pause = min(self._aside_pause * 2, _MOST_ASIDE)
         elif not self._blocked:
@@ -284,47 +284,51 @@ class Completer:
             emit(
                 _log,
                 logging.WARNING,
-                "job_settlement_failed",
+                "job_acknowledgement_failed",
                 error=self._unavailable.reason,
-                unsettled=self.unsettled,
+                unacknowledged=self.unacknowledged,
                 times=self._unavailable.times,
                 seconds=self._unavailable.seconds,
             )
 
-    async def _tell_apart(self, tenure: Tenure, batch: Sequence[Settlement], jobs: Sequence[ClaimedJob]) -> bool | None:
+    async def _tell_apart(
+        self, tenure: Tenure, batch: Sequence[Acknowledgement], jobs: Sequence[FetchedJob]
+    ) -> bool | None:
         """One of them may be what the store cannot take: tell it of each alone. If it takes none, it is not that."""
         ready: list[bool] = []
         failed = await self._tell_each(tenure, zip(batch, jobs, strict=True), ready)
         if not ready and len(batch) > 1:
             return None
         # Once more, now that it is known to take others. Then say at least that the job has failed, and why.
-        failed = await self._tell_each(tenure, [(settlement, job) for settlement, job, _ in failed], ready)
-        less = [(failed_for_good(job, settlement.ran, error), job) for settlement, job, error in failed]
-        for settlement, job, error in await self._tell_each(tenure, less, ready):
+        failed = await self._tell_each(tenure, [(acknowledgement, job) for acknowledgement, job, _ in failed], ready)
+        less = [(failed_for_good(job, acknowledgement.ran, error), job) for acknowledgement, job, error in failed]
+        for acknowledgement, job, error in await self._tell_each(tenure, less, ready):
             if not ready:
                 return None
-            emit(_log, logging.CRITICAL, "job_settlement_dropped", id=job.id, job=job.name, error=one_line(error))
-            self._answered(tenure, [settlement], [False])
+            emit(_log, logging.CRITICAL, "job_acknowledgement_dropped", id=job.id, job=job.name, error=one_line(error))
+            self._answered(tenure, [acknowledgement], [False])
         return any(ready)
 
     async def _tell_each(
-        self, tenure: Tenure, ends: Iterable[tuple[Settlement, ClaimedJob]], ready: list[bool]
-    ) -> list[tuple[Settlement, ClaimedJob, Exception]]:
+        self, tenure: Tenure, ends: Iterable[tuple[Acknowledgement, FetchedJob]], ready: list[bool]
+    ) -> list[tuple[Acknowledgement, FetchedJob, Exception]]:
         """Tell the store of one after the other; those that it could not take."""
-        failed: list[tuple[Settlement, ClaimedJob, Exception]] = []
-        for settlement, job in ends:
+        failed: list[tuple[Acknowledgement, FetchedJob, Exception]] = []
+        for acknowledgement, job in ends:
             try:
-                ready.append(await self._settle(tenure, [settlement], [job]))
+                ready.append(await self._acknowledge(tenure, [acknowledgement], [job]))
             except StoreUnavailableError:
                 raise
             except Exception as error:  # noqa: BLE001
-                failed.append((settlement, job, error))
+                failed.append((acknowledgement, job, error))
         return failed
 
-    def _note_refused(self, batch: Sequence[Settlement], jobs: Sequence[ClaimedJob], accepted: Sequence[bool]) -> None:
+    def _note_refused(
+        self, batch: Sequence[Acknowledgement], jobs: Sequence[FetchedJob], accepted: Sequence[bool]
+    ) -> None:
         """Count and log what came too late. Returning what somebody else returned before is not worth a word."""
-        for settlement, job, good in zip(batch, jobs, accepted, strict=True):
-            if not good and settlement.outcome is not Outcome.RETURNED:
+        for acknowledgement, job, good in zip(batch, jobs, accepted, strict=True):
+            if not good and acknowledgement.outcome is not Outcome.RETURNED:
                 self.refused += 1
                 self._metrics.late += 1
                 emit(
@@ -334,23 +338,25 @@ class Completer:
                     id=job.id,
                     job=job.name,
                     fence=job.fence,
-                    outcome=settlement.outcome.value,
+                    outcome=acknowledgement.outcome.value,
                 )
 
 
-def _size(settlements: Iterable[Settlement]) -> int:
+def _size(acknowledgements: Iterable[Acknowledgement]) -> int:
     """The bytes of their results."""
-    return sum(len(settlement.result) for settlement in settlements if settlement.result is not None)
+    return sum(
+        len(acknowledgement.result) for acknowledgement in acknowledgements if acknowledgement.result is not None
+    )
 
 
-def _fitting(settlements: Sequence[Settlement]) -> int:
+def _fitting(acknowledgements: Sequence[Acknowledgement]) -> int:
     """How many of them to send at once: so many, and with large results or traces fewer."""
     size = 0
-    for count, settlement in enumerate(settlements):
+    for count, acknowledgement in enumerate(acknowledgements):
         if count == _MOST_AT_ONCE:
             return count
-        if settlement.result is not None or settlement.trace:
-            size += len(settlement.result or "") + len(settlement.trace)
+        if acknowledgement.result is not None or acknowledgement.trace:
+            size += len(acknowledgement.result or "") + len(acknowledgement.trace)
             if size > _MOST_BYTES_AT_ONCE and count:
                 return count
-    return len(settlements)
+    return len(acknowledgements)

@@ -21,7 +21,7 @@ from interlock.telemetry.log import emit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock.ports.jobs import ClaimedJob
+    from interlock.ports.jobs import FetchedJob
     from interlock.telemetry.jobs import JobMetrics
 
 __all__ = ["LoopWatch"]
@@ -45,7 +45,7 @@ class LoopWatch:
     def __init__(
         self,
         metrics: JobMetrics,
-        job_of: Callable[[asyncio.Task[Any]], ClaimedJob | None],
+        job_of: Callable[[asyncio.Task[Any]], FetchedJob | None],
         report: Callable[[float | None, str], None],
         *,
         every: float = _EVERY,
@@ -122,7 +122,7 @@ class LoopWatch:
         if not self._stopping.is_set():
             emit(_log, logging.WARNING, "event_loop_recovered", seconds=round(self._lag, 3), by=by)
 
-    def _look(self) -> tuple[ClaimedJob | None, str, list[str]]:
+    def _look(self) -> tuple[FetchedJob | None, str, list[str]]:
         """The job that blocks the loop, if one does; what blocks it, in a few words; and the end of the stack."""
         task = asyncio.current_task(self._loop)
         job = None if task is None else self._job_of(task) or _job_in(task)
@@ -140,8 +140,8 @@ class LoopWatch:
         self._answered.set()
 
 
-def _job_in(task: asyncio.Task[Any]) -> ClaimedJob | None:
+def _job_in(task: asyncio.Task[Any]) -> FetchedJob | None:
     """The job whose handler started a task; Python tells from 3.12 on."""
     context = getattr(task, "get_context", None)
     current = None if context is None else context().get(CURRENT)
-    return None if current is None else current.claimed
+    return None if current is None else current.fetched

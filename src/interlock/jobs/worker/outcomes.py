@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, cast
 
 from interlock.errors import EventGoneError, MalformedEventError, StoreUnavailableError
 from interlock.jobs.signals import Discard, RetryLater, Signal, Snooze
-from interlock.ports.jobs import Outcome, Settlement
+from interlock.ports.jobs import Acknowledgement, Outcome
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock.jobs.definition import Terms
-    from interlock.ports.jobs import ClaimedJob, Reads
+    from interlock.ports.jobs import FetchedJob, HandlerVersion
 
 __all__ = [
     "GOES_ON",
@@ -72,11 +72,13 @@ class Why(IntEnum):
     """The session was lost: others may run the job soon."""
 
 
-def note(job: ClaimedJob, settlement: Settlement) -> None:
+def note(job: FetchedJob, acknowledgement: Acknowledgement) -> None:
     """Log an end that somebody may want to hear of."""
-    if settlement.outcome is Outcome.FAILED:
-        emit(_log, logging.ERROR, "job_failed", id=job.id, job=job.name, attempt=job.attempt, error=settlement.error)
-    elif settlement.outcome is Outcome.RETRY:
+    if acknowledgement.outcome is Outcome.FAILED:
+        emit(
+            _log, logging.ERROR, "job_failed", id=job.id, job=job.name, attempt=job.attempt, error=acknowledgement.error
+        )
+    elif acknowledgement.outcome is Outcome.RETRY:
         emit(
             _log,
             logging.WARNING,
@@ -84,39 +86,39 @@ def note(job: ClaimedJob, settlement: Settlement) -> None:
             id=job.id,
             job=job.name,
             attempt=job.attempt,
-            delay=round(settlement.delay, 3),
-            error=settlement.error,
+            delay=round(acknowledgement.delay, 3),
+            error=acknowledgement.error,
         )
-    elif settlement.outcome is Outcome.UNREADABLE:
-        emit(_log, logging.ERROR, "job_unreadable", id=job.id, job=job.name, error=settlement.error)
+    elif acknowledgement.outcome is Outcome.UNREADABLE:
+        emit(_log, logging.ERROR, "job_unreadable", id=job.id, job=job.name, error=acknowledgement.error)
 
 
-def returned(job: ClaimedJob) -> Settlement:
+def returned(job: FetchedJob) -> Acknowledgement:
     """It never started."""
-    return Settlement(job.id, job.fence, Outcome.RETURNED)
+    return Acknowledgement(job.id, job.fence, Outcome.RETURNED)
 
 
-def unreadable(job: ClaimedJob, error: BaseException, reads: Reads) -> Settlement:
+def unreadable(job: FetchedJob, error: BaseException, reads: HandlerVersion) -> Acknowledgement:
     """This version cannot read its arguments; another may."""
     version = json.dumps([reads.fingerprint, reads.version])
     who = f"refused by version {reads.version} ({reads.fingerprint})"
-    return Settlement(job.id, job.fence, Outcome.UNREADABLE, result=version, error=one_line(error), trace=who)
+    return Acknowledgement(job.id, job.fence, Outcome.UNREADABLE, result=version, error=one_line(error), trace=who)
 
 
-def failed_for_good(job: ClaimedJob, ran: float, error: BaseException) -> Settlement:
+def failed_for_good(job: FetchedJob, ran: float, error: BaseException) -> Acknowledgement:
     """What its handler gave is no good, and would not be next time."""
-    return Settlement(job.id, job.fence, Outcome.FAILED, ran, error=one_line(error))
+    return Acknowledgement(job.id, job.fence, Outcome.FAILED, ran, error=one_line(error))
 
 
-def stopped(job: ClaimedJob, ran: float, why: str) -> Settlement:
+def stopped(job: FetchedJob, ran: float, why: str) -> Acknowledgement:
     """It is to start again, and has not failed."""
-    return Settlement(job.id, job.fence, Outcome.SNOOZED, ran, error=_bounded(why))
+    return Acknowledgement(job.id, job.fence, Outcome.SNOOZED, ran, error=_bounded(why))
 
 
-def told(job: ClaimedJob, ran: float, error: BaseException, terms: Terms, why: Why, why_text: str) -> Settlement:
+def told(job: FetchedJob, ran: float, error: BaseException, terms: Terms, why: Why, why_text: str) -> Acknowledgement:
     """What an exception of the handler means, which may have been told to stop before."""
     if why is Why.CANCELLED:
-        return Settlement(job.id, job.fence, Outcome.CANCELLED, ran, error=_bounded(why_text))
+        return Acknowledgement(job.id, job.fence, Outcome.CANCELLED, ran, error=_bounded(why_text))
     if why is Why.STOPPED:
         return stopped(job, ran, why_text)
     if isinstance(error, LateStartError):
@@ -125,13 +127,13 @@ def told(job: ClaimedJob, ran: float, error: BaseException, terms: Terms, why: W
         return _unprepared(job, ran, error.why)
     signal = _signal_in(error)
     if isinstance(signal, Discard):
-        return Settlement(job.id, job.fence, Outcome.DISCARDED, ran, error=_bounded(signal.reason))
+        return Acknowledgement(job.id, job.fence, Outcome.DISCARDED, ran, error=_bounded(signal.reason))
     if isinstance(signal, Snooze):
-        return Settlement(job.id, job.fence, Outcome.SNOOZED, ran, signal.seconds, error=_bounded(signal.reason))
+        return Acknowledgement(job.id, job.fence, Outcome.SNOOZED, ran, signal.seconds, error=_bounded(signal.reason))
     if isinstance(signal, RetryLater):
         outcome = Outcome.RETRY if job.attempt < terms.retry.attempts else Outcome.FAILED
         delay = signal.seconds if outcome is Outcome.RETRY else 0.0
-        return Settlement(job.id, job.fence, outcome, ran, delay, error=_bounded(signal.reason) or "RetryLater")
+        return Acknowledgement(job.id, job.fence, outcome, ran, delay, error=_bounded(signal.reason) or "RetryLater")
     trace = _trace(error)
     if isinstance(error, asyncio.CancelledError):
         if why is Why.TIMEOUT:
@@ -140,18 +142,18 @@ def told(job: ClaimedJob, ran: float, error: BaseException, terms: Terms, why: W
             error = asyncio.CancelledError("The handler was cancelled, and not by its worker.")
     again_in = _again_in(job, error, terms)
     if again_in is None:
-        return Settlement(job.id, job.fence, Outcome.FAILED, ran, error=one_line(error), trace=trace)
-    return Settlement(job.id, job.fence, Outcome.RETRY, ran, again_in, error=one_line(error), trace=trace)
+        return Acknowledgement(job.id, job.fence, Outcome.FAILED, ran, error=one_line(error), trace=trace)
+    return Acknowledgement(job.id, job.fence, Outcome.RETRY, ran, again_in, error=one_line(error), trace=trace)
 
 
-def _unprepared(job: ClaimedJob, ran: float, why: Exception) -> Settlement:
+def _unprepared(job: FetchedJob, ran: float, why: Exception) -> Acknowledgement:
     """The event of a job could not be loaded. Only one that is gone, or that nobody can read, fails the job."""
     if isinstance(why, StoreUnavailableError):
         return returned(job)  # loading has waited for the store already
     if isinstance(why, (EventGoneError, MalformedEventError)):
         return failed_for_good(job, ran, why)
     delay = UNLOADED_DELAY * random.uniform(0.8, 1.2)  # noqa: S311 - only spreads them out
-    return Settlement(job.id, job.fence, Outcome.SNOOZED, ran, delay, error=f"Not loaded: {one_line(why)}")
+    return Acknowledgement(job.id, job.fence, Outcome.SNOOZED, ran, delay, error=f"Not loaded: {one_line(why)}")
 
 
 def one_line(error: BaseException) -> str:
@@ -164,7 +166,7 @@ def one_line(error: BaseException) -> str:
     return _bounded(f"{kind}: {text}" if text else kind)
 
 
-def _again_in(job: ClaimedJob, error: BaseException, terms: Terms) -> float | None:
+def _again_in(job: FetchedJob, error: BaseException, terms: Terms) -> float | None:
     try:
         return terms.retry.again_in(error, job.attempt)
     except Exception as mistake:  # noqa: BLE001 - a predicate of the app's own may be wrong

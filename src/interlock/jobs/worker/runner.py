@@ -24,7 +24,7 @@ from interlock.jobs.worker.outcomes import (
     unreadable,
 )
 from interlock.jobs.worker.threads import Hand
-from interlock.ports.jobs import ClaimedJob, Outcome, Settlement
+from interlock.ports.jobs import Acknowledgement, FetchedJob, Outcome
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from contextvars import Context
 
     from interlock.jobs.definition import Definition
-    from interlock.jobs.worker.crew import Crew
-    from interlock.jobs.worker.tenure import Tenure
+    from interlock.jobs.worker.runner_pool import Crew
+    from interlock.jobs.worker.session_batch import Tenure
 
 __all__ = ["Runner"]
 
@@ -79,7 +79,7 @@ class Runner:
         self._hand: Hand | None = None
         self._cancels = 0
         self._unwanted = False
-        self.job: ClaimedJob | None = None
+        self.job: FetchedJob | None = None
         self.started = 0.0
         self.why = Why.NOTHING
         self.why_text = ""
@@ -96,18 +96,18 @@ class Runner:
                 pace.next_slice(monotonic())
                 continue
             tenure = self.tenure = crew.tenure
-            if isinstance(run, ClaimedJob):
+            if isinstance(run, FetchedJob):
                 job = run
             else:
                 job = run.popleft()
                 if run:
                     behind[job.id, job.fence] = run
-            settlement = self._start(job, tenure)
-            if settlement is None:
-                settlement = await self._go_on(job, tenure)
-            if settlement is not None:
-                add(tenure, settlement, job)
-                if behind and settlement.outcome not in GOES_ON:
+            acknowledgement = self._start(job, tenure)
+            if acknowledgement is None:
+                acknowledgement = await self._go_on(job, tenure)
+            if acknowledgement is not None:
+                add(tenure, acknowledgement, job)
+                if behind and acknowledgement.outcome not in GOES_ON:
                     crew.give_back_behind(job)
             if monotonic() >= pace.until:
                 await asyncio.sleep(0)
@@ -139,19 +139,20 @@ class Runner:
         if self._hand is not None:
             self._hand.retire()
 
-    def _cancel(self, job: ClaimedJob) -> None:
+    def _cancel(self, job: FetchedJob) -> None:
         if self.job is job:
             self._cancels += 1
             self.task.cancel(self.why_text)
 
-    def _time_out(self, job: ClaimedJob, timeout: float) -> None:
+    def _time_out(self, job: FetchedJob, timeout: float) -> None:
         if self.job is job:
             self.interrupt(Why.TIMEOUT, f"It ran for more than {timeout:g} s.")
 
     # -- one job -----------------------------------------------------------------------------------------------------
 
-    def _start(self, job: ClaimedJob, tenure: Tenure) -> Settlement | None:
-        """Begin a job. Its settlement if it has ended by that; None if it goes on, or cannot begin in this session."""
+    def _start(self, job: FetchedJob, tenure: Tenure) -> Acknowledgement | None:
+        """Begin a job. Its acknowledgement if it has ended by that; None if it goes on, or cannot begin in this
+        session."""
         crew = self._crew
         session = tenure.session
         self.started = now = crew.monotonic()
@@ -165,10 +166,10 @@ class Runner:
             arguments = definition.read(job.arguments)
             self._terms = definition.terms(job.options) if job.options else None
         except Exception as error:  # noqa: BLE001 - validators are the app's own and may raise anything
-            settlement = unreadable(job, error, crew.reads(definition, job.name))
-            crew.count(job.name, settlement.outcome)
-            note(job, settlement)
-            return settlement
+            acknowledgement = unreadable(job, error, crew.reads(definition, job.name))
+            crew.count(job.name, acknowledgement.outcome)
+            note(job, acknowledgement)
+            return acknowledgement
         if job.window is not None and definition.prepare is None and not crew.in_time(job, job.window):
             return returned(job)
         crew.waits.observe(max(0.0, now + crew.clock_offset - job.due_at))
@@ -189,7 +190,7 @@ class Runner:
         self._context, self._work, self._arguments = context, work, arguments
         return None
 
-    async def _go_on(self, job: ClaimedJob, tenure: Tenure) -> Settlement | None:
+    async def _go_on(self, job: FetchedJob, tenure: Tenure) -> Acknowledgement | None:
         """See a job through to its end. None if nothing can be said about it."""
         if self.job is None:
             return None
@@ -231,7 +232,7 @@ class Runner:
         finally:
             error = None  # whose traceback knows this frame
 
-    async def _in_task(self, job: ClaimedJob) -> Any:
+    async def _in_task(self, job: FetchedJob) -> Any:
         work = self._work
         if work is None:
             work = self._work = self._definition.function(**self._arguments)
@@ -241,14 +242,14 @@ class Runner:
                 return end.value
         return await other_steps(self._context, work, self._waits_for)
 
-    async def _in_thread(self, job: ClaimedJob) -> None:
+    async def _in_thread(self, job: FetchedJob) -> None:
         if self._hand is None:
             self._hand = Hand(self._crew.loop, f"interlock-job-{self._number}")
         work = partial(call, CurrentJob(job), self._definition.function, self._arguments)
         self._hand.begin(partial(self._context.run, work))
         await self._hand.end()
 
-    def _ended(self, job: ClaimedJob, tenure: Tenure, value: Any, error: BaseException | None) -> Settlement:
+    def _ended(self, job: FetchedJob, tenure: Tenure, value: Any, error: BaseException | None) -> Acknowledgement:
         """Its handler has ended: what to say of it."""
         crew = self._crew
         ran = crew.monotonic() - self.started
@@ -261,26 +262,26 @@ class Runner:
         if self.task.cancelling():
             self._uncancel()
         if error is None and self.why is not Why.LOST:
-            settlement = self._done(job, definition, ran, value)
+            acknowledgement = self._done(job, definition, ran, value)
         elif self.why is Why.LOST:
-            settlement = stopped(job, ran, self.why_text)
+            acknowledgement = stopped(job, ran, self.why_text)
         else:
             assert error is not None
             terms = self._terms or Terms(definition.retry, definition.timeout)
-            settlement = told(job, ran, error, terms, self.why, self.why_text)
+            acknowledgement = told(job, ran, error, terms, self.why, self.why_text)
         self.why = Why.NOTHING
-        if settlement.outcome is Outcome.RETURNED:
-            return settlement
-        crew.count(job.name, settlement.outcome).durations.observe(ran)
-        if settlement.outcome is not _DONE:
-            note(job, settlement)
-        return settlement
+        if acknowledgement.outcome is Outcome.RETURNED:
+            return acknowledgement
+        crew.count(job.name, acknowledgement.outcome).durations.observe(ran)
+        if acknowledgement.outcome is not _DONE:
+            note(job, acknowledgement)
+        return acknowledgement
 
-    def _done(self, job: ClaimedJob, definition: Definition, ran: float, value: Any) -> Settlement:
+    def _done(self, job: FetchedJob, definition: Definition, ran: float, value: Any) -> Acknowledgement:
         if value is None:
-            return Settlement(job.id, job.fence, _DONE, ran)
+            return Acknowledgement(job.id, job.fence, _DONE, ran)
         try:
-            return Settlement(job.id, job.fence, _DONE, ran, 0.0, definition.write(value))
+            return Acknowledgement(job.id, job.fence, _DONE, ran, 0.0, definition.write(value))
         except Exception as error:  # noqa: BLE001 - serialisers are the app's own and may raise anything
             if not isinstance(error, InvalidArgumentError):
                 error = InvalidArgumentError(f"The result of {job.name!r} cannot be kept: {error!r}.")

@@ -32,8 +32,8 @@ class WorkerStatus(NamedTuple):
     running: tuple[RunningJob, ...]
     """The oldest first."""
     buffered: int
-    """Claimed and not started."""
-    unsettled: int
+    """Fetched and not started."""
+    unacknowledged: int
     """Ended, and not yet acknowledged by the store."""
     counts: dict[str, int]
     """How many ended how since the worker was opened; ``refused``: those that came too late."""

@@ -1,7 +1,7 @@
 """One look at everything now and then, instead of a timer for each job.
 
 It stops what runs when the session's time is over, should even its heartbeat be silent; and it returns what was
-claimed in advance and turns out to stand behind long jobs.
+fetched in advance and turns out to stand behind long jobs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock.jobs.engine import JobEngine
-    from interlock.jobs.worker.crew import Crew
+    from interlock.jobs.worker.runner_pool import Crew
     from interlock.sessions import Session
 
 __all__ = ["Watch"]
@@ -25,7 +25,7 @@ _LONG = 1.0
 
 
 class Watch:
-    """Looks after what one worker has claimed. ``lose`` is called with a session whose time is over."""
+    """Looks after what one worker has fetched. ``lose`` is called with a session whose time is over."""
 
     def __init__(self, engine: JobEngine, crew: Crew, lose: Callable[[Session], None]) -> None:
         self._monotonic = engine.monotonic

@@ -1,4 +1,4 @@
-"""A worker: claims jobs, runs them, and tells the store how they ended."""
+"""A worker: fetches jobs, runs them, and tells the store how they ended."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Self
 from interlock.arguments import checked_wait
 from interlock.errors import MisuseError
 from interlock.jobs.options import checked_name
-from interlock.jobs.worker.bell import Bell
 from interlock.jobs.worker.buffer import Buffer
-from interlock.jobs.worker.claimer import Claimer
 from interlock.jobs.worker.completer import Completer
-from interlock.jobs.worker.crew import Crew
-from interlock.jobs.worker.desk import desk_of
+from interlock.jobs.worker.coordinator import desk_of
+from interlock.jobs.worker.fetcher import Fetcher
 from interlock.jobs.worker.outcomes import one_line
-from interlock.jobs.worker.pace import Pace
+from interlock.jobs.worker.runner_pool import Crew
+from interlock.jobs.worker.session_batch import Tenure
 from interlock.jobs.worker.status import RunningJob, WorkerStatus
-from interlock.jobs.worker.tenure import Tenure
+from interlock.jobs.worker.throughput import Pace
+from interlock.jobs.worker.wakeup import Bell
 from interlock.jobs.worker.watch import Watch
 from interlock.telemetry.log import emit
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from interlock.arguments import Wait
     from interlock.errors import StoreReplacedError
     from interlock.jobs.engine import JobEngine
-    from interlock.jobs.worker.desk import Desk
-    from interlock.ports.jobs import ClaimedJob, Outcome, Settlement
+    from interlock.jobs.worker.coordinator import Desk
+    from interlock.ports.jobs import Acknowledgement, FetchedJob, Outcome
     from interlock.sessions import Session
 
 __all__ = ["FINISH_WITHIN", "HAND_BACK_SECONDS", "STOP_SECONDS", "Worker"]
@@ -49,7 +49,7 @@ HAND_BACK_SECONDS = 1.5
 class Worker:
     """Runs the jobs that an app defines: ``async with app.worker(concurrency=50): …``, or ``await worker.run()``.
 
-    Leaving the block finishes: what was claimed and has not started goes back at once, what runs may finish for
+    Leaving the block finishes: what was fetched and has not started goes back at once, what runs may finish for
     ``finish_within`` seconds and is then stopped and goes back too. If the block ends with an error, that happens at
     once. ``finish_within=FOREVER`` waits for as long as it takes.
     """
@@ -80,7 +80,7 @@ class Worker:
         self._stop_timer: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
         self._crew: Crew
-        self._claimer: Claimer
+        self._fetcher: Fetcher
         self._completer: Completer
         self._desk: Desk
 
@@ -107,12 +107,12 @@ class Worker:
         engine = self._engine
         loop = asyncio.get_running_loop()
         self._desk = desk_of(engine)
-        self._completer = Completer(engine, self._answered, self._settled, self._desk.trouble)
+        self._completer = Completer(engine, self._answered, self._acknowledged, self._desk.trouble)
         pace, buffer = Pace(self.concurrency), Buffer(self._room)
         self._crew = Crew(engine, self.concurrency, buffer, pace, self._completer, self._lose, self._quiet)
         self._crew.tenure = Tenure(engine.session)
         self._completer.begin(self._crew.tenure)
-        self._claimer = Claimer(engine, self.queues, self._crew, self._completer, self._desk, self._lose, self._fail)
+        self._fetcher = Fetcher(engine, self.queues, self._crew, self._completer, self._desk, self._lose, self._fail)
         self._watch = Watch(engine, self._crew, self._lose)
         self._quieter = Bell()
         self._ended: asyncio.Future[None] = loop.create_future()
@@ -122,10 +122,10 @@ class Worker:
         engine.metrics.gauges.append(self._levels)
         engine.look_out(1)
         self._desk.join(self)
-        self._deaf = engine.jobs.on_news(self.queues, self._claimer.news)
+        self._deaf = engine.jobs.on_ready(self.queues, self._fetcher.news)
         self._crew.fill()
         self._completer.start()
-        self._claimer.start()
+        self._fetcher.start()
         self._watch.start()
 
     async def run(self) -> None:
@@ -167,7 +167,7 @@ class Worker:
             self.halt()
 
     async def finish(self) -> None:
-        """Claim nothing more, return what has not started, and let what runs finish.
+        """Fetch nothing more, return what has not started, and let what runs finish.
 
         What still runs after ``finish_within`` seconds is stopped as :meth:`stop` does.
         """
@@ -190,18 +190,18 @@ class Worker:
     async def _close(self) -> None:
         try:
             self._crew.give_back_waiting()
-            await self._claimer.stop()
+            await self._fetcher.stop()
             await self._runners_done()
             if self._failure is not None:
                 return  # nobody is left to tell
             async with asyncio.timeout(self._hand_back_seconds()):
                 await self._completer.told()
-                await self._desk.settle_up(self)
+                await self._desk.acknowledge_up(self)
         except Exception as error:  # noqa: BLE001 - most likely the store is away; whatever it is, this has to end
             # What is left goes back by whoever works next under this session, or when it has ended.
             self._desk.doubt()
-            unsettled = self._completer.unsettled
-            emit(_log, logging.WARNING, "job_hand_back_failed", unsettled=unsettled, error=one_line(error))
+            unacknowledged = self._completer.unacknowledged
+            emit(_log, logging.WARNING, "job_hand_back_failed", unacknowledged=unacknowledged, error=one_line(error))
         finally:
             await self._tear_down()
 
@@ -244,31 +244,31 @@ class Worker:
     # -- what happens ------------------------------------------------------------------------------------------------
 
     def session_began(self, session: Session) -> None:
-        """There is a session to claim under."""
-        self._claimer.news()
+        """There is a session to fetch under."""
+        self._fetcher.news()
 
     def session_lost(self, session: Session) -> None:
-        """What was claimed under it may be given to others soon."""
+        """What was fetched under it may be given to others soon."""
         self._lose(session)
 
     def taken(self, job: int, fence: int, why: str, /) -> None:
-        """Somebody held the lane of a job under this claim, or cancelled it."""
+        """Somebody held the lane of a job under this fetch, or cancelled it."""
         if not self._crew.taken(job, fence, why):
-            self._claimer.early(job, fence, why)
+            self._fetcher.early(job, fence, why)
 
     def missed(self) -> None:
         """Anything may have happened unheard. What has not started of a lane goes back: it may have been held."""
         self._crew.give_back_lanes()
-        self._claimer.news()
+        self._fetcher.news()
 
     def _lose(self, session: Session) -> None:
-        """Let go of all that was claimed under a session."""
+        """Let go of all that was fetched under a session."""
         tenure = self._crew.tenure
         if tenure.session is session and not tenure.lost:
             tenure.lost = session.lost = True
             self._desk.owe(session)
             self._crew.drop(session)
-            self._claimer.room()
+            self._fetcher.room()
 
     def _fail(self, error: StoreReplacedError) -> None:
         """The store is gone for good."""
@@ -276,17 +276,17 @@ class Worker:
             self._failure = error
             self.halt()
 
-    def _answered(self, tenure: Tenure, batch: Sequence[Settlement], accepted: Sequence[bool]) -> None:
+    def _answered(self, tenure: Tenure, batch: Sequence[Acknowledgement], accepted: Sequence[bool]) -> None:
         self._crew.answered(tenure, batch, accepted)
 
-    def _settled(self, ready: bool) -> None:
-        self._claimer.settled(ready)
+    def _acknowledged(self, ready: bool) -> None:
+        self._fetcher.acknowledged(ready)
 
     def _room(self) -> None:
-        self._claimer.room()
+        self._fetcher.room()
 
     def _quiet(self) -> None:
-        self._claimer.room()
+        self._fetcher.room()
         self._quieter.ring()
 
     @property
@@ -296,14 +296,14 @@ class Worker:
 
     def leave(self) -> None:
         """Have the store note that this process was told to end. May be called from any thread, and before the rest."""
-        self._engine.presence.keeper.leave()
+        self._engine.store_client.keeper.leave()
 
     # -- for the desk ------------------------------------------------------------------------------------------------
 
     @property
     def busy(self) -> bool:
         """Whether a handler has not ended, or the store was not told how some have."""
-        return bool(self._crew.at_work() or self._completer.unsettled)
+        return bool(self._crew.at_work() or self._completer.unacknowledged)
 
     def known(self, session: Session) -> Iterable[int]:
         """The jobs of a session that this worker answers for."""
@@ -313,7 +313,7 @@ class Worker:
         """Those of them whose handlers run; of any session unless told otherwise."""
         return self._crew.at_work(session)
 
-    def job_of(self, task: asyncio.Task[Any]) -> ClaimedJob | None:
+    def job_of(self, task: asyncio.Task[Any]) -> FetchedJob | None:
         """The job whose handler runs in a task. May be asked from another thread."""
         return self._crew.job_of(task)
 
@@ -324,13 +324,13 @@ class Worker:
     # -- for people --------------------------------------------------------------------------------------------------
 
     async def until_dry(self) -> None:
-        """Wait until nothing is left that could be claimed, and nothing runs here."""
-        self._claimer.dry = asyncio.get_running_loop().create_future()
-        self._claimer.news()
+        """Wait until nothing is left that could be fetched, and nothing runs here."""
+        self._fetcher.dry = asyncio.get_running_loop().create_future()
+        self._fetcher.news()
         try:
-            await self._claimer.dry
+            await self._fetcher.dry
         finally:
-            self._claimer.dry = None
+            self._fetcher.dry = None
 
     @property
     def counts(self) -> dict[Outcome, int]:
@@ -359,9 +359,9 @@ class Worker:
             self.concurrency,
             tuple(sorted(running, key=lambda job: -job.seconds)),
             self._levels()[1],
-            self._completer.unsettled,
+            self._completer.unacknowledged,
             counts,
-            self._completer.trouble or self._claimer.trouble,
+            self._completer.trouble or self._fetcher.trouble,
         )
 
     def _levels(self) -> tuple[int, int]:

@@ -40,8 +40,8 @@ class Bench:
             assert await self.store.sessions.renew(session, seconds)
 
     def want(self, owner: str, key: str = "k", **changes: Any) -> Want:
-        """Owner ``a1`` belongs to session ``a`` and is a party of its own unless told otherwise."""
-        values: dict[str, Any] = {"party": owner, "session": owner[0], "ttl": 300.0, "wait": 600.0, "nested": False}
+        """Owner ``a1`` belongs to session ``a`` and is a caller of its own unless told otherwise."""
+        values: dict[str, Any] = {"caller": owner, "session": owner[0], "ttl": 300.0, "wait": 600.0, "nested": False}
         want = self.wants[owner] = Want(key, owner, **(values | changes))
         return want
 

@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from interlock.ports.locks import CLAIM_SECONDS, Deadlocked
+from interlock.ports.locks import TURN_SECONDS, Deadlocked
 from interlock.testing.simulator.history import (
     Asked,
     BodyBegan,
@@ -66,7 +66,7 @@ class Bounds:
         if faults.outage:
             rough += 2 * faults.outage_seconds
         seconds = settings.session_seconds
-        handover = 4 * (settings.recheck_seconds + operation) + seconds + 2 * CLAIM_SECONDS + rough
+        handover = 4 * (settings.recheck_seconds + operation) + seconds + 2 * TURN_SECONDS + rough
         return cls(handover, rough + seconds, 2 * rough + seconds, rough, stormy=True)
 
 
@@ -317,7 +317,7 @@ class _Check:
         for at, place, grant in self._model.passed_over:
             if self._deserted(place.owner, place.process, at):
                 continue
-            if not self._stood.paused(place.process, at - 2 * CLAIM_SECONDS, at):
+            if not self._stood.paused(place.process, at - 2 * TURN_SECONDS, at):
                 self._broken(at, "fair", f"{place.process} was overtaken at {grant.key} though it was there")
 
     def _deserted(self, owner: str, process: str, at: float) -> bool:

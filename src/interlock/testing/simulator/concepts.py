@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from interlock.ports.limits import CLAIM_SECONDS
+from interlock.ports.limits import TURN_SECONDS
 from interlock.testing.simulator.checker import Bounds, Verdict
 from interlock.testing.simulator.claim_model import Attempt, ClaimModel
 from interlock.testing.simulator.cursor_model import CursorModel
@@ -280,7 +280,7 @@ class _Check:
 
     def _check_order(self) -> None:
         for at, stay, by, key in self._limits.passed_over:
-            if not self._waits(stay, at) or self._stood.paused(stay.process, at - 2 * CLAIM_SECONDS, at):
+            if not self._waits(stay, at) or self._stood.paused(stay.process, at - 2 * TURN_SECONDS, at):
                 continue
             self._broken(at, "fair", f"{stay.process} was overtaken by {by.process} at {key} though it was there")
 

@@ -8,28 +8,28 @@ from interlock.errors import StoreUnavailableError
 from interlock.testing.simulator.job_events import (
     JobCancelled,
     JobRetried,
-    JobsClaimed,
+    JobsAcknowledged,
     JobsEnqueued,
+    JobsFetched,
     JobsHandedBack,
     JobsRescued,
-    JobsSettled,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock.ports.job_views import JobFilter, JobView, LaneView, Outlook, QueueView
+    from interlock.ports.job_views import JobFilter, JobSituation, JobView, LaneView, QueueView
     from interlock.ports.jobs import (
-        Appetite,
-        Batch,
+        Acknowledged,
+        Acknowledgement,
+        FetchRequest,
+        FetchResult,
+        HandlerVersion,
         JobState,
         JobStore,
         NewJob,
-        Reads,
         Rescued,
         SessionEnded,
-        Settled,
-        Settlement,
     )
     from interlock.testing.simulator.watcher import Watcher
     from interlock.testing.simulator.wire import Wire
@@ -72,37 +72,37 @@ class FaultyJobs:
 
         await self._call("enqueue", [f"j{job.id}" for job in jobs], operation)
 
-    async def claim(self, appetite: Appetite) -> Batch | SessionEnded:
+    async def fetch(self, request: FetchRequest) -> FetchResult | SessionEnded:
         """Give jobs to a session."""
 
-        async def operation() -> Batch | SessionEnded:
-            answer = await self._jobs.claim(appetite)
-            self._watcher.saw(JobsClaimed, appetite.session, appetite.turn, answer)
+        async def operation() -> FetchResult | SessionEnded:
+            answer = await self._jobs.fetch(request)
+            self._watcher.saw(JobsFetched, request.session, request.fetch_number, answer)
             return answer
 
-        return await self._call("claim_jobs", (_claims(appetite.session),), operation, once=True)
+        return await self._call("fetch_jobs", (_fetches(request.session),), operation, once=True)
 
-    async def settle(self, session: str, settlements: Sequence[Settlement]) -> Settled:
-        """End claims."""
-        settlements = tuple(settlements)
+    async def acknowledge(self, session: str, acknowledgements: Sequence[Acknowledgement]) -> Acknowledged:
+        """End fetches."""
+        acknowledgements = tuple(acknowledgements)
 
-        async def operation() -> Settled:
-            settled = await self._jobs.settle(session, settlements)
-            self._watcher.saw(JobsSettled, session, settlements, settled)
-            return settled
+        async def operation() -> Acknowledged:
+            acknowledged = await self._jobs.acknowledge(session, acknowledgements)
+            self._watcher.saw(JobsAcknowledged, session, acknowledgements, acknowledged)
+            return acknowledged
 
-        return await self._call("settle_jobs", (f"\0settle {session}",), operation)
+        return await self._call("acknowledge_jobs", (f"\0acknowledge {session}",), operation)
 
-    async def hand_back(self, session: str, but: Sequence[int] = (), *, turn: int | None = None) -> int:
-        """Return what a session has claimed."""
+    async def return_unstarted(self, session: str, but: Sequence[int] = (), *, fetch_number: int | None = None) -> int:
+        """Return what a session has fetched."""
         but = tuple(but)
 
         async def operation() -> int:
-            count = await self._jobs.hand_back(session, but, turn=turn)
-            self._watcher.saw(JobsHandedBack, session, but, turn, count)
+            count = await self._jobs.return_unstarted(session, but, fetch_number=fetch_number)
+            self._watcher.saw(JobsHandedBack, session, but, fetch_number, count)
             return count
 
-        return await self._call("hand_back", (_claims(session),), operation)
+        return await self._call("return_unstarted", (_fetches(session),), operation)
 
     async def rescue(self, *, most: int = 1000) -> Sequence[Rescued]:
         """Take the jobs of sessions that have ended."""
@@ -116,18 +116,23 @@ class FaultyJobs:
         return await self._call("rescue", (), operation)
 
     async def attend(
-        self, session: str, queues: Sequence[str], names: Sequence[str], runners: int, reads: Sequence[Reads] = ()
+        self,
+        session: str,
+        queues: Sequence[str],
+        names: Sequence[str],
+        runners: int,
+        reads: Sequence[HandlerVersion] = (),
     ) -> None:
         """Say what a worker works on."""
         await self._call("attend", (), lambda: self._jobs.attend(session, queues, names, runners, reads))
 
-    def on_news(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:
+    def on_ready(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:
         """Have news brought by the wire."""
-        return self._jobs.on_news(queues, lambda: self._post(call))
+        return self._jobs.on_ready(queues, lambda: self._post(call))
 
-    async def await_end(self, session: str, ids: Sequence[int]) -> Sequence[int]:
+    async def watch_end(self, session: str, ids: Sequence[int]) -> Sequence[int]:
         """Which jobs have ended."""
-        return await self._call("await_end", (), lambda: self._jobs.await_end(session, ids))
+        return await self._call("watch_end", (), lambda: self._jobs.watch_end(session, ids))
 
     async def hold(self, lane: str, reason: str, by: str) -> None:
         """Hold a lane."""
@@ -165,9 +170,9 @@ class FaultyJobs:
         """Jobs, newest first."""
         return await self._call("look", (), lambda: self._jobs.look(filter, limit=limit))
 
-    async def outlook(self, id: int) -> Outlook | None:  # noqa: A002
+    async def situation(self, id: int) -> JobSituation | None:  # noqa: A002
         """What decides when a job will run."""
-        return await self._call("outlook", (), lambda: self._jobs.outlook(id))
+        return await self._call("situation", (), lambda: self._jobs.situation(id))
 
     async def lanes(self, lane: str | None = None, *, limit: int = 100) -> Sequence[LaneView]:
         """Lanes that are not empty or are held."""
@@ -181,11 +186,11 @@ class FaultyJobs:
         """Remove what is old."""
         return await self._call("prune", (), lambda: self._jobs.prune(keep_history, most=most))
 
-    async def reclaim(self) -> float:
-        """Reclaim the space of rows that have gone."""
-        return await self._call("reclaim", (), self._jobs.reclaim)
+    async def vacuum(self) -> float:
+        """Vacuum the space of rows that have gone."""
+        return await self._call("vacuum", (), self._jobs.vacuum)
 
 
-def _claims(session: str) -> str:
-    """Claims and returns of one session take effect in the order begun."""
-    return f"\0claims {session}"
+def _fetches(session: str) -> str:
+    """Fetches and returns of one session take effect in the order begun."""
+    return f"\0fetches {session}"

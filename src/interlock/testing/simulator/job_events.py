@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from interlock.ports.job_views import JobView
-    from interlock.ports.jobs import Batch, JobState, NewJob, Rescued, SessionEnded, Settled, Settlement
+    from interlock.ports.jobs import Acknowledged, Acknowledgement, FetchResult, JobState, NewJob, Rescued, SessionEnded
 
     Name = Callable[[str], str]
 
@@ -21,12 +21,12 @@ __all__ = [
     "JobCancelled",
     "JobEvent",
     "JobRetried",
-    "JobsClaimed",
+    "JobsFetched",
     "JobsEnqueued",
     "JobsHandedBack",
     "JobsLeft",
     "JobsRescued",
-    "JobsSettled",
+    "JobsAcknowledged",
 ]
 
 
@@ -42,34 +42,34 @@ class JobsEnqueued(NamedTuple):
         return [str(job.id) for job in self.jobs]
 
 
-class JobsClaimed(NamedTuple):
+class JobsFetched(NamedTuple):
     """The store gave jobs to a session, or said that it had ended."""
 
     at: float
     process: str
     session: str
-    turn: int
-    answer: Batch | SessionEnded
+    fetch_number: int
+    answer: FetchResult | SessionEnded
 
     def words(self, name: Name) -> list[str]:
         """For the trace."""
         return [name(self.session), *(f"{job.id}/{job.fence}" for job in getattr(self.answer, "jobs", ()))]
 
 
-class JobsSettled(NamedTuple):
-    """The store was told how claims ended."""
+class JobsAcknowledged(NamedTuple):
+    """The store was told how fetches ended."""
 
     at: float
     process: str
     session: str
-    settlements: Sequence[Settlement]
-    settled: Settled
+    acknowledgements: Sequence[Acknowledgement]
+    acknowledged: Acknowledged
 
     def words(self, name: Name) -> list[str]:
         """For the trace."""
         return [
-            f"{settlement.id}/{settlement.fence}:{settlement.outcome}:{'yes' if accepted else 'no'}"
-            for settlement, accepted in zip(self.settlements, self.settled.accepted, strict=True)
+            f"{acknowledgement.id}/{acknowledgement.fence}:{acknowledgement.outcome}:{'yes' if accepted else 'no'}"
+            for acknowledgement, accepted in zip(self.acknowledgements, self.acknowledged.accepted, strict=True)
         ]
 
 
@@ -80,7 +80,7 @@ class JobsHandedBack(NamedTuple):
     process: str
     session: str
     but: Sequence[int]
-    turn: int | None
+    fetch_number: int | None
     jobs: int
 
     def words(self, name: Name) -> list[str]:
@@ -204,8 +204,8 @@ class JobsLeft(NamedTuple):
 
 JobEvent = (
     JobsEnqueued
-    | JobsClaimed
-    | JobsSettled
+    | JobsFetched
+    | JobsAcknowledged
     | JobsHandedBack
     | JobsRescued
     | JobCancelled

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from interlock.ports.jobs import MOST_CRASHES, Batch, Failing, JobState, Outcome
+from interlock.ports.jobs import MAX_CRASHES, Failing, FetchResult, JobState, Outcome
 from interlock.testing.simulator.checker import Verdict
 from interlock.testing.simulator.history import Odd
 from interlock.testing.simulator.job_events import (
@@ -22,12 +22,12 @@ from interlock.testing.simulator.job_events import (
     HandlerResisted,
     JobCancelled,
     JobRetried,
-    JobsClaimed,
+    JobsAcknowledged,
     JobsEnqueued,
+    JobsFetched,
     JobsHandedBack,
     JobsLeft,
     JobsRescued,
-    JobsSettled,
 )
 from interlock.testing.simulator.lives import GRACE, Sessions, Standstills
 from interlock.testing.simulator.model import Violation
@@ -35,7 +35,7 @@ from interlock.testing.simulator.model import Violation
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock.ports.jobs import ClaimedJob, NewJob, Settlement
+    from interlock.ports.jobs import Acknowledgement, FetchedJob, NewJob
     from interlock.testing.simulator.history import Event
 
 __all__ = ["check_jobs"]
@@ -50,11 +50,11 @@ _SLACK = 1e-6
 
 
 @dataclass(slots=True)
-class _Claim:
+class _Fetch:
     session: str
     process: str
     fence: int
-    turn: int
+    fetch_number: int
     at: float
     ended_at: float = math.inf
 
@@ -64,8 +64,8 @@ class _Job:
     new: NewJob
     place: int | None
     """Its place in its lane; None where a late one is allowed to come at any time."""
-    claims: list[_Claim] = field(default_factory=list)
-    settled: set[tuple[int, Outcome]] = field(default_factory=set)
+    fetches: list[_Fetch] = field(default_factory=list)
+    acknowledged: set[tuple[int, Outcome]] = field(default_factory=set)
     ended: JobState | None = None
     crashes: int = 0
     half: int | None = None
@@ -75,9 +75,9 @@ class _Job:
     starts: int = 0
 
     @property
-    def claim(self) -> _Claim | None:
-        """The claim that stands."""
-        return self.claims[-1] if self.claims and self.claims[-1].ended_at == math.inf else None
+    def fetch(self) -> _Fetch | None:
+        """The fetch that stands."""
+        return self.fetches[-1] if self.fetches and self.fetches[-1].ended_at == math.inf else None
 
 
 def check_jobs(events: Sequence[Event]) -> Verdict:
@@ -108,11 +108,11 @@ class _Check:
                     self._enqueued(new)
             case EnqueueEnded():
                 self._promised.update(dict.fromkeys(event.ids, event.at))
-            case JobsClaimed(_, process, session, turn, Batch() as batch):
-                self._claimed(process, session, turn, batch)
-            case JobsSettled():
-                for settlement, accepted in zip(event.settlements, event.settled.accepted, strict=True):
-                    self._settled(settlement, accepted)
+            case JobsFetched(_, process, session, fetch_number, FetchResult() as batch):
+                self._fetched(process, session, fetch_number, batch)
+            case JobsAcknowledged():
+                for acknowledgement, accepted in zip(event.acknowledgements, event.acknowledged.accepted, strict=True):
+                    self._acknowledged(acknowledgement, accepted)
             case JobsHandedBack():
                 self._handed_back(event)
             case JobsRescued():
@@ -149,7 +149,7 @@ class _Check:
         if new.lane:
             self._lanes.setdefault(new.lane, []).append(job)
 
-    def _claimed(self, process: str, session: str, turn: int, batch: Batch) -> None:
+    def _fetched(self, process: str, session: str, fetch_number: int, batch: FetchResult) -> None:
         if batch.jobs and self._sessions.ends_at(session) <= self._now:
             self._broken("session", "jobs were given to a session that had ended")
         given: set[int] = set()
@@ -159,12 +159,12 @@ class _Check:
             if job is None or job.ended:
                 self._broken("exclusive", f"job {got.id} was given that is not there, or has ended")
                 continue
-            if job.claim is not None:
-                self._broken("exclusive", f"job {got.id} was given while {job.claim.session} had it")
-            if job.claims and got.fence <= job.claims[-1].fence:
-                self._broken("fence", f"job {got.id} got fence {got.fence} after {job.claims[-1].fence}")
+            if job.fetch is not None:
+                self._broken("exclusive", f"job {got.id} was given while {job.fetch.session} had it")
+            if job.fetches and got.fence <= job.fetches[-1].fence:
+                self._broken("fence", f"job {got.id} got fence {got.fence} after {job.fetches[-1].fence}")
             self._check_lane(job, lanes, given)
-            job.claims.append(_Claim(session, process, got.fence, turn, self._now))
+            job.fetches.append(_Fetch(session, process, got.fence, fetch_number, self._now))
             self._check_limits(job, got)
             given.add(got.id)
             if got.lane:
@@ -176,20 +176,20 @@ class _Check:
             self._broken("suspects", f"{session} has suspects of several halves: {sorted(halves)}")
 
     def _held(self, session: str) -> list[_Job]:
-        """What a session has claimed."""
-        return [job for job in self._jobs.values() if job.claim is not None and job.claim.session == session]
+        """What a session has fetched."""
+        return [job for job in self._jobs.values() if job.fetch is not None and job.fetch.session == session]
 
     def _check_lane(self, job: _Job, lanes: dict[str, int], given: set[int]) -> None:
         for other in self._lanes.get(job.new.lane, ()):
             if other is job or other.ended:
                 continue
-            if other.claim is not None and other.new.id not in given:
+            if other.fetch is not None and other.new.id not in given:
                 self._broken("order", f"job {job.new.id} was given while job {other.new.id} of its lane was at work")
             before = job.place is not None and other.place is not None and other.place < job.place
             if before and other.new.id not in given:
                 self._broken("order", f"job {job.new.id} was given before job {other.new.id} of its lane")
 
-    def _check_limits(self, job: _Job, got: ClaimedJob) -> None:
+    def _check_limits(self, job: _Job, got: FetchedJob) -> None:
         for use in job.new.uses:
             if use.per:
                 times = self._starts.setdefault(use.key, [])
@@ -201,56 +201,60 @@ class _Check:
                 held = [
                     one
                     for one in self._jobs.values()
-                    if one.claim is not None and any(other.key == use.key for other in one.new.uses)
+                    if one.fetch is not None and any(other.key == use.key for other in one.new.uses)
                 ]
                 if len(held) > use.most:
                     self._broken("limits", f"{len(held)} have slots of {use.key}, which has {use.most}")
 
-    def _settled(self, settlement: Settlement, accepted: bool) -> None:
-        job = self._jobs.get(settlement.id)
-        claim = job.claim if job is not None else None
+    def _acknowledged(self, acknowledgement: Acknowledgement, accepted: bool) -> None:
+        job = self._jobs.get(acknowledgement.id)
+        fetch = job.fetch if job is not None else None
         if job is None:
-            self._broken("acknowledged", f"job {settlement.id} was settled that nobody knows")
+            self._broken("acknowledged", f"job {acknowledgement.id} was acknowledged that nobody knows")
             return
-        mine = claim is not None and claim.fence == settlement.fence
-        said = (settlement.fence, settlement.outcome)
-        if accepted and not mine and said not in job.settled and settlement.outcome is not Outcome.RETURNED:
-            self._broken("acknowledged", f"{settlement.outcome} of job {settlement.id} counted without its claim")
+        mine = fetch is not None and fetch.fence == acknowledgement.fence
+        said = (acknowledgement.fence, acknowledgement.outcome)
+        if accepted and not mine and said not in job.acknowledged and acknowledgement.outcome is not Outcome.RETURNED:
+            self._broken(
+                "acknowledged", f"{acknowledgement.outcome} of job {acknowledgement.id} counted without its fetch"
+            )
         if not accepted and mine:
-            self._broken("acknowledged", f"{settlement.outcome} of job {settlement.id} was refused though it was due")
+            self._broken(
+                "acknowledged", f"{acknowledgement.outcome} of job {acknowledgement.id} was refused though it was due"
+            )
         if not accepted and not mine:
             self.verdict.outcomes["refused"] += 1
-        if not accepted or claim is None or not mine:
+        if not accepted or fetch is None or not mine:
             return
-        claim.ended_at = self._now
-        job.settled.add(said)
-        self.verdict.outcomes[settlement.outcome] += 1
-        if settlement.outcome is Outcome.RETURNED:
-            self._forget_starts(job, claim)
-        elif settlement.outcome is not Outcome.UNREADABLE:
+        fetch.ended_at = self._now
+        job.acknowledged.add(said)
+        self.verdict.outcomes[acknowledgement.outcome] += 1
+        if acknowledgement.outcome is Outcome.RETURNED:
+            self._forget_starts(job, fetch)
+        elif acknowledgement.outcome is not Outcome.UNREADABLE:
             job.half = None
-        end = _ENDS.get(settlement.outcome)
-        if job.end_asked and settlement.outcome is not Outcome.DONE:
+        end = _ENDS.get(acknowledgement.outcome)
+        if job.end_asked and acknowledgement.outcome is not Outcome.DONE:
             end = JobState.CANCELLED
         if end is not None:
             job.ended = end
 
-    def _forget_starts(self, job: _Job, claim: _Claim) -> None:
+    def _forget_starts(self, job: _Job, fetch: _Fetch) -> None:
         for use in job.new.uses:
-            if use.per and (claim.at, job.new.id) in self._starts.get(use.key, ()):
-                self._starts[use.key].remove((claim.at, job.new.id))
+            if use.per and (fetch.at, job.new.id) in self._starts.get(use.key, ()):
+                self._starts[use.key].remove((fetch.at, job.new.id))
 
     def _handed_back(self, event: JobsHandedBack) -> None:
         for job in self._jobs.values():
-            claim = job.claim
-            if claim is None or claim.session != event.session or (event.turn or math.inf) < claim.turn:
+            fetch = job.fetch
+            if fetch is None or fetch.session != event.session or (event.fetch_number or math.inf) < fetch.fetch_number:
                 continue
             if job.new.id not in event.but:
-                claim.ended_at = self._now
-                self._forget_starts(job, claim)
+                fetch.ended_at = self._now
+                self._forget_starts(job, fetch)
                 if job.end_asked:
                     job.ended = JobState.CANCELLED
-                if job.running == claim.process and not self._excused(claim, self._now):
+                if job.running == fetch.process and not self._excused(fetch, self._now):
                     self._broken("live", f"job {job.new.id} was handed back while it ran")
 
     def _rescued(self, event: JobsRescued) -> None:
@@ -259,19 +263,19 @@ class _Check:
         made = Counter(one.session for one in event.rescued if one.half is not None)
         for one in event.rescued:
             job = self._jobs[one.id]
-            claim = job.claim
-            if claim is None or claim.session != one.session:
+            fetch = job.fetch
+            if fetch is None or fetch.session != one.session:
                 self._broken("live", f"job {one.id} was rescued that {one.session} did not have")
                 continue
-            if self._sessions.ends_at(claim.session) > self._now:
+            if self._sessions.ends_at(fetch.session) > self._now:
                 self._broken("live", f"job {one.id} was taken from a session that lives")
-            claim.ended_at = self._now
+            fetch.ended_at = self._now
             others = [other for other in suspects[one.session] if other is not job]
             fresh = made[one.session] - (one.half is not None) if job.half is None else 0
             if one.crashes != job.crashes and (others or fresh):
                 self._broken("suspects", f"a crash counted for job {one.id}, which was not the only suspect")
             job.crashes, job.half = one.crashes, one.half
-            if one.quarantined and job.crashes < MOST_CRASHES:
+            if one.quarantined and job.crashes < MAX_CRASHES:
                 self._broken("quarantine", f"job {one.id} was quarantined after {job.crashes} crashes")
             if one.quarantined:
                 job.ended = JobState.QUARANTINED
@@ -299,14 +303,14 @@ class _Check:
 
     def _began(self, event: HandlerBegan) -> None:
         job = self._jobs.get(event.id)
-        claim = next((claim for claim in job.claims if claim.fence == event.fence), None) if job is not None else None
-        if job is None or claim is None or claim.process != event.process:
-            self._broken("exclusive", f"job {event.id} ran without a claim")
+        fetch = next((fetch for fetch in job.fetches if fetch.fence == event.fence), None) if job is not None else None
+        if job is None or fetch is None or fetch.process != event.process:
+            self._broken("exclusive", f"job {event.id} ran without a fetch")
             return
         job.starts += 1
         if job.starts > 1:
             self.verdict.outcomes["started again"] += 1
-        if self._over(claim):
+        if self._over(fetch):
             self.verdict.excused["began late"] += 1
             return
         if job.running and not self._excused_run(job):
@@ -322,34 +326,34 @@ class _Check:
 
     def _ran(self, event: HandlerRan | HandlerEnded) -> None:
         job = self._jobs[event.id]
-        claim = next((claim for claim in job.claims if claim.fence == event.fence), None)
-        if claim is None:
+        fetch = next((fetch for fetch in job.fetches if fetch.fence == event.fence), None)
+        if fetch is None:
             return  # said when it began
         if (event.id, event.fence) not in self._resisted:
-            self._over(claim)
-        if isinstance(event, HandlerEnded) and job.running == event.process and job.claims[-1] is claim:
+            self._over(fetch)
+        if isinstance(event, HandlerEnded) and job.running == event.process and job.fetches[-1] is fetch:
             job.running = ""
 
-    def _over(self, claim: _Claim) -> bool:
-        """Whether code runs under a claim that has ended; says so if that is not to be excused."""
-        end = min(claim.ended_at, self._sessions.ends_at(claim.session))
+    def _over(self, fetch: _Fetch) -> bool:
+        """Whether code runs under a fetch that has ended; says so if that is not to be excused."""
+        end = min(fetch.ended_at, self._sessions.ends_at(fetch.session))
         if self._now <= end + GRACE:
             return False
-        if self._excused(claim, self._now):
+        if self._excused(fetch, self._now):
             self.verdict.excused["ran on"] += 1
         else:
-            self._broken("live", f"a handler in {claim.process} ran on {self._now - end:.3f} s after its claim")
+            self._broken("live", f"a handler in {fetch.process} ran on {self._now - end:.3f} s after its fetch")
         return True
 
-    def _excused(self, claim: _Claim, now: float) -> bool:
-        end = min(claim.ended_at, self._sessions.ends_at(claim.session))
-        crashed = self._stood.crashed_at(claim.process) <= now
-        return crashed or self._stood.slept_through(claim.process, min(end, now), now)
+    def _excused(self, fetch: _Fetch, now: float) -> bool:
+        end = min(fetch.ended_at, self._sessions.ends_at(fetch.session))
+        crashed = self._stood.crashed_at(fetch.process) <= now
+        return crashed or self._stood.slept_through(fetch.process, min(end, now), now)
 
     def _excused_run(self, job: _Job) -> bool:
         """Whether what seems to run has really ended, or may be ignored: its process was killed, or stood still."""
-        claim = next((one for one in reversed(job.claims) if one.process == job.running), None)
-        return claim is None or (job.new.id, claim.fence) in self._resisted or self._excused(claim, self._now)
+        fetch = next((one for one in reversed(job.fetches) if one.process == job.running), None)
+        return fetch is None or (job.new.id, fetch.fence) in self._resisted or self._excused(fetch, self._now)
 
     def _left(self, event: JobsLeft) -> None:
         views = {view.id: view for view in event.views}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from interlock.ports.limits import CLAIM_SECONDS, SessionEnded, Turn
+from interlock.ports.limits import TURN_SECONDS, SessionEnded, Turn
 from interlock.testing.simulator.events import LimitAsked, LimitFinished, LimitsSeen
 from interlock.testing.simulator.limit_state import LimitState, Stay, micros
 from interlock.testing.simulator.model import Violation
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LimitModel", "PassedOver"]
 
-_CLAIM = micros(CLAIM_SECONDS)
+_TURN = micros(TURN_SECONDS)
 _CLOSE = 2  # microseconds
 
 
@@ -120,7 +120,7 @@ class LimitModel:
             if free <= 0:
                 self._broken("slots", f"one more started under {use.key} than may work at once")
             elif len(ahead) >= free:
-                if now < limit.free_since + (len(ahead) - free + 1) * _CLAIM - _CLOSE:
+                if now < limit.free_since + (len(ahead) - free + 1) * _TURN - _CLOSE:
                     self._broken("fair", f"one started under {use.key} before {len(ahead)} in line, with {free} free")
                 else:
                     self.passed_over += [PassedOver(self._at, other, stay, use.key) for other in ahead]
@@ -160,7 +160,7 @@ class LimitModel:
             limit = self.state.limits[use.key]
             free, ahead = self.state.free(use.key), len(self.state.ahead(use.key, stay))
             since = limit.free_since if lenient else max(limit.free_since, limit.kept_from)
-            if free <= 0 or (ahead >= free and self.state.now < since + (ahead - free + 1) * _CLAIM):
+            if free <= 0 or (ahead >= free and self.state.now < since + (ahead - free + 1) * _TURN):
                 return use.key
         return ""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from interlock.ports.locks import CLAIM_SECONDS, Busy, Deadlocked, Granted, SessionEnded, Waiting
+from interlock.ports.locks import TURN_SECONDS, Busy, Deadlocked, Granted, SessionEnded, Waiting
 from interlock.testing.simulator.history import (
     Asked,
     Forced,
@@ -42,6 +42,7 @@ class Grant:
     """One lease, from its grant to its end."""
 
     __slots__ = (
+        "caller",
         "ended_at",
         "expires_at",
         "fence",
@@ -50,14 +51,13 @@ class Grant:
         "key",
         "number",
         "owner",
-        "party",
         "session",
     )
 
     def __init__(self, number: int, want: Want, fence: int, at: float) -> None:
         self.number = number
         """How many grants there were before, in the whole store."""
-        self.key, self.owner, self.party, self.session = want.key, want.owner, want.party, want.session
+        self.key, self.owner, self.caller, self.session = want.key, want.owner, want.caller, want.session
         self.fence = fence
         self.granted_at = at
         self.expires_at = at + want.ttl
@@ -68,10 +68,10 @@ class Grant:
 class Place:
     """One waiter's place in a queue."""
 
-    __slots__ = ("clear_at", "ended_at", "gives_up_at", "key", "owner", "party", "process", "queued_at", "session")
+    __slots__ = ("caller", "clear_at", "ended_at", "gives_up_at", "key", "owner", "process", "queued_at", "session")
 
     def __init__(self, want: Want, process: str, at: float) -> None:
-        self.key, self.owner, self.party, self.session = want.key, want.owner, want.party, want.session
+        self.key, self.owner, self.caller, self.session = want.key, want.owner, want.caller, want.session
         self.process = process
         self.queued_at = self.clear_at = at
         """``clear_at`` is when the last one ahead of it went."""
@@ -185,7 +185,7 @@ class StoreModel:
             return
         self._drop_dead(lock)
         ahead = list(_before(lock.queue, want.owner))
-        may_have = grant is None and self._now >= lock.free_since + len(ahead) * CLAIM_SECONDS
+        may_have = grant is None and self._now >= lock.free_since + len(ahead) * TURN_SECONDS
         match answer:
             case Granted():
                 self._granted(want, lock, grant, ahead, answer, may_have=may_have)
@@ -267,25 +267,25 @@ class StoreModel:
     # -- the graph of waits ----------------------------------------------------------------------------------------
 
     def closes_cycle(self, want: Want, *, ghosts: bool) -> bool:
-        """Whether a wait of this party for this key would close a cycle of live waits, ghosts counted or not."""
+        """Whether a wait of this caller for this key would close a cycle of live waits, ghosts counted or not."""
         holders: dict[str, str] = {}
         waits: dict[str, list[str]] = {}
         for key, lock in self._keys.items():
             grant = self.holder(key)
             if grant is not None and (ghosts or grant.owner not in self.ghosts):
-                holders[key] = grant.party
+                holders[key] = grant.caller
             for place in lock.queue.values():
                 if self._live(place) and (ghosts or place.owner not in self.ghosts):
-                    waits.setdefault(place.party, []).append(key)
+                    waits.setdefault(place.caller, []).append(key)
         seen: set[str] = set()
         to_see = [want.key]
         while to_see:
-            party = holders.get(to_see.pop())
-            if party == want.party:
+            caller = holders.get(to_see.pop())
+            if caller == want.caller:
                 return True
-            if party is not None and party not in seen:
-                seen.add(party)
-                to_see += waits.get(party, [])
+            if caller is not None and caller not in seen:
+                seen.add(caller)
+                to_see += waits.get(caller, [])
         return False
 
     # -- state -----------------------------------------------------------------------------------------------------

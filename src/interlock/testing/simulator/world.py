@@ -14,8 +14,8 @@ from interlock.cursors import Cursors
 from interlock.jobs import Jobs
 from interlock.limits import Limits
 from interlock.locks import Locks
-from interlock.presence import Presence
 from interlock.settings import Settings
+from interlock.store_client import StoreClient
 from interlock.testing.simulator.faults import Dice, Faults
 from interlock.testing.simulator.faulty_store import FaultyStore
 from interlock.testing.simulator.history import CrashedAt, History, Odd, PausedAt
@@ -52,7 +52,7 @@ class VirtualClock:
 
 
 class SimulatedProcess:
-    """A process with engines of its own, which share one presence as those of an App do.
+    """A process with engines of its own, which share one store_client as those of an App do.
 
     Made by :meth:`World.spawn`.
     """
@@ -64,20 +64,20 @@ class SimulatedProcess:
         self.dice = Dice(world.faults, f"interlock/{world.seed}/faults/{process.name}", world.fault_counts)
         wire = Wire(world.loop, process, self.dice, pause=self._pause, crash=self._crash)
         self.store = FaultyStore(world.store, wire, ProcessWatcher(world.history, process.name))
-        presence = Presence(self.store, world.settings, world.clock)
-        self.locks = world.make_locks(presence)
-        self.claims = world.make_claims(presence)
-        self.limits = world.make_limits(presence)
-        self.cursors = world.make_cursors(presence)
-        self.presence = presence
+        store_client = StoreClient(self.store, world.settings, world.clock)
+        self.locks = world.make_locks(store_client)
+        self.claims = world.make_claims(store_client)
+        self.limits = world.make_limits(store_client)
+        self.cursors = world.make_cursors(store_client)
+        self.store_client = store_client
         self._jobs: Jobs | None = None
         self.tasks: list[asyncio.Task[Any]] = []
 
     @property
     def jobs(self) -> Jobs:
-        """Its jobs, in the same presence."""
+        """Its jobs, in the same store_client."""
         if self._jobs is None:
-            self._jobs = Jobs(self.presence)
+            self._jobs = Jobs(self.store_client)
         return self._jobs
 
     @property
@@ -134,10 +134,10 @@ class World:
         faults: Faults | None = None,
         settings: Settings | None = None,
         make_store: Callable[[Clock], Store] = MemoryStore,
-        make_locks: Callable[[Presence], Locks] = Locks,
-        make_claims: Callable[[Presence], Claims] = Claims,
-        make_limits: Callable[[Presence], Limits] = Limits,
-        make_cursors: Callable[[Presence], Cursors] = Cursors,
+        make_locks: Callable[[StoreClient], Locks] = Locks,
+        make_claims: Callable[[StoreClient], Claims] = Claims,
+        make_limits: Callable[[StoreClient], Limits] = Limits,
+        make_cursors: Callable[[StoreClient], Cursors] = Cursors,
         jitter: float = 0.0001,
         most_seconds: float = 3600.0,
         most_steps: int = 1_000_000,

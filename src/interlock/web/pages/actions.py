@@ -126,11 +126,11 @@ async def _force_release(app: App, order: Order) -> Done:
     holder = await app.locks.force_release(order.ref, reason=order.reason, by=order.by)
     if holder is None:
         return Done("lock-free", {"holder": None})
-    return Done("lock-released", {"holder": holder.party, "fence": holder.fence})
+    return Done("lock-released", {"holder": holder.caller, "fence": holder.fence})
 
 
 async def _forget(app: App, order: Order) -> Done:
-    claim = await app.once.forget(order.ref, reason=order.reason, by=order.by)
+    claim = await app.claims.forget(order.ref, reason=order.reason, by=order.by)
     return Done("no-claim" if claim is None else "forgotten", {})
 
 

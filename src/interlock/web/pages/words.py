@@ -22,7 +22,7 @@ STATES: Mapping[str, tuple[str, str]] = {
     "running": ("teal", "spinner"),
     "behind": ("slate", "behind"),
     "waiting": ("amber", "hourglass"),
-    "later": ("violet", "clock"),
+    "scheduled": ("violet", "clock"),
     "held": ("orange", "hand"),
     "parked": ("rose", "parked"),
     "done": ("green", "check"),
@@ -51,7 +51,7 @@ OPEN = (
     JobState.READY,
     JobState.WAITING,
     JobState.BEHIND,
-    JobState.LATER,
+    JobState.SCHEDULED,
     JobState.HELD,
     JobState.PARKED,
 )

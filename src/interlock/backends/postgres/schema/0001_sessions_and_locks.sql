@@ -26,7 +26,7 @@ create table interlock.lock (
     namespace   text not null,
     key         text not null,
     owner       text,
-    party       text,
+    caller       text,
     session     text,
     fence       bigint,
     granted_at  timestamptz,
@@ -42,7 +42,7 @@ create table interlock.waiter (
     namespace   text not null,
     key         text not null,
     owner       text not null,
-    party       text not null,
+    caller       text not null,
     session     text not null,
     ttl         double precision not null,
     asked_at    timestamptz not null,
@@ -62,4 +62,4 @@ create table interlock.forced (
 
 create index waiter_by_key on interlock.waiter (namespace, key, ticket);
 create index waiter_by_session on interlock.waiter (session, namespace);
-create index waiter_by_party on interlock.waiter (party, namespace);
+create index waiter_by_party on interlock.waiter (caller, namespace);

@@ -1,8 +1,8 @@
 -- Jobs. Times and spans are whole microseconds. A pool is namespace/queue and a lane namespace/lane in one column, so that
 -- every index begins with what tells rows apart.
 --
--- The order of locks, for everybody: rows of job_claimed by fence, then rows of job_lane by lane, then rows of job_ready,
--- job_later and job_wait, then rows of job_limit by key. Whoever cannot keep to it takes what nobody has locked.
+-- The order of locks, for everybody: rows of job_fetched by fence, then rows of job_lane by lane, then rows of job_ready,
+-- job_scheduled and job_limit_wait, then rows of job_limit by key. Whoever cannot keep to it takes what nobody has locked.
 
 -- Each value stands for the hundred ids that begin with it.
 create sequence interlock.job_id increment 100;
@@ -14,7 +14,7 @@ create sequence interlock.job_ticket;
 -- Groups of suspects. The halves of group n are 2n and 2n + 1.
 create sequence interlock.job_group;
 
--- Namespaces that may have history: that of one alone goes by whole days. Noted by who claims or cancels, never by who
+-- Namespaces that may have history: that of one alone goes by whole days. Noted by who fetches or cancels, never by who
 -- enqueues, which may be part of a long transaction. pruned_to: history that ended before this time has been removed.
 create table interlock.job_namespace (
     namespace text primary key,
@@ -22,8 +22,8 @@ create table interlock.job_namespace (
 );
 
 -- A job from its acceptance to its end. Where it stands is told by the other tables. position: its place in its lane, null
--- without one and until it is due. apart: it has its place but stands in job_later, in a limit's line or parked; kept
--- only for jobs with a lane. fence and settled: the last claim that ended, and how. crashes: how many workers died while it
+-- without one and until it is due. apart: it has its place but stands in job_scheduled, in a limit's line or parked; kept
+-- only for jobs with a lane. fence and acknowledged: the last fetch that ended, and how. crashes: how many workers died while it
 -- was their only suspect. half: the half of a group of suspects that it belongs to, null if it is not a suspect. use_*: its
 -- limit if it has one; uses: its limits if it has several. refused_by: the versions that could not read its arguments, as
 -- JSON [[fingerprint, version]]; refused: it stands apart until a worker of another version takes it.
@@ -41,7 +41,7 @@ create table interlock.job (
     attempt     integer not null default 0,
     priority    smallint not null,
     crashes     smallint not null default 0,
-    settled     smallint,
+    last_outcome     smallint,
     failing     smallint not null,
     coalesces   boolean not null,
     paced       boolean not null,
@@ -65,7 +65,7 @@ create index job_by_lane on interlock.job (lane, position) where position is not
 create index job_by_refusal on interlock.job (pool, name, refused_by, id) where refused;
 create index job_by_half on interlock.job (half) where half is not null;
 
--- What may be claimed: jobs without a lane, and heads of lanes. class: 0 usual, 1 only for who can start now, 2 a suspect.
+-- What may be fetched: jobs without a lane, and heads of lanes. class: 0 usual, 1 only for who can start now, 2 a suspect.
 -- use_key and use_most: set if its only limit is one on slots. half: as in job.
 create table interlock.job_ready (
     pool     text collate "C" not null,
@@ -85,7 +85,7 @@ create table interlock.job_ready (
 create unique index job_ready_by_lane on interlock.job_ready (lane) where lane is not null;
 
 -- What waits for its time, with what it takes to make it ready.
-create table interlock.job_later (
+create table interlock.job_scheduled (
     pool     text collate "C" not null,
     at       bigint not null,
     id       bigint not null,
@@ -99,10 +99,10 @@ create table interlock.job_later (
     primary key (pool, at, id)
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
 
--- Sessions that have claimed jobs, for as long as history may tell of them. barred: claims up to this turn come too late.
+-- Sessions that have fetched jobs, for as long as history may tell of them. barred: fetches up to this turn come too late.
 -- leaving: its process was told to end, so that a death from then on counts against no job. crashed: some of its jobs have
 -- become suspects.
-create table interlock.job_crew (
+create table interlock.job_session (
     id        bigint generated always as identity primary key,
     namespace text not null,
     session   text not null,
@@ -116,14 +116,14 @@ create table interlock.job_crew (
     unique (namespace, session)
 );
 
--- Claims: jobs that were given to a session together, those of them that have not been settled. runs: which run of
+-- Fetches: jobs that were given to a session together, those of them that have not been acknowledged. runs: which run of
 -- its lane each belongs to, null without one, and null as a whole if no lane is among them; a run is never parted
--- between claims.
-create table interlock.job_claimed (
+-- between fetches.
+create table interlock.job_fetched (
     fence      bigint primary key,
-    claimed_at bigint not null,
+    fetched_at bigint not null,
     crew       bigint not null,
-    turn       bigint not null,
+    fetch_number       bigint not null,
     limited    boolean not null,
     namespace  text not null,
     session    text not null,
@@ -131,20 +131,20 @@ create table interlock.job_claimed (
     runs       integer[]
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
 
-create index job_claimed_by_session on interlock.job_claimed (session);
+create index job_fetched_by_session on interlock.job_fetched (session);
 
 -- Jobs that were sent again because nobody knew whether they had been accepted: the first sending may still come.
-create table interlock.job_again (
+create table interlock.job_resubmitted (
     id bigint primary key,
     at bigint not null
 );
 
--- A lane that claimers know to be not empty, or that is held or parked. low: nothing that was seen of it stands before it.
--- claimed: some of its jobs are; they are one run.
+-- A lane that fetchers know to be not empty, or that is held or parked. low: nothing that was seen of it stands before it.
+-- fetched: some of its jobs are; they are one run.
 create table interlock.job_lane (
     lane          text collate "C" primary key,
     low           bigint not null,
-    claimed       boolean not null default false,
+    fetched       boolean not null default false,
     held_since    bigint,
     held_by       text,
     held_reason   text,
@@ -152,7 +152,7 @@ create table interlock.job_lane (
     parked_reason text
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
 
--- Says that a lane has something from a position on; only ever inserted by who enqueues. Whoever claims makes the lanes
+-- Says that a lane has something from a position on; only ever inserted by who enqueues. Whoever fetches makes the lanes
 -- ready that are idle.
 create table interlock.job_signal (
     namespace text not null,
@@ -162,7 +162,7 @@ create table interlock.job_signal (
 
 create index job_signal_by_position on interlock.job_signal (namespace, position);
 
--- How many claimed jobs hold a limit's key: the row to lock before anything on a key is counted or changed. figures: how
+-- How many fetched jobs hold a limit's key: the row to lock before anything on a key is counted or changed. figures: how
 -- many of them know which "most/per", null while all know one, which is most and per then. wake_at: when a pace lets
 -- the first in line start.
 create table interlock.job_limit (
@@ -178,22 +178,22 @@ create table interlock.job_limit (
 
 create index job_limit_by_wake on interlock.job_limit (namespace, wake_at) where wake_at is not null;
 
--- Starts that count for a pace, whatever became of the jobs. at: when the claimer starts the job at the latest.
-create table interlock.job_start (
+-- Starts that count for a pace, whatever became of the jobs. at: when the fetcher starts the job at the latest.
+create table interlock.job_limit_start (
     namespace    text not null,
     key          text collate "C" not null,
     at           bigint not null,
     id           bigint not null,
     counts_until bigint not null,
-    claimed_at   bigint not null,
+    fetched_at   bigint not null,
     primary key (namespace, key, at, id)
 );
 
-create index job_start_by_end on interlock.job_start (namespace, counts_until);
+create index job_limit_start_by_end on interlock.job_limit_start (namespace, counts_until);
 
--- Slots that came free and are not counted yet in job_limit, so that who settles waits for nobody. A count of 0 only
+-- Slots that came free and are not counted yet in job_limit, so that who acknowledges waits for nobody. A count of 0 only
 -- says that somebody left the line.
-create table interlock.job_freed (
+create table interlock.job_slot_freed (
     number    bigint generated always as identity,
     namespace text not null,
     key       text collate "C" not null,
@@ -202,10 +202,10 @@ create table interlock.job_freed (
     count     integer not null
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
 
-create index job_freed_by_number on interlock.job_freed (namespace, number);
+create index job_slot_freed_by_number on interlock.job_slot_freed (namespace, number);
 
 -- The lines of limits, of each kind of job for itself. One that was woken is ready and keeps its place.
-create table interlock.job_wait (
+create table interlock.job_limit_wait (
     id        bigint primary key,
     ticket    bigint not null,
     per       bigint not null,
@@ -217,7 +217,7 @@ create table interlock.job_wait (
     name      text collate "C" not null
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
 
-create index job_wait_by_key on interlock.job_wait (key, namespace, pool, name, ticket);
+create index job_limit_wait_by_key on interlock.job_limit_wait (key, namespace, pool, name, ticket);
 
 -- Jobs that have ended. state: 0 done, 1 failed, 2 discarded, 3 cancelled, 4 superseded, 5 quarantined.
 create table interlock.job_history (
@@ -226,7 +226,7 @@ create table interlock.job_history (
     due_at        bigint not null,
     fence         bigint not null,
     keep_result   bigint not null,
-    claimed_at    bigint,
+    fetched_at    bigint,
     started_at    bigint,
     finished_at   bigint not null,
     crew          bigint,
@@ -238,7 +238,7 @@ create table interlock.job_history (
     priority      smallint not null,
     crashes       smallint not null,
     state         smallint not null,
-    settled       smallint,
+    last_outcome       smallint,
     failing       smallint not null,
     coalesces     boolean not null,
     paced         boolean not null,
@@ -281,7 +281,7 @@ create table interlock.job_worker (
 );
 
 -- Sessions that wait for the end of a job. ended: it has come, and was said.
-create table interlock.job_awaited (
+create table interlock.job_watch (
     id        bigint not null,
     session   text not null,
     namespace text not null,
@@ -289,7 +289,7 @@ create table interlock.job_awaited (
     primary key (id, session)
 );
 
-create index job_awaited_by_session on interlock.job_awaited (session, namespace);
+create index job_watch_by_session on interlock.job_watch (session, namespace);
 
 -- For those who look. Rows that are not held or parked are in none of these, so that they cost nothing.
 create index job_by_parked on interlock.job (id) where parked is not null;

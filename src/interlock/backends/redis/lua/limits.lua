@@ -13,7 +13,7 @@
 --   limit_starts:KEY       the starts that count for a pace, by their times; limit_start:KEY: who they were, as JSON
 --   limit_counts           keys with such starts, by when to look which count no more
 -- Times and spans are whole microseconds.
-local CLAIM, STALE = 10 * 1000000, 3600 * 1000000
+local TURN, STALE = 10 * 1000000, 3600 * 1000000
 local NOT, LINE, TIME = '0', '1', '2' -- what a reservation that has not started waits for
 
 local function text_figure(most, per)
@@ -58,12 +58,12 @@ end
 
 local function read_reservation(owner)
     local f = call('HMGET', prefix .. 'reservation:' .. owner,
-        'party', 'session', 'asked_at', 'last_asked', 'at', 'started', 'waits', 'place', 'uses', 'ticket')
+        'caller', 'session', 'asked_at', 'last_asked', 'at', 'started', 'waits', 'place', 'uses', 'ticket')
     if not f[1] then
         return nil
     end
     return {
-        owner = owner, party = f[1], session = f[2], asked_at = tonumber(f[3]), last_asked = tonumber(f[4]),
+        owner = owner, caller = f[1], session = f[2], asked_at = tonumber(f[3]), last_asked = tonumber(f[4]),
         at = tonumber(f[5]), started = f[6] == '1', waits = f[7], place = f[8], uses = cjson.decode(f[9]),
         ticket = f[10],
     }

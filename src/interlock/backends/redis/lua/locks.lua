@@ -4,7 +4,7 @@
 --   lock:KEY         the holder, or since when the key is free; exists while somebody holds or awaits it
 --   queue:KEY        the owners that wait, by their tickets
 --   waiter:OWNER     one place in a queue
---   waits:PARTY      the owners under which a party waits
+--   waits:PARTY      the owners under which a caller waits
 --   holds:SESSION    owner and key of everything a session holds
 --   queues:SESSION   owner and key of everything it waits for
 --   forced           why a lease was taken by force, by its owner; forced_at: when
@@ -13,11 +13,11 @@ local EXPIRED = 'it had expired'
 -- A key as it is now: owner is false while it is free, live says whether the lease is. Nil if nobody has it or wants it.
 local function read_lock(key)
     local f = call('HMGET', prefix .. 'lock:' .. key,
-        'owner', 'party', 'session', 'fence', 'granted_at', 'expires_at', 'free_since')
+        'owner', 'caller', 'session', 'fence', 'granted_at', 'expires_at', 'free_since')
     if f[1] then
         local granted_at, ends_at = tonumber(f[5]), math.min(tonumber(f[6]), alive_until(f[3]))
         return {
-            key = key, owner = f[1], party = f[2], session = f[3], fence = tonumber(f[4]), granted_at = granted_at,
+            key = key, owner = f[1], caller = f[2], session = f[3], fence = tonumber(f[4]), granted_at = granted_at,
             ends_at = ends_at, live = ends_at > now, free_since = math.min(math.max(ends_at, granted_at), now),
         }
     elseif f[7] then
@@ -27,22 +27,22 @@ local function read_lock(key)
 end
 
 local function read_waiter(owner)
-    local f = call('HMGET', prefix .. 'waiter:' .. owner, 'key', 'party', 'session', 'ttl', 'asked_at', 'gives_up_at')
+    local f = call('HMGET', prefix .. 'waiter:' .. owner, 'key', 'caller', 'session', 'ttl', 'asked_at', 'gives_up_at')
     if not f[1] then
         return nil
     end
     local gives_up_at = f[6] ~= '' and tonumber(f[6])
     return {
-        owner = owner, key = f[1], party = f[2], session = f[3], ttl = tonumber(f[4]), asked_at = tonumber(f[5]),
+        owner = owner, key = f[1], caller = f[2], session = f[3], ttl = tonumber(f[4]), asked_at = tonumber(f[5]),
         gives_up_at = gives_up_at, live = (not gives_up_at or gives_up_at > now) and alive_until(f[3]) > now,
     }
 end
 
 -- Make an owner the holder of a key that nobody holds.
-local function grant(key, owner, party, session, ttl)
+local function grant(key, owner, caller, session, ttl)
     local fence, fence_text, now_text = next_fence()
     local expires_at = now + ttl
-    call('HSET', prefix .. 'lock:' .. key, 'owner', owner, 'party', party, 'session', session, 'fence', fence_text,
+    call('HSET', prefix .. 'lock:' .. key, 'owner', owner, 'caller', caller, 'session', session, 'fence', fence_text,
         'granted_at', now_text, 'expires_at', int(expires_at))
     call('HSET', prefix .. 'holds:' .. session, owner, key)
     call('ZADD', prefix .. 'names', 0, key)
@@ -71,7 +71,7 @@ local function forget(key)
 end
 
 local function dequeue(key, owner)
-    local w = call('HMGET', prefix .. 'waiter:' .. owner, 'party', 'session')
+    local w = call('HMGET', prefix .. 'waiter:' .. owner, 'caller', 'session')
     call('ZREM', prefix .. 'queue:' .. key, owner)
     if w[1] then
         call('DEL', prefix .. 'waiter:' .. owner)
@@ -120,5 +120,5 @@ end
 -- A live holder as the port describes it.
 local function holder_of(lock)
     local host, pid, program = card(lock.session)
-    return {lock.owner, lock.party, lock.session, host, pid, program, lock.fence, lock.granted_at, lock.ends_at}
+    return {lock.owner, lock.caller, lock.session, host, pid, program, lock.fence, lock.granted_at, lock.ends_at}
 end

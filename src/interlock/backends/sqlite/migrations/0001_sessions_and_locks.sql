@@ -22,7 +22,7 @@ create table interlock_lock (
     namespace     text not null,
     key           text not null,
     owner         text,
-    party         text,
+    caller         text,
     session       text,
     fence         integer,
     granted_at    real,
@@ -51,7 +51,7 @@ create table interlock_waiter (
     namespace   text not null,
     key         text not null,
     owner       text not null,
-    party       text not null,
+    caller       text not null,
     session     text not null,
     asked_at    real not null,
     gives_up_at real
@@ -60,4 +60,4 @@ create table interlock_waiter (
 create unique index interlock_waiter_by_owner on interlock_waiter (namespace, owner);
 create index interlock_waiter_by_key on interlock_waiter (namespace, key, ticket);
 create index interlock_waiter_by_session on interlock_waiter (namespace, session);
-create index interlock_waiter_by_party on interlock_waiter (namespace, party);
+create index interlock_waiter_by_party on interlock_waiter (namespace, caller);

@@ -16,7 +16,7 @@ create table interlock_job_kind (
     unique (namespace, queue, name)
 );
 
--- Whoever works or worked, while history may speak of it. barred: claims up to this turn come too late. leaving: its
+-- Whoever works or worked, while history may speak of it. barred: fetches up to this turn come too late. leaving: its
 -- process was told to end, so that a death from then on counts against no job. reads: by the name of a job, the
 -- fingerprint of what its handler takes and the program's version. crashed: some of its jobs have become suspects.
 create table interlock_job_worker (
@@ -39,7 +39,7 @@ create table interlock_job_worker (
 
 -- Every unfinished job. position is its place in its lane, null while it has none. limits: 0 for none, 1 for slots only,
 -- 2 with a pace. crashes: how many workers died while it was their only suspect. half: the half of a group of suspects that
--- it belongs to, null if it is not a suspect; the halves of group n are 2n and 2n + 1. care is how a claim has to handle it:
+-- it belongs to, null if it is not a suspect; the halves of group n are 2n and 2n + 1. care is how a fetch has to handle it:
 -- its limits, or 3 for a suspect. sort is due_at less 600 s for each point of priority. Only what stands in no other table
 -- is said here: parked, and refused: apart until a worker of another version than those in refused_by, JSON
 -- [[fingerprint, version]], takes it.
@@ -77,14 +77,14 @@ create index interlock_job_by_parked on interlock_job (id) where parked is not n
 create index interlock_job_by_refusal on interlock_job (kind, refused_by, id) where refused;
 
 -- Jobs that were sent again because nobody knew whether they had been accepted: the first sending may still come.
-create table interlock_job_again (
+create table interlock_job_resubmitted (
     id integer primary key,
     at integer not null
 );
 
-create index interlock_job_again_by_time on interlock_job_again (at);
+create index interlock_job_again_by_time on interlock_job_resubmitted (at);
 
--- What may be claimed now. A lane is offered once.
+-- What may be fetched now. A lane is offered once.
 create table interlock_job_ready (
     kind     integer not null,
     care     integer not null,
@@ -98,23 +98,23 @@ create table interlock_job_ready (
 create unique index interlock_job_ready_by_lane on interlock_job_ready (lane) where lane is not null;
 
 -- What a worker has. cancel says why its end is asked for; told whether its session was sent a message about it.
-create table interlock_job_claimed (
+create table interlock_job_fetched (
     id         integer primary key,
     worker     integer not null,
     fence      integer not null,
-    claimed_at integer not null,
+    fetched_at integer not null,
     lane       text,
     uses       text,
     cancel     text,
     told       integer not null default 0,
-    turn       integer not null
+    fetch_number       integer not null
 );
 
-create index interlock_job_claimed_by_worker on interlock_job_claimed (worker);
-create index interlock_job_claimed_by_lane on interlock_job_claimed (lane) where lane is not null;
+create index interlock_job_fetched_by_worker on interlock_job_fetched (worker);
+create index interlock_job_fetched_by_lane on interlock_job_fetched (lane) where lane is not null;
 
 -- What waits for its time, which is its due_at. placed: it has a position in a lane all the same.
-create table interlock_job_later (
+create table interlock_job_scheduled (
     kind   integer not null,
     at     integer not null,
     id     integer not null,
@@ -123,7 +123,7 @@ create table interlock_job_later (
 ) without rowid;
 
 -- The lines of limits. One that is woken is ready as well, and keeps its place.
-create table interlock_job_wait (
+create table interlock_job_limit_wait (
     namespace text not null,
     key       text not null,
     kind      integer not null,
@@ -134,9 +134,9 @@ create table interlock_job_wait (
     primary key (namespace, key, kind, ticket)
 ) without rowid;
 
-create unique index interlock_job_wait_by_id on interlock_job_wait (id);
+create unique index interlock_job_wait_by_id on interlock_job_limit_wait (id);
 
--- The limits that claimed jobs are under. per is 0 for slots.
+-- The limits that fetched jobs are under. per is 0 for slots.
 create table interlock_job_use (
     namespace text not null,
     key       text not null,
@@ -146,8 +146,8 @@ create table interlock_job_use (
     primary key (namespace, key, id)
 ) without rowid;
 
--- Claims that count for a pace, whatever became of their jobs.
-create table interlock_job_start (
+-- Fetches that count for a pace, whatever became of their jobs.
+create table interlock_job_limit_start (
     namespace    text not null,
     key          text not null,
     at           integer not null,
@@ -157,7 +157,7 @@ create table interlock_job_start (
     primary key (namespace, key, at, number)
 ) without rowid;
 
-create index interlock_job_start_by_end on interlock_job_start (counts_until);
+create index interlock_job_limit_start_by_end on interlock_job_limit_start (counts_until);
 
 -- When the pace of a key with a line lets the next one start.
 create table interlock_job_wake (
@@ -180,7 +180,7 @@ create table interlock_job_hold (
 ) without rowid;
 
 -- Who is to be told of the end of a job.
-create table interlock_job_awaited (
+create table interlock_job_watch (
     namespace text not null,
     session   text not null,
     id        integer not null,
@@ -196,7 +196,7 @@ create table interlock_job_history (
     priority      integer not null,
     enqueued_at   integer not null,
     due_at        integer not null,
-    claimed_at    integer,
+    fetched_at    integer,
     finished_at   integer not null,
     ran           integer not null,
     attempt       integer not null,
@@ -235,13 +235,13 @@ select j.id, k.namespace, k.queue, k.name, j.kind, j.lane, j.position, j.priorit
            when c.id is not null then 'running'
            when j.parked is not null then 'parked'
            when j.refused then 'ready'
-           when exists (select 1 from interlock_job_later t where t.kind = j.kind and t.at = j.due_at and t.id = j.id)
-               then 'later'
+           when exists (select 1 from interlock_job_scheduled t where t.kind = j.kind and t.at = j.due_at and t.id = j.id)
+               then 'scheduled'
            when exists (
                select 1 from interlock_job_ready r
                where r.kind = j.kind and r.care = j.care and r.sort = j.sort and r.id = j.id)
                then 'ready'
-           when exists (select 1 from interlock_job_wait w where w.id = j.id) then 'waiting'
+           when exists (select 1 from interlock_job_limit_wait w where w.id = j.id) then 'waiting'
            when exists (select 1 from interlock_job_hold h where h.lane = j.lane)
                 and j.id = (
                     select f.id from interlock_job f where f.lane = j.lane and f.position > 0
@@ -249,10 +249,10 @@ select j.id, k.namespace, k.queue, k.name, j.kind, j.lane, j.position, j.priorit
                then 'held'
            else 'behind'
        end as state,
-       j.attempt + (c.id is not null) as attempt, j.crashes, j.enqueued_at, j.due_at, c.claimed_at,
+       j.attempt + (c.id is not null) as attempt, j.crashes, j.enqueued_at, j.due_at, c.fetched_at,
        w.session, w.host, w.pid, w.program, coalesce(c.fence, j.fence) as fence,
        coalesce(c.cancel, j.parked, j.error, '') as error, j.uses, j.arguments, j.options, j.attempts
 from interlock_job j
 join interlock_job_kind k on k.id = j.kind
-left join interlock_job_claimed c on c.id = j.id
+left join interlock_job_fetched c on c.id = j.id
 left join interlock_job_worker w on w.id = c.worker;

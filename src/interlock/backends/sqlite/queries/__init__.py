@@ -42,7 +42,7 @@ class LockQueries(Queries, package=_PACKAGE, files=("locks",)):
     drop_dead_waiters: str
     not_queued: str
     turns: str
-    waits_of_party: str
+    waits_of_caller: str
     belongings: str
     awaited_by: str
     look: str

@@ -21,7 +21,7 @@ class InsightQueries(Queries, package="interlock.backends.sqlite", files=_INSIGH
     walk_ended_lane: str
     few_ready: str
     few_running: str
-    few_later: str
+    few_scheduled: str
     few_waiting: str
     few_held: str
     few_parked: str
@@ -29,13 +29,13 @@ class InsightQueries(Queries, package="interlock.backends.sqlite", files=_INSIGH
     view_history: str
     states: str
     keys: str
-    claimed: str
+    fetched: str
     workers: str
 
     # insight_counts.sql
     count_ready: str
     count_running: str
-    count_later: str
+    count_scheduled: str
     count_waiting: str
     count_held: str
     count_parked: str

@@ -9,20 +9,20 @@ from (
     select j.kind, c.lane, s.id is null as orphan,
            c.lane is not null and exists (
                select 1 from interlock_job f where f.lane = c.lane and f.position > 0 and f.position < j.position) as follows
-    from interlock_job_claimed c
+    from interlock_job_fetched c
     cross join interlock_job j on j.id = c.id
     left join interlock_job_worker w on w.id = c.worker
     left join interlock_session s on s.namespace = w.namespace and s.id = w.session and s.expires_at > :now_s
     limit :limit)
 group by kind
 
--- name: count_later
+-- name: count_scheduled
 -- Count scheduled jobs of a kind, up to a bound.
-select count(*) from (select 1 from interlock_job_later where kind = :kind limit :limit)
+select count(*) from (select 1 from interlock_job_scheduled where kind = :kind limit :limit)
 
 -- name: count_waiting
 -- Count jobs that wait for a limit, by kind, up to a bound.
-select kind, count(*) from (select kind from interlock_job_wait where namespace = :namespace and not woken limit :limit) group by kind
+select kind, count(*) from (select kind from interlock_job_limit_wait where namespace = :namespace and not woken limit :limit) group by kind
 
 -- name: count_held
 -- Count the first jobs of held lanes by kind.
@@ -49,7 +49,7 @@ from (select held_since from interlock_job_hold where lane > :first and lane < :
 
 -- name: count_running_lanes
 -- Count lanes of which a job is fetched, up to a bound.
-select count(distinct lane) from (select lane from interlock_job_claimed where lane > :first and lane < :beyond limit :limit)
+select count(distinct lane) from (select lane from interlock_job_fetched where lane > :first and lane < :beyond limit :limit)
 
 -- name: count_done
 -- Count done jobs of a kind, up to a bound.
@@ -90,4 +90,4 @@ from (select sort, priority from interlock_job_ready where kind = :kind and care
 
 -- name: next_due
 -- Find when the next scheduled job of a kind is due.
-select min(at) from interlock_job_later where kind = :kind
+select min(at) from interlock_job_scheduled where kind = :kind

@@ -34,15 +34,15 @@ select id, kind from interlock_job_ready where kind in (select value from json_e
 
 -- name: few_running
 -- Select some fetched jobs.
-select c.id, j.kind from interlock_job_claimed c cross join interlock_job j on j.id = c.id limit :scan
+select c.id, j.kind from interlock_job_fetched c cross join interlock_job j on j.id = c.id limit :scan
 
--- name: few_later
+-- name: few_scheduled
 -- Select some scheduled jobs.
-select id, kind from interlock_job_later where kind in (select value from json_each(:kinds)) limit :scan
+select id, kind from interlock_job_scheduled where kind in (select value from json_each(:kinds)) limit :scan
 
 -- name: few_waiting
 -- Select some jobs that wait for a limit.
-select id, kind from interlock_job_wait where namespace = :namespace and not woken limit :scan
+select id, kind from interlock_job_limit_wait where namespace = :namespace and not woken limit :scan
 
 -- name: few_held
 -- Select the first jobs of some lanes that are held or parked.
@@ -59,14 +59,14 @@ select id, kind from interlock_job where parked is not null limit :scan
 
 -- name: view
 -- Read unfinished jobs in short: no arguments, and only the last attempt.
-select id, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, claimed_at, session, host, pid, program,
+select id, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, fetched_at, session, host, pid, program,
        fence, error, uses, '', options, '[' || json_extract(attempts, '$[#-1]') || ']'
 from interlock_job_standing
 where id in (select value from json_each(:ids)) and namespace = :namespace
 
 -- name: view_history
 -- Read ended jobs in short: no arguments or result, and only the last attempt.
-select h.id, k.name, k.queue, h.lane, h.priority, h.state, h.attempt, h.crashes, h.enqueued_at, h.due_at, h.claimed_at,
+select h.id, k.name, k.queue, h.lane, h.priority, h.state, h.attempt, h.crashes, h.enqueued_at, h.due_at, h.fetched_at,
        h.finished_at, h.ran, w.session, w.host, w.pid, w.program, h.fence, h.error, h.superseded_by, h.uses, '',
        h.options, '[' || json_extract(h.attempts, '$[#-1]') || ']', null, h.result_until
 from json_each(:ids) e
@@ -85,22 +85,22 @@ select j.id, j.lane, j.position, j.sort, j.uses, h.held_by, h.held_reason, h.hel
        w.key, w.ticket, j.half
 from interlock_job j
 left join interlock_job_hold h on h.lane = j.lane
-left join interlock_job_wait w on w.id = j.id and not w.woken
+left join interlock_job_limit_wait w on w.id = j.id and not w.woken
 where j.id in (select value from json_each(:ids))
 
--- name: claimed
+-- name: fetched
 -- Select the jobs that a session has fetched.
 select c.id
 from interlock_job_worker w
-cross join interlock_job_claimed c on c.worker = w.id
+cross join interlock_job_fetched c on c.worker = w.id
 where w.namespace = :namespace and w.session = :session
-order by c.claimed_at, c.id
+order by c.fetched_at, c.id
 limit :limit
 
 -- name: workers
 -- List live workers with their sessions.
 select w.session, w.host, w.pid, w.program, w.queues, w.names, w.runners,
-       (select count(*) from interlock_job_claimed c where c.worker = w.id), s.begun_at, s.expires_at,
+       (select count(*) from interlock_job_fetched c where c.worker = w.id), s.begun_at, s.expires_at,
        s.blocked_since, s.blocked_by, w.reads
 from interlock_job_worker w
 join interlock_session s on s.namespace = w.namespace and s.id = w.session

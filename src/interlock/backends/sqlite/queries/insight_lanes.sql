@@ -18,7 +18,7 @@ select lane, held_since is not null from interlock_job_hold where lane > :after 
 
 -- name: running_lanes
 -- List lanes of which a job is fetched, by name.
-select distinct lane from interlock_job_claimed where lane > :after and lane < :beyond order by lane limit :limit
+select distinct lane from interlock_job_fetched where lane > :after and lane < :beyond order by lane limit :limit
 
 -- name: lane_jobs
 -- List the jobs of a lane in order.

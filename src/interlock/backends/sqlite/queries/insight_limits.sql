@@ -4,13 +4,13 @@
 with recursive known (key) as (
     select (select min(key) from (
         select (select min(key) from interlock_job_use where namespace = :namespace and key > :after) as key
-        union all select (select min(key) from interlock_job_wait where namespace = :namespace and key > :after)
-        union all select (select min(key) from interlock_job_start where namespace = :namespace and key > :after)))
+        union all select (select min(key) from interlock_job_limit_wait where namespace = :namespace and key > :after)
+        union all select (select min(key) from interlock_job_limit_start where namespace = :namespace and key > :after)))
     union all
     select (select min(key) from (
         select (select min(key) from interlock_job_use where namespace = :namespace and key > known.key) as key
-        union all select (select min(key) from interlock_job_wait where namespace = :namespace and key > known.key)
-        union all select (select min(key) from interlock_job_start where namespace = :namespace and key > known.key)))
+        union all select (select min(key) from interlock_job_limit_wait where namespace = :namespace and key > known.key)
+        union all select (select min(key) from interlock_job_limit_start where namespace = :namespace and key > known.key)))
     from known
     where known.key is not null
 )
@@ -23,26 +23,26 @@ from (select most, per from interlock_job_use where namespace = :namespace and k
 
 -- name: limit_holders
 -- List the jobs that occupy a slot of a key.
-select j.id, k.name, c.claimed_at, null, w.session, w.host, w.pid, w.program
+select j.id, k.name, c.fetched_at, null, w.session, w.host, w.pid, w.program
 from interlock_job_use u
 cross join interlock_job j on j.id = u.id
 join interlock_job_kind k on k.id = j.kind
-join interlock_job_claimed c on c.id = u.id
+join interlock_job_fetched c on c.id = u.id
 left join interlock_job_worker w on w.id = c.worker
 where u.namespace = :namespace and u.key = :key and u.per = 0
-order by c.claimed_at, j.id
+order by c.fetched_at, j.id
 limit :limit
 
 -- name: limit_started
 -- Count the starts that still count on a key, up to a bound.
 select count(*) from (
-    select 1 from interlock_job_start where namespace = :namespace and key = :key and counts_until > :now limit :limit)
+    select 1 from interlock_job_limit_start where namespace = :namespace and key = :key and counts_until > :now limit :limit)
 
 -- name: limit_starts
 -- List the starts that still count on a key, with their jobs and workers.
 select t.id, coalesce(k.name, ''), t.at, t.counts_until, w.session, w.host, w.pid, w.program
-from interlock_job_start t
-left join interlock_job_claimed c on c.id = t.id
+from interlock_job_limit_start t
+left join interlock_job_fetched c on c.id = t.id
 left join interlock_job j on j.id = t.id
 left join interlock_job_history h on h.id = t.id
 left join interlock_job_kind k on k.id = coalesce(j.kind, h.kind)
@@ -54,12 +54,12 @@ limit :limit
 -- name: limit_waiting
 -- Count the jobs that wait for a key, up to a bound.
 select count(*) from (
-    select 1 from interlock_job_wait where namespace = :namespace and key = :key and not woken limit :limit)
+    select 1 from interlock_job_limit_wait where namespace = :namespace and key = :key and not woken limit :limit)
 
 -- name: limit_waiters
 -- List the first jobs of one kind in a key's line.
 select w.ticket, j.id, k.name, j.due_at
-from interlock_job_wait w
+from interlock_job_limit_wait w
 cross join interlock_job j on j.id = w.id
 join interlock_job_kind k on k.id = j.kind
 where w.namespace = :namespace and w.key = :key and w.kind = :kind and not w.woken
@@ -68,7 +68,7 @@ limit :limit
 
 -- name: limit_first
 -- Read the limits of a job that waits for a key.
-select j.uses from interlock_job_wait w cross join interlock_job j on j.id = w.id
+select j.uses from interlock_job_limit_wait w cross join interlock_job j on j.id = w.id
 where w.namespace = :namespace and w.key = :key limit 1
 
 -- name: in_line_before
@@ -76,6 +76,6 @@ where w.namespace = :namespace and w.key = :key limit 1
 select count(*) from (
     select 1
     from interlock_job_kind k
-    cross join interlock_job_wait w on w.namespace = :namespace and w.key = :key and w.kind = k.id and w.ticket < :ticket
+    cross join interlock_job_limit_wait w on w.namespace = :namespace and w.key = :key and w.kind = k.id and w.ticket < :ticket
     where k.namespace = :namespace
     limit :limit)

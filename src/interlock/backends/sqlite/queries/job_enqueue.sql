@@ -12,14 +12,14 @@ where exists (select 1 from interlock_job where id = value) or exists (select 1 
 
 -- name: any_again
 -- Check whether any job was enqueued a second time lately.
-select 1 from interlock_job_again limit 1
+select 1 from interlock_job_resubmitted limit 1
 
 -- name: sent_again
 -- Select which of some jobs were enqueued a second time.
 select a.id
 from json_each(:ids) e
-cross join interlock_job_again a on a.id = e.value
+cross join interlock_job_resubmitted a on a.id = e.value
 
 -- name: note_again
 -- Remember that a job was enqueued a second time.
-insert into interlock_job_again (id, at) values (?, ?) on conflict (id) do nothing
+insert into interlock_job_resubmitted (id, at) values (?, ?) on conflict (id) do nothing

@@ -18,14 +18,14 @@ select k.id, k.queue, k.name,
        exists (select 1 from interlock_job_ready r where r.kind = k.id and r.care = 1),
        exists (select 1 from interlock_job_ready r where r.kind = k.id and r.care = 2),
        exists (select 1 from interlock_job_ready r where r.kind = k.id and r.care = 3),
-       (select t.at from interlock_job_later t where t.kind = k.id order by t.at limit 1)
+       (select t.at from interlock_job_scheduled t where t.kind = k.id order by t.at limit 1)
 from json_each(:queues) q
 cross join interlock_job_kind k on k.namespace = :namespace and k.queue = q.value
 
 -- name: due
 -- Select scheduled jobs of a kind that are due.
 select t.at, t.id, t.kind, t.placed, j.lane
-from interlock_job_later t
+from interlock_job_scheduled t
 cross join interlock_job j on j.id = t.id
 where t.kind = :kind and t.at <= :now
 order by t.at, t.id
@@ -35,7 +35,7 @@ limit :limit
 -- Select ready jobs of a kind in the order in which they run. The reader stops when it has enough.
 select r.sort, j.id, j.kind, j.lane, j.position, j.attempt, j.crashes, j.priority, j.enqueued_at / 1e6, j.due_at / 1e6,
        j.uses, j."coalesce", j.arguments, j.options,
-       case when j.uses is not null then (select w.ticket from interlock_job_wait w where w.id = j.id) end, 0, '', j.half
+       case when j.uses is not null then (select w.ticket from interlock_job_limit_wait w where w.id = j.id) end, 0, '', j.half
 from interlock_job_ready r
 cross join interlock_job j on j.id = r.id
 where r.kind = ? and r.care = ?
@@ -46,16 +46,16 @@ order by r.sort, r.id
 select j.sort, j.id, j.kind, j.lane, j.position, j.attempt, j.crashes, j.priority, j.enqueued_at / 1e6, j.due_at / 1e6,
        j.uses, j."coalesce", j.arguments, j.options, null,
        j.parked is not null or j.refused or exists (
-           select 1 from interlock_job_later t where t.kind = j.kind and t.at = j.due_at and t.id = j.id),
+           select 1 from interlock_job_scheduled t where t.kind = j.kind and t.at = j.due_at and t.id = j.id),
        (select k.name from interlock_job_kind k where k.id = j.kind), j.half
 from interlock_job j
 where j.lane = ? and j.position > ?
 order by j.position
 
--- name: claim
+-- name: fetch
 -- Record that a worker has fetched jobs.
-insert into interlock_job_claimed (id, worker, fence, claimed_at, lane, uses, turn)
-select j.id, :worker, :fence, :now, j.lane, j.uses, :turn
+insert into interlock_job_fetched (id, worker, fence, fetched_at, lane, uses, fetch_number)
+select j.id, :worker, :fence, :now, j.lane, j.uses, :fetch_number
 from json_each(:ids) e
 cross join interlock_job j on j.id = e.value
 
@@ -63,7 +63,7 @@ cross join interlock_job j on j.id = e.value
 -- Read which half of a group of suspects a session has.
 select j.half
 from interlock_job_worker w
-cross join interlock_job_claimed c on c.worker = w.id
+cross join interlock_job_fetched c on c.worker = w.id
 cross join interlock_job j on j.id = c.id
 where w.namespace = :namespace and w.session = :session and j.half is not null
 limit 1
@@ -79,7 +79,7 @@ limit 1
 
 -- name: stand_in_line
 -- Add a job to the line of a limit.
-insert into interlock_job_wait (namespace, key, kind, ticket, id, laned) values (?, ?, ?, ?, ?, ?)
+insert into interlock_job_limit_wait (namespace, key, kind, ticket, id, laned) values (?, ?, ?, ?, ?, ?)
 
 -- name: next_wake
 -- Read when the next line of a limit may move.
@@ -88,7 +88,7 @@ select at from interlock_job_wake where namespace = :namespace order by at limit
 -- name: awaited_ended
 -- Select jobs that a session waits for and that have ended.
 select a.id
-from interlock_job_awaited a
+from interlock_job_watch a
 where a.namespace = :namespace and a.session = :session
   and not exists (select 1 from interlock_job j where j.id = a.id)
 limit 1000

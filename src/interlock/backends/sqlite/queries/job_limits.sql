@@ -14,29 +14,29 @@ where namespace = :namespace and key = :key and id in (select value from json_ea
 
 -- name: start
 -- Record a start that counts against a rate or cooldown.
-insert into interlock_job_start (namespace, key, at, number, id, counts_until) values (?, ?, ?, ?, ?, ?)
+insert into interlock_job_limit_start (namespace, key, at, number, id, counts_until) values (?, ?, ?, ?, ?, ?)
 
 -- name: start_before
 -- Read the time of the start so many before the last one.
-select at from interlock_job_start where namespace = :namespace and key = :key order by at desc limit 1 offset :before
+select at from interlock_job_limit_start where namespace = :namespace and key = :key order by at desc limit 1 offset :before
 
 -- name: starts_after
 -- Count the starts on a key after a time.
-select count(*) from interlock_job_start where namespace = :namespace and key = :key and at > :after
+select count(*) from interlock_job_limit_start where namespace = :namespace and key = :key and at > :after
 
 -- name: unstart
 -- Delete the last start of a job that never ran.
-delete from interlock_job_start
+delete from interlock_job_limit_start
 where namespace = :namespace and key = :key and number = (
-    select max(number) from interlock_job_start where namespace = :namespace and key = :key and id = :id)
+    select max(number) from interlock_job_limit_start where namespace = :namespace and key = :key and id = :id)
 
 -- name: forget_starts
 -- Delete a key's starts that no longer count.
-delete from interlock_job_start where namespace = ? and key = ? and at <= ? and counts_until <= ?
+delete from interlock_job_limit_start where namespace = ? and key = ? and at <= ? and counts_until <= ?
 
 -- name: front
 -- Select the first jobs of one kind in a key's line.
-select ticket from interlock_job_wait
+select ticket from interlock_job_limit_wait
 where namespace = :namespace and key = :key and kind = :kind
 order by ticket
 limit :limit
@@ -44,7 +44,7 @@ limit :limit
 -- name: line
 -- Select the jobs of one kind in a key's line. The reader stops when it has enough.
 select w.ticket, w.id, w.woken, j.uses
-from interlock_job_wait w
+from interlock_job_limit_wait w
 cross join interlock_job j on j.id = w.id
 where w.namespace = ? and w.key = ? and w.kind = ?
 order by w.ticket
@@ -54,13 +54,13 @@ order by w.ticket
 select e.value, k.id
 from json_each(:keys) e
 cross join interlock_job_kind k on k.namespace = :namespace
-where exists (select 1 from interlock_job_wait w where w.namespace = :namespace and w.key = e.value)
-  and exists (select 1 from interlock_job_wait w where w.namespace = :namespace and w.key = e.value and w.kind = k.id)
+where exists (select 1 from interlock_job_limit_wait w where w.namespace = :namespace and w.key = e.value)
+  and exists (select 1 from interlock_job_limit_wait w where w.namespace = :namespace and w.key = e.value and w.kind = k.id)
 order by e.key, k.id
 
 -- name: wake
 -- Mark jobs in a line as woken, so that they are tried again.
-update interlock_job_wait set woken = 1 where id in (select value from json_each(:ids))
+update interlock_job_limit_wait set woken = 1 where id in (select value from json_each(:ids))
 
 -- name: wake_at
 -- Set when a key's line may move.

@@ -11,18 +11,18 @@ where h.id = :id
 
 -- name: ask_to_end
 -- Ask the worker of a job to cancel it.
-update interlock_job_claimed set cancel = :why, told = 1 where id = :id returning fence
+update interlock_job_fetched set cancel = :why, told = 1 where id = :id returning fence
 
--- name: claims_of_lane
+-- name: fetches_of_lane
 -- Select the fetched jobs of a lane and their sessions.
 select c.id, c.fence, w.session
-from interlock_job_claimed c
+from interlock_job_fetched c
 join interlock_job_worker w on w.id = c.worker
 where c.lane = :lane
 
 -- name: mark_told
 -- Record that the workers of a lane's jobs were told to stop.
-update interlock_job_claimed set told = 1 where lane = :lane
+update interlock_job_fetched set told = 1 where lane = :lane
 
 -- name: hold
 -- Hold a lane, with who and why.

@@ -9,13 +9,13 @@ set queues = excluded.queues, names = excluded.names, runners = excluded.runners
 
 -- name: note_awaited
 -- Remember that a session waits for a job to end.
-insert or ignore into interlock_job_awaited (namespace, session, id) values (?, ?, ?)
+insert or ignore into interlock_job_watch (namespace, session, id) values (?, ?, ?)
 
 -- name: forget_awaited
 -- Forget ended jobs that a session waited for.
-delete from interlock_job_awaited
+delete from interlock_job_watch
 where namespace = :namespace and session = :session
-  and not exists (select 1 from interlock_job j where j.id = interlock_job_awaited.id)
+  and not exists (select 1 from interlock_job j where j.id = interlock_job_watch.id)
 
 -- name: unfinished
 -- Select which of some jobs are unfinished.
@@ -42,16 +42,16 @@ delete from interlock_job_result where id in (select value from json_each(:ids))
 
 -- name: old_starts
 -- Delete starts that no longer count, a bounded number at a time.
-delete from interlock_job_start
+delete from interlock_job_limit_start
 where (namespace, key, at, number) in (
-    select namespace, key, at, number from interlock_job_start where counts_until <= :now order by counts_until limit :limit)
+    select namespace, key, at, number from interlock_job_limit_start where counts_until <= :now order by counts_until limit :limit)
 
 -- name: forget_again
 -- Forget which jobs were enqueued a second time before a time.
-delete from interlock_job_again where at <= :before
+delete from interlock_job_resubmitted where at <= :before
 
 -- name: forget_workers
 -- Delete workers that ended before a time and have no fetched jobs.
 delete from interlock_job_worker
 where namespace = :namespace and ended_at <= :before
-  and not exists (select 1 from interlock_job_claimed c where c.worker = interlock_job_worker.id)
+  and not exists (select 1 from interlock_job_fetched c where c.worker = interlock_job_worker.id)

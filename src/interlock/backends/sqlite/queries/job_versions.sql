@@ -24,7 +24,7 @@ limit :limit
 -- Set jobs aside because no live worker can read them, unless they are fetched.
 update interlock_job set refused = 1
 where id in (select value from json_each(:ids))
-  and not exists (select 1 from interlock_job_claimed c where c.id = interlock_job.id)
+  and not exists (select 1 from interlock_job_fetched c where c.id = interlock_job.id)
 returning id
 
 -- name: readmit

@@ -1,13 +1,13 @@
 -- name: view
 -- Read unfinished jobs in full.
-select id, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, claimed_at, session, host, pid, program,
+select id, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, fetched_at, session, host, pid, program,
        fence, error, uses, arguments, options, attempts
 from interlock_job_standing
 where id in (select value from json_each(:ids)) and namespace = :namespace
 
 -- name: view_history
 -- Read ended jobs in full, with results that are still kept.
-select h.id, k.name, k.queue, h.lane, h.priority, h.state, h.attempt, h.crashes, h.enqueued_at, h.due_at, h.claimed_at,
+select h.id, k.name, k.queue, h.lane, h.priority, h.state, h.attempt, h.crashes, h.enqueued_at, h.due_at, h.fetched_at,
        h.finished_at, h.ran, w.session, w.host, w.pid, w.program, h.fence, h.error, h.superseded_by, h.uses, h.arguments,
        h.options, h.attempts, r.result, h.result_until
 from json_each(:ids) e
@@ -45,12 +45,12 @@ select held_by, held_reason, held_since, parked_reason, parked_since from interl
 
 -- name: place_in_line
 -- Read the key that a job waits for and its ticket.
-select key, ticket from interlock_job_wait where id = :id
+select key, ticket from interlock_job_limit_wait where id = :id
 
 -- name: in_line_before
 -- Count the jobs before a ticket in a key's line, up to a bound.
 select count(*) from (
-    select 1 from interlock_job_wait
+    select 1 from interlock_job_limit_wait
     where namespace = :namespace and key = :key and ticket < :ticket
     limit :limit)
 
@@ -66,7 +66,7 @@ select j.id, count(*) over () from interlock_job j where j.half = :half order by
 -- Select the suspects that workers have, those of one group first.
 select w.session, w.host, w.pid, w.program, j.half, json_group_array(j.id), count(*)
 from interlock_job j
-cross join interlock_job_claimed c on c.id = j.id
+cross join interlock_job_fetched c on c.id = j.id
 cross join interlock_job_worker w on w.id = c.worker and w.namespace = :namespace
 where j.half is not null
 group by w.id, j.half
@@ -95,19 +95,19 @@ limit :limit
 -- name: look_running
 -- List fetched jobs, newest first.
 select c.id
-from interlock_job_claimed c
+from interlock_job_fetched c
 cross join interlock_job j on j.id = c.id
 where j.kind in (select value from json_each(:kinds))
 order by c.id desc
 limit :limit
 
--- name: look_later
+-- name: look_scheduled
 -- List scheduled jobs, newest first.
-select id from interlock_job_later where kind in (select value from json_each(:kinds)) order by id desc limit :limit
+select id from interlock_job_scheduled where kind in (select value from json_each(:kinds)) order by id desc limit :limit
 
 -- name: look_waiting
 -- List jobs that wait for a limit, newest first.
-select id from interlock_job_wait
+select id from interlock_job_limit_wait
 where namespace = :namespace and not woken and kind in (select value from json_each(:kinds))
 order by id desc
 limit :limit
@@ -173,17 +173,17 @@ group by kind
 -- name: count_running
 -- Count fetched jobs by kind.
 select j.kind, count(*), sum(c.lane is not null)
-from interlock_job_claimed c
+from interlock_job_fetched c
 cross join interlock_job j on j.id = c.id
 group by j.kind
 
--- name: count_later
+-- name: count_scheduled
 -- Count scheduled jobs by kind, and find when the next is due.
-select kind, count(*), sum(placed), min(at) from interlock_job_later group by kind
+select kind, count(*), sum(placed), min(at) from interlock_job_scheduled group by kind
 
 -- name: count_waiting
 -- Count jobs that wait for a limit, by kind.
-select kind, count(*), sum(laned) from interlock_job_wait where namespace = :namespace and not woken group by kind
+select kind, count(*), sum(laned) from interlock_job_limit_wait where namespace = :namespace and not woken group by kind
 
 -- name: count_parked
 -- Count parked jobs by kind.

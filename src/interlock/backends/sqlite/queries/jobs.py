@@ -53,7 +53,7 @@ class JobQueries(Queries, package="interlock.backends.sqlite", files=_JOB_FILES)
     due: str
     ready: str
     following: str
-    claim: str
+    fetch: str
     half_of_session: str
     suspects_for: str
     stand_in_line: str
@@ -61,8 +61,8 @@ class JobQueries(Queries, package="interlock.backends.sqlite", files=_JOB_FILES)
     awaited_ended: str
 
     # job_acknowledge.sql
-    claims: str
-    claims_of_worker: str
+    fetches: str
+    fetches_of_worker: str
     worker_of_session: str
     bar: str
     details: str
@@ -70,13 +70,13 @@ class JobQueries(Queries, package="interlock.backends.sqlite", files=_JOB_FILES)
     finish: str
     finish_done: str
     forget_jobs: str
-    unclaim: str
+    end_fetch: str
     renew: str
     keep_result: str
     note_result: str
     forget_told: str
     park_lane: str
-    dead_claims: str
+    dead_fetches: str
     note_crashed: str
     kinds_with_limits: str
 
@@ -110,7 +110,7 @@ class JobQueries(Queries, package="interlock.backends.sqlite", files=_JOB_FILES)
     standing: str
     ended_state: str
     ask_to_end: str
-    claims_of_lane: str
+    fetches_of_lane: str
     mark_told: str
     hold: str
     release: str
@@ -147,7 +147,7 @@ class JobQueries(Queries, package="interlock.backends.sqlite", files=_JOB_FILES)
     look_any: str
     look_ready: str
     look_running: str
-    look_later: str
+    look_scheduled: str
     look_waiting: str
     look_behind: str
     look_held: str
@@ -159,7 +159,7 @@ class JobQueries(Queries, package="interlock.backends.sqlite", files=_JOB_FILES)
     look_ended_lane: str
     count_ready: str
     count_running: str
-    count_later: str
+    count_scheduled: str
     count_waiting: str
     count_parked: str
     count_held: str

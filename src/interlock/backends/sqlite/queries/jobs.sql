@@ -41,14 +41,14 @@ where (kind, care, sort, id) in (
 
 -- name: postpone
 -- Schedule jobs for their due times.
-insert into interlock_job_later (kind, at, id, placed)
+insert into interlock_job_scheduled (kind, at, id, placed)
 select j.kind, j.due_at, j.id, j.position is not null
 from json_each(:ids) e
 cross join interlock_job j on j.id = e.value
 
 -- name: bring_forward
 -- Remove jobs from the schedule.
-delete from interlock_job_later
+delete from interlock_job_scheduled
 where (kind, at, id) in (
     select j.kind, j.due_at, j.id from json_each(:ids) e cross join interlock_job j on j.id = e.value)
 
@@ -65,15 +65,15 @@ from (select distinct value as lane from json_each(:lanes)) l
 cross join interlock_job j on j.id = (
     select h.id from interlock_job h where h.lane = l.lane and h.position > 0 order by h.position limit 1)
 where j.parked is null and not j.refused
-  and not exists (select 1 from interlock_job_claimed c where c.lane = l.lane)
+  and not exists (select 1 from interlock_job_fetched c where c.lane = l.lane)
   and not exists (select 1 from interlock_job_hold h where h.lane = l.lane)
-  and not exists (select 1 from interlock_job_later t where t.kind = j.kind and t.at = j.due_at and t.id = j.id)
-  and not exists (select 1 from interlock_job_wait w where w.id = j.id)
+  and not exists (select 1 from interlock_job_scheduled t where t.kind = j.kind and t.at = j.due_at and t.id = j.id)
+  and not exists (select 1 from interlock_job_limit_wait w where w.id = j.id)
 returning kind
 
 -- name: leave_lines
 -- Remove jobs from the lines of limits.
-delete from interlock_job_wait where id in (select value from json_each(:ids)) returning key
+delete from interlock_job_limit_wait where id in (select value from json_each(:ids)) returning key
 
 -- name: force
 -- Leave a message for the session whose job is to end.

@@ -44,7 +44,7 @@ limit :limit
 
 -- name: look_uses
 -- Select the live reservations on some keys, in order of their turns.
-select u.key, r.owner, r.party, r.session, s.host, s.pid, s.program, u.most, u.per, r.asked_at, r.at, r.started,
+select u.key, r.owner, r.caller, r.session, s.host, s.pid, s.program, u.most, u.per, r.asked_at, r.at, r.started,
        r.waits, r.place
 from interlock_limit_use u
 join interlock_limit_reservation r on r.ticket = u.ticket
@@ -55,7 +55,7 @@ order by u.key, r.turn
 
 -- name: look_starts
 -- Select the starts that still count on some keys.
-select key, owner, party, session, host, pid, program, most, per, asked_at, at
+select key, owner, caller, session, host, pid, program, most, per, asked_at, at
 from interlock_limit_start
 where namespace = :namespace and key in (select value from json_each(:keys)) and at + per > :now_us
 order by key, at, ticket

@@ -4,7 +4,7 @@ select expires_at > :now, host, pid, program from interlock_session where namesp
 
 -- name: find
 -- Read a reservation by its owner, and whether it went stale because its owner no longer asks.
-select ticket, turn, party, session, asked_at, at, started, waits, place,
+select ticket, turn, caller, session, asked_at, at, started, waits, place,
        not started and :now_us > max(last_asked, at) + :stale
 from interlock_limit_reservation
 where namespace = :namespace and owner = :owner
@@ -12,8 +12,8 @@ where namespace = :namespace and owner = :owner
 -- name: reserve
 -- Add a reservation.
 insert into interlock_limit_reservation
-    (turn, namespace, owner, party, session, asked_at, last_asked, at, started, waits, place)
-values (:turn, :namespace, :owner, :party, :session, :now_us, :now_us, :at, :started, :waits, :place)
+    (turn, namespace, owner, caller, session, asked_at, last_asked, at, started, waits, place)
+values (:turn, :namespace, :owner, :caller, :session, :now_us, :now_us, :at, :started, :waits, :place)
 returning ticket
 
 -- name: settle
@@ -103,8 +103,8 @@ order by at
 -- name: start
 -- Record a start that counts against a rate or cooldown.
 insert into interlock_limit_start
-    (namespace, key, at, ticket, counts_until, owner, party, session, host, pid, program, most, per, asked_at)
-values (:namespace, :key, :now_us, :ticket, :counts_until, :owner, :party, :session, :host, :pid, :program, :most, :per,
+    (namespace, key, at, ticket, counts_until, owner, caller, session, host, pid, program, most, per, asked_at)
+values (:namespace, :key, :now_us, :ticket, :counts_until, :owner, :caller, :session, :host, :pid, :program, :most, :per,
         :asked_at)
 
 -- name: starts_after
@@ -208,7 +208,7 @@ due as (
            case when line.ahead < room.free then 0
                 else min(line.ends_at, room.ends_at,
                          case when room.free > 0 then
-                             (coalesce(room.free_since, 0) + (line.ahead - room.free + 1) * :claim) / 1e6
+                             (coalesce(room.free_since, 0) + (line.ahead - room.free + 1) * :turn) / 1e6
                          else 9e18 end) - :now
            end as due_in
     from line

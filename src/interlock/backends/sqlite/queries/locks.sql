@@ -1,6 +1,6 @@
 -- name: find
 -- Read a lock with its holder's session, and whether anyone waits for it.
-select l.owner, l.party, l.session, l.fence, l.granted_at, l.expires_at, l.free_since,
+select l.owner, l.caller, l.session, l.fence, l.granted_at, l.expires_at, l.free_since,
        coalesce(s.expires_at, 0), s.host, s.pid, s.program,
        exists (select 1 from interlock_waiter w where w.namespace = l.namespace and w.key = l.key)
 from interlock_lock l
@@ -9,10 +9,10 @@ where l.namespace = :namespace and l.key = :key
 
 -- name: grant
 -- Give the lock to an owner with a new fence.
-insert into interlock_lock (namespace, key, owner, party, session, fence, granted_at, expires_at)
-values (:namespace, :key, :owner, :party, :session, :fence, :now, :now + :ttl)
+insert into interlock_lock (namespace, key, owner, caller, session, fence, granted_at, expires_at)
+values (:namespace, :key, :owner, :caller, :session, :fence, :now, :now + :ttl)
 on conflict (namespace, key) do update
-set owner = :owner, party = :party, session = :session, fence = :fence, granted_at = :now,
+set owner = :owner, caller = :caller, session = :session, fence = :fence, granted_at = :now,
     expires_at = :now + :ttl, free_since = null
 
 -- name: extend
@@ -66,8 +66,8 @@ on conflict do nothing
 
 -- name: enqueue
 -- Add a waiter at the end of the lock's queue.
-insert into interlock_waiter (ticket, namespace, key, owner, party, session, asked_at, gives_up_at)
-values (:ticket, :namespace, :key, :owner, :party, :session, :now, :now + :wait)
+insert into interlock_waiter (ticket, namespace, key, owner, caller, session, asked_at, gives_up_at)
+values (:ticket, :namespace, :key, :owner, :caller, :session, :now, :now + :wait)
 
 -- name: dequeue
 -- Remove a waiter.
@@ -113,7 +113,7 @@ select value from json_each(:owners)
 where value not in (select owner from interlock_waiter where namespace = :namespace and session = :session)
 
 -- name: turns
--- In how many seconds each waiter of a session should ask again. A waiter's turn starts :claim seconds after the one
+-- In how many seconds each waiter of a session should ask again. A waiter's turn starts :turn seconds after the one
 -- before it when that one does not take the lock.
 with live as (
     select w.owner, w.session, w.key, row_number() over (partition by w.key order by w.ticket) - 1 as ahead
@@ -132,19 +132,19 @@ mine as (
     left join interlock_session s on s.namespace = l.namespace and s.id = l.session
     where live.session = :session
 )
-select owner, case when held then free_at - :now else min(free_at, :now) + ahead * :claim - :now end as due_in
+select owner, case when held then free_at - :now else min(free_at, :now) + ahead * :turn - :now end as due_in
 from mine
 order by due_in
 limit 100
 
--- name: waits_of_party
+-- name: waits_of_caller
 -- Select the locks that a waiter waits for, with their holders, to find deadlocks.
-select w.key, l.party
+select w.key, l.caller
 from interlock_waiter w
 join interlock_lock l on l.namespace = w.namespace and l.key = w.key and l.owner is not null and l.expires_at > :now
 join interlock_session ws on ws.namespace = w.namespace and ws.id = w.session and ws.expires_at > :now
 join interlock_session s on s.namespace = l.namespace and s.id = l.session and s.expires_at > :now
-where w.namespace = :namespace and w.party = :party and (w.gives_up_at is null or w.gives_up_at > :now)
+where w.namespace = :namespace and w.caller = :caller and (w.gives_up_at is null or w.gives_up_at > :now)
 order by w.ticket
 
 -- name: belongings
@@ -164,7 +164,7 @@ limit :limit
 
 -- name: look
 -- List locks that are held or waited for, by key.
-select l.key, l.owner, l.party, l.session, l.fence, l.granted_at, l.expires_at, l.free_since,
+select l.key, l.owner, l.caller, l.session, l.fence, l.granted_at, l.expires_at, l.free_since,
        s.expires_at, s.host, s.pid, s.program
 from interlock_lock l
 left join interlock_session s on s.namespace = l.namespace and s.id = l.session
@@ -179,7 +179,7 @@ limit :limit
 
 -- name: look_one
 -- Read one lock if it is held or waited for.
-select l.key, l.owner, l.party, l.session, l.fence, l.granted_at, l.expires_at, l.free_since,
+select l.key, l.owner, l.caller, l.session, l.fence, l.granted_at, l.expires_at, l.free_since,
        s.expires_at, s.host, s.pid, s.program
 from interlock_lock l
 left join interlock_session s on s.namespace = l.namespace and s.id = l.session
@@ -192,7 +192,7 @@ where l.namespace = :namespace and l.key = :key
 
 -- name: look_waiters
 -- List the waiters of a lock in order, and whether each is alive.
-select w.owner, w.party, w.session, coalesce(s.host, ''), coalesce(s.pid, 0), coalesce(s.program, ''),
+select w.owner, w.caller, w.session, coalesce(s.host, ''), coalesce(s.pid, 0), coalesce(s.program, ''),
        w.asked_at, w.gives_up_at,
        coalesce(s.expires_at, 0) > :now and (w.gives_up_at is null or w.gives_up_at > :now)
 from interlock_waiter w

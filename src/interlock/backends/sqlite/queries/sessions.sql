@@ -67,7 +67,7 @@ where namespace = :namespace and key in (
 
 -- name: delete_awaited_jobs
 -- Forget which jobs a session waits for.
-delete from interlock_job_awaited where namespace = :namespace and session = :id
+delete from interlock_job_watch where namespace = :namespace and session = :id
 
 -- name: end_job_worker
 -- Record when a session's worker ended.

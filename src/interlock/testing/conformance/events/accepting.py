@@ -23,7 +23,7 @@ class EventAcceptingConformance(EventSuite):
         async with self.event_bench(store_url) as b:
             event = await b.accepted(jobs=2, payload='{"title":"ü\\n\\u2028 \\"quoted\\""}', actor="bot[bot]")
             view = await b.kept(event)
-            jobs = await b.claim()
+            jobs = await b.fetch()
 
             assert view is not None
             assert view._replace(received_at=0, seen_at=0) == (
@@ -167,10 +167,10 @@ class EventAcceptingConformance(EventSuite):
             limited = await b.accepted("limited", job={"uses": (slots(1), pace(2, 60, "p"))})
             first = await b.accepted("first", job=laned)
             second = await b.accepted("second", job=laned | {"coalesce": False})
-            (job,) = await b.claim()
+            (job,) = await b.fetch()
 
             states = [await b.state(event.jobs[0].id) for event in (later, limited, first, second)]
-            assert states == [JobState.LATER, JobState.WAITING, JobState.RUNNING, JobState.BEHIND]
+            assert states == [JobState.SCHEDULED, JobState.WAITING, JobState.RUNNING, JobState.BEHIND]
             assert (job.id, job.priority, job.options, job.lane) == (first.jobs[0].id, 70, '{"timeout":3}', "l")
             assert (await b.view(limited.jobs[0].id)).uses == tuple(sorted((slots(1), pace(2, 60, "p"))))
             assert await b.state(full) is JobState.RUNNING
@@ -212,13 +212,13 @@ class EventAcceptingConformance(EventSuite):
             news: list[None] = []
             await theirs.store.messages.listen("b", lambda _: None, lambda *_: None)
             theirs.store.messages.watch(waiting=True)
-            theirs.jobs.on_news(("q",), lambda: news.append(None))
-            assert await theirs.claim("b") == []
+            theirs.jobs.on_ready(("q",), lambda: news.append(None))
+            assert await theirs.fetch("b") == []
             for number in range(3):
                 before = len(news)
                 event = await mine.accepted(f"d{number}", job={"lane": lane})
                 await until(lambda before=before: len(news) > before, what=f"news of event {number}")  # type: ignore[misc]
-                (job,) = await theirs.claim("b")
+                (job,) = await theirs.fetch("b")
                 assert job.id == event.jobs[0].id
                 await theirs.done(job)
 

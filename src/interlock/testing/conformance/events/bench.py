@@ -62,7 +62,7 @@ class EventBench(JobBench):
     async def work_all(self) -> list[int]:
         """Run all that there is to run; the ids of the jobs."""
         ran: list[int] = []
-        while jobs := await self.claim(run=10):
+        while jobs := await self.fetch(run=10):
             await self.done(*jobs)
             ran += [job.id for job in jobs]
         return ran

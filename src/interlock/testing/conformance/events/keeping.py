@@ -98,7 +98,7 @@ class EventKeepingConformance(EventSuite):
             waiting = await b.accepted("waiting", jobs=2, job={"delay": 20 * KEEP})
             parked = await b.accepted("parked")
             running = await b.accepted("running")
-            (park, run) = await b.claim()
+            (park, run) = await b.fetch()
             await b.end(park, Outcome.PARKED, error="a person has to look")
             done = await b.accepted("done")
             await b.work_all()

@@ -79,7 +79,7 @@ class EventRaceConformance(EventSuite):
 
             assert Counter(event.delivery for event in accepted) == Counter(f"d{n}" for n in range(60))
             got: list[int] = []
-            while jobs := await benches[0].claim("a", run=100):
+            while jobs := await benches[0].fetch("a", run=100):
                 got += [job.id for job in jobs]
                 await benches[0].done(*jobs)
             assert sorted(got) == sorted(job.id for event in accepted for job in event.jobs)

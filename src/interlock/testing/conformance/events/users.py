@@ -167,7 +167,7 @@ class EventsConformance(EventProcessConformance):
         handled: Counter[str] = Counter()
         async with AsyncExitStack() as stack:
             first = await stack.enter_async_context(self.hearing(store_url))
-            shared = Capability.PROCESSES in first.events.jobs.engine.presence.store.capabilities
+            shared = Capability.PROCESSES in first.events.jobs.engine.store_client.store.capabilities
             apps = [first]
             if shared:
                 apps += [await stack.enter_async_context(self.hearing(store_url)) for _ in range(2)]
@@ -357,7 +357,7 @@ class EventsConformance(EventProcessConformance):
 
     def _count_loads(self, app: App) -> list[int]:
         asked: list[int] = []
-        events = app.events.jobs.engine.presence.store.events
+        events = app.events.jobs.engine.store_client.store.events
         find_many = events.find_many
 
         async def counted(ids: Sequence[int]) -> Sequence[EventView]:
@@ -379,7 +379,7 @@ class EventsConformance(EventProcessConformance):
             event = await app.events.find(receipt.event or 0)
             assert event is not None
             await app.drain()
-            store = app.events.jobs.engine.presence.store
+            store = app.events.jobs.engine.store_client.store
             await until(store.events.prune, what="the event goes")
             handle = await hear.enqueue(event)
             after = await self.send(app, "g2")

@@ -34,8 +34,8 @@ class FigureConformance(JobSuite):
     async def test_jobs_of_dead_workers_are_counted_until_they_are_rescued(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             await b.add_many(3)
-            await b.claim("a", 2)
-            await b.claim("b", 1)
+            await b.fetch("a", 2)
+            await b.fetch("b", 1)
             await b.let_pass(SESSION + 1, "b")
             assert (await b.store.insight.counts()).orphans == 2
             await b.jobs.rescue()
@@ -61,7 +61,7 @@ class FigureConformance(JobSuite):
             await b.jobs.attend("a", ["q", "other"], ["n", "m"], 7)
             await b.jobs.attend("b", ["q"], ["n"], 5)
             ids = await b.add_many(3)
-            await b.claim("a", 2)
+            await b.fetch("a", 2)
             b.clock.advance(1)
             first, second = await b.store.insight.workers(limit=10)
 
@@ -75,7 +75,7 @@ class FigureConformance(JobSuite):
             assert (first.since, first.expires_at) == (near(began), near(began + SESSION))
             assert (second.worker.session, second.running) == ("b", 0)
             assert [worker.worker.session for worker in await b.store.insight.workers("b", limit=1)] == ["b"]
-            assert list(await b.store.insight.claimed("a", limit=10)) == ids[:2]
+            assert list(await b.store.insight.fetched("a", limit=10)) == ids[:2]
             await b.let_pass(SESSION + 1, "b")
             assert [worker.worker.session for worker in await b.store.insight.workers(limit=10)] == ["b"]
 
@@ -95,10 +95,10 @@ class FigureConformance(JobSuite):
     async def test_limits_tell_who_has_their_room_and_who_waits_in_order(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             holders = [await b.add(uses=(slots(2, "s"),)) for _ in range(2)]
-            await b.claim()
+            await b.fetch()
             claimed_at = b.now
             waiting = [await b.add(uses=(slots(2, "s"),)) for _ in range(3)]
-            assert await b.claim() == []
+            assert await b.fetch() == []
             seen = b.store.insight
             (limit,) = await seen.limits(limit=10)
             users = await seen.limit_users("s", limit=2)
@@ -117,7 +117,7 @@ class FigureConformance(JobSuite):
             await b.done(await b.one())
             started = b.now
             waiting = await b.add(uses=(pace(1, 100.0, "p"),))
-            assert await b.claim() == []
+            assert await b.fetch() == []
             seen = b.store.insight
             (limit,) = await seen.limits(limit=10)
             users = await seen.limit_users("p", limit=10)
@@ -136,7 +136,7 @@ class FigureConformance(JobSuite):
             for key in ("d", "a", "c", "b"):
                 await b.add(uses=(slots(1, key),))
                 await b.add(uses=(slots(1, key),))
-            await b.claim()
+            await b.fetch()
             seen = b.store.insight
 
             assert [limit.key for limit in await seen.limits(limit=3)] == ["a", "b", "c"]

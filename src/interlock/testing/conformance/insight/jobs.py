@@ -10,7 +10,7 @@ from interlock.ports.jobs import Failing, JobState, Outcome
 from interlock.testing.conformance.jobs.bench import JobBench, JobSuite, slots
 
 if TYPE_CHECKING:
-    from interlock.ports.job_views import Outlook
+    from interlock.ports.job_views import JobSituation
 
 __all__ = ["JobListConformance"]
 
@@ -31,15 +31,15 @@ async def all_states(b: JobBench) -> list[int]:
     await b.done(await b.one())
     for _ in range(3):
         await b.add(uses=(slots(1, "s"),), priority=100)
-    await b.claim(most=1)
-    await b.claim(most=2)
+    await b.fetch(most=1)
+    await b.fetch(most=2)
     return [view.id for view in await b.jobs.look(JobFilter(), limit=1000)]
 
 
-def in_short(outlook: Outlook) -> Outlook:
+def in_short(situation: JobSituation) -> JobSituation:
     """What lists leave out of one."""
-    return outlook._replace(
-        job=outlook.job._replace(arguments="", result=None, attempts=()), holders=tuple(sorted(outlook.holders))
+    return situation._replace(
+        job=situation.job._replace(arguments="", result=None, attempts=()), holders=tuple(sorted(situation.holders))
     )
 
 
@@ -57,8 +57,8 @@ class JobListConformance(JobSuite):
                 before = None
                 while True:
                     part = await b.store.insight.jobs(wanted, limit=limit, before=before)
-                    assert len(part.outlooks) <= limit
-                    found += [outlook.job.id for outlook in part.outlooks]
+                    assert len(part.situations) <= limit
+                    found += [situation.job.id for situation in part.situations]
                     if part.more is None:
                         return found
                     before = part.more
@@ -80,14 +80,14 @@ class JobListConformance(JobSuite):
     async def test_what_is_told_of_many_at_once_is_what_is_told_of_one(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = await all_states(b)
-            told = await b.store.insight.outlooks([*ids, 10**12])
+            told = await b.store.insight.situations([*ids, 10**12])
 
-            assert [outlook.job.id for outlook in told] == ids
-            for outlook in told:
-                alone = in_short(await b.outlook(outlook.job.id))
-                if outlook.job.state.final:  # nobody asks who would run it
-                    alone, outlook = (one._replace(workers=0, workers_of_queue=0) for one in (alone, outlook))
-                assert in_short(outlook) == alone
+            assert [situation.job.id for situation in told] == ids
+            for situation in told:
+                alone = in_short(await b.situation(situation.job.id))
+                if situation.job.state.final:  # nobody asks who would run it
+                    alone, situation = (one._replace(workers=0, workers_of_queue=0) for one in (alone, situation))
+                assert in_short(situation) == alone
 
     async def test_of_the_attempts_the_last_one_is_told(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
@@ -97,9 +97,9 @@ class JobListConformance(JobSuite):
                 await b.let_pass(61)
                 await b.keep("a", "b", "c")
             await b.end(await b.one(), Outcome.SNOOZED, delay=60.0, error="at last")
-            (outlook,) = await b.store.insight.outlooks([job_id])
+            (situation,) = await b.store.insight.situations([job_id])
 
-            assert [(a.outcome, a.error) for a in outlook.job.attempts] == [("snoozed", "at last")]
+            assert [(a.outcome, a.error) for a in situation.job.attempts] == [("snoozed", "at last")]
 
     async def test_other_namespaces_are_not_told_of(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b, self.job_bench(store_url, namespace=f"{self.namespace}0") as other:
@@ -109,10 +109,10 @@ class JobListConformance(JobSuite):
             mine = await b.add(lane="x")
             seen = b.store.insight
 
-            assert [o.job.id for o in (await seen.jobs(JobFilter(), limit=100)).outlooks] == [mine]
+            assert [o.job.id for o in (await seen.jobs(JobFilter(), limit=100)).situations] == [mine]
             for state in set(JobState) - {JobState.READY}:
-                assert (await seen.jobs(JobFilter((state,)), limit=100)).outlooks == []
-            assert await seen.outlooks(theirs) == []
+                assert (await seen.jobs(JobFilter((state,)), limit=100)).situations == []
+            assert await seen.situations(theirs) == []
             assert [lane.lane for lane in (await seen.lanes(limit=10)).lanes] == ["x"]
             counts = await seen.counts()
             assert {state: count for state, count in counts.states.items() if count} == {JobState.READY: 1}
@@ -143,9 +143,9 @@ class JobListConformance(JobSuite):
             for lane in ("d", "c", "b", "a", "b/1"):
                 for _ in range(2):
                     await b.add(lane=lane, failing=Failing.PARK if lane == "d" else Failing.BLOCK)
-            claimed = {job.lane: job for job in await b.claim()}
-            await b.end(claimed["d"], Outcome.FAILED, error="no")
-            await b.end(claimed["c"], Outcome.RETRY, delay=60.0)
+            fetched = {job.lane: job for job in await b.fetch()}
+            await b.end(fetched["d"], Outcome.FAILED, error="no")
+            await b.end(fetched["c"], Outcome.RETRY, delay=60.0)
             await b.jobs.hold("b", "deploying", "ann")
             await b.jobs.hold("empty", "deploying", "ann")
             seen = b.store.insight

@@ -30,13 +30,13 @@ class SnapshotConformance(JobSuite):
                 await asyncio.create_task(b.done(job))
                 ready = await b.store.insight.jobs(JobFilter((JobState.READY,)), limit=5)
                 counts = await b.store.insight.counts()
-                (outlook,) = await b.store.insight.outlooks([job_id])
+                (situation,) = await b.store.insight.situations([job_id])
                 found = await b.state(job_id)
                 locks = await b.store.locks.look()
                 elsewhere = await asyncio.create_task(b.state(job_id))
 
-            assert before is found is outlook.job.state is JobState.READY
-            assert [outlook.job.id for outlook in ready.outlooks] == [job_id]
+            assert before is found is situation.job.state is JobState.READY
+            assert [situation.job.id for situation in ready.situations] == [job_id]
             assert (counts.states[JobState.READY], counts.states[JobState.DONE]) == (1, 0)
             assert list(locks) == []
             assert elsewhere is JobState.DONE, "another task sees what is"
@@ -88,7 +88,7 @@ class SnapshotConformance(JobSuite):
                 async with b.store.snapshot():
                     counts = await b.store.insight.counts()
                     listed = await b.store.insight.jobs(JobFilter(), limit=100)
-                    assert len(listed.outlooks) == 20
+                    assert len(listed.situations) == 20
                     return counts.states[JobState.BEHIND]
 
             assert set(await asyncio.gather(*(look() for _ in range(12)))) == {19}

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from interlock.ports.job_views import JobFilter
-from interlock.ports.jobs import MOST_ARGUMENT_BYTES, Failing, JobState, Outcome
+from interlock.ports.jobs import MAX_ARGUMENT_BYTES, Failing, JobState, Outcome
 from interlock.testing.conformance.jobs.bench import JobSuite, near, new_job, pace, slots
 
 __all__ = ["AcceptingConformance"]
@@ -42,10 +42,10 @@ class AcceptingConformance(JobSuite):
             assert (view.arguments, view.options, view.uses) == (text, '{"timeout": 5}', uses)
             assert view.enqueued_at == view.due_at == near(b.now)
             assert view.seen_at == near(b.now)
-            assert (view.claimed_at, view.finished_at, view.worker, view.error) == (None, None, None, "")
+            assert (view.fetched_at, view.finished_at, view.worker, view.error) == (None, None, None, "")
             assert (view.superseded_by, view.result, view.result_kept_until, view.attempts) == (None, None, None, ())
 
-    async def test_a_claimed_job_carries_what_its_worker_needs(self, store_url: str) -> None:
+    async def test_a_fetched_job_carries_what_its_worker_needs(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             job_id = await b.add(
                 lane="l", priority=7, uses=(slots(2, "x"), pace(9, 1.0, "y"), slots(5, "z")), arguments='{"a":"ü"}',
@@ -64,7 +64,7 @@ class AcceptingConformance(JobSuite):
 
     async def test_arguments_and_results_of_the_largest_size_come_through(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
-            large = json.dumps("é" + "x" * (MOST_ARGUMENT_BYTES - 10))
+            large = json.dumps("é" + "x" * (MAX_ARGUMENT_BYTES - 10))
             job_id = await b.add(arguments=large)
             job = await b.one()
             assert job.arguments == large
@@ -89,7 +89,7 @@ class AcceptingConformance(JobSuite):
             await b.jobs.enqueue([])
             await b.jobs.enqueue([], again=True)
             assert await b.jobs.look(JobFilter()) == []
-            assert list((await b.jobs.settle("a", [])).accepted) == []
+            assert list((await b.jobs.acknowledge("a", [])).accepted) == []
 
     async def test_repeating_stores_nothing_twice_whatever_became_of_the_jobs(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
@@ -114,7 +114,7 @@ class AcceptingConformance(JobSuite):
                 job = await b.one()
                 assert job.id == job_id
                 await b.done(job)
-            assert await b.claim() == []
+            assert await b.fetch() == []
             assert len(await b.jobs.look(JobFilter())) == 5
 
     async def test_repeating_keeps_the_order_inside_a_lane(self, store_url: str) -> None:
@@ -143,7 +143,7 @@ class AcceptingConformance(JobSuite):
                 await b.jobs.enqueue(jobs)
 
             assert len(done) == 4
-            assert await b.claim(run=10) == []
+            assert await b.fetch(run=10) == []
             assert await b.jobs.lanes() == []
             states = [view.state for view in await b.jobs.look(JobFilter())]
             assert states == ([] if pruned else [JobState.DONE] * 4)
@@ -155,7 +155,7 @@ class AcceptingConformance(JobSuite):
             await b.jobs.enqueue([new_job(job_id)], again=True)
 
             assert await b.state(job_id) is JobState.CANCELLED
-            assert await b.claim() == []
+            assert await b.fetch() == []
 
     async def test_jobs_of_a_call_take_their_positions_in_its_order(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
@@ -174,7 +174,7 @@ class AcceptingConformance(JobSuite):
 
             assert await b.ids(run=100) == order
 
-    async def test_a_thousand_jobs_in_a_call_and_a_thousand_settlements_in_one(self, store_url: str) -> None:
+    async def test_a_thousand_jobs_in_a_call_and_a_thousand_acknowledgements_in_one(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = await b.jobs.ids(1000)
             await b.jobs.enqueue(
@@ -186,7 +186,7 @@ class AcceptingConformance(JobSuite):
                 ]
             )
             seen: list[int] = []
-            while jobs := [job for _ in range(20) for job in await b.claim("a", 1000, run=100)]:
+            while jobs := [job for _ in range(20) for job in await b.fetch("a", 1000, run=100)]:
                 seen += [job.id for job in jobs]
                 assert all(job.arguments == json.dumps({"id": job.id}) for job in jobs)
                 await b.done(*jobs)
@@ -206,11 +206,11 @@ class AcceptingConformance(JobSuite):
             await one.jobs.hold("l", "mine alone", "ann")
 
             assert running.id == mine
-            assert [job.id for job in await two.claim()] == [theirs], "one namespace holds up another"
+            assert [job.id for job in await two.fetch()] == [theirs], "one namespace holds up another"
             assert [view.id for view in await one.jobs.look(JobFilter())] == [mine]
             assert [view.id for view in await two.jobs.look(JobFilter())] == [theirs]
             assert (await two.lane()).held_by == ""
-            assert await two.jobs.hand_back("a") == 1
+            assert await two.jobs.return_unstarted("a") == 1
             assert await one.state(mine) is JobState.RUNNING
             await one.store.sessions.end("a")
             assert list(await two.jobs.rescue()) == []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from interlock.app import App
 from interlock.backends import from_url
-from interlock.ports.jobs import Appetite, Batch, JobState
+from interlock.ports.jobs import FetchRequest, FetchResult, JobState
 from interlock.ports.sessions import SessionCard
 from interlock.ports.store import Capability
 from interlock.settings import Settings
@@ -46,12 +46,12 @@ class AppSuite(StoreSuite):
             await store.close()
 
     async def die(self, store: Store, session: str, handle: Handle[Any]) -> None:
-        """A worker claims the job, which is next, and dies."""
+        """A worker fetches the job, which is next, and dies."""
         await store.sessions.begin(SessionCard(session, "elsewhere", 7, "test"), 60.0)
         view = await store.jobs.find(handle.id)
         assert view is not None
-        batch = await store.jobs.claim(Appetite(session, (view.queue,), (view.name,), 1, 1, 1))
-        assert isinstance(batch, Batch)
+        batch = await store.jobs.fetch(FetchRequest(session, (view.queue,), (view.name,), 1, 1, 1))
+        assert isinstance(batch, FetchResult)
         assert [job.id for job in batch.jobs] == [handle.id]
         await store.sessions.end(session)
 

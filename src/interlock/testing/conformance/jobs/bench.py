@@ -1,4 +1,5 @@
-"""A store on a virtual clock, with enqueueing, claiming and settling made short: what the port's suites work at."""
+"""A store on a virtual clock, with enqueueing, fetching and acknowledging made short: what the port's suites work
+at."""
 
 from __future__ import annotations
 
@@ -7,19 +8,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from interlock.ports.job_views import JobFilter, JobView, LaneView, Outlook, QueueView
+from interlock.ports.job_views import JobFilter, JobSituation, JobView, LaneView, QueueView
 from interlock.ports.jobs import (
-    Appetite,
-    Batch,
-    ClaimedJob,
+    Acknowledged,
+    Acknowledgement,
     Failing,
+    FetchedJob,
+    FetchRequest,
+    FetchResult,
+    HandlerVersion,
     JobState,
     NewJob,
     Outcome,
-    Reads,
     Rescued,
-    Settled,
-    Settlement,
 )
 from interlock.ports.store import Capability
 from interlock.testing.clock import VirtualClock
@@ -61,12 +62,12 @@ def near(seconds: float, within: float = 1e-5) -> object:
 
 
 class JobBench(Bench):
-    """Sessions ``a``, ``b`` and ``c`` claim jobs named ``n`` from queue ``q`` unless told otherwise."""
+    """Sessions ``a``, ``b`` and ``c`` fetch jobs named ``n`` from queue ``q`` unless told otherwise."""
 
     def __init__(self, store: Store, clock: VirtualClock) -> None:
         super().__init__(store, clock)
         self.jobs = store.jobs
-        self._claimers: dict[tuple[int, int], str] = {}
+        self._fetchers: dict[tuple[int, int], str] = {}
 
     @property
     def now(self) -> float:
@@ -94,64 +95,66 @@ class JobBench(Bench):
         run: int = 1,
         queues: Sequence[str] = ("q",),
         names: Sequence[str] = ("n",),
-        turn: int = 0,
+        fetch_number: int = 0,
         start_within: float = 0.0,
-        reads: Sequence[Reads] = (),
-    ) -> Batch:
-        """Claim; what is claimed may start at once unless told otherwise. A claim that was cut short is repeated."""
+        reads: Sequence[HandlerVersion] = (),
+    ) -> FetchResult:
+        """Fetch; what is fetched may start at once unless told otherwise. A fetch that was cut short is repeated."""
         at_once = most if at_once is None else at_once
-        appetite = Appetite(session, tuple(queues), tuple(names), most, at_once, run, turn, start_within, tuple(reads))
+        request = FetchRequest(
+            session, tuple(queues), tuple(names), most, at_once, run, fetch_number, start_within, tuple(reads)
+        )
         for _ in range(1000):
-            batch = await self.jobs.claim(appetite)
-            assert isinstance(batch, Batch), batch
+            batch = await self.jobs.fetch(request)
+            assert isinstance(batch, FetchResult), batch
             assert len(batch.jobs) <= most
             for job in batch.jobs:
-                self._claimers[job.id, job.fence] = session
+                self._fetchers[job.id, job.fence] = session
             if batch.jobs or batch.look_again > 0:
                 return batch
-        raise AssertionError("the claim is cut short for ever")
+        raise AssertionError("the fetch is cut short for ever")
 
-    async def claim(self, session: str = "a", most: int = 100, **wishes: Any) -> list[ClaimedJob]:
-        """The jobs of one claim."""
+    async def fetch(self, session: str = "a", most: int = 100, **wishes: Any) -> list[FetchedJob]:
+        """The jobs of one fetch."""
         return list((await self.batch(session, most, **wishes)).jobs)
 
     async def ids(self, session: str = "a", most: int = 100, **wishes: Any) -> list[int]:
-        """The ids of the jobs of one claim."""
-        return [job.id for job in await self.claim(session, most, **wishes)]
+        """The ids of the jobs of one fetch."""
+        return [job.id for job in await self.fetch(session, most, **wishes)]
 
-    async def one(self, session: str = "a", **wishes: Any) -> ClaimedJob:
-        """Claim a single job, which is there."""
-        jobs = await self.claim(session, 1, **wishes)
-        assert len(jobs) == 1, "there was nothing to claim"
+    async def one(self, session: str = "a", **wishes: Any) -> FetchedJob:
+        """Fetch a single job, which is there."""
+        jobs = await self.fetch(session, 1, **wishes)
+        assert len(jobs) == 1, "there was nothing to fetch"
         return jobs[0]
 
-    async def every(self, session: str = "a", **wishes: Any) -> list[ClaimedJob]:
-        """Claim until there is nothing left to claim."""
-        found: list[ClaimedJob] = []
-        while jobs := await self.claim(session, **wishes):
+    async def every(self, session: str = "a", **wishes: Any) -> list[FetchedJob]:
+        """Fetch until there is nothing left to fetch."""
+        found: list[FetchedJob] = []
+        while jobs := await self.fetch(session, **wishes):
             found += jobs
         return found
 
-    async def settle(self, job: ClaimedJob, outcome: Outcome = Outcome.DONE, **changes: Any) -> bool:
-        """End one claim; whether it was accepted."""
-        (accepted,) = (await self.settled(Settlement(job.id, job.fence, outcome, **changes))).accepted
+    async def acknowledge(self, job: FetchedJob, outcome: Outcome = Outcome.DONE, **changes: Any) -> bool:
+        """End one fetch; whether it was accepted."""
+        (accepted,) = (await self.acknowledged(Acknowledgement(job.id, job.fence, outcome, **changes))).accepted
         return accepted
 
-    async def settled(self, *settlements: Settlement) -> Settled:
-        """End several claims of one session in one step."""
-        (session,) = {self._claimers[ended.id, ended.fence] for ended in settlements}
-        return await self.jobs.settle(session, settlements)
+    async def acknowledged(self, *acknowledgements: Acknowledgement) -> Acknowledged:
+        """End several fetches of one session in one step."""
+        (session,) = {self._fetchers[ended.id, ended.fence] for ended in acknowledgements}
+        return await self.jobs.acknowledge(session, acknowledgements)
 
-    async def done(self, *jobs: ClaimedJob) -> Settled:
-        """End claims of one session as done, which is accepted."""
-        settled = await self.settled(*(Settlement(job.id, job.fence, Outcome.DONE) for job in jobs))
-        assert all(settled.accepted)
-        assert len(settled.accepted) == len(jobs)
-        return settled
+    async def done(self, *jobs: FetchedJob) -> Acknowledged:
+        """End fetches of one session as done, which is accepted."""
+        acknowledged = await self.acknowledged(*(Acknowledgement(job.id, job.fence, Outcome.DONE) for job in jobs))
+        assert all(acknowledged.accepted)
+        assert len(acknowledged.accepted) == len(jobs)
+        return acknowledged
 
-    async def end(self, job: ClaimedJob, outcome: Outcome, **changes: Any) -> None:
-        """End one claim, which is accepted."""
-        assert await self.settle(job, outcome, **changes)
+    async def end(self, job: FetchedJob, outcome: Outcome, **changes: Any) -> None:
+        """End one fetch, which is accepted."""
+        assert await self.acknowledge(job, outcome, **changes)
 
     async def crash(self, session: str) -> list[Rescued]:
         """The session ends, and what it had is rescued. Another of the same name cannot begin."""
@@ -159,12 +162,12 @@ class JobBench(Bench):
         return list(await self.jobs.rescue())
 
     async def crashed(self, job_id: int, times: int = 1) -> None:
-        """Let a job that is next to be claimed crash so many times."""
+        """Let a job that is next to be fetched crash so many times."""
         for _ in range(times):
             session = f"victim-{self.clock.monotonic()}"
             self.clock.advance(0.001)
             await self.begin(session)
-            (job,) = await self.claim(session, 1)
+            (job,) = await self.fetch(session, 1)
             assert job.id == job_id
             await self.crash(session)
 
@@ -183,11 +186,11 @@ class JobBench(Bench):
         seen = {view.id: view.state for view in await self.jobs.look(JobFilter(), limit=10_000)}
         return [seen[job_id] for job_id in ids]
 
-    async def outlook(self, job_id: int) -> Outlook:
+    async def situation(self, job_id: int) -> JobSituation:
         """What decides when the job will run; it is known."""
-        outlook = await self.jobs.outlook(job_id)
-        assert outlook is not None, f"job {id} is not known"
-        return outlook
+        situation = await self.jobs.situation(job_id)
+        assert situation is not None, f"job {id} is not known"
+        return situation
 
     async def lane(self, lane: str = "l") -> LaneView:
         """The lane, which is not empty or is held."""

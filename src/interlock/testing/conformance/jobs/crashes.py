@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from interlock.ports.jobs import MOST_CRASHES, Failing, JobState, Rescued
+from interlock.ports.jobs import MAX_CRASHES, Failing, JobState, Rescued
 from interlock.testing.conformance.jobs.bench import SESSION, JobSuite, near, pace, slots
 
 __all__ = ["CrashConformance"]
@@ -17,23 +17,23 @@ class CrashConformance(JobSuite):
     async def test_the_jobs_of_a_live_session_are_never_rescued(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(), await b.add(lane="l")]
-            await b.claim("a")
+            await b.fetch("a")
             for _ in range(3):
                 await b.let_pass(SESSION * 10)
                 assert list(await b.jobs.rescue()) == []
 
             assert await b.states(*ids) == [JobState.RUNNING] * 2
-            assert await b.claim("b") == []
+            assert await b.fetch("b") == []
 
     async def test_the_jobs_of_a_session_that_ended_come_back(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(), await b.add(lane="l")]
-            jobs = await b.claim("a")
+            jobs = await b.fetch("a")
             other = await b.add()
             mine = await b.one("b")
             assert mine.id == other
             await b.let_pass(SESSION, "b", "c")
-            assert await b.claim("b") == []
+            assert await b.fetch("b") == []
             rescued = await b.jobs.rescue()
 
             assert [job[:-1] for job in sorted(rescued)] == [(job_id, "n", "a", 0, False) for job_id in ids]
@@ -56,7 +56,7 @@ class CrashConformance(JobSuite):
     async def test_of_a_run_only_the_first_counts_a_crash(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(4)]
-            run = await b.claim("a", run=4)
+            run = await b.fetch("a", run=4)
             await b.done(run[0])
             rescued = {job.id: (job.crashes, job.half is not None) for job in await b.crash("a")}
 
@@ -66,18 +66,18 @@ class CrashConformance(JobSuite):
     async def test_a_job_that_killed_too_many_workers_is_quarantined(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             killer, behind = await b.add(lane="l", uses=(slots(1),)), await b.add(lane="l")
-            for crash in range(1, MOST_CRASHES + 1):
+            for crash in range(1, MAX_CRASHES + 1):
                 await b.begin(f"v{crash}")
                 job = await b.one(f"v{crash}")
                 assert (job.id, job.crashes, job.attempt) == (killer, crash - 1, 1)
                 (rescued,) = await b.crash(f"v{crash}")
-                assert rescued[:-1] == (killer, "n", f"v{crash}", crash, crash == MOST_CRASHES)
+                assert rescued[:-1] == (killer, "n", f"v{crash}", crash, crash == MAX_CRASHES)
                 assert (rescued.half is None) is rescued.quarantined
 
             view = await b.view(killer)
-            assert (view.state, view.crashes) == (JobState.QUARANTINED, MOST_CRASHES)
+            assert (view.state, view.crashes) == (JobState.QUARANTINED, MAX_CRASHES)
             assert view.finished_at == near(b.now)
-            assert [attempt.outcome for attempt in view.attempts] == ["crashed"] * MOST_CRASHES
+            assert [attempt.outcome for attempt in view.attempts] == ["crashed"] * MAX_CRASHES
             job = await b.one()
             assert job.id == behind, "the lane did not go on"
             await b.done(job)
@@ -97,7 +97,7 @@ class CrashConformance(JobSuite):
     async def test_rescue_is_bounded_and_goes_on_where_it_stopped(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(lane=lane) for lane in ("", "x", "y", "", "z", "", "")]
-            await b.claim("a")
+            await b.fetch("a")
             await b.store.sessions.end("a")
             found = []
             while rescued := await b.jobs.rescue(most=3):
@@ -110,13 +110,13 @@ class CrashConformance(JobSuite):
     async def test_a_run_that_is_rescued_in_parts_counts_one_crash(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(5)]
-            await b.claim("a", run=5)
+            await b.fetch("a", run=5)
             await b.store.sessions.end("a")
             while await b.jobs.rescue(most=2):
                 pass
 
             assert [(await b.view(job_id)).crashes for job_id in ids] == [1, 0, 0, 0, 0]
-            (job,) = await b.claim("b", run=10)
+            (job,) = await b.fetch("b", run=10)
             assert job.id == ids[0]
             await b.done(job)
             assert await b.ids("b", run=10) == ids[1:]
@@ -124,7 +124,7 @@ class CrashConformance(JobSuite):
     async def test_several_who_rescue_at_once_make_one_group(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = await b.add_many(30)
-            await b.claim("a")
+            await b.fetch("a")
             await b.store.sessions.end("a")
             found = [job for jobs in await asyncio.gather(*(b.jobs.rescue() for _ in range(5))) for job in jobs]
 
@@ -147,8 +147,8 @@ class CrashConformance(JobSuite):
     async def test_a_quarantined_job_parks_the_lane_if_failing_does(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             killer, behind = await b.add(lane="l", failing=Failing.PARK), await b.add(lane="l")
-            await b.crashed(killer, MOST_CRASHES)
-            assert await b.claim() == []
+            await b.crashed(killer, MAX_CRASHES)
+            assert await b.fetch() == []
             assert await b.states(killer, behind) == [JobState.QUARANTINED, JobState.HELD]
             await b.jobs.release("l")
 
@@ -157,7 +157,7 @@ class CrashConformance(JobSuite):
     async def test_a_crash_is_kept_with_who_and_when(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             job_id = await b.add()
-            claimed_at = b.now
+            fetched_at = b.now
             job = await b.one("a")
             await b.let_pass(SESSION + 5, "b")
             await b.jobs.rescue()
@@ -165,17 +165,17 @@ class CrashConformance(JobSuite):
 
             assert (attempt.outcome, attempt.fence) == ("crashed", job.fence)
             assert (attempt.worker.session, attempt.worker.host, attempt.worker.pid) == ("a", "host-a", 7)
-            assert attempt.started_at == near(claimed_at)
-            assert claimed_at < attempt.ended_at <= b.now + 1e-5
+            assert attempt.started_at == near(fetched_at)
+            assert fetched_at < attempt.ended_at <= b.now + 1e-5
 
     async def test_a_process_that_was_told_to_end_and_died_counts_no_crash(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             alone = await b.add()
             run = [await b.add(lane="l") for _ in range(3)]
-            for deploy in range(MOST_CRASHES):
+            for deploy in range(MAX_CRASHES):
                 session = f"v{deploy}"
                 await b.begin(session)
-                jobs = await b.claim(session, run=3)
+                jobs = await b.fetch(session, run=3)
                 assert [job.id for job in jobs] == [alone, *run], "each keeps its time, and the lane its order"
                 await b.store.sessions.leave(session)
                 assert list(await b.jobs.rescue()) == [], "they are its own until its session has ended"
@@ -183,11 +183,11 @@ class CrashConformance(JobSuite):
                 assert {(job.id, job.crashes, job.quarantined) for job in rescued} == {
                     (job_id, 0, False) for job_id in (alone, *run)
                 }
-                assert not await b.settle(jobs[0]), "what it says afterwards comes too late"
+                assert not await b.acknowledge(jobs[0]), "what it says afterwards comes too late"
 
             view = await b.view(alone)
             assert (view.crashes, view.attempt) == (0, 0)
-            assert [attempt.outcome for attempt in view.attempts] == ["interrupted"] * MOST_CRASHES
+            assert [attempt.outcome for attempt in view.attempts] == ["interrupted"] * MAX_CRASHES
             assert (await b.view(run[1])).attempts == ()
             later = await b.add(lane="l")
             assert await b.ids("a", run=4) == [alone, *run, later]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from interlock.ports.job_views import JobFilter, WorkerView
-from interlock.ports.jobs import MOST_ATTEMPTS_KEPT, JobState, Outcome
+from interlock.ports.jobs import MAX_ATTEMPTS_KEPT, JobState, Outcome
 from interlock.testing.conformance.jobs.bench import JobSuite, near
 
 __all__ = ["HistoryConformance"]
@@ -58,7 +58,7 @@ class HistoryConformance(JobSuite):
             await b.end(await b.one(), Outcome.RETRY, delay=5.0, error="busy", trace="t")
             view = await b.view(job_id)
 
-            assert (view.state, view.error, view.attempt) == (JobState.LATER, "busy", 1)
+            assert (view.state, view.error, view.attempt) == (JobState.SCHEDULED, "busy", 1)
             assert [(attempt.outcome, attempt.error, attempt.trace) for attempt in view.attempts] == [
                 ("retry", "busy", "t")
             ]
@@ -76,21 +76,21 @@ class HistoryConformance(JobSuite):
     async def test_of_very_many_attempts_the_first_and_the_last_are_kept(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             job_id = await b.add()
-            for number in range(MOST_ATTEMPTS_KEPT + 8):
+            for number in range(MAX_ATTEMPTS_KEPT + 8):
                 await b.end(await b.one(), Outcome.RETRY, error=str(number))
             view = await b.view(job_id)
             errors = [int(attempt.error) for attempt in view.attempts]
 
-            assert view.attempt == MOST_ATTEMPTS_KEPT + 8
-            assert len(errors) <= MOST_ATTEMPTS_KEPT
+            assert view.attempt == MAX_ATTEMPTS_KEPT + 8
+            assert len(errors) <= MAX_ATTEMPTS_KEPT
             assert errors[0] == 0
-            assert errors[1:] == list(range(MOST_ATTEMPTS_KEPT + 9 - len(errors), MOST_ATTEMPTS_KEPT + 8))
-            assert len(errors) > MOST_ATTEMPTS_KEPT // 2
+            assert errors[1:] == list(range(MAX_ATTEMPTS_KEPT + 9 - len(errors), MAX_ATTEMPTS_KEPT + 8))
+            assert len(errors) > MAX_ATTEMPTS_KEPT // 2
 
     async def test_a_result_is_kept_for_its_time_and_no_longer(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             short, long = await b.add(keep_result=10.0), await b.add(keep_result=1000.0)
-            for job in await b.claim():
+            for job in await b.fetch():
                 await b.end(job, Outcome.DONE, result="7")
             ended = b.now
             await b.let_pass(9.9)
@@ -108,7 +108,7 @@ class HistoryConformance(JobSuite):
     async def test_a_job_without_a_result_is_done_without_one(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             none, null = await b.add(), await b.add()
-            jobs = await b.claim()
+            jobs = await b.fetch()
             await b.end(jobs[0], Outcome.DONE)
             await b.end(jobs[1], Outcome.DONE, result="null")
 
@@ -117,7 +117,7 @@ class HistoryConformance(JobSuite):
     async def test_history_is_removed_when_it_is_old(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             old = [await b.add() for _ in range(5)]
-            for job, outcome in zip(await b.claim(), (Outcome.DONE, Outcome.FAILED, *[Outcome.DONE] * 3), strict=True):
+            for job, outcome in zip(await b.fetch(), (Outcome.DONE, Outcome.FAILED, *[Outcome.DONE] * 3), strict=True):
                 await b.end(job, outcome, result="1" if outcome is Outcome.DONE else None)
             await b.let_pass(1000)
             young = await b.add()
@@ -139,7 +139,7 @@ class HistoryConformance(JobSuite):
     async def test_history_is_removed_a_bounded_amount_at_a_time(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = await b.add_many(30)
-            await b.done(*await b.claim())
+            await b.done(*await b.fetch())
             await b.let_pass(1000)
             removed = 0
             while count := await b.jobs.prune(10, most=7):

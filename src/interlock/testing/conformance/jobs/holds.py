@@ -29,9 +29,9 @@ class HoldConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(2)]
             await b.one("a")
-            await b.jobs.hand_back("a")
+            await b.jobs.return_unstarted("a")
             await b.jobs.hold("l", "deploying", "ann")
-            assert await b.claim(run=5) == []
+            assert await b.fetch(run=5) == []
             assert await b.states(*ids) == [JobState.HELD, JobState.BEHIND]
             assert await b.jobs.release("l")
 
@@ -44,7 +44,7 @@ class HoldConformance(JobSuite):
             await b.jobs.hold("l", "deploying", "ann")
             assert await b.state(ids[0]) is JobState.RUNNING
             await b.done(job)
-            assert await b.claim() == []
+            assert await b.fetch() == []
             assert await b.states(*ids) == [JobState.DONE, JobState.HELD]
             assert await b.jobs.release("l")
 
@@ -56,16 +56,16 @@ class HoldConformance(JobSuite):
             job = await b.one()
             await b.jobs.hold("l", "deploying", "ann")
             assert await b.jobs.release("l")
-            assert await b.claim("b") == []
+            assert await b.fetch("b") == []
             await b.done(job)
 
             assert await b.ids("b") == [ids[1]]
 
-    async def test_sessions_that_have_claimed_more_of_the_lane_are_told_and_return_it(self, store_url: str) -> None:
+    async def test_sessions_that_have_fetched_more_of_the_lane_are_told_and_return_it(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(4)]
             other = await b.add(lane="m")
-            run = await b.claim("a", run=3)
+            run = await b.fetch("a", run=3)
             taken: dict[str, str] = {}
             await b.store.messages.listen("a", lambda _: None, taken.__setitem__)
             b.store.messages.watch(waiting=True)
@@ -79,7 +79,7 @@ class HoldConformance(JobSuite):
                 if job.id in ids[1:]:
                     await b.end(job, Outcome.RETURNED)
 
-            assert await b.claim("b", run=10) == []
+            assert await b.fetch("b", run=10) == []
             assert await b.states(*ids[1:]) == [JobState.HELD, JobState.BEHIND, JobState.BEHIND]
             await b.jobs.release("l")
             assert await b.ids("b", run=10) == ids[1:]
@@ -90,7 +90,7 @@ class HoldConformance(JobSuite):
             await b.end(await b.one(), Outcome.RETRY, delay=10.0)
             await b.jobs.hold("l", "deploying", "ann")
             await b.let_pass(20)
-            assert await b.claim() == []
+            assert await b.fetch() == []
             assert await b.states(*ids) == [JobState.HELD, JobState.BEHIND]
             await b.jobs.release("l")
 
@@ -101,7 +101,7 @@ class HoldConformance(JobSuite):
             job_id = await b.add(lane="l", delay=10.0)
             await b.jobs.hold("l", "deploying", "ann")
             await b.let_pass(10)
-            assert await b.claim() == []
+            assert await b.fetch() == []
             assert await b.state(job_id) is JobState.HELD
             assert await b.jobs.release("l")
 
@@ -114,13 +114,13 @@ class HoldConformance(JobSuite):
             limited = await b.add(lane="l", uses=(slots(1),))
             later = await b.add(lane="m")
             await b.end(await b.one(), Outcome.RETRY, delay=60.0)
-            assert await b.claim() == []
+            assert await b.fetch() == []
             for lane in "lm":
                 await b.jobs.hold(lane, "deploying", "ann")
                 assert await b.jobs.release(lane)
 
-            assert await b.claim() == []
-            assert await b.states(limited, later) == [JobState.WAITING, JobState.LATER]
+            assert await b.fetch() == []
+            assert await b.states(limited, later) == [JobState.WAITING, JobState.SCHEDULED]
             await b.done(busy)
             assert await b.ids() == [limited]
 
@@ -131,10 +131,10 @@ class HoldConformance(JobSuite):
             await b.one("b")
             for lane in "lm":
                 await b.jobs.hold(lane, "deploying", "ann")
-            await b.jobs.hand_back("a")
+            await b.jobs.return_unstarted("a")
             await b.crash("b")
 
-            assert await b.claim("c") == []
+            assert await b.fetch("c") == []
             assert await b.states(first, second) == [JobState.HELD] * 2
             for lane in "lm":
                 assert await b.jobs.release(lane)
@@ -147,12 +147,12 @@ class HoldConformance(JobSuite):
             since = b.now
             await b.jobs.hold("l", "größere Arbeiten", "ann")
             b.clock.advance(5)
-            outlook, lane = await b.outlook(job_id), await b.lane()
+            situation, lane = await b.situation(job_id), await b.lane()
 
-            assert (outlook.held_by, outlook.held_reason) == ("ann", "größere Arbeiten")
+            assert (situation.held_by, situation.held_reason) == ("ann", "größere Arbeiten")
             assert (lane.held_by, lane.held_reason) == ("ann", "größere Arbeiten")
             assert lane.state is JobState.HELD
-            assert outlook.held_since == lane.held_since == lane.since == near(since)
+            assert situation.held_since == lane.held_since == lane.since == near(since)
             (short,) = (await b.store.insight.lanes(limit=1)).lanes
             assert short.since == near(since)
 
@@ -176,7 +176,7 @@ class HoldConformance(JobSuite):
             job_id = await b.add(lane="l")
             await b.jobs.hold("l", "deploying", "ann")
             await b.jobs.hold("l", "still deploying", "bob")
-            assert await b.claim() == []
+            assert await b.fetch() == []
             assert await b.jobs.release("l")
 
             assert await b.ids() == [job_id]
@@ -188,7 +188,7 @@ class HoldConformance(JobSuite):
             job = await b.one()
             assert not await b.jobs.release("l")
             assert not await b.jobs.release("never")
-            assert await b.claim("b") == []
+            assert await b.fetch("b") == []
             await b.done(job)
 
             assert await b.ids() == [ids[1]]
@@ -199,12 +199,12 @@ class HoldConformance(JobSuite):
             b.clock.advance(3)
             since = b.now
             await b.end(await b.one(), Outcome.FAILED, error="ValueError: broken")
-            assert await b.claim(run=5) == []
+            assert await b.fetch(run=5) == []
             assert await b.states(*ids) == [JobState.FAILED, JobState.HELD, JobState.BEHIND]
-            outlook, lane = await b.outlook(ids[1]), await b.lane()
-            assert (outlook.held_by, lane.held_by) == ("interlock", "interlock")
-            assert "ValueError: broken" in outlook.held_reason
-            assert outlook.held_since == lane.held_since == lane.since == near(since)
+            situation, lane = await b.situation(ids[1]), await b.lane()
+            assert (situation.held_by, lane.held_by) == ("interlock", "interlock")
+            assert "ValueError: broken" in situation.held_reason
+            assert situation.held_since == lane.held_since == lane.since == near(since)
             assert (lane.state, lane.head, lane.depth) == (JobState.HELD, ids[1], 2)
             assert await b.jobs.release("l")
 
@@ -216,7 +216,7 @@ class HoldConformance(JobSuite):
             await b.end(await b.one(), Outcome.FAILED, error="no")
             assert (await b.lane()).state is JobState.HELD
             later = await b.add(lane="l")
-            assert await b.claim() == []
+            assert await b.fetch() == []
             assert await b.state(later) is JobState.HELD
             assert await b.jobs.release("l")
 
@@ -233,10 +233,10 @@ class HoldConformance(JobSuite):
     async def test_the_rest_of_a_run_waits_when_the_lane_is_parked(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(lane="l", failing=Failing.PARK) for _ in range(4)]
-            run = await b.claim("a", run=3)
+            run = await b.fetch("a", run=3)
             await b.end(run[0], Outcome.FAILED, error="no")
-            assert await b.jobs.hand_back("a") == 2
-            assert await b.claim("b", run=5) == []
+            assert await b.jobs.return_unstarted("a") == 2
+            assert await b.fetch("b", run=5) == []
             assert await b.states(*ids) == [JobState.FAILED, JobState.HELD, JobState.BEHIND, JobState.BEHIND]
             await b.jobs.release("l")
 
@@ -248,7 +248,7 @@ class HoldConformance(JobSuite):
             job = await b.one()
             await b.jobs.hold("l", "deploying", "ann")
             await b.end(job, Outcome.FAILED, error="no")
-            assert await b.claim() == []
+            assert await b.fetch() == []
             assert await b.jobs.release("l")
 
             assert await b.ids() == [ids[1]]
@@ -258,17 +258,17 @@ class HoldConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(2)]
             alone = await b.add()
-            for job in await b.claim():
+            for job in await b.fetch():
                 await b.end(job, Outcome.PARKED, error="arguments: unknown field")
-            assert await b.claim() == []
+            assert await b.fetch() == []
             assert await b.states(*ids, alone) == [JobState.PARKED, JobState.BEHIND, JobState.PARKED]
             view = await b.view(ids[0])
             assert (view.error, view.attempt) == ("arguments: unknown field", 0)
             await b.let_pass(100_000)
-            assert await b.claim() == []
+            assert await b.fetch() == []
             assert await b.jobs.retry(ids[0], "ann") is JobState.READY
             assert await b.jobs.retry(alone, "ann") is JobState.READY
-            jobs = await b.claim(run=5)
+            jobs = await b.fetch(run=5)
 
             assert {job.id for job in jobs} == {*ids, alone}
             assert {job.attempt for job in jobs} == {1}

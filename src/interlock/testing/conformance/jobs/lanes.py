@@ -11,7 +11,7 @@ __all__ = ["LaneConformance"]
 
 
 class LaneConformance(JobSuite):
-    """Jobs of a lane are claimed in the order of their positions and never two at once."""
+    """Jobs of a lane are fetched in the order of their positions and never two at once."""
 
     async def test_a_lane_gives_one_job_at_a_time_in_order(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
@@ -20,10 +20,10 @@ class LaneConformance(JobSuite):
                 job = await b.one("abc"[place % 3])
                 assert job.id == job_id
                 for other in "abc":
-                    assert await b.claim(other) == [], "two of one lane at once"
+                    assert await b.fetch(other) == [], "two of one lane at once"
                 assert await b.states(*ids[place:]) == [JobState.RUNNING, *[JobState.BEHIND] * (5 - place)]
-                settled = await b.done(job)
-                assert settled.ready is (place < 5)
+                acknowledged = await b.done(job)
+                assert acknowledged.ready is (place < 5)
 
             assert await b.jobs.lanes() == []
 
@@ -34,7 +34,7 @@ class LaneConformance(JobSuite):
                 firsts.append(await b.add(lane=lane))
                 seconds.append(await b.add(lane=lane))
             alone = await b.add()
-            jobs = await b.claim("a")
+            jobs = await b.fetch("a")
 
             assert [job.id for job in jobs] == [*firsts, alone]
             await b.done(*jobs)
@@ -47,14 +47,14 @@ class LaneConformance(JobSuite):
                 job = await b.one()
                 assert job.id == job_id
                 await b.done(job)
-                assert await b.claim() == []
+                assert await b.fetch() == []
 
     async def test_a_job_that_comes_while_another_of_its_lane_runs_waits_behind_it(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             await b.add(lane="l")
             job = await b.one("a")
             second, third = await b.add(lane="l"), await b.add(lane="l")
-            assert await b.claim("b") == []
+            assert await b.fetch("b") == []
             assert await b.states(second, third) == [JobState.BEHIND] * 2
             await b.done(job)
 
@@ -91,7 +91,7 @@ class LaneConformance(JobSuite):
             newer = await b.add()
             await b.done(head)
 
-            jobs = await b.claim()
+            jobs = await b.fetch()
             assert [job.id for job in jobs] == [second, newer]
             assert jobs[0].due_at == near(jobs[0].enqueued_at)
             assert PRIORITY_WEIGHT > 5
@@ -101,14 +101,14 @@ class LaneConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             first, second = await b.add(lane="l", failing=failing), await b.add(lane="l", failing=failing)
             await b.end(await b.one(), Outcome.RETRY, delay=30.0, error="no")
-            assert await b.states(first, second) == [JobState.LATER, JobState.BEHIND]
+            assert await b.states(first, second) == [JobState.SCHEDULED, JobState.BEHIND]
             batch = await b.batch()
             assert (list(batch.jobs), batch.look_again) == ([], near(30.0, 0.01))
             await b.let_pass(30)
             job = await b.one()
 
             assert (job.id, job.attempt) == (first, 2)
-            assert await b.claim("b") == []
+            assert await b.fetch("b") == []
             await b.done(job)
             assert await b.ids() == [second]
 
@@ -117,8 +117,8 @@ class LaneConformance(JobSuite):
             first = await b.add(lane="l", failing=Failing.SKIP)
             second = await b.add(lane="l")
             await b.end(await b.one(), Outcome.SNOOZED, delay=30.0)
-            assert await b.claim() == []
-            assert await b.states(first, second) == [JobState.LATER, JobState.BEHIND]
+            assert await b.fetch() == []
+            assert await b.states(first, second) == [JobState.SCHEDULED, JobState.BEHIND]
             await b.let_pass(30)
             job = await b.one()
 
@@ -132,7 +132,7 @@ class LaneConformance(JobSuite):
             await b.end(await b.one("a"), Outcome.RETURNED)
             assert await b.states(*ids) == [JobState.READY, JobState.BEHIND, JobState.BEHIND]
             assert await b.ids("b") == [ids[0]]
-            assert await b.jobs.hand_back("b") == 1
+            assert await b.jobs.return_unstarted("b") == 1
 
             assert await b.ids("c") == [ids[0]]
 
@@ -141,7 +141,7 @@ class LaneConformance(JobSuite):
             ids = [await b.add(lane="l") for _ in range(2)]
             await b.one("a")
             await b.store.sessions.end("a")
-            assert await b.claim("b") == [], "the lane went on before its head was rescued"
+            assert await b.fetch("b") == [], "the lane went on before its head was rescued"
             await b.jobs.rescue()
 
             assert await b.ids("b") == [ids[0]]
@@ -151,13 +151,13 @@ class LaneConformance(JobSuite):
             await b.add(uses=(slots(1),))
             busy = await b.one()
             first, second = await b.add(lane="l", uses=(slots(1),)), await b.add(lane="l")
-            assert await b.claim() == []
+            assert await b.fetch() == []
             assert await b.states(first, second) == [JobState.WAITING, JobState.BEHIND]
             await b.done(busy)
 
             job = await b.one()
             assert job.id == first
-            assert await b.claim() == []
+            assert await b.fetch() == []
             await b.done(job)
             assert await b.ids() == [second]
 
@@ -165,18 +165,18 @@ class LaneConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             first, second = await b.add(lane="l", name="new"), await b.add(lane="l")
 
-            assert await b.claim(run=5) == []
+            assert await b.fetch(run=5) == []
             assert await b.ids("b", run=5, names=("new", "n")) == [first, second]
 
     async def test_one_lane_may_go_through_several_queues(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             first, second, third = [await b.add(lane="l", queue=queue) for queue in ("x", "y", "x")]
-            assert await b.claim(queues=("y",)) == []
+            assert await b.fetch(queues=("y",)) == []
             job = await b.one(queues=("x",))
             assert job.id == first
-            assert await b.claim(queues=("x", "y")) == []
+            assert await b.fetch(queues=("x", "y")) == []
             await b.done(job)
-            assert await b.claim(queues=("x",)) == []
+            assert await b.fetch(queues=("x",)) == []
             job = await b.one(queues=("y",))
             assert job.id == second
             await b.done(job)
@@ -196,11 +196,11 @@ class LaneConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             first, second, third = [await b.add(lane="l", failing=Failing.SKIP) for _ in range(3)]
             await b.end(await b.one(), Outcome.RETRY, delay=30.0)
-            assert await b.states(first, second, third) == [JobState.LATER, JobState.READY, JobState.BEHIND]
+            assert await b.states(first, second, third) == [JobState.SCHEDULED, JobState.READY, JobState.BEHIND]
             job = await b.one()
             assert job.id == second
             await b.let_pass(30)
-            assert await b.claim() == []
+            assert await b.fetch() == []
             assert await b.states(first, third) == [JobState.BEHIND, JobState.BEHIND]
             last = await b.add(lane="l")
             await b.done(job)
@@ -216,7 +216,7 @@ class LaneConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             job_id = await b.add(lane="l", failing=Failing.SKIP)
             await b.end(await b.one(), Outcome.RETRY, delay=5.0)
-            assert await b.claim() == []
+            assert await b.fetch() == []
             await b.let_pass(5)
 
             assert await b.ids() == [job_id]
@@ -225,11 +225,11 @@ class LaneConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             delayed = await b.add(lane="l", delay=10.0)
             first, second = await b.add(lane="l"), await b.add(lane="l")
-            assert await b.states(delayed, first, second) == [JobState.LATER, JobState.READY, JobState.BEHIND]
+            assert await b.states(delayed, first, second) == [JobState.SCHEDULED, JobState.READY, JobState.BEHIND]
             job = await b.one()
             assert job.id == first
             await b.let_pass(10)
-            assert await b.claim() == []
+            assert await b.fetch() == []
             assert await b.state(delayed) is JobState.BEHIND
             third = await b.add(lane="l")
             await b.done(job)
@@ -253,9 +253,9 @@ class LaneConformance(JobSuite):
     async def test_a_delayed_job_does_not_block_its_lane(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             delayed = await b.add(lane="l", delay=60.0)
-            assert await b.claim() == []
+            assert await b.fetch() == []
             ids = [await b.add(lane="l") for _ in range(2)]
-            jobs = await b.claim(run=5)
+            jobs = await b.fetch(run=5)
             assert [job.id for job in jobs] == ids
             await b.done(*jobs)
             await b.let_pass(60)

@@ -1,4 +1,4 @@
-"""Slots taken by claims: exact, all or none, first come, first served."""
+"""Slots taken by fetches: exact, all or none, first come, first served."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock.ports.jobs import JobState, Outcome, Settlement
+from interlock.ports.jobs import Acknowledgement, JobState, Outcome
 from interlock.testing.conformance.jobs.bench import SESSION, JobSuite, pace, slots
 
 if TYPE_CHECKING:
@@ -17,13 +17,13 @@ __all__ = ["JobSlotConformance"]
 
 
 class JobSlotConformance(JobSuite):
-    """No more jobs are claimed than there are slots, and a free slot goes to the first in line."""
+    """No more jobs are fetched than there are slots, and a free slot goes to the first in line."""
 
-    async def test_as_many_are_claimed_as_there_are_slots(self, store_url: str) -> None:
+    async def test_as_many_are_fetched_as_there_are_slots(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(uses=(slots(3),)) for _ in range(5)]
-            first = await b.claim("a", 2)
-            second = await b.claim("b")
+            first = await b.fetch("a", 2)
+            second = await b.fetch("b")
 
             assert [job.id for job in (*first, *second)] == ids[:3]
             assert all(job.slots == ("k",) for job in (*first, *second))
@@ -35,11 +35,11 @@ class JobSlotConformance(JobSuite):
     async def test_every_end_frees_the_slot_and_wakes_the_next(self, store_url: str, outcome: Outcome) -> None:
         async with self.job_bench(store_url) as b:
             first, second = await b.add(uses=(slots(1),)), await b.add(uses=(slots(1),))
-            (job,) = await b.claim("a")
+            (job,) = await b.fetch("a")
             assert await b.state(second) is JobState.WAITING
-            settled = await b.settled(Settlement(first, job.fence, outcome, delay=30.0, error="no"))
+            acknowledged = await b.acknowledged(Acknowledgement(first, job.fence, outcome, delay=30.0, error="no"))
 
-            assert settled.ready
+            assert acknowledged.ready
             assert await b.state(second) is JobState.READY
             got = await b.one("b")
             assert got.id == second
@@ -50,20 +50,20 @@ class JobSlotConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             ids = [await b.add(uses=(slots(1),)) for _ in range(3)]
             assert await b.ids("a") == ids[:1]
-            await b.jobs.hand_back("a")
+            await b.jobs.return_unstarted("a")
             assert await b.ids("b") == [ids[1]]
-            assert await b.claim("c") == []
+            assert await b.fetch("c") == []
             await b.crash("b")
 
             assert await b.ids("c") == [ids[2]]
-            assert await b.claim("c") == []
+            assert await b.fetch("c") == []
 
     async def test_a_slot_is_held_until_rescue_not_until_the_session_ends(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             first, second = await b.add(uses=(slots(1),)), await b.add(uses=(slots(1),))
             await b.one("a")
             await b.let_pass(SESSION + 1, "b", "c")
-            assert await b.claim("b") == [], "the work of a dead session may still be under way"
+            assert await b.fetch("b") == [], "the work of a dead session may still be under way"
             await b.jobs.rescue()
 
             assert await b.ids("b") == [second]
@@ -75,7 +75,7 @@ class JobSlotConformance(JobSuite):
             got = []
             for place in range(6):
                 job = await b.one("abc"[place % 3])
-                assert await b.claim() == []
+                assert await b.fetch() == []
                 got.append(job.id)
                 await b.done(job)
 
@@ -86,13 +86,13 @@ class JobSlotConformance(JobSuite):
             await b.add(uses=(slots(1),))
             busy = await b.one()
             waiting = [await b.add(uses=(slots(1),), priority=1) for _ in range(2)]
-            assert await b.claim() == []
+            assert await b.fetch() == []
             urgent = await b.add(uses=(slots(1),), priority=100)
             await b.done(busy)
             urgent_too = await b.add(uses=(slots(1),), priority=100)
             got = []
             for _ in range(4):
-                (job,) = await b.claim(most=5)
+                (job,) = await b.fetch(most=5)
                 got.append(job.id)
                 await b.done(job)
 
@@ -103,10 +103,10 @@ class JobSlotConformance(JobSuite):
             await b.add(uses=(slots(1),))
             busy = await b.one()
             waiting = await b.add(uses=(slots(1),), priority=1)
-            assert await b.claim() == []
+            assert await b.fetch() == []
             await b.done(busy)
             newcomer = await b.add(uses=(slots(1),), priority=100)
-            got = [job.id for _ in range(3) for job in await b.claim("b", 1)]
+            got = [job.id for _ in range(3) for job in await b.fetch("b", 1)]
 
             assert got == [waiting]
             assert await b.state(newcomer) is JobState.WAITING
@@ -114,11 +114,11 @@ class JobSlotConformance(JobSuite):
     async def test_several_slots_that_come_free_together_go_to_as_many(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(uses=(slots(3),)) for _ in range(7)]
-            first = await b.claim()
+            first = await b.fetch()
             await b.done(*first)
-            second = await b.claim()
+            second = await b.fetch()
             await b.done(second[0])
-            third = await b.claim()
+            third = await b.fetch()
 
             assert [job.id for job in (*first, *second, *third)] == ids
             assert [len(first), len(second), len(third)] == [3, 3, 1]
@@ -141,46 +141,46 @@ class JobSlotConformance(JobSuite):
             await b.add(uses=(slots(1, "y"),))
             busy = await b.one()
             both = await b.add(uses=(slots(1, "x"), slots(1, "y"), slots(1, "z")))
-            assert await b.claim() == []
-            assert (await b.outlook(both)).waits_for == "y"
+            assert await b.fetch() == []
+            assert (await b.situation(both)).waits_for == "y"
             ids = [await b.add(uses=(slots(1, key),)) for key in "xz"]
-            singles = await b.claim()
+            singles = await b.fetch()
             assert [job.id for job in singles] == ids, "a job that waits holds slots of others"
             await b.done(busy)
-            assert await b.claim() == []
+            assert await b.fetch() == []
             await b.done(*singles)
 
-            (job,) = await b.claim()
+            (job,) = await b.fetch()
             assert (job.id, job.slots) == (both, ("x", "y", "z"))
 
     async def test_who_is_held_up_by_another_limit_lets_those_behind_it_go(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             for key in "xy":
                 await b.add(uses=(slots(1, key),))
-            x, y = await b.claim()
+            x, y = await b.fetch()
             both = await b.add(uses=(slots(1, "x"), slots(1, "y")))
             behind = await b.add(uses=(slots(1, "x"),))
-            assert await b.claim() == []
-            assert [(await b.outlook(job_id)).waits_for for job_id in (both, behind)] == ["x", "x"]
+            assert await b.fetch() == []
+            assert [(await b.situation(job_id)).waits_for for job_id in (both, behind)] == ["x", "x"]
             await b.done(x)
             got = await b.ids() + await b.ids()
 
             assert got == [behind], "room that the first in line cannot use is lost"
-            assert (await b.outlook(both)).waits_for == "y"
+            assert (await b.situation(both)).waits_for == "y"
             await b.done(y)
-            assert await b.claim() == [], "one of two limits was enough"
+            assert await b.fetch() == [], "one of two limits was enough"
 
     async def test_one_that_waited_for_both_keys_in_turn_gets_them_in_the_end(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             for key in "xy":
                 await b.add(uses=(slots(1, key),))
-            x, y = await b.claim()
+            x, y = await b.fetch()
             both = await b.add(uses=(slots(1, "x"), slots(1, "y")))
-            assert await b.claim() == []
+            assert await b.fetch() == []
             await b.done(x)
-            assert await b.claim() == []
+            assert await b.fetch() == []
             newcomer = await b.add(uses=(slots(1, "y"),), priority=100)
-            assert await b.claim() == []
+            assert await b.fetch() == []
             await b.done(y)
 
             assert await b.ids() == [both]
@@ -192,7 +192,7 @@ class JobSlotConformance(JobSuite):
             await b.add(uses=(slots(1),))
             busy = await b.one()
             woken, behind = await b.add(uses=(slots(1),), lane="l"), await b.add(uses=(slots(1),))
-            assert await b.claim() == []
+            assert await b.fetch() == []
             await b.done(busy)
             if how == "cancelled":
                 assert await b.jobs.cancel(woken, "not wanted", "ann") is JobState.CANCELLED
@@ -207,7 +207,7 @@ class JobSlotConformance(JobSuite):
             await b.add(uses=(slots(1),))
             busy = await b.one()
             first, behind = await b.add(uses=(slots(1),), lane="l"), await b.add(uses=(slots(1),))
-            assert await b.claim() == []
+            assert await b.fetch() == []
             if how == "cancelled":
                 await b.jobs.cancel(first, "not wanted", "ann")
             else:
@@ -216,10 +216,10 @@ class JobSlotConformance(JobSuite):
             job = await b.one()
 
             assert job.id == behind
-            assert await b.claim() == []
+            assert await b.fetch() == []
             if how == "held":
                 await b.done(job)
-                assert await b.claim() == [], "a held lane went on because a slot came free"
+                assert await b.fetch() == [], "a held lane went on because a slot came free"
                 await b.jobs.release("l")
                 assert await b.ids() == [first]
 
@@ -228,19 +228,19 @@ class JobSlotConformance(JobSuite):
             await b.add(uses=(slots(1),))
             busy = await b.one()
             first = await b.add(uses=(slots(1),), lane="l")
-            assert await b.claim() == []
+            assert await b.fetch() == []
             await b.jobs.hold("l", "not now", "ann")
             await b.jobs.release("l")
-            assert await b.claim() == []
+            assert await b.fetch() == []
             behind = [await b.add(uses=(slots(1),)) for _ in range(2)]
-            assert await b.claim() == []
+            assert await b.fetch() == []
             await b.done(busy)
-            (job,) = await b.claim()
+            (job,) = await b.fetch()
             assert job.id == first
             await b.end(job, Outcome.RETRY, delay=0.0)
             got = []
             for _ in range(3):
-                (job,) = await b.claim()
+                (job,) = await b.fetch()
                 got.append(job.id)
                 await b.done(job)
 
@@ -252,11 +252,11 @@ class JobSlotConformance(JobSuite):
             busy = await b.one()
             idle = await b.add(uses=(slots(1),), queue="idle")
             mine = await b.add(uses=(slots(1),))
-            assert await b.claim("b", queues=("idle", "q")) == []
+            assert await b.fetch("b", queues=("idle", "q")) == []
             await b.done(busy)
 
             assert await b.ids(queues=("q",)) == [mine]
-            assert await b.claim(queues=("idle",)) == []
+            assert await b.fetch(queues=("idle",)) == []
             assert idle not in (mine, busy.id)
 
     async def test_a_name_that_nobody_knows_any_more_does_not_keep_a_slot(self, store_url: str) -> None:
@@ -264,9 +264,9 @@ class JobSlotConformance(JobSuite):
             await b.add(uses=(slots(1),))
             busy = await b.one()
             await b.add(uses=(slots(1),), name="gone")
-            assert await b.claim("b", names=("gone", "n")) == []
+            assert await b.fetch("b", names=("gone", "n")) == []
             mine = await b.add(uses=(slots(1),))
-            assert await b.claim() == []
+            assert await b.fetch() == []
             await b.done(busy)
             job = await b.one()
             assert job.id == mine
@@ -287,12 +287,12 @@ class JobSlotConformance(JobSuite):
             ids = []
             for priority, name in enumerate(names):
                 ids.append(await b.add(uses=(use,), name=name, priority=priority))
-                assert await b.claim("b", names=names) == []
+                assert await b.fetch("b", names=names) == []
             got = []
             for _ in ids:
                 await b.done(job)
                 await b.let_pass(10.0)
-                (job,) = await b.claim("b", most, names=names)
+                (job,) = await b.fetch("b", most, names=names)
                 got.append(job.id)
 
             assert got == ids
@@ -303,9 +303,9 @@ class JobSlotConformance(JobSuite):
             busy = await b.one()
             await b.add(uses=(slots(1),), name="other")
             mine = await b.add(uses=(slots(1),))
-            assert await b.claim("b", names=("other", "n")) == []
+            assert await b.fetch("b", names=("other", "n")) == []
             await b.done(busy)
-            assert await b.claim("b", at_once=0, names=("other", "n")) == [], "a scarce slot was taken in advance"
+            assert await b.fetch("b", at_once=0, names=("other", "n")) == [], "a scarce slot was taken in advance"
             await b.let_pass(2.0)
 
             assert await b.ids() == [mine]
@@ -320,24 +320,24 @@ class JobSlotConformance(JobSuite):
             assert second.id == small
             for uses in (wide, narrow):
                 await b.add(uses=uses)
-            assert await b.claim() == [], "a job that knows a larger figure overrode the smaller one"
+            assert await b.fetch() == [], "a job that knows a larger figure overrode the smaller one"
             await b.done(second)
             third = await b.one()
             assert third.id not in (first.id, second.id)
             await b.done(first, third)
-            await b.done(*await b.claim())
+            await b.done(*await b.fetch())
 
             await b.add_many(7, uses=wide)
-            assert len(await b.claim()) == 5, "a figure that nobody has any more still holds"
+            assert len(await b.fetch()) == 5, "a figure that nobody has any more still holds"
 
-    async def test_a_job_with_slots_is_claimed_without_its_lane_following(self, store_url: str) -> None:
+    async def test_a_job_with_slots_is_fetched_without_its_lane_following(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(lane="l", uses=(slots(9),)) for _ in range(2)]
             plain = await b.add(lane="l")
             job = await b.one(run=10)
             assert job.id == ids[0]
             await b.done(job)
-            (job,) = await b.claim(run=10)
+            (job,) = await b.fetch(run=10)
             assert job.id == ids[1]
             await b.done(job)
 
@@ -347,7 +347,7 @@ class JobSlotConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             ids = [await b.add(uses=(slots(8),)) for _ in range(12)]
             plain = [await b.add() for _ in range(3)]
-            half = await b.claim("a", at_once=1)
+            half = await b.fetch("a", at_once=1)
             assert [job.id for job in half] == [*ids[:4], *plain]
             assert await b.ids("b", at_once=0) == ids[4:6]
             assert await b.ids("b", at_once=0) == ids[6:7]

@@ -10,14 +10,14 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from interlock.ports.jobs import MOST_CRASHES, PRIORITY_WEIGHT, Failing, JobState, NewJob, Outcome, Settlement
+from interlock.ports.jobs import MAX_CRASHES, PRIORITY_WEIGHT, Acknowledgement, Failing, JobState, NewJob, Outcome
 from interlock.testing.conformance.jobs.model_checks import check_halves, check_order, check_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from interlock.ports.job_views import JobView
-    from interlock.ports.jobs import Appetite, Batch, ClaimedJob, Rescued
+    from interlock.ports.jobs import FetchedJob, FetchRequest, FetchResult, Rescued
     from interlock.ports.limits import Use
 
 __all__ = ["Model", "ModelJob"]
@@ -37,19 +37,19 @@ class ModelJob:
     position: float | None = None
     session: str = ""
     run: int = 0
-    turn: int = 0
+    fetch_number: int = 0
     fence: int = 0
     failures: int = 0
     crashes: int = 0
     half: int | None = None
     """The half of a group of suspects that it belongs to."""
-    later: bool = False
+    scheduled: bool = False
     parked: bool = False
     cancelling: bool = False
     ended: JobState | None = None
     superseded_by: int | None = None
     stale: list[int] = field(default_factory=list)
-    """Fences of claims that ended otherwise than by settlement, or as never started."""
+    """Fences of fetches that ended otherwise than by acknowledgement, or as never started."""
 
     @property
     def id(self) -> int:
@@ -68,8 +68,8 @@ class ModelJob:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing but its lane and limits can keep it from being claimed."""
-        return not (self.ended or self.session or self.later or self.parked)
+        """Whether nothing but its lane and limits can keep it from being fetched."""
+        return not (self.ended or self.session or self.scheduled or self.parked)
 
 
 @dataclass
@@ -97,17 +97,17 @@ class Model:
         return sorted(found, key=lambda job: job.position or 0)
 
     def busy(self, lane: str) -> bool:
-        """Whether one of the lane is claimed."""
+        """Whether one of the lane is fetched."""
         return any(job.session for job in self.lane(lane))
 
-    def claimed(self, session: str) -> list[ModelJob]:
+    def fetched(self, session: str) -> list[ModelJob]:
         """Those of a session, in the order of their positions."""
         found = [job for job in self.unfinished() if job.session == session]
         return sorted(found, key=lambda job: job.position or 0)
 
     def half(self, session: str) -> int | None:
         """The half of the suspects that a session has."""
-        halves = {job.half for job in self.claimed(session) if job.half is not None}
+        halves = {job.half for job in self.fetched(session) if job.half is not None}
         assert len(halves) <= 1, f"session {session} has suspects of halves {halves}"
         return next(iter(halves), None)
 
@@ -116,7 +116,7 @@ class Model:
         return job.half is None or any(self.half(session) in (None, job.half) for session in sessions)
 
     def offered(self) -> list[ModelJob]:
-        """Those that could be claimed but for their limits."""
+        """Those that could be fetched but for their limits."""
         return [
             job
             for job in self.unfinished()
@@ -133,8 +133,8 @@ class Model:
             return {job.ended}
         if job.session:
             return {JobState.RUNNING}
-        if job.later:
-            return {JobState.LATER}
+        if job.scheduled:
+            return {JobState.SCHEDULED}
         if job.parked:
             return {JobState.PARKED}
         if job.lane and (self.lane(job.lane)[0] is not job or self.busy(job.lane)):
@@ -144,17 +144,17 @@ class Model:
         return _LIMITED if job.new.uses else {JobState.READY}
 
     def room(self, use: Use, now: float) -> float:
-        """How many more claims a limit allows now."""
+        """How many more fetches a limit allows now."""
         if use.per:
             counting = [at for at, *_ in self.starts.get(use.key, ()) if at > now - use.per + _ROUNDING]
             return use.most - len(counting)
         return use.most - sum(job.session != "" and use in job.new.uses for job in self.unfinished())
 
     def next_change(self, queues: Sequence[str], now: float) -> float:
-        """After how many seconds at most one has to look again, if all that could be claimed has been."""
+        """After how many seconds at most one has to look again, if all that could be fetched has been."""
         soonest = math.inf
         for job in self.unfinished():
-            if job.new.queue in queues and job.later and not self.stopped.get(job.lane):
+            if job.new.queue in queues and job.scheduled and not self.stopped.get(job.lane):
                 soonest = min(soonest, job.due - now)
         for job in self.offered():
             if job.new.queue in queues and any(use.per for use in job.new.uses):
@@ -175,19 +175,19 @@ class Model:
         for new in jobs:
             if new.id not in self.jobs:
                 job = self.jobs[new.id] = ModelJob(new, now + new.delay)
-                job.later = new.delay > 0
-                if not job.later:
+                job.scheduled = new.delay > 0
+                if not job.scheduled:
                     self._take_position(job)
 
     def promote(self, queues: Sequence[str], now: float) -> None:
         """Whatever is due takes its position."""
-        due = [job for job in self.unfinished() if job.later and job.new.queue in queues and job.due <= now]
+        due = [job for job in self.unfinished() if job.scheduled and job.new.queue in queues and job.due <= now]
         for job in sorted(due, key=lambda job: job.due):
-            job.later = False
+            job.scheduled = False
             if job.position is None:
                 self._take_position(job)
 
-    def claim(self, wish: Appetite, batch: Batch, now: float) -> None:
+    def fetch(self, wish: FetchRequest, batch: FetchResult, now: float) -> None:
         """The store gave these."""
         self.promote(wish.queues, now)
         offered = {job.id: job for job in self.offered() if self._wanted(job, wish)}
@@ -202,7 +202,7 @@ class Model:
             run, rest = rest[:length], rest[length:]
             place = len(batch.jobs) - len(rest) - length
             if head.half is not None or any(use.per for use in head.new.uses):
-                assert place < wish.at_once, f"job {head.id} was claimed in advance"
+                assert place < wish.at_once, f"job {head.id} was fetched in advance"
             self._give(wish, run, offered, now)
         self.half(wish.session)
         if len(batch.jobs) < wish.most and batch.look_again > 0:
@@ -211,34 +211,34 @@ class Model:
             assert not left, f"ready, but not given: {[job.id for job in left]}"
 
     def check_all_given(self, queues: Sequence[str], sessions: Sequence[str], look_again: float, now: float) -> None:
-        """Nothing that could be claimed was left, by sessions that know all names and can start any number."""
+        """Nothing that could be fetched was left, by sessions that know all names and can start any number."""
         for job in self.offered():
             if job.new.queue in queues and self.may_take(job, sessions):
                 full = [use.key for use in job.new.uses if self.room(use, now) <= 0]
-                assert full, f"job {job.id} could be claimed, but is not given"
+                assert full, f"job {job.id} could be fetched, but is not given"
         assert look_again <= self.next_change(queues, now) + 0.001, "one would look again too late"
 
-    def settle(self, settlements: Sequence[Settlement], now: float) -> list[bool]:
+    def acknowledge(self, acknowledgements: Sequence[Acknowledgement], now: float) -> list[bool]:
         """Whether each has to be accepted."""
         accepted = []
-        for end in settlements:
+        for end in acknowledgements:
             job = self.jobs[end.id]
             accepted.append(job.session != "" and job.fence == end.fence)
             if accepted[-1]:
-                self._settle(job, end, now)
+                self._acknowledge(job, end, now)
         return accepted
 
-    def hand_back(self, session: str, but: Sequence[int], turn: int | None) -> int:
+    def return_unstarted(self, session: str, but: Sequence[int], fetch_number: int | None) -> int:
         """How many."""
-        upto = math.inf if turn is None else turn
-        gone = [job for job in self.claimed(session) if job.id not in but and job.turn <= upto]
+        upto = math.inf if fetch_number is None else fetch_number
+        gone = [job for job in self.fetched(session) if job.id not in but and job.fetch_number <= upto]
         for job in gone:
             self._give_back(job)
         return len(gone)
 
     def rescue(self, dead: str, rescued: Sequence[Rescued]) -> None:
         """The store took these from a session that has ended."""
-        mine = self.claimed(dead)
+        mine = self.fetched(dead)
         firsts = {job.run: job for job in reversed(mine)}
         assert sorted(job.id for job in rescued) == sorted(job.id for job in mine)
         told = {job.id: job for job in rescued}
@@ -257,7 +257,7 @@ class Model:
             assert told[job.id].crashes == job.crashes, told[job.id]
             if job.cancelling:
                 self._end(job, JobState.CANCELLED)
-            elif alone and job.crashes >= MOST_CRASHES:
+            elif alone and job.crashes >= MAX_CRASHES:
                 self._end(job, JobState.QUARANTINED)
             assert told[job.id].quarantined is (job.ended is JobState.QUARANTINED)
             assert (job.half is not None) is (job in ran and not job.ended), f"job {job.id} is of half {job.half}"
@@ -275,8 +275,8 @@ class Model:
             job.ended, job.failures, job.crashes, job.cancelling, job.due = None, 0, 0, False, now
             job.half = None
             self._take_position(job)
-        elif job.later or job.parked:
-            job.later, job.parked, job.due = False, False, now
+        elif job.scheduled or job.parked:
+            job.scheduled, job.parked, job.due = False, False, now
             if job.position is None:
                 self._take_position(job)
 
@@ -301,10 +301,10 @@ class Model:
         self._positions += 1
         job.position = self._positions
 
-    def _wanted(self, job: ModelJob, wish: Appetite) -> bool:
+    def _wanted(self, job: ModelJob, wish: FetchRequest) -> bool:
         return job.new.queue in wish.queues and job.new.name in wish.names
 
-    def _give(self, wish: Appetite, run: Sequence[ClaimedJob], offered: dict[int, ModelJob], now: float) -> None:
+    def _give(self, wish: FetchRequest, run: Sequence[FetchedJob], offered: dict[int, ModelJob], now: float) -> None:
         """One job, or a run of one lane."""
         given = [self.jobs[job.id] for job in run]
         lane = self.lane(given[0].lane) if given[0].lane else given[:1]
@@ -318,7 +318,7 @@ class Model:
             assert (told.attempt, told.crashes, told.half) == (job.failures + 1, job.crashes, job.half)
             for use in job.new.uses:
                 assert self.room(use, now) > 0, f"limit {use.key} was exceeded by job {job.id}"
-            job.session, job.fence, job.run, job.turn = wish.session, told.fence, self._runs, wish.turn
+            job.session, job.fence, job.run, job.fetch_number = wish.session, told.fence, self._runs, wish.fetch_number
             job.cancelling = False
             for use in job.new.uses:
                 if use.per:
@@ -332,7 +332,7 @@ class Model:
         if job.cancelling:
             self._end(job, JobState.CANCELLED)
 
-    def _settle(self, job: ModelJob, end: Settlement, now: float) -> None:
+    def _acknowledge(self, job: ModelJob, end: Acknowledgement, now: float) -> None:
         outcome = end.outcome
         if outcome is Outcome.RETURNED:
             self._give_back(job)
@@ -341,7 +341,7 @@ class Model:
         if job.cancelling and outcome is not Outcome.DONE:
             self._end(job, JobState.CANCELLED)
         elif outcome in (Outcome.RETRY, Outcome.SNOOZED):
-            job.later, job.due = True, now + end.delay
+            job.scheduled, job.due = True, now + end.delay
             if outcome is Outcome.RETRY:
                 job.failures += 1
                 if job.new.failing is Failing.SKIP:
@@ -353,6 +353,6 @@ class Model:
             self._end(job, JobState(outcome.value))
 
     def _end(self, job: ModelJob, state: JobState) -> None:
-        job.ended, job.session, job.later, job.parked = state, "", False, False
+        job.ended, job.session, job.scheduled, job.parked = state, "", False, False
         if state in (JobState.FAILED, JobState.QUARANTINED) and job.lane and job.new.failing is Failing.PARK:
             self.stopped.setdefault(job.lane, set()).add("parked")

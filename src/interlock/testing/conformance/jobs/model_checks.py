@@ -1,4 +1,4 @@
-"""Whether what a claim gave was in order: the right jobs of a lane, and the right lanes before others."""
+"""Whether what a fetch gave was in order: the right jobs of a lane, and the right lanes before others."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from interlock.ports.jobs import Appetite, ClaimedJob, Rescued
+    from interlock.ports.jobs import FetchedJob, FetchRequest, Rescued
     from interlock.testing.conformance.jobs.model import ModelJob
 
 __all__ = ["check_halves", "check_order", "check_run"]
 
 
-def check_run(lane: Sequence[ModelJob], given: Sequence[ModelJob], wish: Appetite) -> list[tuple[ModelJob, ModelJob]]:
+def check_run(
+    lane: Sequence[ModelJob], given: Sequence[ModelJob], wish: FetchRequest
+) -> list[tuple[ModelJob, ModelJob]]:
     """Jobs of a lane that were given together are its next ones; returns those that were superseded, by which."""
     superseded: list[tuple[ModelJob, ModelJob]] = []
     waiting = list(lane)
@@ -63,7 +65,7 @@ def check_halves(group: Sequence[ModelJob], told: Mapping[int, Rescued], used: i
     assert sum(halves.values()) == len(group) - ended
 
 
-def check_order(offered: Mapping[int, ModelJob], given: Sequence[ClaimedJob], wish: Appetite) -> None:
+def check_order(offered: Mapping[int, ModelJob], given: Sequence[FetchedJob], wish: FetchRequest) -> None:
     """Of jobs without limits that are no suspects, those come first in each queue whose sort key is the smallest."""
     heads = {job.lane: job for job in offered.values() if job.lane}
     for queue in wish.queues:

@@ -1,4 +1,4 @@
-"""Hints: that there may be something to claim, and that a job has ended."""
+"""Hints: that there may be something to fetch, and that a job has ended."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Listener:
         self.turns: list[str | None] = []
 
     def heard(self) -> None:
-        """There may be something to claim."""
+        """There may be something to fetch."""
         self.news += 1
 
 
@@ -49,8 +49,8 @@ class NewsConformance(JobSuite):
         listener = _Listener()
         await b.store.messages.listen("b", listener.turns.append, lambda *_: None)
         b.store.messages.watch(waiting=True)
-        b.jobs.on_news(queues, listener.heard)
-        assert await b.claim("b", queues=queues) == []
+        b.jobs.on_ready(queues, listener.heard)
+        assert await b.fetch("b", queues=queues) == []
         return listener
 
     @pytest.mark.parametrize("lane", ["", "l"])
@@ -61,13 +61,13 @@ class NewsConformance(JobSuite):
                 before = told.news
                 await mine.add(lane=lane)
                 await until(lambda before=before: told.news > before, what=f"news of job {round_}")  # type: ignore[misc]
-                await theirs.done(*await theirs.claim("b"))
+                await theirs.done(*await theirs.fetch("b"))
 
     async def test_news_end_when_nobody_wants_them(self, store_url: str) -> None:
         async with self._two(store_url) as (mine, theirs):
             told = await self._listen(theirs)
             other = _Listener()
-            stop = theirs.jobs.on_news(("q",), other.heard)
+            stop = theirs.jobs.on_ready(("q",), other.heard)
             stop()
             stop()
             await mine.add()
@@ -100,7 +100,7 @@ class NewsConformance(JobSuite):
             await mine.add(uses=(slots(1),))
             await mine.add(uses=(slots(1),), queue="other")
             job = await mine.one()
-            assert await mine.claim(queues=("other",)) == []
+            assert await mine.fetch(queues=("other",)) == []
             told = await self._listen(theirs, ("other",))
             await mine.done(job)
 
@@ -126,7 +126,7 @@ class NewsConformance(JobSuite):
                 await mine.store.sessions.end("a")
             told = await self._listen(theirs)
             if how == "handed back":
-                await mine.jobs.hand_back("a")
+                await mine.jobs.return_unstarted("a")
             elif how == "returned":
                 await mine.end(job, Outcome.RETURNED)
             elif how == "rescued":
@@ -153,16 +153,16 @@ class NewsConformance(JobSuite):
             told = await self._listen(theirs)
             ids = [await mine.add() for _ in range(3)]
             (never,) = await mine.jobs.ids(1)
-            first, second, third = await mine.claim()
+            first, second, third = await mine.fetch()
             await mine.end(first, outcome)
 
-            ended = await theirs.jobs.await_end("b", [*ids, never])
+            ended = await theirs.jobs.watch_end("b", [*ids, never])
             assert sorted(ended) == [ids[0], never]
             await mine.end(second, Outcome.RETRY, delay=5.0)
             await mine.end(third, outcome)
             await until(lambda: f"b.j{ids[2]}" in told.turns, what="the end of the third")
             assert f"b.j{ids[1]}" not in told.turns
-            assert list(await theirs.jobs.await_end("b", ids)) == [ids[0], ids[2]]
+            assert list(await theirs.jobs.watch_end("b", ids)) == [ids[0], ids[2]]
             await mine.let_pass(5)
             await mine.end(await mine.one(), outcome)
             await until(lambda: f"b.j{ids[1]}" in told.turns, what="the end of the second")
@@ -173,13 +173,13 @@ class NewsConformance(JobSuite):
             told = await self._listen(theirs)
             cancelled, killer = await mine.add(delay=60.0), await mine.add()
             older, newer = [await mine.add(lane="l", coalesce=True, delay=5.0) for _ in range(2)]
-            assert list(await theirs.jobs.await_end("b", [cancelled, killer, older, newer])) == []
+            assert list(await theirs.jobs.watch_end("b", [cancelled, killer, older, newer])) == []
             await mine.jobs.cancel(cancelled, "not wanted", "ann")
             await until(lambda: f"b.j{cancelled}" in told.turns, what="the cancelling")
             await mine.crashed(killer, 3)
             await until(lambda: f"b.j{killer}" in told.turns, what="the quarantine")
             await mine.let_pass(5)
-            await mine.claim()
+            await mine.fetch()
             await until(lambda: f"b.j{older}" in told.turns, what="the older one's end")
 
             assert f"b.j{newer}" not in told.turns
@@ -192,8 +192,8 @@ class NewsConformance(JobSuite):
             mine.store.messages.watch(waiting=True)
             job_id = await mine.add()
             for session in "bc":
-                assert list(await mine.jobs.await_end(session, [job_id])) == []
-                assert list(await mine.jobs.await_end(session, [job_id])) == []
+                assert list(await mine.jobs.watch_end(session, [job_id])) == []
+                assert list(await mine.jobs.watch_end(session, [job_id])) == []
             await mine.done(await mine.one())
 
             await until(lambda: f"b.j{job_id}" in told.turns, what="one is told")

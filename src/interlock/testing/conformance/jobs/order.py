@@ -1,10 +1,10 @@
-"""Which jobs a claim gives, in which order, and when to look again."""
+"""Which jobs a fetch gives, in which order, and when to look again."""
 
 from __future__ import annotations
 
 import math
 
-from interlock.ports.jobs import PRIORITY_WEIGHT, Appetite, JobState, Outcome, SessionEnded
+from interlock.ports.jobs import PRIORITY_WEIGHT, FetchRequest, JobState, Outcome, SessionEnded
 from interlock.testing.conformance.jobs.bench import SESSION, JobSuite, near
 
 __all__ = ["OrderConformance"]
@@ -13,13 +13,13 @@ __all__ = ["OrderConformance"]
 class OrderConformance(JobSuite):
     """Jobs come by the time they became ready, weighed by priority, to whoever knows them."""
 
-    async def test_nothing_is_claimed_where_nothing_is(self, store_url: str) -> None:
+    async def test_nothing_is_fetched_where_nothing_is(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             batch = await b.batch()
             assert list(batch.jobs) == []
             assert batch.look_again == math.inf
 
-    async def test_a_job_is_claimed_once(self, store_url: str) -> None:
+    async def test_a_job_is_fetched_once(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add() for _ in range(3)]
 
@@ -69,7 +69,7 @@ class OrderConformance(JobSuite):
             assert await b.ids(queues=("nothing",)) == []
             assert await b.ids(queues=("nothing", "mail")) == [mail]
 
-    async def test_each_queue_gets_its_share_of_a_claim(self, store_url: str) -> None:
+    async def test_each_queue_gets_its_share_of_a_fetch(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             many = [await b.add(queue="many") for _ in range(20)]
             few = [await b.add(queue="few") for _ in range(20)]
@@ -98,12 +98,12 @@ class OrderConformance(JobSuite):
             assert len(await b.ids("b", 1, run=5)) == 1
             assert await b.ids("c", 0) == []
 
-    async def test_a_delayed_job_is_claimed_when_it_is_due_and_not_before(self, store_url: str) -> None:
+    async def test_a_delayed_job_is_fetched_when_it_is_due_and_not_before(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             job_id = await b.add(delay=30.0)
             due = b.now + 30
             view = await b.view(job_id)
-            assert (view.state, view.due_at) == (JobState.LATER, near(due))
+            assert (view.state, view.due_at) == (JobState.SCHEDULED, near(due))
             batch = await b.batch()
             assert (list(batch.jobs), batch.look_again) == ([], near(30.0, 1e-3))
             await b.let_pass(29.999)
@@ -123,7 +123,7 @@ class OrderConformance(JobSuite):
             assert (await b.view(past)).due_at == near(b.now, 0.01)
             assert await b.ids() == [high, past]
 
-    async def test_a_job_for_a_time_is_claimed_from_then_on(self, store_url: str) -> None:
+    async def test_a_job_for_a_time_is_fetched_from_then_on(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             soon, late = await b.add(at=b.now + 10), await b.add(at=b.now + 20)
             past = await b.add(at=b.now - 1000)
@@ -168,7 +168,7 @@ class OrderConformance(JobSuite):
             ids = await b.add_many(1500, delay=10.0)
             await b.let_pass(10)
             got: list[int] = []
-            while jobs := await b.claim("a", 500):
+            while jobs := await b.fetch("a", 500):
                 got += [job.id for job in jobs]
 
             assert sorted(got) == ids
@@ -176,7 +176,7 @@ class OrderConformance(JobSuite):
     async def test_a_retried_job_has_a_new_time_and_one_handed_back_keeps_the_old(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             retried, returned, snoozed = [await b.add() for _ in range(3)]
-            jobs = await b.claim()
+            jobs = await b.fetch()
             await b.let_pass(1)
             other = await b.add()
             await b.let_pass(1)
@@ -185,7 +185,7 @@ class OrderConformance(JobSuite):
             await b.let_pass(1)
             await b.end(jobs[2], Outcome.SNOOZED, delay=0.0)
 
-            again = await b.claim()
+            again = await b.fetch()
             assert [job.id for job in again] == [returned, other, retried, snoozed]
             assert again[0].due_at == near(jobs[1].due_at)
             assert again[3].due_at == near(b.now)
@@ -194,11 +194,11 @@ class OrderConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             job_id = await b.add(lane="l")
             await b.store.sessions.end("a")
-            appetites = [Appetite(session, ("q",), ("n",), 10, 10, 1) for session in ("a", "never", "b")]
-            assert await b.jobs.claim(appetites[0]) == SessionEnded()
-            assert await b.jobs.claim(appetites[1]) == SessionEnded()
+            appetites = [FetchRequest(session, ("q",), ("n",), 10, 10, 1) for session in ("a", "never", "b")]
+            assert await b.jobs.fetch(appetites[0]) == SessionEnded()
+            assert await b.jobs.fetch(appetites[1]) == SessionEnded()
             await b.let_pass(SESSION, "c")
-            assert isinstance(await b.jobs.claim(appetites[2]), SessionEnded)
+            assert isinstance(await b.jobs.fetch(appetites[2]), SessionEnded)
 
             assert await b.state(job_id) is JobState.READY
             assert await b.ids("c") == [job_id]

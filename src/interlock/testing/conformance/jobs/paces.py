@@ -1,4 +1,4 @@
-"""How often jobs start: claims counted by paces."""
+"""How often jobs start: fetches counted by paces."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from interlock.backends import from_url
 from interlock.jobs import Jobs
 from interlock.limits import Cooldown
-from interlock.ports.jobs import Appetite, Batch, JobState, Outcome, SessionEnded
+from interlock.ports.jobs import FetchRequest, FetchResult, JobState, Outcome, SessionEnded
 from interlock.settings import Settings
 from interlock.testing.clock import VirtualClock, until
 from interlock.testing.conformance.jobs.bench import JobSuite, near, pace, slots
@@ -18,12 +18,12 @@ __all__ = ["JobPaceConformance"]
 
 
 class JobPaceConformance(JobSuite):
-    """Never more claims than the pace allows in any span, whatever becomes of the jobs."""
+    """Never more fetches than the pace allows in any span, whatever becomes of the jobs."""
 
-    async def test_as_many_are_claimed_as_the_pace_allows_and_the_rest_in_time(self, store_url: str) -> None:
+    async def test_as_many_are_fetched_as_the_pace_allows_and_the_rest_in_time(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(uses=(pace(2, 10.0),)) for _ in range(5)]
-            jobs = await b.claim()
+            jobs = await b.fetch()
             assert [job.id for job in jobs] == ids[:2]
             assert await b.states(*ids[2:]) == [JobState.WAITING] * 3
             await b.done(*jobs)
@@ -31,7 +31,7 @@ class JobPaceConformance(JobSuite):
             assert list(batch.jobs) == [], "a start counts also when the work is over"
             assert batch.look_again == near(10.0, 0.01)
             await b.let_pass(9.999)
-            assert await b.claim() == []
+            assert await b.fetch() == []
             await b.let_pass(0.001)
             assert await b.ids() == ids[2:4]
             await b.let_pass(10)
@@ -46,7 +46,7 @@ class JobPaceConformance(JobSuite):
                 await b.add(uses=(pace(2, 10.0),))
             await b.keep("a", seconds=1000.0)
             for step in range(120):
-                starts += [b.now - began] * len(await b.claim(most=1 if step == 0 else 100))
+                starts += [b.now - began] * len(await b.fetch(most=1 if step == 0 else 100))
                 b.clock.advance(4.0 if step == 0 else 0.5)
 
             assert len(starts) == 12
@@ -75,7 +75,7 @@ class JobPaceConformance(JobSuite):
             await b.add(uses=(pace(1, 60.0),))
             await b.end(await b.one(), outcome)
             second = await b.add(uses=(pace(1, 60.0),))
-            assert await b.claim() == []
+            assert await b.fetch() == []
             await b.let_pass(60)
 
             got = await b.ids()
@@ -89,34 +89,34 @@ class JobPaceConformance(JobSuite):
             await b.let_pass(20, "b", "c")
             assert [rescued.id for rescued in await b.jobs.rescue()] == [job_id]
             other = await b.add(uses=(pace(1, 60.0),))
-            assert await b.claim("b") == []
+            assert await b.fetch("b") == []
             await b.let_pass(39, "b", "c")
-            assert await b.claim("b") == []
+            assert await b.fetch("b") == []
             await b.let_pass(1, "b", "c")
 
             assert await b.ids("b") == [job_id]
             assert await b.state(other) is JobState.WAITING
 
-    @pytest.mark.parametrize("how", ["settled", "handed back"])
+    @pytest.mark.parametrize("how", ["acknowledged", "handed back"])
     async def test_a_job_returned_unstarted_gives_its_start_back(self, store_url: str, how: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(uses=(pace(2, 60.0),)) for _ in range(3)]
-            jobs = await b.claim()
+            jobs = await b.fetch()
             assert [job.id for job in jobs] == ids[:2]
-            if how == "settled":
+            if how == "acknowledged":
                 await b.end(jobs[0], Outcome.RETURNED)
             else:
-                await b.jobs.hand_back("a", [jobs[1].id])
+                await b.jobs.return_unstarted("a", [jobs[1].id])
 
-            assert len(await b.claim()) == 1
-            assert await b.claim() == []
+            assert len(await b.fetch()) == 1
+            assert await b.fetch() == []
 
     async def test_newcomers_stand_behind_those_who_wait_for_a_pace(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(uses=(pace(1, 10.0),), priority=1) for _ in range(3)]
             assert await b.ids() == ids[:1]
             urgent = await b.add(uses=(pace(1, 10.0),), priority=100)
-            assert await b.claim() == []
+            assert await b.fetch() == []
             got = []
             for _ in range(3):
                 await b.let_pass(10)
@@ -147,11 +147,11 @@ class JobPaceConformance(JobSuite):
             await b.add(uses=(slots(1, "s"),))
             busy = await b.one()
             both = await b.add(uses=(pace(1, 60.0, "p"), slots(1, "s")))
-            assert await b.claim() == []
+            assert await b.fetch() == []
             alone = await b.add(uses=(pace(1, 60.0, "p"),))
             assert await b.ids() == [alone], "a start that never was is counted"
             await b.done(busy)
-            assert await b.claim() == []
+            assert await b.fetch() == []
             await b.let_pass(60)
 
             assert await b.ids() == [both]
@@ -162,9 +162,9 @@ class JobPaceConformance(JobSuite):
             await b.add(uses=uses)
             await b.done(await b.one())
             waiting = await b.add(uses=uses)
-            assert await b.claim() == []
-            outlook = await b.outlook(waiting)
-            assert (outlook.waits_for, outlook.room_at) == ("p", near(b.now + 60, 0.01))
+            assert await b.fetch() == []
+            situation = await b.situation(waiting)
+            assert (situation.waits_for, situation.room_at) == ("p", near(b.now + 60, 0.01))
             other = await b.add(uses=(slots(1, "s"),))
 
             assert await b.ids() == [other]
@@ -177,7 +177,7 @@ class JobPaceConformance(JobSuite):
             began, starts = b.now, []
             await b.keep("a", seconds=1000.0)
             for _ in range(70):
-                starts += [round(b.now - began) for _ in await b.claim()]
+                starts += [round(b.now - began) for _ in await b.fetch()]
                 b.clock.advance(1)
 
             assert starts == [0, 2, 4, 60, 62]
@@ -187,7 +187,7 @@ class JobPaceConformance(JobSuite):
             await b.add(uses=(pace(1, 60.0),))
             await b.one()
             other = await b.add(uses=(pace(5, 60.0),))
-            assert await b.claim() == []
+            assert await b.fetch() == []
             await b.let_pass(60)
 
             assert await b.ids() == [other]
@@ -218,30 +218,30 @@ class JobPaceConformance(JobSuite):
             plain = await b.add(lane="l")
             job = await b.one(run=10)
             await b.done(job)
-            assert await b.claim(run=10) == []
+            assert await b.fetch(run=10) == []
             assert await b.states(*ids, plain) == [JobState.DONE, JobState.WAITING, JobState.BEHIND]
             await b.let_pass(10)
-            (job,) = await b.claim(run=10)
+            (job,) = await b.fetch(run=10)
             await b.done(job)
 
             assert job.id == ids[1]
             assert await b.ids(run=10) == [plain]
 
-    async def test_a_start_counts_as_late_as_the_claimer_may_start_the_job(self, store_url: str) -> None:
+    async def test_a_start_counts_as_late_as_the_fetcher_may_start_the_job(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             paced = [await b.add(uses=(pace(1, 10.0),)) for _ in range(3)]
             plain = await b.add()
-            first, other = await b.claim(start_within=2.0)
+            first, other = await b.fetch(start_within=2.0)
             assert [(job.id, job.paced) for job in (first, other)] == [(paced[0], True), (plain, False)]
             await b.let_pass(11.999)
-            assert await b.claim(start_within=0.5) == []
+            assert await b.fetch(start_within=0.5) == []
             await b.let_pass(0.001)
             assert await b.ids(start_within=0.5) == [paced[1]]
             await b.let_pass(10.5)
 
             assert await b.ids() == [paced[2]]
 
-    @pytest.mark.parametrize("how", ["settled", "handed back"])
+    @pytest.mark.parametrize("how", ["acknowledged", "handed back"])
     async def test_only_the_start_that_never_was_is_given_back(self, store_url: str, how: str) -> None:
         async with self.job_bench(store_url) as b:
             await b.keep("a", seconds=1000.0)
@@ -249,14 +249,14 @@ class JobPaceConformance(JobSuite):
             await b.end(await b.one(start_within=5.0), Outcome.RETRY)
             await b.let_pass(1)
             again = await b.one(start_within=1.0)  # counts as earlier than the start before it
-            if how == "settled":
+            if how == "acknowledged":
                 await b.end(again, Outcome.RETURNED)
             else:
-                await b.jobs.hand_back("a")
+                await b.jobs.return_unstarted("a")
             other = await b.add(uses=(pace(2, 100.0),))
             assert await b.ids(start_within=5.0) == [job_id], "one start counts, so there is room for one"
             await b.let_pass(101.5)
-            assert await b.claim() == [], "the start that was counts as late as it may have been"
+            assert await b.fetch() == [], "the start that was counts as late as it may have been"
             await b.let_pass(3)
 
             assert await b.ids() == [other]
@@ -276,16 +276,16 @@ class JobPaceConformance(JobSuite):
             async def request() -> None:
                 started.append(clock.monotonic())
 
-            claim = store.jobs.claim
+            fetch = store.jobs.fetch
 
-            async def with_a_pause(appetite: Appetite) -> Batch | SessionEnded:
-                batch = await claim(appetite)
-                if isinstance(batch, Batch) and batch.jobs:
+            async def with_a_pause(request: FetchRequest) -> FetchResult | SessionEnded:
+                batch = await fetch(request)
+                if isinstance(batch, FetchResult) and batch.jobs:
                     given.set()
                     await go_on.wait()
                 return batch
 
-            monkeypatch.setattr(store.jobs, "claim", with_a_pause)
+            monkeypatch.setattr(store.jobs, "fetch", with_a_pause)
             handles = [await request.enqueue() for _ in range(2)]
 
             async def one_waits() -> bool:

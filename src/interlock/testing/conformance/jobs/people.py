@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.ports.jobs import MOST_CRASHES, Failing, JobState, Outcome
+from interlock.ports.jobs import MAX_CRASHES, Failing, JobState, Outcome
 from interlock.testing.clock import until
 from interlock.testing.conformance.jobs.bench import JobBench, JobSuite, near, slots
 
@@ -35,14 +35,14 @@ async def _in_state(b: JobBench, state: JobState) -> tuple[int, int]:
         await b.end(await b.one(), _ENDS[state], error="broken")
     elif state is JobState.PARKED:
         await b.end(await b.one(), Outcome.PARKED, error="arguments")
-    elif state is JobState.LATER:
+    elif state is JobState.SCHEDULED:
         await b.end(await b.one(), Outcome.RETRY, delay=60.0, error="busy")
     elif state is JobState.RUNNING:
         await b.one()
     elif state is JobState.WAITING:
-        assert await b.claim() == []
+        assert await b.fetch() == []
     elif state is JobState.QUARANTINED:
-        await b.crashed(job_id, MOST_CRASHES)
+        await b.crashed(job_id, MAX_CRASHES)
     assert await b.state(job_id) is state
     return job_id, behind
 
@@ -72,12 +72,12 @@ class PeopleConformance(JobSuite):
                 assert await b.state(behind) is JobState.HELD
                 await b.jobs.release("l")
             if state is JobState.BEHIND:
-                assert await b.claim() == []
-                await b.jobs.hand_back("c")
+                assert await b.fetch() == []
+                await b.jobs.return_unstarted("c")
                 await b.done(await b.one())
             assert await b.ids() == [behind], "the lane does not go on"
             await b.let_pass(100)
-            assert await b.claim() == []
+            assert await b.fetch() == []
 
     async def test_cancelling_what_nobody_knows_is_none(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
@@ -85,7 +85,7 @@ class PeopleConformance(JobSuite):
             assert await b.jobs.cancel(never, "not wanted", "ann") is None
             assert await b.jobs.retry(never, "ann") is None
             assert await b.jobs.find(never) is None
-            assert await b.jobs.outlook(never) is None
+            assert await b.jobs.situation(never) is None
 
     async def test_a_delayed_job_is_cancelled(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
@@ -111,7 +111,7 @@ class PeopleConformance(JobSuite):
             assert taken[told].startswith("cancelled")
 
     @pytest.mark.parametrize("outcome", list(Outcome))
-    async def test_whatever_a_cancelled_job_settles_but_done_counts_as_cancelled(
+    async def test_whatever_a_cancelled_job_acknowledges_but_done_counts_as_cancelled(
         self, store_url: str, outcome: Outcome
     ) -> None:
         async with self.job_bench(store_url) as b:
@@ -129,14 +129,14 @@ class PeopleConformance(JobSuite):
                 assert "not wanted" in view.error
             assert await b.ids() == [behind]
             await b.let_pass(10)
-            assert await b.claim() == []
+            assert await b.fetch() == []
 
     async def test_a_cancelled_job_that_is_handed_back_is_cancelled(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             job_id, behind = await b.add(lane="l"), await b.add(lane="l")
             await b.one("a")
             await b.jobs.cancel(job_id, "not wanted", "ann")
-            await b.jobs.hand_back("a")
+            await b.jobs.return_unstarted("a")
 
             assert await b.state(job_id) is JobState.CANCELLED
             assert await b.ids("b") == [behind]
@@ -144,7 +144,7 @@ class PeopleConformance(JobSuite):
     async def test_one_of_a_run_is_cancelled(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(4)]
-            run = await b.claim("a", run=3)
+            run = await b.fetch("a", run=3)
             assert await b.jobs.cancel(ids[1], "not wanted", "ann") is JobState.RUNNING
             await b.done(run[0])
             await b.end(run[1], Outcome.RETURNED)
@@ -162,13 +162,13 @@ class PeopleConformance(JobSuite):
             view = await b.view(job_id)
             assert view.state is after
 
-            if state in (JobState.LATER, JobState.PARKED):
+            if state in (JobState.SCHEDULED, JobState.PARKED):
                 assert after is JobState.READY
                 assert await b.ids(run=5) == [job_id, behind], "the position is kept"
             elif state in (JobState.FAILED, JobState.DISCARDED, JobState.CANCELLED, JobState.QUARANTINED):
                 assert after is JobState.BEHIND
                 assert (view.attempt, view.crashes, view.finished_at) == (0, 0, None)
-                jobs = await b.claim(run=5)
+                jobs = await b.fetch(run=5)
                 assert [job.id for job in jobs] == [behind, job_id], "the position is a new one"
                 assert (jobs[1].attempt, jobs[1].crashes) == (1, 0)
                 assert jobs[1].fence > before.fence
@@ -195,10 +195,10 @@ class PeopleConformance(JobSuite):
     async def test_a_job_that_is_done_has_no_error_of_an_attempt_before(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(lane=lane) for lane in ("", "l")]
-            for job in await b.claim():
+            for job in await b.fetch():
                 await b.end(job, Outcome.RETRY, error="busy")
             assert [(await b.view(job_id)).error for job_id in ids] == ["busy", "busy"]
-            for job in await b.claim():
+            for job in await b.fetch():
                 await b.done(job)
 
             assert [(await b.view(job_id)).error for job_id in ids] == ["", ""]
@@ -228,7 +228,7 @@ class PeopleConformance(JobSuite):
             await b.end(await b.one(), Outcome.FAILED, error="no")
             await b.jobs.hold("l", "deploying", "ann")
             assert await b.jobs.retry(job_id, "ann") is JobState.HELD
-            assert await b.claim() == []
+            assert await b.fetch() == []
             await b.jobs.release("l")
 
             assert await b.ids() == [job_id]
@@ -241,18 +241,20 @@ class PeopleConformance(JobSuite):
             assert await b.jobs.retry(job_id, "ann") is JobState.READY
             assert await b.ids() == [job_id]
 
-            assert await b.claim() == []
+            assert await b.fetch() == []
 
-    async def test_settling_an_end_that_was_retried_by_hand_since_does_not_end_it_again(self, store_url: str) -> None:
+    async def test_acknowledging_an_end_that_was_retried_by_hand_since_does_not_end_it_again(
+        self, store_url: str
+    ) -> None:
         async with self.job_bench(store_url) as b:
             job_id = await b.add()
             old = await b.one()
             await b.end(old, Outcome.FAILED, error="no")
             await b.jobs.retry(job_id, "ann")
-            await b.settle(old, Outcome.FAILED, error="no")
+            await b.acknowledge(old, Outcome.FAILED, error="no")
             assert await b.state(job_id) is JobState.READY
             new = await b.one()
-            await b.settle(old, Outcome.FAILED, error="no")
+            await b.acknowledge(old, Outcome.FAILED, error="no")
 
             assert await b.state(job_id) is JobState.RUNNING
             await b.done(new)

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from interlock.ports.job_views import JobFilter
-from interlock.ports.jobs import JobState, Outcome, Settlement
+from interlock.ports.jobs import Acknowledgement, JobState, Outcome
 from interlock.ports.store import Capability
 from interlock.testing.clock import VirtualClock
 from interlock.testing.conformance.jobs.bench import JobBench, JobSuite, new_job, slots
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
     from typing import Any
 
-    from interlock.ports.jobs import ClaimedJob
+    from interlock.ports.jobs import FetchedJob
 
 __all__ = ["HandsSuite", "JobRaceConformance"]
 
@@ -59,10 +59,10 @@ class JobRaceConformance(HandsSuite):
             async def feed(number: int) -> None:
                 nonlocal fed
                 mine = lanes[number::3]
-                for turn in range(20):
+                for fetch_number in range(20):
                     await asyncio.sleep(0)
-                    lane = mine[turn % len(mine)]
-                    accepted[lane] += await hands[number].add_many(1 + turn % 3, lane=lane)
+                    lane = mine[fetch_number % len(mine)]
+                    accepted[lane] += await hands[number].add_many(1 + fetch_number % 3, lane=lane)
                 fed += 1
 
             async def work(number: int) -> None:
@@ -70,7 +70,7 @@ class JobRaceConformance(HandsSuite):
                 idle = 0
                 while idle < 3:
                     await asyncio.sleep(0)
-                    jobs = await hand.claim(session, 8, run=1 + number % 4)
+                    jobs = await hand.fetch(session, 8, run=1 + number % 4)
                     idle = 0 if jobs or fed < 3 else idle + 1
                     for lane in {job.lane for job in jobs}:
                         assert lane not in at_work, f"{lane} is at {at_work[lane]} and at {session}"
@@ -94,16 +94,16 @@ class JobRaceConformance(HandsSuite):
             over = False
 
             async def feed(number: int) -> None:
-                for turn in range(25):
+                for fetch_number in range(25):
                     await asyncio.sleep(0)
-                    accepted.extend(await hands[number].add_many(1, lane=f"l{turn % 2}"))
+                    accepted.extend(await hands[number].add_many(1, lane=f"l{fetch_number % 2}"))
 
             async def work(number: int) -> None:
                 hand = hands[number]
                 while True:
                     await asyncio.sleep(0)
                     last = over
-                    jobs = await hand.claim(f"s{number}", 3)
+                    jobs = await hand.fetch(f"s{number}", 3)
                     for job in jobs:
                         got.append(job.id)
                         await hand.done(job)
@@ -134,7 +134,7 @@ class JobRaceConformance(HandsSuite):
             for ids in mine.values():
                 assert all(place[before] < place[after] for before, after in pairwise(ids))
 
-    async def test_slots_are_exact_with_many_claimers(self, store_url: str) -> None:
+    async def test_slots_are_exact_with_many_fetchers(self, store_url: str) -> None:
         async with self.hands(store_url) as hands:
             keys = ["x", "y", "z"]
             figures = {"x": 3, "y": 5, "z": 2}
@@ -148,27 +148,29 @@ class JobRaceConformance(HandsSuite):
                 jobs.append(new_job(job_id, lane=lane, uses=tuple(slots(figures[key], key) for key in chosen)))
             await hands[0].jobs.enqueue(jobs)
 
-            async def use(hand: JobBench, claimed: list[ClaimedJob]) -> None:
-                for job in claimed:
+            async def use(hand: JobBench, fetched: list[FetchedJob]) -> None:
+                for job in fetched:
                     seen[job.id] += 1
                     inside.update(job.slots)
                 for key in keys:
                     assert inside[key] <= figures[key], f"{inside[key]} hold {key}"
                 await asyncio.sleep(0)
-                outcomes = [Outcome.RETURNED if chance.random() < 0.2 else Outcome.DONE for _ in claimed]
-                for job in claimed:
+                outcomes = [Outcome.RETURNED if chance.random() < 0.2 else Outcome.DONE for _ in fetched]
+                for job in fetched:
                     inside.subtract(job.slots)
-                ends = zip(claimed, outcomes, strict=True)
-                assert all((await hand.settled(*(Settlement(j.id, j.fence, how) for j, how in ends))).accepted)
-                for job, outcome in zip(claimed, outcomes, strict=True):
+                ends = zip(fetched, outcomes, strict=True)
+                assert all(
+                    (await hand.acknowledged(*(Acknowledgement(j.id, j.fence, how) for j, how in ends))).accepted
+                )
+                for job, outcome in zip(fetched, outcomes, strict=True):
                     seen[job.id] -= outcome is Outcome.RETURNED
 
             async def work(number: int) -> None:
                 hand = hands[number % _HANDS]
                 while sum(seen.values()) < 90:
                     await asyncio.sleep(0)
-                    if claimed := await hand.claim(f"s{number}", 1 + number % 4):
-                        await use(hand, claimed)
+                    if fetched := await hand.fetch(f"s{number}", 1 + number % 4):
+                        await use(hand, fetched)
 
             async with asyncio.timeout(60):
                 await asyncio.gather(*(work(number) for number in range(8)))
@@ -190,44 +192,49 @@ class JobRaceConformance(HandsSuite):
             await _while(look, *(feed(number) for number in range(3)))
             assert all(count % 5 == 0 for count in seen), seen
 
-    async def test_a_job_is_settled_or_rescued_and_never_both(self, store_url: str) -> None:
+    async def test_a_job_is_acknowledged_or_rescued_and_never_both(self, store_url: str) -> None:
         async with self.hands(store_url) as hands:
-            for turn in range(5):
+            for fetch_number in range(5):
                 ids = await hands[0].add_many(20) + [await hands[0].add(lane=f"l{n}") for n in range(3)]
-                await hands[0].begin(f"v{turn}")
-                jobs = await hands[0].claim(f"v{turn}", 100)
-                await hands[0].store.sessions.end(f"v{turn}")
-                ends = (hands[1].jobs.settle(f"v{turn}", [Settlement(job.id, job.fence, Outcome.DONE)]) for job in jobs)
-                settling = asyncio.gather(*ends)
+                await hands[0].begin(f"v{fetch_number}")
+                jobs = await hands[0].fetch(f"v{fetch_number}", 100)
+                await hands[0].store.sessions.end(f"v{fetch_number}")
+                ends = (
+                    hands[1].jobs.acknowledge(f"v{fetch_number}", [Acknowledgement(job.id, job.fence, Outcome.DONE)])
+                    for job in jobs
+                )
+                acknowledging = asyncio.gather(*ends)
                 found = await asyncio.gather(hands[2].jobs.rescue(most=7), hands[3].jobs.rescue())
-                settled = {job.id for job, one in zip(jobs, await settling, strict=True) if one.accepted[0]}
+                acknowledged = {job.id for job, one in zip(jobs, await acknowledging, strict=True) if one.accepted[0]}
                 rescued = [job.id for some in found for job in some]
 
                 assert len(rescued) == len(set(rescued))
-                assert settled.isdisjoint(rescued)
-                assert settled | set(rescued) == set(ids)
+                assert acknowledged.isdisjoint(rescued)
+                assert acknowledged | set(rescued) == set(ids)
                 for job_id in rescued:
                     await hands[0].jobs.cancel(job_id, "over", "test")
 
-    async def test_a_job_is_cancelled_or_claimed_and_never_both(self, store_url: str) -> None:
+    async def test_a_job_is_cancelled_or_fetched_and_never_both(self, store_url: str) -> None:
         async with self.hands(store_url) as hands:
-            for turn in range(5):
+            for fetch_number in range(5):
                 ids = [await hands[0].add(lane=f"l{n % 3}" if n % 2 else "") for n in range(8)]
-                claiming = asyncio.gather(hands[2].claim("s1", 3), hands[3].claim("s2", 20))
+                fetching = asyncio.gather(hands[2].fetch("s1", 3), hands[3].fetch("s2", 20))
                 states = await asyncio.gather(*(hands[1].jobs.cancel(job_id, "not wanted", "ann") for job_id in ids))
-                running = {job.id for jobs in await claiming for job in jobs}
+                running = {job.id for jobs in await fetching for job in jobs}
                 for job_id, state in zip(ids, states, strict=True):
                     if state is JobState.CANCELLED:
-                        assert job_id not in running, f"turn {turn}: {job_id} was cancelled and given to a session"
+                        assert job_id not in running, (
+                            f"fetch_number {fetch_number}: {job_id} was cancelled and given to a session"
+                        )
                     else:
                         assert job_id in running
                 for session in ("s1", "s2"):
-                    await hands[0].jobs.hand_back(session)
+                    await hands[0].jobs.return_unstarted(session)
 
                 assert set(await hands[0].states(*ids)) == {JobState.CANCELLED}
-                assert await hands[0].claim() == []
+                assert await hands[0].fetch() == []
 
-    async def test_nothing_of_a_lane_is_claimed_after_it_was_held(self, store_url: str) -> None:
+    async def test_nothing_of_a_lane_is_fetched_after_it_was_held(self, store_url: str) -> None:
         async with self.hands(store_url) as hands:
             held, over = 0, False
             late: list[int] = []
@@ -237,7 +244,7 @@ class JobRaceConformance(HandsSuite):
                 while not over:
                     await asyncio.sleep(0)
                     before = held
-                    jobs = await hand.claim(f"s{number}", 2)
+                    jobs = await hand.fetch(f"s{number}", 2)
                     if before and before == held:
                         late.extend(job.id for job in jobs)
                     if jobs:
@@ -246,30 +253,30 @@ class JobRaceConformance(HandsSuite):
             async def person() -> None:
                 nonlocal held, over
                 try:
-                    for turn in range(1, 7):
+                    for fetch_number in range(1, 7):
                         await hands[3].add_many(10, lane="l")
                         await hands[3].jobs.hold("l", "deploying", "ann")
-                        held = turn
+                        held = fetch_number
                         await asyncio.sleep(0)
                         await hands[3].add_many(2, lane="l")
                         await hands[3].state((await hands[3].add_many(1, lane="l"))[0])
                         held = 0
-                        assert await hands[3].jobs.release("l"), turn
+                        assert await hands[3].jobs.release("l"), fetch_number
                 finally:
                     over = True
 
             await asyncio.gather(person(), *(work(number) for number in range(3)))
             assert late == []
 
-    async def test_those_who_claim_at_once_get_different_jobs(self, store_url: str) -> None:
+    async def test_those_who_fetch_at_once_get_different_jobs(self, store_url: str) -> None:
         async with self.hands(store_url) as hands:
             ids = [*await hands[0].add_many(150), *await hands[0].add_many(100, lane="l")]
             for _ in range(50):
                 ids.append(await hands[0].add(lane=f"l{len(ids)}"))
             got: list[int] = []
             for _ in range(4):
-                claims = [hands[n % _HANDS].claim(f"s{n}", 13, run=4) for n in range(12)]
-                for jobs in await asyncio.gather(*claims):
+                fetches = [hands[n % _HANDS].fetch(f"s{n}", 13, run=4) for n in range(12)]
+                for jobs in await asyncio.gather(*fetches):
                     got += [job.id for job in jobs]
 
             assert len(got) == len(set(got))

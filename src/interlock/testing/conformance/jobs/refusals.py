@@ -6,24 +6,24 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from interlock.ports.job_views import JobFilter
-from interlock.ports.jobs import JobState, Outcome, Reads
+from interlock.ports.jobs import HandlerVersion, JobState, Outcome
 from interlock.testing.conformance.jobs.bench import JobSuite, near, slots
 
 if TYPE_CHECKING:
-    from interlock.ports.jobs import ClaimedJob
+    from interlock.ports.jobs import FetchedJob
     from interlock.testing.conformance.jobs.bench import JobBench
 
 __all__ = ["RefusalConformance"]
 
-OLD, NEW = Reads("n", "0123456789ab", "1.0"), Reads("n", "cdef01234567", "2.0")
+OLD, NEW = HandlerVersion("n", "0123456789ab", "1.0"), HandlerVersion("n", "cdef01234567", "2.0")
 
 
-async def attend(b: JobBench, session: str, reads: Reads) -> None:
+async def attend(b: JobBench, session: str, reads: HandlerVersion) -> None:
     """A worker that can read this works."""
     await b.jobs.attend(session, ["q"], ["n"], 10, [reads])
 
 
-async def refuse(b: JobBench, job: ClaimedJob, reads: Reads = OLD) -> None:
+async def refuse(b: JobBench, job: FetchedJob, reads: HandlerVersion = OLD) -> None:
     """The worker that has the job cannot read it."""
     version = json.dumps([reads.fingerprint, reads.version])
     await b.end(job, Outcome.UNREADABLE, result=version, error="'currency' is not known")
@@ -44,7 +44,7 @@ class RefusalConformance(JobSuite):
             assert [view.id for view in await b.jobs.look(JobFilter(states=(JobState.READY,)))] == [job_id]
             assert await b.ids("a") == []
             assert await b.ids("a", reads=[OLD]) == [], "not again to the version that refused it"
-            (again,) = await b.claim("b", reads=[NEW])
+            (again,) = await b.fetch("b", reads=[NEW])
             assert (again.id, again.attempt, again.crashes, again.due_at) == (job_id, 1, 0, near(job.due_at))
             assert again.fence > job.fence
             await b.done(again)
@@ -57,7 +57,7 @@ class RefusalConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             await attend(b, "b", NEW)
             ids = [await b.add(lane="l") for _ in range(3)]
-            run = await b.claim("a", run=3)
+            run = await b.fetch("a", run=3)
             await refuse(b, run[0])
             for job in run[1:]:
                 await b.end(job, Outcome.RETURNED)
@@ -71,7 +71,7 @@ class RefusalConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             await attend(b, "a", OLD)
             ids = [await b.add(lane="l"), await b.add()]
-            for job in await b.claim("a"):
+            for job in await b.fetch("a"):
                 await refuse(b, job)
 
             for job_id in ids:
@@ -101,7 +101,7 @@ class RefusalConformance(JobSuite):
             await attend(b, "b", NEW)
             job_id = await b.add()
             await refuse(b, await b.one("a"))
-            (job,) = await b.claim("b", reads=[NEW])
+            (job,) = await b.fetch("b", reads=[NEW])
             await refuse(b, job, NEW)
             view = await b.view(job_id)
             assert view.state is JobState.PARKED
@@ -109,7 +109,7 @@ class RefusalConformance(JobSuite):
             assert "2.0" in view.error
             assert view.attempt == 0
 
-    async def test_what_a_claim_cannot_take_is_refused_again(self, store_url: str) -> None:
+    async def test_what_a_fetch_cannot_take_is_refused_again(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             await attend(b, "b", NEW)
             job_id = await b.add(uses=(slots(1),))
@@ -138,9 +138,9 @@ class RefusalConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             await attend(b, "b", NEW)
             ids = [await b.add(), await b.add(lane="l")]
-            for job in await b.claim("a"):
+            for job in await b.fetch("a"):
                 await refuse(b, job)
-            (first, second) = await b.claim("b", reads=[NEW])
+            (first, second) = await b.fetch("b", reads=[NEW])
             await b.end(first, Outcome.RETURNED)
             await b.end(second, Outcome.RETRY, delay=0.0)
             assert await b.ids("a") == []
@@ -154,7 +154,7 @@ class RefusalConformance(JobSuite):
             await attend(b, "b", NEW)
             ids = [await b.add(), await b.add(lane="l")]
             behind = await b.add(lane="l")
-            for job in await b.claim("a"):
+            for job in await b.fetch("a"):
                 await refuse(b, job)
             for job_id in ids:
                 assert await b.jobs.cancel(job_id, "a test", "ann") is JobState.CANCELLED
@@ -163,7 +163,7 @@ class RefusalConformance(JobSuite):
     async def test_a_retry_by_hand_forgets_the_refusals(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(), await b.add(lane="l")]
-            for job in await b.claim("a"):
+            for job in await b.fetch("a"):
                 await refuse(b, job)
             assert await b.states(*ids) == [JobState.PARKED] * 2
             for job_id in ids:

@@ -285,7 +285,7 @@ class RunningConformance(AppSuite):
             async with app.worker():
                 for handle in (soon, then):
                     assert await handle.result(wait=10) >= enqueued + timedelta(seconds=0.099)
-            assert (await never.status()).state is JobState.LATER
+            assert (await never.status()).state is JobState.SCHEDULED
 
     async def test_waiting_for_a_result_ends_in_time(self, store_url: str) -> None:
         async with self.app(store_url) as app:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from interlock.ports.jobs import ClaimedJob, JobState, Outcome
+from interlock.ports.jobs import FetchedJob, JobState, Outcome
 from interlock.testing.conformance.jobs.bench import JobBench, JobSuite, slots
 
 __all__ = ["RunConformance"]
@@ -16,11 +16,11 @@ class RunConformance(JobSuite):
     async def test_a_run_is_the_next_jobs_of_a_lane_in_order(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(7)]
-            first = await b.claim("a", run=3)
+            first = await b.fetch("a", run=3)
             assert [job.id for job in first] == ids[:3]
-            assert await b.claim("b", run=3) == []
+            assert await b.fetch("b", run=3) == []
             await b.done(*first)
-            second = await b.claim("b", run=100)
+            second = await b.fetch("b", run=100)
 
             assert [job.id for job in second] == ids[3:]
 
@@ -28,12 +28,12 @@ class RunConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             await b.add_many(70)
             ids = await b.add_many(300, lane="l")
-            run = [job for job in await b.claim("a", 340, run=250) if job.lane]
+            run = [job for job in await b.fetch("a", 340, run=250) if job.lane]
             assert len(run) >= 250
             assert [job.id for job in run] == ids[: len(run)]
             for part in (run[:120], run[120:-1]):
                 await b.done(*part)
-                assert await b.claim("b", run=250) == []
+                assert await b.fetch("b", run=250) == []
             await b.done(run[-1])
 
             assert await b.ids("b", 340, run=250) == ids[len(run) :]
@@ -45,7 +45,7 @@ class RunConformance(JobSuite):
                 for lane, ids in lanes.items():
                     ids.append(await b.add(lane=lane))
             await b.add()
-            jobs = await b.claim("a", run=3)
+            jobs = await b.fetch("a", run=3)
 
             assert len(jobs) == 10
             _next_to_each_other(jobs)
@@ -59,26 +59,26 @@ class RunConformance(JobSuite):
                     await b.add(lane=lane)
             for _ in range(3):
                 await b.add()
-            jobs = await b.claim("a", 6, run=10)
+            jobs = await b.fetch("a", 6, run=10)
 
             assert Counter(job.lane for job in jobs) == {"x": 1, "y": 1, "z": 1, "": 3}
 
-    async def test_what_is_left_of_a_claim_is_spread_evenly_over_the_lanes(self, store_url: str) -> None:
+    async def test_what_is_left_of_a_fetch_is_spread_evenly_over_the_lanes(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             lanes = {lane: [await b.add(lane=lane) for _ in range(10)] for lane in "xyz"}
             for _ in range(3):
                 await b.add()
-            jobs = await b.claim("a", 12, run=10)
+            jobs = await b.fetch("a", 12, run=10)
 
             assert Counter(job.lane for job in jobs) == {"x": 3, "y": 3, "z": 3, "": 3}
             _next_to_each_other(jobs)
             for lane, ids in lanes.items():
                 assert [job.id for job in jobs if job.lane == lane] == ids[:3]
 
-    async def test_a_run_ends_where_the_claim_is_full(self, store_url: str) -> None:
+    async def test_a_run_ends_where_the_fetch_is_full(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(5)]
-            jobs = await b.claim("a", 2, run=4)
+            jobs = await b.fetch("a", 2, run=4)
             assert [job.id for job in jobs] == ids[:2]
             await b.done(*jobs)
 
@@ -95,22 +95,22 @@ class RunConformance(JobSuite):
     ) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(lane="l", **change) for change in ({}, {}, {"queue": "r"}, {}, {"name": "new"})]
-            run = await b.claim("a", run=10, queues=("q", "r"))
+            run = await b.fetch("a", run=10, queues=("q", "r"))
             assert [job.id for job in run] == ids[:2]
             await b.done(*run)
-            (job,) = await b.claim("a", run=10, queues=("q", "r"))
+            (job,) = await b.fetch("a", run=10, queues=("q", "r"))
             assert job.id == ids[2]
             await b.done(job)
-            (job,) = await b.claim("a", run=10, queues=("q", "r"))
+            (job,) = await b.fetch("a", run=10, queues=("q", "r"))
             assert job.id == ids[3]
             await b.done(job)
 
-            assert await b.claim("a", run=10, queues=("q", "r")) == []
+            assert await b.fetch("a", run=10, queues=("q", "r")) == []
 
     async def test_a_run_ends_before_a_suspect_and_a_suspect_is_no_part_of_one(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(4)]
-            run = await b.claim("a", run=3)
+            run = await b.fetch("a", run=3)
             await b.end(run[0], Outcome.RETURNED)
             rescued = sorted(await b.crash("a"))
             assert [(job.id, job.half is not None) for job in rescued] == [(ids[1], True), (ids[2], False)]
@@ -120,15 +120,15 @@ class RunConformance(JobSuite):
     async def test_a_run_ends_before_a_job_that_is_not_ready_by_itself(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(4)]
-            run = await b.claim("a", run=3)
+            run = await b.fetch("a", run=3)
             await b.end(run[1], Outcome.PARKED, error="cannot run")
             await b.end(run[2], Outcome.RETURNED)
             await b.end(run[0], Outcome.RETURNED)
             assert await b.state(ids[1]) is JobState.PARKED
-            (job,) = await b.claim("b", run=10)
+            (job,) = await b.fetch("b", run=10)
             assert job.id == ids[0]
             await b.done(job)
-            assert await b.claim("b", run=10) == []
+            assert await b.fetch("b", run=10) == []
             assert await b.jobs.retry(ids[1], "ann") is JobState.READY
 
             assert await b.ids("b", run=10) == ids[1:]
@@ -136,8 +136,8 @@ class RunConformance(JobSuite):
     async def test_the_newest_of_consecutive_jobs_takes_the_place_of_the_others(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(lane="l", coalesce=True, arguments=str(n)) for n in range(4)]
-            assert await b.states(*ids) == [JobState.READY, *[JobState.BEHIND] * 3], "nothing is decided before a claim"
-            (job,) = await b.claim(run=10)
+            assert await b.states(*ids) == [JobState.READY, *[JobState.BEHIND] * 3], "nothing is decided before a fetch"
+            (job,) = await b.fetch(run=10)
 
             assert (job.id, job.arguments, job.attempt) == (ids[3], "3", 1)
             assert await b.states(*ids) == [*[JobState.SUPERSEDED] * 3, JobState.RUNNING]
@@ -153,7 +153,7 @@ class RunConformance(JobSuite):
             kinds = [("n", True), ("n", True), ("m", True), ("n", True), ("n", False), ("n", True), ("n", True)]
             ids = [await b.add(lane="l", name=name, coalesce=coalesce) for name, coalesce in kinds]
             got = []
-            while jobs := await b.claim(names=("n", "m")):
+            while jobs := await b.fetch(names=("n", "m")):
                 (job,) = jobs
                 got.append(job.id)
                 await b.done(job)
@@ -166,7 +166,7 @@ class RunConformance(JobSuite):
             first = await b.add(lane="l", coalesce=True)
             running = await b.one()
             ids = [await b.add(lane="l", coalesce=True) for _ in range(3)]
-            assert await b.claim() == []
+            assert await b.fetch() == []
             assert await b.state(first) is JobState.RUNNING
             await b.done(running)
 
@@ -178,9 +178,9 @@ class RunConformance(JobSuite):
             first = await b.add(lane="l", coalesce=True)
             await b.end(await b.one(), Outcome.RETRY, delay=10.0, error="no")
             newest = [await b.add(lane="l", coalesce=True) for _ in range(2)][-1]
-            assert await b.claim() == []
+            assert await b.fetch() == []
             await b.let_pass(10)
-            (job,) = await b.claim()
+            (job,) = await b.fetch()
 
             assert (job.id, job.attempt) == (newest, 1)
             view = await b.view(first)
@@ -190,26 +190,26 @@ class RunConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             first = await b.add(lane="l", coalesce=True)
             delayed = await b.add(lane="l", coalesce=True, delay=60.0)
-            (job,) = await b.claim()
+            (job,) = await b.fetch()
 
             assert job.id == first
-            assert await b.state(delayed) is JobState.LATER
+            assert await b.state(delayed) is JobState.SCHEDULED
 
     async def test_without_a_lane_nothing_is_superseded(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(coalesce=True) for _ in range(3)]
             assert await b.ids(run=10) == ids
 
-    async def test_the_newest_is_claimed_under_its_own_limits(self, store_url: str) -> None:
+    async def test_the_newest_is_fetched_under_its_own_limits(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             await b.add(uses=(slots(1),))
             busy = await b.one()
             await b.add(lane="l", coalesce=True)
             newest = await b.add(lane="l", coalesce=True, uses=(slots(1),))
-            assert await b.claim() == []
+            assert await b.fetch() == []
             await b.done(busy)
 
-            (job,) = await b.claim()
+            (job,) = await b.fetch()
             assert (job.id, job.slots) == (newest, ("k",))
 
     async def test_the_newest_stands_in_line_where_those_stood_whose_place_it_takes(self, store_url: str) -> None:
@@ -217,14 +217,14 @@ class RunConformance(JobSuite):
             await b.add(uses=(slots(1),))
             busy = await b.one()
             await b.add(lane="l", coalesce=True, uses=(slots(1),))
-            assert await b.claim() == []
+            assert await b.fetch() == []
             behind = [await b.add(uses=(slots(1),)) for _ in range(2)]
-            assert await b.claim() == []
+            assert await b.fetch() == []
             newest = [await b.add(lane="l", coalesce=True, uses=(slots(1),)) for _ in range(2)][-1]
             await b.done(busy)
             got = []
             for _ in range(3):
-                (job,) = await b.claim()
+                (job,) = await b.fetch()
                 got.append(job.id)
                 await b.done(job)
 
@@ -234,18 +234,18 @@ class RunConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             for key in "xy":
                 await b.add(uses=(slots(1, key),))
-            x, y = await b.claim()
+            x, y = await b.fetch()
             await b.add(lane="l", coalesce=True, uses=(slots(1, "x"),))
-            assert await b.claim() == []
+            assert await b.fetch() == []
             behind = await b.add(uses=(slots(1, "y"),))
-            assert await b.claim() == []
+            assert await b.fetch() == []
             newest = await b.add(lane="l", coalesce=True, uses=(slots(1, "y"),))
             await b.done(x)
-            assert await b.claim() == []
+            assert await b.fetch() == []
             await b.done(y)
             got = []
             for _ in range(2):
-                (job,) = await b.claim()
+                (job,) = await b.fetch()
                 got.append(job.id)
                 await b.done(job)
 
@@ -254,9 +254,9 @@ class RunConformance(JobSuite):
     async def test_a_job_gives_way_to_one_in_another_queue(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             old, newest = [await b.add(lane="l", coalesce=True, queue=queue) for queue in ("q", "other")]
-            assert await b.claim() == [], "a job was given to who does not work on its queue"
+            assert await b.fetch() == [], "a job was given to who does not work on its queue"
             assert await b.states(old, newest) == [JobState.SUPERSEDED, JobState.READY]
-            (job,) = await b.claim(queues=("other",))
+            (job,) = await b.fetch(queues=("other",))
             assert (job.id, job.queue) == (newest, "other")
             await b.done(job)
             both = [await b.add(lane="l", coalesce=True, queue=queue) for queue in ("other", "q")]
@@ -267,7 +267,7 @@ class RunConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             ids = await b.add_many(1000, lane="l", coalesce=True)
             got = []
-            while jobs := await b.claim():
+            while jobs := await b.fetch():
                 got += [job.id for job in jobs]
                 await b.done(*jobs)
 
@@ -278,13 +278,13 @@ class RunConformance(JobSuite):
 
 async def _in_runs(b: JobBench, expected: list[list[int]]) -> None:
     for ids in expected:
-        run = await b.claim("c", run=10)
+        run = await b.fetch("c", run=10)
         assert [job.id for job in run] == ids
         await b.done(*run)
-    assert await b.claim("c", run=10) == []
+    assert await b.fetch("c", run=10) == []
 
 
-def _next_to_each_other(jobs: list[ClaimedJob]) -> None:
+def _next_to_each_other(jobs: list[FetchedJob]) -> None:
     lanes = [job.lane for job in jobs if job.lane]
     changes = [lane for lane, before in zip(lanes, ["", *lanes], strict=False) if lane != before]
     assert len(changes) == len(set(changes)), f"a run is torn apart: {lanes}"

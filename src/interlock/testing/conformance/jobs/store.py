@@ -1,6 +1,7 @@
 """The jobs port, step by step on a clock that the test moves, and with many at it at once."""
 
 from interlock.testing.conformance.jobs.accepting import AcceptingConformance
+from interlock.testing.conformance.jobs.acknowledging import AcknowledgingConformance
 from interlock.testing.conformance.jobs.crashes import CrashConformance
 from interlock.testing.conformance.jobs.history import HistoryConformance
 from interlock.testing.conformance.jobs.holds import HoldConformance
@@ -13,7 +14,6 @@ from interlock.testing.conformance.jobs.people import PeopleConformance
 from interlock.testing.conformance.jobs.races import JobRaceConformance
 from interlock.testing.conformance.jobs.refusals import RefusalConformance
 from interlock.testing.conformance.jobs.runs import RunConformance
-from interlock.testing.conformance.jobs.settling import SettlingConformance
 from interlock.testing.conformance.jobs.storms import StormConformance
 from interlock.testing.conformance.jobs.suspects import SuspectConformance
 from interlock.testing.conformance.jobs.views import JobViewConformance
@@ -28,7 +28,7 @@ class JobStoreConformance(
     LaneConformance,
     RunConformance,
     HoldConformance,
-    SettlingConformance,
+    AcknowledgingConformance,
     JobSlotConformance,
     JobPaceConformance,
     CrashConformance,

@@ -1,4 +1,4 @@
-"""Everything at once: many who enqueue, claim, settle, die, cancel and hold through several ways to one store."""
+"""Everything at once: many who enqueue, fetch, acknowledge, die, cancel and hold through several ways to one store."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interlock.ports.job_views import JobFilter
-from interlock.ports.jobs import Appetite, Batch, Failing, JobState, Outcome, Settlement
+from interlock.ports.jobs import Acknowledgement, Failing, FetchRequest, FetchResult, JobState, Outcome
 from interlock.testing.conformance.jobs.bench import new_job, slots
 from interlock.testing.conformance.jobs.races import HandsSuite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock.ports.jobs import ClaimedJob, NewJob
+    from interlock.ports.jobs import FetchedJob, NewJob
     from interlock.testing.conformance.jobs.bench import JobBench
 
 __all__ = ["StormConformance"]
@@ -69,25 +69,27 @@ class _Storm:
         )
 
     async def work(self, hand: JobBench) -> None:
-        """Claim and settle, die now and then, until all has been fed."""
+        """Fetch and acknowledge, die now and then, until all has been fed."""
         while not self.over:
             session = await self._new_session(hand)
             for _ in range(12):
                 await asyncio.sleep(0)
-                wish = Appetite(session, ("q",), ("n",), self.chance.choice((1, 3, 8)), 8, self.chance.choice((1, 4)))
-                batch = await hand.jobs.claim(wish)
-                assert isinstance(batch, Batch)
+                wish = FetchRequest(
+                    session, ("q",), ("n",), self.chance.choice((1, 3, 8)), 8, self.chance.choice((1, 4))
+                )
+                batch = await hand.jobs.fetch(wish)
+                assert isinstance(batch, FetchResult)
                 self._begin(session, batch.jobs)
                 await asyncio.sleep(0)
                 if self.chance.random() < 0.05:
                     break
                 self._end(batch.jobs)
-                await self._settle(hand, session, batch.jobs)
+                await self._acknowledge(hand, session, batch.jobs)
             else:
-                batch = Batch([], 0)
+                batch = FetchResult([], 0)
             self._end(batch.jobs)
             if self.chance.random() < 0.5:
-                await hand.jobs.hand_back(session)
+                await hand.jobs.return_unstarted(session)
             await hand.store.sessions.end(session)
             await hand.jobs.rescue()
 
@@ -97,7 +99,7 @@ class _Storm:
         await hand.begin(session, seconds=1e6)
         return session
 
-    def _begin(self, session: str, jobs: Sequence[ClaimedJob]) -> None:
+    def _begin(self, session: str, jobs: Sequence[FetchedJob]) -> None:
         for lane in {job.lane for job in jobs if job.lane}:
             assert lane not in self.at_work, f"lane {lane} is at {self.at_work[lane]} and at {session}"
             self.at_work[lane] = session
@@ -109,22 +111,22 @@ class _Storm:
         for key, most in _FIGURES.items():
             assert self.taken[key] <= most, f"{self.taken[key]} have {key}"
 
-    def _end(self, jobs: Sequence[ClaimedJob]) -> None:
+    def _end(self, jobs: Sequence[FetchedJob]) -> None:
         for lane in {job.lane for job in jobs if job.lane}:
             del self.at_work[lane]
         for job in jobs:
             del self.running[job.id]
             self.taken.subtract(job.slots)
 
-    async def _settle(self, hand: JobBench, session: str, jobs: Sequence[ClaimedJob]) -> None:
-        ends: list[Settlement] = []
+    async def _acknowledge(self, hand: JobBench, session: str, jobs: Sequence[FetchedJob]) -> None:
+        ends: list[Acknowledgement] = []
         blocked: set[str] = set()
         for job in jobs:
             outcome = Outcome.RETURNED if job.lane in blocked else self.chance.choice(_ENDS)
             if job.lane and outcome in (Outcome.RETRY, Outcome.SNOOZED, Outcome.PARKED, Outcome.RETURNED):
                 blocked.add(job.lane)
-            ends.append(Settlement(job.id, job.fence, outcome, delay=self.chance.choice((0.0, 1.0))))
-        assert all((await hand.jobs.settle(session, ends)).accepted), "a claim that stood was not settled"
+            ends.append(Acknowledgement(job.id, job.fence, outcome, delay=self.chance.choice((0.0, 1.0))))
+        assert all((await hand.jobs.acknowledge(session, ends)).accepted), "a fetch that stood was not acknowledged"
 
     async def meddle(self, hand: JobBench) -> None:
         """People."""
@@ -138,7 +140,7 @@ class _Storm:
             if self.ids:
                 await hand.jobs.cancel(self.chance.choice(self.ids), "not wanted", "ann")
                 await hand.jobs.retry(self.chance.choice(self.ids), "ann")
-                await hand.jobs.outlook(self.chance.choice(self.ids))
+                await hand.jobs.situation(self.chance.choice(self.ids))
             await hand.jobs.queues()
 
     async def calm(self, hand: JobBench) -> None:
@@ -156,11 +158,13 @@ class _Storm:
             for view in views:
                 if view.state is JobState.PARKED:
                     await hand.jobs.retry(view.id, "ann")
-            batch = await hand.jobs.claim(Appetite(session, ("q",), ("n",), 100, 100, 10))
-            assert isinstance(batch, Batch)
+            batch = await hand.jobs.fetch(FetchRequest(session, ("q",), ("n",), 100, 100, 10))
+            assert isinstance(batch, FetchResult)
             self._begin(session, batch.jobs)
             self._end(batch.jobs)
-            await hand.jobs.settle(session, [Settlement(job.id, job.fence, Outcome.DONE) for job in batch.jobs])
+            await hand.jobs.acknowledge(
+                session, [Acknowledgement(job.id, job.fence, Outcome.DONE) for job in batch.jobs]
+            )
             hand.clock.advance(1)
         assert not unfinished, f"these are stuck: {unfinished}"
         assert await hand.jobs.lanes() == []

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from interlock.ports.jobs import MOST_CRASHES, JobState, Outcome
+from interlock.ports.jobs import MAX_CRASHES, JobState, Outcome
 from interlock.testing.conformance.jobs.bench import JobBench, JobSuite, slots
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock.ports.jobs import ClaimedJob, Rescued
+    from interlock.ports.jobs import FetchedJob, Rescued
 
 __all__ = ["SuspectConformance"]
 
 
-def _halves(jobs: Sequence[ClaimedJob | Rescued]) -> list[list[int]]:
+def _halves(jobs: Sequence[FetchedJob | Rescued]) -> list[list[int]]:
     """The ids of suspects, half by half."""
     found: dict[int, list[int]] = {}
     for job in sorted(jobs):
@@ -31,7 +31,7 @@ class SuspectConformance(JobSuite):
     async def test_the_jobs_of_a_crash_are_a_group_of_two_halves(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = await b.add_many(7)
-            await b.claim("a")
+            await b.fetch("a")
             rescued = await b.crash("a")
 
             assert {job.crashes for job in rescued} == {0}
@@ -41,34 +41,34 @@ class SuspectConformance(JobSuite):
     async def test_a_session_takes_one_half_all_of_it_and_then_the_other(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             await b.add_many(8)
-            await b.claim("a")
+            await b.fetch("a")
             halves = _halves(await b.crash("a"))
-            first = await b.claim("b")
+            first = await b.fetch("b")
 
             assert len(first) == 4
             assert _halves(first)[0] in halves
-            assert await b.claim("b") == []
+            assert await b.fetch("b") == []
             await b.done(*first[:3])
-            assert await b.claim("b") == [], "one of the first half is left"
+            assert await b.fetch("b") == [], "one of the first half is left"
             await b.done(first[3])
-            second = await b.claim("b")
+            second = await b.fetch("b")
             assert sorted(_halves(first) + _halves(second)) == halves
 
     async def test_two_sessions_take_the_two_halves_at_once(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             await b.add_many(8)
-            await b.claim("a")
+            await b.fetch("a")
             halves = _halves(await b.crash("a"))
-            both = [await b.claim("b"), await b.claim("c")]
+            both = [await b.fetch("b"), await b.fetch("c")]
 
             assert sorted(_halves(both[0]) + _halves(both[1])) == halves
 
     async def test_two_sessions_share_a_half(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             await b.add_many(8)
-            await b.claim("a")
+            await b.fetch("a")
             await b.crash("a")
-            both = [await b.claim("b", 2), await b.claim("c", 2)]
+            both = [await b.fetch("b", 2), await b.fetch("c", 2)]
 
             assert len({job.half for jobs in both for job in jobs}) == 1
             assert await b.ids("b", 2) == []
@@ -76,10 +76,10 @@ class SuspectConformance(JobSuite):
     async def test_jobs_that_are_no_suspects_run_beside_a_half(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             suspects = await b.add_many(4)
-            await b.claim("a")
+            await b.fetch("a")
             await b.crash("a")
             fresh = await b.add_many(3)
-            jobs = await b.claim("b")
+            jobs = await b.fetch("b")
 
             assert len(jobs) == 5
             assert [job.id for job in jobs if job.half is None] == fresh
@@ -88,15 +88,15 @@ class SuspectConformance(JobSuite):
     async def test_suspects_of_two_groups_never_share_a_session(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             groups = [await b.add_many(2), await b.add_many(2)]
-            await b.claim("a", 2)
-            await b.claim("b", 2)
+            await b.fetch("a", 2)
+            await b.fetch("b", 2)
             await b.crash("a")
             await b.crash("b")
             given: list[int] = []
             for _ in range(4):
-                jobs = await b.claim("c")
+                jobs = await b.fetch("c")
                 assert len(jobs) == 1
-                assert await b.claim("c") == []
+                assert await b.fetch("c") == []
                 given.append(jobs[0].id)
                 await b.done(*jobs)
 
@@ -105,10 +105,10 @@ class SuspectConformance(JobSuite):
     async def test_a_half_may_be_of_several_queues(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(queue=queue) for queue in "qrqr"]
-            await b.claim("a", queues=("q", "r"))
+            await b.fetch("a", queues=("q", "r"))
             halves = _halves(await b.crash("a"))
-            first = await b.claim("b", queues=("q", "r"))
-            second = await b.claim("c", queues=("q", "r"))
+            first = await b.fetch("b", queues=("q", "r"))
+            second = await b.fetch("c", queues=("q", "r"))
 
             assert sorted(_halves(first) + _halves(second)) == halves
             assert sorted(job.id for job in (*first, *second)) == ids
@@ -116,9 +116,9 @@ class SuspectConformance(JobSuite):
     async def test_a_half_that_crashes_is_halved_again(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             await b.add_many(8)
-            await b.claim("a")
+            await b.fetch("a")
             await b.crash("a")
-            first = await b.claim("b")
+            first = await b.fetch("b")
             rescued = await b.crash("b")
 
             assert sorted(job.id for job in rescued) == sorted(job.id for job in first)
@@ -129,9 +129,9 @@ class SuspectConformance(JobSuite):
     async def test_a_crash_counts_for_one_that_was_alone(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = await b.add_many(2)
-            await b.claim("a")
+            await b.fetch("a")
             assert [job.crashes for job in await b.crash("a")] == [0, 0]
-            (first,) = await b.claim("b")
+            (first,) = await b.fetch("b")
             (again,) = await b.crash("b")
 
             assert (again.id, again.crashes) == (first.id, 1)
@@ -143,7 +143,7 @@ class SuspectConformance(JobSuite):
             await b.one("a")
             assert [job.crashes for job in await b.crash("a")] == [1]
             fresh = await b.add_many(4)
-            await b.claim("b")
+            await b.fetch("b")
             rescued = {job.id: job for job in await b.crash("b")}
 
             assert rescued[suspect].crashes == 2
@@ -157,10 +157,10 @@ class SuspectConformance(JobSuite):
     ) -> None:
         async with self.job_bench(store_url) as b:
             await b.add_many(4)
-            await b.claim("a")
+            await b.fetch("a")
             await b.crash("a")
             (fresh,) = await b.add_many(1)
-            mine = [job.id for job in await b.claim("b")]
+            mine = [job.id for job in await b.fetch("b")]
             rescued = {job.id: job for job in await b.crash("b")}
 
             assert len(mine) == 3
@@ -177,7 +177,7 @@ class SuspectConformance(JobSuite):
                 assert [job.crashes for job in await b.crash(victim)] == [1]
                 await b.end(await b.one("b"), outcome)
                 fresh = await b.add()
-                jobs = await b.claim("b")
+                jobs = await b.fetch("b")
 
                 assert [(job.id, job.half, job.crashes) for job in jobs] == [(job_id, None, 1), (fresh, None, 0)]
                 await b.done(*jobs)
@@ -195,18 +195,18 @@ class SuspectConformance(JobSuite):
             await b.one("b")
             (rescued,) = await b.crash("b")
 
-            assert (rescued.id, rescued.crashes, rescued.quarantined) == (job_id, MOST_CRASHES, True)
+            assert (rescued.id, rescued.crashes, rescued.quarantined) == (job_id, MAX_CRASHES, True)
 
     async def test_returning_neither_counts_nor_clears(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             await b.add_many(2)
-            await b.claim("a")
+            await b.fetch("a")
             await b.crash("a")
             job = await b.one("b")
             await b.end(job, Outcome.RETURNED)
             again = await b.one("b")
             assert (again.id, again.half, again.crashes) == (job.id, job.half, 0)
-            assert await b.jobs.hand_back("b") == 1
+            assert await b.jobs.return_unstarted("b") == 1
 
             last = await b.one("c")
             assert (last.id, last.half, last.crashes) == (job.id, job.half, 0)
@@ -214,10 +214,10 @@ class SuspectConformance(JobSuite):
     async def test_a_suspect_of_a_process_that_was_told_to_end_stays_one(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             await b.add_many(2)
-            await b.claim("a")
+            await b.fetch("a")
             await b.crash("a")
             suspect, fresh = await b.one("b"), await b.add()
-            rest = await b.claim("b")
+            rest = await b.fetch("b")
             await b.store.sessions.leave("b")
             rescued = {job.id: (job.crashes, job.half) for job in await b.crash("b")}
 
@@ -229,7 +229,7 @@ class SuspectConformance(JobSuite):
     async def test_a_suspect_that_a_person_retries_is_one_no_more(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             job_id = await b.add()
-            await b.crashed(job_id, MOST_CRASHES)
+            await b.crashed(job_id, MAX_CRASHES)
             assert await b.state(job_id) is JobState.QUARANTINED
             await b.jobs.retry(job_id, "ann")
             job = await b.one()
@@ -239,7 +239,7 @@ class SuspectConformance(JobSuite):
     async def test_a_session_that_is_rescued_in_parts_counts_nothing_after_the_first(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = await b.add_many(7)
-            await b.claim("a")
+            await b.fetch("a")
             await b.store.sessions.end("a")
             found: list[Rescued] = []
             while rescued := await b.jobs.rescue(most=3):
@@ -249,14 +249,14 @@ class SuspectConformance(JobSuite):
             assert {job.crashes for job in found} == {0}
             assert sorted(map(len, _halves(found))) == [1, 1, 1, 2, 2]
 
-    async def test_a_suspect_is_claimed_alone_in_its_lane(self, store_url: str) -> None:
+    async def test_a_suspect_is_fetched_alone_in_its_lane(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(3)]
             await b.one("a")
             await b.crash("a")
-            (job,) = await b.claim("b", run=10)
+            (job,) = await b.fetch("b", run=10)
             assert (job.id, job.crashes) == (ids[0], 1)
-            assert await b.claim("c", run=10) == []
+            assert await b.fetch("c", run=10) == []
             await b.done(job)
 
             assert await b.ids("c", run=10) == ids[1:]
@@ -266,17 +266,17 @@ class SuspectConformance(JobSuite):
             heads = [await b.add(lane=lane) for lane in "wxyz"]
             for lane in "wxyz":
                 await b.add(lane=lane)
-            await b.claim("a", run=1, most=4)
+            await b.fetch("a", run=1, most=4)
             halves = _halves(await b.crash("a"))
-            first, second = await b.claim("b", run=10), await b.claim("c", run=10)
+            first, second = await b.fetch("b", run=10), await b.fetch("c", run=10)
 
             assert sorted(_halves(first) + _halves(second)) == halves
             assert sorted(job.id for job in (*first, *second)) == heads
 
-    async def test_a_suspect_is_never_claimed_in_advance(self, store_url: str) -> None:
+    async def test_a_suspect_is_never_fetched_in_advance(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             suspects = await b.add_many(4, priority=100)
-            await b.claim("a")
+            await b.fetch("a")
             halves = _halves(await b.crash("a"))
             plain = [await b.add() for _ in range(2)]
 
@@ -300,7 +300,7 @@ class SuspectConformance(JobSuite):
     async def test_a_half_that_waits_for_a_limit_does_not_hold_up_the_other(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             limited, free = await b.add(uses=(slots(1),)), await b.add()
-            await b.claim("a")
+            await b.fetch("a")
             await b.crash("a")
             holder = await b.add(uses=(slots(1),), priority=100)
             assert (await b.one("b")).id == holder
@@ -315,10 +315,10 @@ class SuspectConformance(JobSuite):
             while await b.state(killer) is not JobState.QUARANTINED:
                 session = f"v{crashes}"
                 await b.begin(session)
-                jobs = await b.claim(session)
+                jobs = await b.fetch(session)
                 while killer not in {job.id for job in jobs}:
                     await b.done(*jobs)
-                    jobs = await b.claim(session)
+                    jobs = await b.fetch(session)
                 await b.crash(session)
                 crashes += 1
             await _finish(b)
@@ -330,5 +330,5 @@ class SuspectConformance(JobSuite):
 
 async def _finish(b: JobBench) -> None:
     """End all that is left."""
-    while jobs := await b.claim("b"):
+    while jobs := await b.fetch("b"):
         await b.done(*jobs)

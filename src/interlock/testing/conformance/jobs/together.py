@@ -12,7 +12,7 @@ import pytest
 from interlock.errors import DeadlockError, JobCancelledError, JobFailedError
 from interlock.jobs import JobState, Outcome, Retry, current_job
 from interlock.limits import Rate, Slots
-from interlock.ports.jobs import Appetite, Batch
+from interlock.ports.jobs import FetchRequest, FetchResult
 from interlock.ports.sessions import SessionCard
 from interlock.ports.store import Capability
 from interlock.testing.clock import until
@@ -109,7 +109,7 @@ class TogetherConformance(AppSuite):
                     await handle.result(wait=20)
             views = [await app.jobs.find(handle) for handle in handles]
 
-            starts = sorted(view.claimed_at for view in views if view and view.claimed_at)
+            starts = sorted(view.fetched_at for view in views if view and view.fetched_at)
             assert len(starts) == 6
             assert all(starts[n + 2] - starts[n] >= 0.149 for n in range(4))
 
@@ -227,7 +227,7 @@ class TogetherConformance(AppSuite):
 
             assert await app.drain() == {Outcome.DONE: 10, Outcome.FAILED: 2}
             assert await app.drain() == {}
-            assert (await later.status()).state is JobState.LATER
+            assert (await later.status()).state is JobState.SCHEDULED
 
     async def test_a_worker_that_finishes_gives_back_what_has_not_started(self, store_url: str) -> None:
         async with self.app(store_url) as app:
@@ -320,8 +320,8 @@ class TogetherConformance(AppSuite):
 
             handles = await app.jobs.enqueue_many([build.call(number) for number in range(8)])
             await port.sessions.begin(SessionCard("dead", "elsewhere", 7, "test"), 60.0)
-            batch = await port.jobs.claim(Appetite("dead", ("default",), ("build",), 8, 8, 1))
-            assert isinstance(batch, Batch)
+            batch = await port.jobs.fetch(FetchRequest("dead", ("default",), ("build",), 8, 8, 1))
+            assert isinstance(batch, FetchResult)
             assert len(batch.jobs) == 8
             await port.sessions.end("dead")
             assert len(await port.jobs.rescue()) == 8

@@ -17,12 +17,12 @@ class JobViewConformance(JobSuite):
             job_id = await b.add()
             b.clock.advance(2)
             job = await b.one("b")
-            claimed_at = b.now
+            fetched_at = b.now
             b.clock.advance(3)
             view = await b.view(job_id)
 
             assert (view.state, view.attempt, view.fence) == (JobState.RUNNING, 1, job.fence)
-            assert view.claimed_at == near(claimed_at)
+            assert view.fetched_at == near(fetched_at)
             assert view.worker == WorkerView("b", "host-b", 7, "test")
             assert view.seen_at == near(b.now)
 
@@ -54,12 +54,12 @@ class JobViewConformance(JobSuite):
                 return [view.id for view in await b.jobs.look(JobFilter(**wanted))]  # type: ignore[arg-type]
 
             assert await found(states=(JobState.DONE,)) == [done]
-            assert await found(states=(JobState.READY, JobState.LATER)) == [first, later, ready]
+            assert await found(states=(JobState.READY, JobState.SCHEDULED)) == [first, later, ready]
             assert await found(states=(JobState.BEHIND,)) == [second]
             assert await found(name="x") == [done]
             assert await found(queue="other") == [ready]
             assert await found(lane="l") == [second, first, later]
-            assert await found(lane="l", states=(JobState.LATER,)) == [later]
+            assert await found(lane="l", states=(JobState.SCHEDULED,)) == [later]
             assert await found(name="never") == []
             assert [view.id for view in await b.jobs.look(JobFilter(), limit=2)] == [second, first]
 
@@ -73,8 +73,8 @@ class JobViewConformance(JobSuite):
                 await b.add(lane=lane)
             for _ in range(2):
                 await b.add(uses=(slots(1),), priority=100)
-            await b.claim(most=1)
-            await b.claim(most=2)
+            await b.fetch(most=1)
+            await b.fetch(most=2)
 
             looked = await b.jobs.look(JobFilter())
             assert len(looked) == len(Outcome) + 7
@@ -95,49 +95,54 @@ class JobViewConformance(JobSuite):
             await b.add(delay=10.0)
             await b.add(priority=90)
 
-            assert [(await b.outlook(ids[n])).ahead for n in (0, 1, 3, 4)] == [1, 2, 3, 4]
-            outlook = await b.outlook(ids[0])
-            assert (outlook.job.id, outlook.job.state) == (ids[0], JobState.READY)
-            assert (outlook.lane_head, outlook.lane_head_state, outlook.waits_for) == (None, None, "")
-            assert (outlook.held_by, outlook.held_since, outlook.holders, outlook.room_at) == ("", None, (), None)
+            assert [(await b.situation(ids[n])).ahead for n in (0, 1, 3, 4)] == [1, 2, 3, 4]
+            situation = await b.situation(ids[0])
+            assert (situation.job.id, situation.job.state) == (ids[0], JobState.READY)
+            assert (situation.lane_head, situation.lane_head_state, situation.waits_for) == (None, None, "")
+            assert (situation.held_by, situation.held_since, situation.holders, situation.room_at) == (
+                "",
+                None,
+                (),
+                None,
+            )
 
     async def test_it_is_told_who_is_before_a_job_in_its_lane(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(4)]
-            outlook = await b.outlook(ids[3])
-            assert (outlook.job.state, outlook.ahead) == (JobState.BEHIND, 3)
-            assert (outlook.lane_head, outlook.lane_head_state) == (ids[0], JobState.READY)
+            situation = await b.situation(ids[3])
+            assert (situation.job.state, situation.ahead) == (JobState.BEHIND, 3)
+            assert (situation.lane_head, situation.lane_head_state) == (ids[0], JobState.READY)
             job = await b.one()
-            outlook = await b.outlook(ids[3])
-            assert (outlook.ahead, outlook.lane_head, outlook.lane_head_state) == (3, ids[0], JobState.RUNNING)
+            situation = await b.situation(ids[3])
+            assert (situation.ahead, situation.lane_head, situation.lane_head_state) == (3, ids[0], JobState.RUNNING)
             await b.end(job, Outcome.RETRY, delay=60.0)
-            outlook = await b.outlook(ids[2])
-            assert (outlook.ahead, outlook.lane_head, outlook.lane_head_state) == (2, ids[0], JobState.LATER)
+            situation = await b.situation(ids[2])
+            assert (situation.ahead, situation.lane_head, situation.lane_head_state) == (2, ids[0], JobState.SCHEDULED)
             await b.jobs.cancel(ids[0], "no", "ann")
-            outlook = await b.outlook(ids[3])
+            situation = await b.situation(ids[3])
 
-            assert (outlook.ahead, outlook.lane_head, outlook.lane_head_state) == (2, ids[1], JobState.READY)
+            assert (situation.ahead, situation.lane_head, situation.lane_head_state) == (2, ids[1], JobState.READY)
 
     async def test_it_is_told_what_limit_a_job_waits_for_and_who_holds_it(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             holders = [await b.add(uses=(slots(2, "s"),)) for _ in range(2)]
-            await b.claim()
+            await b.fetch()
             waiting = [await b.add(uses=(slots(9, "a"), slots(2, "s"))) for _ in range(3)]
-            assert await b.claim() == []
-            outlook = await b.outlook(waiting[2])
+            assert await b.fetch() == []
+            situation = await b.situation(waiting[2])
 
-            assert (outlook.job.state, outlook.waits_for, outlook.ahead) == (JobState.WAITING, "s", 2)
-            assert sorted(outlook.holders) == holders
-            assert outlook.room_at is None
-            assert (await b.outlook(waiting[0])).ahead == 0
+            assert (situation.job.state, situation.waits_for, situation.ahead) == (JobState.WAITING, "s", 2)
+            assert sorted(situation.holders) == holders
+            assert situation.room_at is None
+            assert (await b.situation(waiting[0])).ahead == 0
 
     async def test_of_very_many_holders_some_are_told(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             holders = await b.add_many(25, uses=(slots(25),))
-            await b.claim()
+            await b.fetch()
             waiting = await b.add(uses=(slots(25),))
-            assert await b.claim() == []
-            told = (await b.outlook(waiting)).holders
+            assert await b.fetch() == []
+            told = (await b.situation(waiting)).holders
 
             assert len(told) == len(set(told)) == 20
             assert set(told) <= set(holders)
@@ -149,36 +154,36 @@ class JobViewConformance(JobSuite):
             await b.one()
             began = b.now
             waiting = await b.add(uses=(pace(1, 30.0),))
-            assert await b.claim() == []
+            assert await b.fetch() == []
             b.clock.advance(3)
-            outlook = await b.outlook(waiting)
+            situation = await b.situation(waiting)
 
-            assert (outlook.waits_for, outlook.room_at, outlook.ahead) == ("k", near(began + 30, 0.001), 1)
+            assert (situation.waits_for, situation.room_at, situation.ahead) == ("k", near(began + 30, 0.001), 1)
             b.clock.advance(30)
-            assert (await b.outlook(waiting)).room_at is None, "it has passed"
-            (short,) = await b.store.insight.outlooks([waiting])
+            assert (await b.situation(waiting)).room_at is None, "it has passed"
+            (short,) = await b.store.insight.situations([waiting])
             assert short.room_at is None
 
     async def test_it_is_told_who_works_on_a_queue_and_knows_the_name(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             job_id, strange = await b.add(), await b.add(name="new")
-            outlook = await b.outlook(job_id)
-            assert (outlook.workers, outlook.workers_of_queue) == (0, 0)
+            situation = await b.situation(job_id)
+            assert (situation.workers, situation.workers_of_queue) == (0, 0)
             await b.jobs.attend("a", ["q", "mail"], ["n"], 5)
             await b.jobs.attend("b", ["q"], ["n", "m"], 7)
             await b.jobs.attend("c", ["mail"], ["n", "new"], 9)
-            outlook, other = await b.outlook(job_id), await b.outlook(strange)
-            assert (outlook.workers, outlook.workers_of_queue) == (2, 2)
+            situation, other = await b.situation(job_id), await b.situation(strange)
+            assert (situation.workers, situation.workers_of_queue) == (2, 2)
             assert (other.workers, other.workers_of_queue) == (0, 2)
             assert ((await b.queue()).workers, (await b.queue()).runners) == (2, 12)
             assert ((await b.queue("mail")).workers, (await b.queue("mail")).runners) == (2, 14)
             await b.store.sessions.end("a")
-            assert (await b.outlook(job_id)).workers == 1
+            assert (await b.situation(job_id)).workers == 1
             await b.jobs.attend("b", ["q"], ["m"], 3)
-            assert ((await b.outlook(job_id)).workers, (await b.queue()).runners) == (0, 3)
+            assert ((await b.situation(job_id)).workers, (await b.queue()).runners) == (0, 3)
             await b.let_pass(SESSION, "c")
-            outlook = await b.outlook(job_id)
-            assert (outlook.workers, outlook.workers_of_queue) == (0, 0)
+            situation = await b.situation(job_id)
+            assert (situation.workers, situation.workers_of_queue) == (0, 0)
 
             assert (await b.queue()).runners == 0
 
@@ -199,7 +204,7 @@ class JobViewConformance(JobSuite):
             lane = await b.lane()
             assert (lane.state, lane.head, lane.name, lane.depth) == (JobState.READY, ids[1], "m", 2)
             await b.end(await b.one(names=("m",)), Outcome.RETRY, delay=10.0)
-            assert (await b.lane()).state is JobState.LATER
+            assert (await b.lane()).state is JobState.SCHEDULED
             other = await b.add(lane="k")
             assert {view.lane: view.head for view in await b.jobs.lanes()} == {"k": other, "l": ids[1]}
             assert len(await b.jobs.lanes(limit=1)) == 1
@@ -213,9 +218,9 @@ class JobViewConformance(JobSuite):
             for lane in "xxxyy":
                 await b.add(lane=lane)
             queue = await b.queue()
-            assert (queue.ready, queue.behind, queue.later, queue.waiting) == (3, 3, 0, 0)
+            assert (queue.ready, queue.behind, queue.scheduled, queue.waiting) == (3, 3, 0, 0)
             assert queue.oldest_ready_at == near(oldest)
-            jobs = await b.claim(run=2)
+            jobs = await b.fetch(run=2)
             assert (await b.queue()).running == 5
             await b.end(jobs[0], Outcome.PARKED, error="why")
             await b.add(delay=5.0)
@@ -224,12 +229,12 @@ class JobViewConformance(JobSuite):
             await b.add(lane="held")
             for _ in range(3):
                 await b.add(uses=(slots(1),))
-            await b.claim()
+            await b.fetch()
             await b.add(queue="other")
             queues = {queue.queue: queue for queue in await b.jobs.queues()}
 
             queue = queues["q"]
-            assert (queue.ready, queue.behind, queue.later, queue.waiting) == (0, 1, 1, 2)
+            assert (queue.ready, queue.behind, queue.scheduled, queue.waiting) == (0, 1, 1, 2)
             assert (queue.running, queue.held, queue.parked, queue.oldest_ready_at) == (5, 1, 1, None)
             assert queue.next_due_at == near(due)
             assert queues["other"].ready == 1

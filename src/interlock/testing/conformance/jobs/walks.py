@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from interlock.ports.job_views import JobFilter
-from interlock.ports.jobs import Appetite, Batch, Failing, JobState, Outcome, Settlement
+from interlock.ports.jobs import Acknowledgement, Failing, FetchRequest, FetchResult, JobState, Outcome
 from interlock.testing.conformance.jobs.bench import JobBench, JobSuite, new_job, pace, slots
 from interlock.testing.conformance.jobs.model import Model
 
@@ -30,7 +30,7 @@ _ENDS = (
 )  # fmt: skip
 _STAYS = (Outcome.RETRY, Outcome.SNOOZED, Outcome.PARKED, Outcome.RETURNED)
 _MOST_UNFINISHED = 60
-_MOST_CLAIMS = 100
+_MOST_FETCHES = 100
 
 
 class Mix(NamedTuple):
@@ -60,21 +60,22 @@ class _Walk:
         self.model = Model()
         self.sessions = ["a", "b", "c"]
         self.begun = 0
-        self.turn = 0
+        self.fetch_number = 0
         self.story: list[str] = []
 
     async def take(self, steps: int) -> None:
         """So many steps, each followed by a look at everything."""
         ways = {
-            self.enqueue: 12, self.claim: 9, self.settle: 14, self.pass_time: 4, self.hand_back: 1, self.die: 2,
-            self.cancel: 2, self.retry: 2, self.unpark: 2, self.hold: 1, self.release: 4, self.settle_late: 1,
+            self.enqueue: 12, self.fetch: 9, self.acknowledge: 14, self.pass_time: 4, self.return_unstarted: 1,
+            self.die: 2, self.cancel: 2, self.retry: 2, self.unpark: 2, self.hold: 1, self.release: 4,
+            self.acknowledge_late: 1,
         }  # fmt: skip
         await self.bench.keep(*self.sessions, seconds=1e6)
         for _ in range(steps):
             self.bench.clock.advance(0.001)
             now = self.bench.now
-            if any(job.later and job.due <= now for job in self.model.unfinished()):
-                await self.claim()
+            if any(job.scheduled and job.due <= now for job in self.model.unfinished()):
+                await self.fetch()
             else:
                 (way,) = self.chance.choices(list(ways), list(ways.values()))
                 await way()
@@ -86,8 +87,8 @@ class _Walk:
 
     async def enqueue(self) -> None:
         if len(self.model.unfinished()) > _MOST_UNFINISHED:
-            await self.claim_all()
-            await self.settle()
+            await self.fetch_all()
+            await self.acknowledge()
             return
         lane = self.chance.choice(_LANES)
         jobs = [
@@ -121,101 +122,103 @@ class _Walk:
             coalesce=coalesce,
         )
 
-    async def claim(self) -> None:
-        """Some appetite; what is due is promoted by it in any case."""
+    async def fetch(self) -> None:
+        """Some request; what is due is promoted by it in any case."""
         chance = self.chance
         if chance.random() < 0.25:
-            await self.claim_all()
+            await self.fetch_all()
             return
         most = chance.choice((1, 3, 6, 12))
         at_once = chance.choice((0, 1, most))
-        await self._claim(
-            Appetite(self._session(), ("q", "r"), ("n", "m", "o"), most, at_once, chance.choice((1, 3, 8)))
+        await self._fetch(
+            FetchRequest(self._session(), ("q", "r"), ("n", "m", "o"), most, at_once, chance.choice((1, 3, 8)))
         )
         if chance.random() < 0.2:
             names = chance.choice((("n",), ("m", "o")))
-            await self._claim(Appetite(self._session(), ("q",), names, most, most, 2))
+            await self._fetch(FetchRequest(self._session(), ("q",), names, most, most, 2))
 
-    async def claim_all(self) -> None:
-        """Until nothing is left that could be claimed. A claim that gives nothing may still have woken others."""
-        for _ in range(_MOST_CLAIMS):
-            batch = await self._claim(Appetite(self._session(), ("q", "r"), ("n", "m", "o"), 100, 100, 3))
+    async def fetch_all(self) -> None:
+        """Until nothing is left that could be fetched. A fetch that gives nothing may still have woken others."""
+        for _ in range(_MOST_FETCHES):
+            batch = await self._fetch(FetchRequest(self._session(), ("q", "r"), ("n", "m", "o"), 100, 100, 3))
             idle = not batch.jobs and batch.look_again > 0
             if idle and not await self._takeable():
                 self.model.check_all_given(("q", "r"), self.sessions, batch.look_again, self.bench.now)
                 return
-        raise AssertionError("jobs are ready, but no claim gives them")
+        raise AssertionError("jobs are ready, but no fetch gives them")
 
     async def _takeable(self) -> list[int]:
         """What is ready and not kept waiting by suspects that it must not run beside."""
         ready = await self.jobs.look(JobFilter(states=(JobState.READY,)), limit=10_000)
         return [view.id for view in ready if self.model.may_take(self.model.jobs[view.id], self.sessions)]
 
-    async def _claim(self, wish: Appetite) -> Batch:
-        self.turn += 1
-        wish = wish._replace(turn=self.turn)
-        batch = await self.jobs.claim(wish)
-        assert isinstance(batch, Batch)
+    async def _fetch(self, wish: FetchRequest) -> FetchResult:
+        self.fetch_number += 1
+        wish = wish._replace(fetch_number=self.fetch_number)
+        batch = await self.jobs.fetch(wish)
+        assert isinstance(batch, FetchResult)
         self.tell(wish, "->", [(job.id, job.lane) for job in batch.jobs], batch.look_again)
-        self.model.claim(wish, batch, self.bench.now)
+        self.model.fetch(wish, batch, self.bench.now)
         return batch
 
-    async def settle(self) -> None:
+    async def acknowledge(self) -> None:
         """Some of what a session has, in the order in which it would run."""
-        session = self.chance.choice([one for one in self.sessions if self.model.claimed(one)] or self.sessions)
+        session = self.chance.choice([one for one in self.sessions if self.model.fetched(one)] or self.sessions)
         runs: dict[int, list[ModelJob]] = {}
-        for job in self.model.claimed(session):
+        for job in self.model.fetched(session):
             runs.setdefault(job.run, []).append(job)
-        ends: list[Settlement] = []
+        ends: list[Acknowledgement] = []
         for run in runs.values():
             if self.chance.random() < 0.8:
                 ends += self._ends_of(run)
-        await self._settle(session, ends)
+        await self._acknowledge(session, ends)
 
-    def _ends_of(self, run: Sequence[ModelJob]) -> list[Settlement]:
-        ends: list[Settlement] = []
+    def _ends_of(self, run: Sequence[ModelJob]) -> list[Acknowledgement]:
+        ends: list[Acknowledgement] = []
         stays = False
         for job in run[: self.chance.randint(1, len(run))]:
             outcome = self.chance.choice(_ENDS)
             delay = self.chance.uniform(0.5, 25.0) if outcome in (Outcome.RETRY, Outcome.SNOOZED) else 0.0
-            ends.append(Settlement(job.id, job.fence, outcome, 0.0, delay, None, "why"))
+            ends.append(Acknowledgement(job.id, job.fence, outcome, 0.0, delay, None, "why"))
             stays = outcome in _STAYS and bool(job.lane)
             if stays:
                 break
         # The rest of a run is returned with what blocks the lane, as workers do.
         rest = run[len(ends) :] if stays else ()
-        return ends + [Settlement(job.id, job.fence, Outcome.RETURNED) for job in rest]
+        return ends + [Acknowledgement(job.id, job.fence, Outcome.RETURNED) for job in rest]
 
-    async def _settle(self, session: str, ends: Sequence[Settlement]) -> None:
-        self.tell("settle", session, [(end.id, str(end.outcome), round(end.delay, 3)) for end in ends])
-        settled = await self.jobs.settle(session, ends)
-        assert list(settled.accepted) == self.model.settle(ends, self.bench.now)
+    async def _acknowledge(self, session: str, ends: Sequence[Acknowledgement]) -> None:
+        self.tell("acknowledge", session, [(end.id, str(end.outcome), round(end.delay, 3)) for end in ends])
+        acknowledged = await self.jobs.acknowledge(session, ends)
+        assert list(acknowledged.accepted) == self.model.acknowledge(ends, self.bench.now)
         if ends and self.chance.random() < 0.2:
             again = [end for end in ends if end.outcome is not Outcome.RETURNED]
-            assert all((await self.jobs.settle(session, again)).accepted), "a repeated settlement was refused"
+            assert all((await self.jobs.acknowledge(session, again)).accepted), "a repeated acknowledgement was refused"
 
-    async def settle_late(self) -> None:
-        """By fences of claims that have ended."""
+    async def acknowledge_late(self) -> None:
+        """By fences of fetches that have ended."""
         stale = [(job.id, fence) for job in self.model.jobs.values() for fence in job.stale]
         if stale:
-            end = Settlement(*self.chance.choice(stale), self.chance.choice((Outcome.DONE, Outcome.RETRY)))
-            self.tell("settle late", end)
-            assert list((await self.jobs.settle("a", [end])).accepted) == [False]
+            end = Acknowledgement(*self.chance.choice(stale), self.chance.choice((Outcome.DONE, Outcome.RETRY)))
+            self.tell("acknowledge late", end)
+            assert list((await self.jobs.acknowledge("a", [end])).accepted) == [False]
 
     async def pass_time(self) -> None:
         seconds = self.chance.choice((0.1, 1.0, 5.0, 20.0))
         self.tell("pass", seconds)
         self.bench.clock.advance(seconds)
 
-    async def hand_back(self) -> None:
+    async def return_unstarted(self) -> None:
         session = self._session()
         kept: dict[int, int] = {}
-        for job in self.model.claimed(session):
+        for job in self.model.fetched(session):
             kept.setdefault(job.run, job.id)
         but = [job_id for job_id in kept.values() if self.chance.random() < 0.3]
-        turn = self.chance.choice((None, self.turn, max(1, self.turn - 10)))
-        self.tell("hand back", session, but, turn)
-        assert await self.jobs.hand_back(session, but, turn=turn) == self.model.hand_back(session, but, turn)
+        fetch_number = self.chance.choice((None, self.fetch_number, max(1, self.fetch_number - 10)))
+        self.tell("hand back", session, but, fetch_number)
+        assert await self.jobs.return_unstarted(session, but, fetch_number=fetch_number) == self.model.return_unstarted(
+            session, but, fetch_number
+        )
 
     async def die(self) -> None:
         """A session ends with all that it has, and another one comes."""
@@ -273,10 +276,10 @@ class _Walk:
         for _ in range(200):
             if not self.model.unfinished():
                 break
-            await self.claim_all()
+            await self.fetch_all()
             for session in self.sessions:
-                mine = self.model.claimed(session)
-                await self._settle(session, [Settlement(job.id, job.fence, Outcome.DONE) for job in mine])
+                mine = self.model.fetched(session)
+                await self._acknowledge(session, [Acknowledgement(job.id, job.fence, Outcome.DONE) for job in mine])
             self.bench.clock.advance(5)
         self.model.check(await self.jobs.look(JobFilter(), limit=10_000))
         assert not self.model.unfinished(), "jobs are stuck"

@@ -28,7 +28,7 @@ def pace(most: int, per: float, key: str = "k") -> Use:
 
 
 class LimitBench(Bench):
-    """Owner ``a1`` belongs to session ``a`` and is a party of its own."""
+    """Owner ``a1`` belongs to session ``a`` and is a caller of its own."""
 
     def __init__(self, store: Store, clock: VirtualClock) -> None:
         super().__init__(store, clock)
@@ -42,7 +42,7 @@ class LimitBench(Bench):
     async def reserve(self, owner: str, *uses: Use, start: bool = True) -> Any:
         """Whatever the store answers."""
         ordered = tuple(sorted(uses))
-        return await self.limits.ask(Plan(owner, f"party-{owner}", owner[0], ordered, start))
+        return await self.limits.ask(Plan(owner, f"caller-{owner}", owner[0], ordered, start))
 
     async def started(self, owner: str, *uses: Use) -> Turn:
         """Ask, and be started."""

@@ -6,8 +6,8 @@ import pytest
 
 from interlock.ports import limits
 from interlock.ports.limits import (
-    CLAIM_SECONDS,
     STALE_SECONDS,
+    TURN_SECONDS,
     Finished,
     Full,
     SessionEnded,
@@ -222,7 +222,7 @@ class LimitEndingConformance(LimitSuite):
             assert after.look_again == pytest.approx(6, abs=0.001)
             await b.let_pass(6)
             assert sorted((await b.limits.turns("b", [])).owners) == ["b1", "b3"]
-            await b.let_pass(CLAIM_SECONDS - 6)
+            await b.let_pass(TURN_SECONDS - 6)
             assert sorted((await b.limits.turns("b", [])).owners) == ["b1", "b2", "b3"]
             assert (await b.limits.turns("c", [])).owners == ()
             assert await b.limits.turns("nobody", ["x"]) == (("x",), float("inf"))
@@ -273,7 +273,7 @@ class LimitEndingConformance(LimitSuite):
 
             assert (p.key, s.key) == ("p", "s")
             (user,) = s.started
-            assert user[:8] == ("a1", "party-a1", "a", "host-a", 7, "test", 1, 0.0)
+            assert user[:8] == ("a1", "caller-a1", "a", "host-a", 7, "test", 1, 0.0)
             assert user.asked_at == pytest.approx(begun, abs=1e-6)
             assert user.at == pytest.approx(begun, abs=1e-6)
             assert (user.started, user.waits_for) == (True, "")

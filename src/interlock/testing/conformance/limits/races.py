@@ -203,7 +203,7 @@ class LimitRaceConformance(StoreSuite):
         async with self._hands(store_url, 4) as hands:
             for round_ in range(20):
                 key = f"k{round_}"
-                plan = Plan(f"o{round_}", "party", "s0", (slots(9, key), pace(9, 60.0, f"p{round_}")), True)
+                plan = Plan(f"o{round_}", "caller", "s0", (slots(9, key), pace(9, 60.0, f"p{round_}")), True)
                 answers = await asyncio.gather(*(hand.limits.ask(plan) for hand in hands))
                 assert len({answer.at for answer in answers if isinstance(answer, Turn)}) == 1
                 views = {view.key: view for view in await hands[0].limits.look()}

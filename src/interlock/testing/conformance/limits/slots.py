@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.ports.limits import CLAIM_SECONDS, Finished
+from interlock.ports.limits import TURN_SECONDS, Finished
 from interlock.testing.clock import until
 from interlock.testing.conformance.limits.bench import SESSION, LimitSuite, pace, slots
 
@@ -60,7 +60,7 @@ class SlotConformance(LimitSuite):
             turn = await b.waits("c1", slots(1))
 
             assert (turn.key, turn.ahead) == ("k", 1)
-            assert turn.look_again == pytest.approx(CLAIM_SECONDS, abs=0.001)
+            assert turn.look_again == pytest.approx(TURN_SECONDS, abs=0.001)
             await b.started("b1", slots(1))
 
     async def test_several_free_slots_belong_to_as_many_of_the_first_in_line(self, store_url: str) -> None:
@@ -85,7 +85,7 @@ class SlotConformance(LimitSuite):
             for owner in ("b1", "b2", "b3"):
                 await b.waits(owner, slots(1))
             await b.finish("a1")
-            await b.let_pass(CLAIM_SECONDS - 0.001)
+            await b.let_pass(TURN_SECONDS - 0.001)
             await b.waits("b2", slots(1))
             await b.let_pass(0.001)
             await b.waits("b3", slots(1))
@@ -101,7 +101,7 @@ class SlotConformance(LimitSuite):
             for owner in ("b1", "b2", "b3"):
                 await b.waits(owner, slots(1))
             await b.finish("a1")
-            await b.let_pass(2 * CLAIM_SECONDS - 0.001)
+            await b.let_pass(2 * TURN_SECONDS - 0.001)
             turn = await b.waits("b3", slots(1))
             assert turn.look_again == pytest.approx(0.001, abs=1e-5)
             await b.let_pass(0.001)
@@ -113,7 +113,7 @@ class SlotConformance(LimitSuite):
             await b.waits("b1", slots(1))
             await b.waits("b2", slots(1))
             await b.finish("a1")
-            await b.let_pass(CLAIM_SECONDS)
+            await b.let_pass(TURN_SECONDS)
             await b.started("b2", slots(1))
             await b.let_pass(60)
             await b.finish("b2")
@@ -128,7 +128,7 @@ class SlotConformance(LimitSuite):
             await b.started("a1", slots(1))
             await b.waits("b1", slots(1))
             await b.waits("b2", slots(1))
-            await b.let_pass(SESSION + CLAIM_SECONDS - 0.5, "b", "c")
+            await b.let_pass(SESSION + TURN_SECONDS - 0.5, "b", "c")
             await b.waits("b2", slots(1))
             await b.let_pass(0.5, "b", "c")
             await b.started("b2", slots(1))
@@ -141,7 +141,7 @@ class SlotConformance(LimitSuite):
             assert turn.key == ""
             assert await b.in_line() == ["a1"]
             await b.waits("b1", slots(1))
-            await b.let_pass(CLAIM_SECONDS - 1)
+            await b.let_pass(TURN_SECONDS - 1)
             await b.waits("b1", slots(1))
             await b.started("a1", slots(1))
 
@@ -150,7 +150,7 @@ class SlotConformance(LimitSuite):
             await b.let_pass(60)
             await b.waits("a1", slots(1), start=False)
             await b.waits("b1", slots(1))
-            await b.let_pass(CLAIM_SECONDS)
+            await b.let_pass(TURN_SECONDS)
             await b.started("b1", slots(1))
 
     async def test_all_limits_are_taken_in_one_step_or_none(self, store_url: str) -> None:

@@ -207,7 +207,7 @@ class EndingConformance(BenchSuite):
 
             assert (x.key, y.key) == ("x", "y")
             assert y.holder is not None
-            assert (y.holder.owner, y.holder.party, y.holder.fence, y.holder.pid) == ("a1", "a1", fence, 7)
+            assert (y.holder.owner, y.holder.caller, y.holder.fence, y.holder.pid) == ("a1", "a1", fence, 7)
             assert y.holder.expires_at == pytest.approx(b.clock.now() + SESSION, abs=0.01)
             assert [waiter.owner for waiter in y.waiters] == ["b1", "c1"]
             assert y.waiters[0].gives_up_at is None

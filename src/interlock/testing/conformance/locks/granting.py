@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.ports.locks import CLAIM_SECONDS, Busy, Granted, SessionEnded
+from interlock.ports.locks import TURN_SECONDS, Busy, Granted, SessionEnded
 from interlock.testing.clock import VirtualClock
 from interlock.testing.conformance.bench import SESSION, BenchSuite
 
@@ -206,7 +206,7 @@ class GrantingConformance(BenchSuite):
             await b.waiting("b1")
             await b.waiting("c1")
             await b.leave("a1")
-            b.clock.advance(CLAIM_SECONDS - 1)
+            b.clock.advance(TURN_SECONDS - 1)
             early = await b.waiting("c1")
             b.clock.advance(1)
 

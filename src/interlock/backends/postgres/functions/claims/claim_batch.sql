@@ -3,7 +3,7 @@
 create or replace function interlock.claim_batch(
     p_namespace text, p_kinds text[], p_keys text[], p_owners text[], p_sessions text[], p_leases double precision[],
     p_keeps double precision[], p_states text[], p_results text[], p_errors text[], p_retry_ins double precision[],
-    p_given double precision
+    p_clock double precision
 ) returns table (answer text, fence bigint, expires_at double precision, attempt integer, details json)
 language plpgsql volatile
 as $$
@@ -13,12 +13,12 @@ begin
             select t.answer, t.fence, t.expires_at, t.attempt, t.details
             into answer, fence, expires_at, attempt, details
             from interlock.claim_take(
-                p_namespace, p_keys[i], p_owners[i], p_sessions[i], p_leases[i], p_keeps[i], p_given) t;
+                p_namespace, p_keys[i], p_owners[i], p_sessions[i], p_leases[i], p_keeps[i], p_clock) t;
         else
             select t.answer, null, null, null, t.details into answer, fence, expires_at, attempt, details
             from interlock.claim_settle(
                 p_namespace, p_keys[i], p_owners[i], p_states[i], p_results[i], p_errors[i], p_retry_ins[i], p_keeps[i],
-                p_given) t;
+                p_clock) t;
         end if;
         return next;
     end loop;

@@ -1,5 +1,5 @@
 -- Remove a claim and tell its holder; null if there was none.
-create or replace function interlock.claim_forget(p_namespace text, p_key text, p_why text, p_given double precision) returns json
+create or replace function interlock.claim_forget(p_namespace text, p_key text, p_why text, p_clock double precision) returns json
 language plpgsql volatile
 as $$
 declare
@@ -7,7 +7,7 @@ declare
     now_is timestamptz;
 begin
     select * into c from interlock.claim k where k.namespace = p_namespace and k.key = p_key for update;
-    now_is := interlock.now_or(p_given);
+    now_is := interlock.now_or(p_clock);
     if not coalesce(c.kept_until > now_is, false) then
         return null;
     end if;

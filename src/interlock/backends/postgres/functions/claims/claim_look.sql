@@ -2,12 +2,12 @@
 -- first that may be meant, beginning after a key if one is given, and stops behind the last. Stable, so that all of it is
 -- one snapshot.
 create or replace function interlock.claim_look(
-    p_namespace text, p_key text, p_prefix text, p_state text, p_limit integer, p_after text, p_given double precision
+    p_namespace text, p_key text, p_prefix text, p_state text, p_limit integer, p_after text, p_clock double precision
 ) returns setof json
 language plpgsql stable
 as $$
 declare
-    now_is timestamptz := interlock.now_or(p_given);
+    now_is timestamptz := interlock.now_or(p_clock);
     shown integer := 0;
     candidates cursor for
         select k as claim from interlock.claim k

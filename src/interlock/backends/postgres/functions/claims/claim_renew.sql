@@ -1,6 +1,6 @@
 -- Give a claim its lease again, each of the arrays' members one claim; refusal is null for those that were live.
 create or replace function interlock.claim_renew(
-    p_namespace text, p_keys text[], p_owners text[], p_leases double precision[], p_given double precision
+    p_namespace text, p_keys text[], p_owners text[], p_leases double precision[], p_clock double precision
 ) returns table (owner text, expires_at double precision, refusal json)
 language plpgsql volatile
 as $$
@@ -9,7 +9,7 @@ declare
 begin
     perform interlock.durably();
     for i in 1 .. cardinality(p_owners) loop
-        now_is := interlock.now_or(p_given);
+        now_is := interlock.now_or(p_clock);
         owner := p_owners[i];
         update interlock.claim c
         set expires_at = now_is + interlock.seconds(p_leases[i]),

@@ -2,13 +2,13 @@
 -- is then the refusal.
 create or replace function interlock.claim_settle(
     p_namespace text, p_key text, p_owner text, p_state text, p_result text, p_error text,
-    p_retry_in double precision, p_keep double precision, p_given double precision,
+    p_retry_in double precision, p_keep double precision, p_clock double precision,
     out answer text, out details json
 )
 language plpgsql volatile
 as $$
 declare
-    now_is timestamptz := interlock.now_or(p_given);
+    now_is timestamptz := interlock.now_or(p_clock);
 begin
     perform interlock.durably();
     update interlock.claim c

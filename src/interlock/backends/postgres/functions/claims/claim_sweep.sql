@@ -1,11 +1,11 @@
 -- Remove a bounded number of claims whose time to be kept is over.
-create or replace function interlock.claim_sweep(p_namespace text, p_given double precision) returns integer
+create or replace function interlock.claim_sweep(p_namespace text, p_clock double precision) returns integer
 language plpgsql volatile
 set lock_timeout = '1s'
 as $$
 declare
     removed integer;
-    now_is timestamptz := interlock.now_or(p_given);
+    now_is timestamptz := interlock.now_or(p_clock);
 begin
     with over as (
         select c.key from interlock.claim c

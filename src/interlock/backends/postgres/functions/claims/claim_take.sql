@@ -1,7 +1,7 @@
 -- Take a claim if it can be had. answer is claimed, known or ended; details is how a known one stands.
 create or replace function interlock.claim_take(
     p_namespace text, p_key text, p_owner text, p_session text, p_lease double precision, p_keep double precision,
-    p_given double precision,
+    p_clock double precision,
     out answer text, out fence bigint, out expires_at double precision, out attempt integer, out details json
 )
 language plpgsql volatile
@@ -9,7 +9,7 @@ as $$
 declare
     c interlock.claim;
     s interlock.session;
-    now_is timestamptz := interlock.now_or(p_given);
+    now_is timestamptz := interlock.now_or(p_clock);
 begin
     select * into s from interlock.session x where x.namespace = p_namespace and x.id = p_session;
     if not coalesce(s.expires_at > now_is, false) then
@@ -39,11 +39,11 @@ begin
         -- What cannot be had is answered without locking or writing anything.
         select * into c from interlock.claim k where k.namespace = p_namespace and k.key = p_key;
         continue when not found; -- it was removed between the two statements
-        now_is := interlock.now_or(p_given);
+        now_is := interlock.now_or(p_clock);
         if interlock.claim_open(c, now_is) or c.owner = p_owner then
             select * into c from interlock.claim k where k.namespace = p_namespace and k.key = p_key for no key update;
             continue when not found;
-            now_is := interlock.now_or(p_given);
+            now_is := interlock.now_or(p_clock);
             if interlock.claim_open(c, now_is) then
                 perform interlock.durably();
                 update interlock.claim k

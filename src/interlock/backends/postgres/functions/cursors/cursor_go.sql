@@ -1,7 +1,7 @@
 -- Move a cursor from the version expected, 0 if there is none. Found done already if the same id did it before.
 create or replace function interlock.cursor_go(
     p_namespace text, p_name text, p_expected bigint, p_value text, p_id text, p_by text, p_kept integer,
-    p_given double precision,
+    p_clock double precision,
     out moved boolean, out at_version bigint, out value text, out moved_at double precision, out moved_by text
 )
 language plpgsql volatile
@@ -20,7 +20,7 @@ begin
     moved := found;
     if moved then
         insert into interlock.cursor_move as m (namespace, name, version, value, moved_at, moved_by, id)
-        values (p_namespace, p_name, at_version, p_value, interlock.now_or(p_given), p_by, p_id)
+        values (p_namespace, p_name, at_version, p_value, interlock.now_or(p_clock), p_by, p_id)
         returning m.value, extract(epoch from m.moved_at), m.moved_by into value, moved_at, moved_by;
         delete from interlock.cursor_move m
         where m.namespace = p_namespace and m.name = p_name

@@ -7,7 +7,7 @@ create or replace function interlock.event_accept(
     p_ids bigint[], p_kinds integer[], p_lanes text[], p_delays double precision[],
     p_ats double precision[], p_arguments text[], p_names text[], p_queues text[], p_priorities integer[],
     p_failings integer[], p_coalesce boolean[], p_keeps double precision[], p_options text[], p_use_keys text[],
-    p_use_mosts integer[], p_use_pers bigint[], p_uses text[], p_paced boolean[], p_given double precision
+    p_use_mosts integer[], p_use_pers bigint[], p_uses text[], p_paced boolean[], p_clock double precision
 ) returns bigint[]
 language plpgsql volatile
 set jit = off
@@ -19,7 +19,7 @@ set enable_mergejoin = off
 set plan_cache_mode = force_generic_plan
 as $$
 declare
-    now_us bigint := interlock.micros(interlock.now_or(p_given));
+    now_us bigint := interlock.micros(interlock.now_or(p_clock));
     fresh bigint[] := '{}';
     added bigint[];
     kept bigint[];
@@ -77,7 +77,7 @@ begin
         perform interlock.job_enqueue(
             p_namespace, p_ids, p_kinds, p_lanes, p_delays, p_ats, p_arguments, p_names, p_queues, p_priorities,
             p_failings, p_coalesce, p_keeps, p_options, p_use_keys, p_use_mosts, p_use_pers, p_uses, p_paced, known,
-            p_given);
+            p_clock);
     end if;
     return kept;
 end

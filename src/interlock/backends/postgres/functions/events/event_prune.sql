@@ -1,7 +1,7 @@
 -- Remove events that were kept long enough, at most p_most; says how many. Those with an unfinished job stay, and are
 -- looked at again in an hour.
 create or replace function interlock.event_prune(
-    p_namespace text, p_most integer, p_given double precision
+    p_namespace text, p_most integer, p_clock double precision
 ) returns integer
 language plpgsql volatile
 set jit = off
@@ -13,7 +13,7 @@ set enable_mergejoin = off
 set plan_cache_mode = force_generic_plan
 as $$
 declare
-    now_us bigint := interlock.micros(interlock.now_or(p_given));
+    now_us bigint := interlock.micros(interlock.now_or(p_clock));
     pruned integer;
 begin
     with due as materialized (

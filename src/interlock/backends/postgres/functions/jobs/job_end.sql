@@ -1,4 +1,4 @@
--- End jobs that are not claimed: superseded (4) by another, or cancelled (3). Who waits for their end is told.
+-- End jobs that are not fetched: superseded (4) by another, or cancelled (3). Who waits for their end is told.
 create or replace function interlock.job_end(
     p_namespace text, p_ids bigint[], p_state smallint, p_superseded_by bigint, p_error text, p_now bigint
 ) returns void
@@ -18,12 +18,12 @@ begin
     )
     insert into interlock.job_history (
         id, enqueued_at, due_at, fence, keep_result, finished_at, superseded_by, use_per, use_most, attempt, priority,
-        crashes, state, settled, failing, coalesces, paced, pool, name, lane, use_key, uses, arguments, options, error,
+        crashes, state, last_outcome, failing, coalesces, paced, pool, name, lane, use_key, uses, arguments, options, error,
         attempts)
     select g.id, g.enqueued_at, g.due_at, g.fence, g.keep_result, p_now, p_superseded_by, g.use_per, g.use_most, g.attempt,
-           g.priority, g.crashes, p_state, g.settled, g.failing, g.coalesces, g.paced, g.pool, g.name, g.lane, g.use_key,
+           g.priority, g.crashes, p_state, g.last_outcome, g.failing, g.coalesces, g.paced, g.pool, g.name, g.lane, g.use_key,
            g.uses, g.arguments, g.options, coalesce(p_error, g.error), g.attempts
     from gone g;
-    perform interlock.job_tell_ends(p_namespace, p_ids);
+    perform interlock.job_notify_ends(p_namespace, p_ids);
 end
 $$;

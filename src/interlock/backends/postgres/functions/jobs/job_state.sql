@@ -4,10 +4,10 @@ language sql stable
 as $$
     select case
         when j.parked is not null then 'parked'
-        when exists (select from interlock.job_claimed c where c.namespace = p_namespace and j.id = any (c.ids)) then 'running'
+        when exists (select from interlock.job_fetched c where c.namespace = p_namespace and j.id = any (c.ids)) then 'running'
         when exists (
-            select from interlock.job_later l where l.pool = j.pool and l.at = j.due_at and l.id = j.id) then 'later'
-        when exists (select from interlock.job_wait w where w.id = j.id and not w.woken) then 'waiting'
+            select from interlock.job_scheduled l where l.pool = j.pool and l.at = j.due_at and l.id = j.id) then 'scheduled'
+        when exists (select from interlock.job_limit_wait w where w.id = j.id and not w.woken) then 'waiting'
         when j.lane is null then 'ready'
         when exists (
             select from interlock.job x

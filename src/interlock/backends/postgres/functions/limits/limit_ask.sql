@@ -1,8 +1,8 @@
 -- Make a reservation if it is not there yet, and start it if that was asked for and its turn has come. answer is started,
 -- waiting (for its time, or in line if begins_at is null), ended or full.
 create or replace function interlock.limit_ask(
-    p_namespace text, p_owner text, p_party text, p_session text, p_keys text[], p_mosts integer[], p_pers bigint[],
-    p_start boolean, p_claim bigint, p_stale bigint, p_full integer, p_alone boolean, p_given double precision,
+    p_namespace text, p_owner text, p_caller text, p_session text, p_keys text[], p_mosts integer[], p_pers bigint[],
+    p_start boolean, p_turn bigint, p_stale bigint, p_full integer, p_alone boolean, p_clock double precision,
     out answer text, out begins_at bigint, out waits_for text, out ahead integer, out look_again double precision,
     out differs text
 )
@@ -38,7 +38,7 @@ declare
     since bigint;
 begin
     perform interlock.limit_lock(p_namespace, keys);
-    now_is := interlock.now_or(p_given);
+    now_is := interlock.now_or(p_clock);
     now_us := interlock.micros(now_is);
     fresh := now_us - p_stale;
     waits_for := '';
@@ -85,7 +85,7 @@ begin
                    min(u.most) filter (where u.live and u.per = 0) as slots
             into s from interlock.limit_uses(p_namespace, keys[i], now_is, fresh) u where u.owner <> p_owner;
             exit when s.dead = 0;
-            perform interlock.limit_bury(p_namespace, keys[i], now_is);
+            perform interlock.limit_drop_dead_holders(p_namespace, keys[i], now_is);
         end loop;
         if not mine and s.live >= p_full then
             answer := 'full';
@@ -170,7 +170,7 @@ begin
             continue when frees[i] > aheads[i];
             turn_at := null;
             if frees[i] > 0 then
-                select k.free_since + (aheads[i] - frees[i] + 1) * p_claim into turn_at
+                select k.free_since + (aheads[i] - frees[i] + 1) * p_turn into turn_at
                 from interlock.limit_key k where k.namespace = p_namespace and k.key = slot_keys[i];
                 continue when turn_at <= now_us;
             end if;
@@ -191,12 +191,12 @@ begin
             new_place := '';
         elsif new_waits = 0 then
             begins_at := my_at;
-            look_again := p_claim / 1e6;
+            look_again := p_turn / 1e6;
             new_place := '';
             if cardinality(slot_keys) > 0 then
                 new_waits := 1;
                 new_place := slot_keys[1];
-                since := now_us - greatest(0, aheads[1] - frees[1] + 1) * p_claim;
+                since := now_us - greatest(0, aheads[1] - frees[1] + 1) * p_turn;
                 update interlock.limit_key k set free_since = since
                 where k.namespace = p_namespace and k.key = new_place and k.free_since < since;
             end if;
@@ -215,8 +215,8 @@ begin
     else
         my_ticket := nextval('interlock.limit_ticket');
         insert into interlock.limit_use
-            (namespace, key, ticket, owner, party, session, most, per, asked_at, last_asked, at, started, waits, place)
-        select p_namespace, x.key, my_ticket, p_owner, p_party, p_session, x.most, x.per, now_us, now_us, my_at,
+            (namespace, key, ticket, owner, caller, session, most, per, asked_at, last_asked, at, started, waits, place)
+        select p_namespace, x.key, my_ticket, p_owner, p_caller, p_session, x.most, x.per, now_us, now_us, my_at,
                answer = 'started', new_waits, new_place
         from unnest(keys, mosts, pers) as x (key, most, per);
     end if;
@@ -227,8 +227,8 @@ begin
             where t.namespace = p_namespace and t.key = keys[i] and t.at <= now_us - longest[i]
               and t.counts_until <= now_us;
             insert into interlock.limit_start
-                (namespace, key, at, ticket, counts_until, owner, party, session, host, pid, program, most, per, asked_at)
-            select p_namespace, keys[i], now_us, my_ticket, now_us + longest[i], p_owner, p_party, p_session, x.host,
+                (namespace, key, at, ticket, counts_until, owner, caller, session, host, pid, program, most, per, asked_at)
+            select p_namespace, keys[i], now_us, my_ticket, now_us + longest[i], p_owner, p_caller, p_session, x.host,
                    x.pid, x.program, mosts[i], pers[i], my_asked
             from interlock.session x where x.namespace = p_namespace and x.id = p_session;
         end loop;

@@ -2,8 +2,8 @@
 -- in order, so that two batches never wait for each other. The limits of request i end at p_ends[i] in the arrays.
 create or replace function interlock.limit_batch(
     p_namespace text, p_kinds text[], p_owners text[], p_parties text[], p_sessions text[], p_starts boolean[],
-    p_ends integer[], p_keys text[], p_mosts integer[], p_pers bigint[], p_claim bigint, p_stale bigint, p_full integer,
-    p_given double precision
+    p_ends integer[], p_keys text[], p_mosts integer[], p_pers bigint[], p_turn bigint, p_stale bigint, p_full integer,
+    p_clock double precision
 ) returns table (
     answer text, begins_at bigint, waits_for text, ahead integer, look_again double precision, differs text,
     next_owners text[]
@@ -27,12 +27,12 @@ begin
             into answer, begins_at, waits_for, ahead, look_again, differs, next_owners
             from interlock.limit_ask(
                 p_namespace, p_owners[i], p_parties[i], p_sessions[i], p_keys[first : p_ends[i]],
-                p_mosts[first : p_ends[i]], p_pers[first : p_ends[i]], p_starts[i], p_claim, p_stale, p_full, false,
-                p_given) a;
+                p_mosts[first : p_ends[i]], p_pers[first : p_ends[i]], p_starts[i], p_turn, p_stale, p_full, false,
+                p_clock) a;
         else
             select f.answer, null, null, null, null, null, f.next_owners
             into answer, begins_at, waits_for, ahead, look_again, differs, next_owners
-            from interlock.limit_finish(p_namespace, p_sessions[i], p_owners[i], p_stale, false, p_given) f;
+            from interlock.limit_finish(p_namespace, p_sessions[i], p_owners[i], p_stale, false, p_clock) f;
         end if;
         first := p_ends[i] + 1;
         return next;

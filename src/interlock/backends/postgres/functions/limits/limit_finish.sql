@@ -2,7 +2,7 @@
 -- unknown. One that is alone (p_alone) does not wait for the disk: if a crash of the server forgets it, it is given up
 -- again when its process reconnects; and whoever starts next waits for the disk, and so for this.
 create or replace function interlock.limit_finish(
-    p_namespace text, p_session text, p_owner text, p_stale bigint, p_alone boolean, p_given double precision,
+    p_namespace text, p_session text, p_owner text, p_stale bigint, p_alone boolean, p_clock double precision,
     out answer text, out next_owners text[]
 )
 language plpgsql volatile
@@ -23,7 +23,7 @@ begin
         return;
     end if;
     perform interlock.limit_lock(p_namespace, keys);
-    now_is := interlock.now_or(p_given);
+    now_is := interlock.now_or(p_clock);
     fresh := interlock.micros(now_is) - p_stale;
     if not coalesce(interlock.session_expiry(p_namespace, p_session) > now_is, false) then
         return;

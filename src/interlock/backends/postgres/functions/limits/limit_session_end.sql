@@ -1,12 +1,12 @@
 -- Tell those who are next where an ended session stood. No key is locked for that: its rows are cleared away by whoever
 -- comes to the key.
 create or replace function interlock.limit_session_end(
-    p_namespace text, p_session text, p_stale bigint, p_given double precision
+    p_namespace text, p_session text, p_stale bigint, p_clock double precision
 ) returns void
 language plpgsql volatile
 as $$
 declare
-    now_is timestamptz := interlock.now_or(p_given);
+    now_is timestamptz := interlock.now_or(p_clock);
     used text;
 begin
     for used in

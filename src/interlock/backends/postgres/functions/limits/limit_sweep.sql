@@ -1,10 +1,10 @@
 -- Remove a bounded number of reservations and starts that count no more, and of keys that nothing is left of. Whoever is
 -- at a key meanwhile is not waited for.
-create or replace function interlock.limit_sweep(p_namespace text, p_stale bigint, p_given double precision) returns integer
+create or replace function interlock.limit_sweep(p_namespace text, p_stale bigint, p_clock double precision) returns integer
 language plpgsql volatile
 as $$
 declare
-    now_is timestamptz := interlock.now_or(p_given);
+    now_is timestamptz := interlock.now_or(p_clock);
     now_us bigint := interlock.micros(now_is);
     gone record;
     locked text[];
@@ -20,7 +20,7 @@ begin
         perform from interlock.limit_key k
         where k.namespace = p_namespace and k.key = gone.key for update skip locked;
         if found then
-            perform interlock.limit_bury(p_namespace, gone.key, now_is);
+            perform interlock.limit_drop_dead_holders(p_namespace, gone.key, now_is);
             swept := swept + 1;
         end if;
     end loop;

@@ -1,7 +1,7 @@
 -- Take a key or queue for it. answer is granted, waiting, busy, deadlocked or ended.
 create or replace function interlock.lock_ask(
-    p_namespace text, p_key text, p_owner text, p_party text, p_session text, p_ttl double precision,
-    p_wait double precision, p_nested boolean, p_claim double precision, p_given double precision,
+    p_namespace text, p_key text, p_owner text, p_caller text, p_session text, p_ttl double precision,
+    p_wait double precision, p_nested boolean, p_turn double precision, p_clock double precision,
     out answer text, out fence bigint, out expires_at double precision, out look_again double precision,
     out details jsonb
 )
@@ -25,7 +25,7 @@ begin
         insert into interlock.lock (namespace, key, free_since)
         values (p_namespace, p_key, 'epoch') on conflict do nothing;
     end loop;
-    now_is := interlock.now_or(p_given);
+    now_is := interlock.now_or(p_clock);
 
     if not coalesce(interlock.session_expiry(p_namespace, p_session) > now_is, false) then
         answer := 'ended';
@@ -67,18 +67,18 @@ begin
         where w.namespace = p_namespace and w.key = p_key
           and w.ticket < coalesce((select mine.ticket from interlock.waiter mine
                                    where mine.namespace = p_namespace and mine.owner = p_owner), 9223372036854775807);
-        if now_is >= free_since + interlock.seconds(ahead * p_claim) then
+        if now_is >= free_since + interlock.seconds(ahead * p_turn) then
             perform interlock.durably();
             delete from interlock.waiter w where w.namespace = p_namespace and w.owner = p_owner;
             fence := nextval('interlock.fence');
             update interlock.lock k
-            set owner = p_owner, party = p_party, session = p_session, fence = lock_ask.fence, granted_at = now_is,
+            set owner = p_owner, caller = p_caller, session = p_session, fence = lock_ask.fence, granted_at = now_is,
                 expires_at = now_is + interlock.seconds(p_ttl), free_since = null
             where k.namespace = p_namespace and k.key = p_key returning extract(epoch from k.expires_at) into expires_at;
             answer := 'granted';
             return;
         end if;
-        look_again := extract(epoch from free_since + interlock.seconds(ahead * p_claim) - now_is);
+        look_again := extract(epoch from free_since + interlock.seconds(ahead * p_turn) - now_is);
         perform interlock.lock_pass_on(p_namespace, p_key, '', now_is);
     end if;
 
@@ -94,7 +94,7 @@ begin
         -- One wait at a time may be added to the graph by those who hold something, or two halves of a cycle could
         -- each miss the other.
         perform pg_advisory_xact_lock(1229870156, hashtext(p_namespace));
-        cycle := interlock.lock_cycle(p_namespace, p_party, p_key, now_is);
+        cycle := interlock.lock_cycle(p_namespace, p_caller, p_key, now_is);
         if cycle is not null then
             answer := 'deadlocked';
             details := cycle;
@@ -103,8 +103,8 @@ begin
     end if;
     if not queued then
         perform interlock.durably();
-        insert into interlock.waiter (namespace, key, owner, party, session, ttl, asked_at, gives_up_at)
-        values (p_namespace, p_key, p_owner, p_party, p_session, p_ttl, now_is, now_is + interlock.seconds(p_wait));
+        insert into interlock.waiter (namespace, key, owner, caller, session, ttl, asked_at, gives_up_at)
+        values (p_namespace, p_key, p_owner, p_caller, p_session, p_ttl, now_is, now_is + interlock.seconds(p_wait));
     end if;
     answer := 'waiting';
 end

@@ -2,8 +2,8 @@
 -- so two batches never wait for each other.
 create or replace function interlock.lock_batch(
     p_namespace text, p_kinds text[], p_keys text[], p_owners text[], p_parties text[], p_sessions text[],
-    p_ttls double precision[], p_waits double precision[], p_nested boolean[], p_claim double precision,
-    p_given double precision
+    p_ttls double precision[], p_waits double precision[], p_nested boolean[], p_turn double precision,
+    p_clock double precision
 ) returns table (
     answer text, fence bigint, expires_at double precision, look_again double precision, details jsonb, why text,
     next_owner text
@@ -19,10 +19,10 @@ begin
             into answer, fence, expires_at, look_again, details, why, next_owner
             from interlock.lock_ask(
                 p_namespace, p_keys[i], p_owners[i], p_parties[i], p_sessions[i], p_ttls[i], p_waits[i], p_nested[i],
-                p_claim, p_given) a;
+                p_turn, p_clock) a;
         else
             select l.held, l.why, l.next_owner, l.fence, l.expires_at into held, why, next_owner, fence, expires_at
-            from interlock.lock_leave(p_namespace, p_keys[i], p_owners[i], p_sessions[i], false, p_given) l;
+            from interlock.lock_leave(p_namespace, p_keys[i], p_owners[i], p_sessions[i], false, p_clock) l;
             answer := case when held then 'left' else 'absent' end;
         end if;
         return next;

@@ -1,5 +1,5 @@
 -- Take a key from its holder; null if nobody live held it.
-create or replace function interlock.lock_force(p_namespace text, p_key text, p_why text, p_given double precision) returns jsonb
+create or replace function interlock.lock_force(p_namespace text, p_key text, p_why text, p_clock double precision) returns jsonb
 language plpgsql volatile
 as $$
 declare
@@ -8,7 +8,7 @@ declare
     now_is timestamptz;
 begin
     select * into l from interlock.lock k where k.namespace = p_namespace and k.key = p_key for update;
-    now_is := interlock.now_or(p_given);
+    now_is := interlock.now_or(p_clock);
     select * into s from interlock.session x where x.namespace = p_namespace and x.id = l.session;
     if l.owner is null or s.id is null or least(l.expires_at, s.expires_at) <= now_is then
         return null;

@@ -3,7 +3,7 @@
 -- is alone (p_alone) and hands nothing over does not wait for the disk: if a crash of the server forgets it, it is given
 -- up again when its process reconnects.
 create or replace function interlock.lock_leave(
-    p_namespace text, p_key text, p_owner text, p_session text, p_alone boolean, p_given double precision,
+    p_namespace text, p_key text, p_owner text, p_session text, p_alone boolean, p_clock double precision,
     out held boolean, out why text, out next_owner text, out fence bigint, out expires_at double precision
 )
 language plpgsql volatile
@@ -27,7 +27,7 @@ begin
     if l.key is null then
         return;
     end if;
-    now_is := interlock.now_or(p_given);
+    now_is := interlock.now_or(p_clock);
     if l.owner is not null then
         ends_at := least(l.expires_at, coalesce(interlock.session_expiry(p_namespace, l.session), 'epoch'));
     end if;
@@ -47,7 +47,7 @@ begin
             next_owner := first.owner;
             fence := nextval('interlock.fence');
             update interlock.lock k
-            set owner = first.owner, party = first.party, session = first.session, fence = lock_leave.fence,
+            set owner = first.owner, caller = first.caller, session = first.session, fence = lock_leave.fence,
                 granted_at = now_is, expires_at = now_is + interlock.seconds(first.ttl), ended_owner = l.owner,
                 ended_why = 'released'
             where k.namespace = p_namespace and k.key = p_key

@@ -1,6 +1,6 @@
 -- Give a lease its ttl again, each of the arrays' members one lease; why is null for those that were live.
 create or replace function interlock.lock_renew(
-    p_namespace text, p_keys text[], p_owners text[], p_ttls double precision[], p_given double precision
+    p_namespace text, p_keys text[], p_owners text[], p_ttls double precision[], p_clock double precision
 ) returns table (owner text, expires_at double precision, why text)
 language plpgsql volatile
 as $$
@@ -10,7 +10,7 @@ declare
 begin
     perform interlock.durably();
     for i in 1 .. cardinality(p_owners) loop
-        now_is := interlock.now_or(p_given);
+        now_is := interlock.now_or(p_clock);
         owner := p_owners[i];
         update interlock.lock l set expires_at = now_is + interlock.seconds(p_ttls[i])
         where l.namespace = p_namespace and l.key = p_keys[i] and l.owner = p_owners[i] and l.expires_at > now_is

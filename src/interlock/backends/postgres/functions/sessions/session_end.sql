@@ -1,10 +1,10 @@
 -- The session's leases end with it. No key's row is locked for that: a fenced transaction somewhere must not keep a
 -- session from ending.
-create or replace function interlock.session_end(p_namespace text, p_id text, p_given double precision) returns void
+create or replace function interlock.session_end(p_namespace text, p_id text, p_clock double precision) returns void
 language plpgsql volatile
 as $$
 declare
-    now_is timestamptz := interlock.now_or(p_given);
+    now_is timestamptz := interlock.now_or(p_clock);
     freed record;
 begin
     update interlock.session s set expires_at = least(s.expires_at, now_is)

@@ -1,5 +1,5 @@
 -- Remove a bounded number of traces of sessions that ended more than an hour ago, and of keys that are long idle.
-create or replace function interlock.session_sweep(p_namespace text, p_given double precision) returns integer
+create or replace function interlock.session_sweep(p_namespace text, p_clock double precision) returns integer
 language plpgsql volatile
 set lock_timeout = '1s'
 as $$
@@ -7,14 +7,14 @@ declare
     gone record;
     swept integer := 0;
     removed integer;
-    now_is timestamptz := interlock.now_or(p_given);
+    now_is timestamptz := interlock.now_or(p_clock);
 begin
     for gone in
         select s.id from interlock.session s
         where s.namespace = p_namespace and s.expires_at < now_is - interval '1 hour'
         order by s.id limit 100 for update skip locked
     loop
-        perform interlock.session_end(p_namespace, gone.id, p_given);
+        perform interlock.session_end(p_namespace, gone.id, p_clock);
         with held as (
             select l.namespace, l.key from interlock.lock l
             where l.namespace = p_namespace and l.session = gone.id and l.owner is not null for update skip locked

@@ -1,5 +1,5 @@
 -- How many unfinished jobs stand how, by queue, each counted up to a bound. Of jobs in lanes so many are looked at, by lane:
--- what is not the first of its lane is behind, and a first that claimers do not know of yet is ready.
+-- what is not the first of its lane is behind, and a first that fetchers do not know of yet is ready.
 with recursive clock as materialized (select interlock.now_or($3) as now_is),
 ready_pools (pool) as (
     (select r.pool from interlock.job_ready r where r.pool >= $1 || '/' and r.pool < $1 || '0' order by r.pool limit 1)
@@ -8,13 +8,13 @@ ready_pools (pool) as (
     from ready_pools p where p.pool is not null
 ),
 later_pools (pool) as (
-    (select l.pool from interlock.job_later l where l.pool >= $1 || '/' and l.pool < $1 || '0' order by l.pool limit 1)
+    (select l.pool from interlock.job_scheduled l where l.pool >= $1 || '/' and l.pool < $1 || '0' order by l.pool limit 1)
     union all
-    select (select l.pool from interlock.job_later l where l.pool > p.pool and l.pool < $1 || '0' order by l.pool limit 1)
+    select (select l.pool from interlock.job_scheduled l where l.pool > p.pool and l.pool < $1 || '0' order by l.pool limit 1)
     from later_pools p where p.pool is not null
 ),
 running as materialized (
-    select o.id, c.session from interlock.job_claimed c cross join lateral unnest(c.ids) as o (id)
+    select o.id, c.session from interlock.job_fetched c cross join lateral unnest(c.ids) as o (id)
     where c.namespace = $1 limit $2::integer
 ),
 laned as materialized (
@@ -63,13 +63,13 @@ select 'ready', r.pool, r.count::bigint, r.due_at, r.names from ready r
 union all
 select 'ready', f.pool, count(*), min(f.due_at), array_agg(distinct f.name) from fresh f group by f.pool
 union all
-select 'later', p.pool, (
-    select count(*) from (select from interlock.job_later l where l.pool = p.pool limit $2::integer) x),
-    (select l.at from interlock.job_later l where l.pool = p.pool order by l.at limit 1), null
+select 'scheduled', p.pool, (
+    select count(*) from (select from interlock.job_scheduled l where l.pool = p.pool limit $2::integer) x),
+    (select l.at from interlock.job_scheduled l where l.pool = p.pool order by l.at limit 1), null
 from later_pools p where p.pool is not null
 union all
 select 'waiting', w.pool, count(*), null, null
-from (select x.pool from interlock.job_wait x where x.namespace = $1 and not x.woken limit $2::integer) w group by w.pool
+from (select x.pool from interlock.job_limit_wait x where x.namespace = $1 and not x.woken limit $2::integer) w group by w.pool
 union all
 select 'running', j.pool, count(*), null, null from running r join interlock.job j on j.id = r.id group by j.pool
 union all

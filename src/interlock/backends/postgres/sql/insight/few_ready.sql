@@ -1,4 +1,4 @@
--- Also the heads of lanes that claimers do not know of yet.
+-- Also the heads of lanes that fetchers do not know of yet.
 select coalesce(array_agg(x.id), '{}') from (
     (select r.id from interlock.job_ready r
      where r.pool >= $1 || '/' and r.pool < $1 || '0' and r.id < $4 and ($2 = '' or r.name = $2)

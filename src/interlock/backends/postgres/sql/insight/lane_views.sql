@@ -7,9 +7,9 @@ heads as materialized (
         select x.* from interlock.job x where x.lane = u.lane and x.position is not null order by x.position limit 1) h
     join interlock.job j on j.id = h.id
 ),
-claimed as materialized (
+fetched as materialized (
     select o.id, w.session, w.host, w.pid, w.program
-    from interlock.job_claimed c cross join lateral unnest(c.ids) as o (id) join interlock.job_crew w on w.id = c.crew
+    from interlock.job_fetched c cross join lateral unnest(c.ids) as o (id) join interlock.job_session w on w.id = c.crew
     where c.namespace = $1 and c.runs is not null and o.id = any (array(select h.id from heads h))
 )
 select now_us, substr(u.lane, length($1) + 2),
@@ -25,6 +25,6 @@ from clock
 cross join unnest($2::text[]) with ordinality as u (lane, n)
 left join interlock.job_lane l on l.lane = u.lane
 left join heads h on h.lane = u.lane
-left join claimed c on c.id = h.id
+left join fetched c on c.id = h.id
 where h.id is not null or l.held_since is not null or l.parked_since is not null
 order by u.n

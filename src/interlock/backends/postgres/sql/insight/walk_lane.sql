@@ -6,6 +6,6 @@ from (
     (select j.id, j.pool, j.name from interlock.job j
      where j.lane = $1 || '/' || $6 and j.position is not null and j.id < $4 order by j.position desc limit $5)
     union all
-    (select j.id, j.pool, j.name from interlock.job_later l join interlock.job j on j.id = l.id
+    (select j.id, j.pool, j.name from interlock.job_scheduled l join interlock.job j on j.id = l.id
      where l.lane = $1 || '/' || $6 and l.pool >= $1 || '/' and l.pool < $1 || '0' and j.position is null and j.id < $4
      limit 1000)) x

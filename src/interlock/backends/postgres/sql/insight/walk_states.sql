@@ -4,7 +4,7 @@ with next as materialized (
     from interlock.job j where j.id < $4 order by j.id desc limit $5
 ),
 running as materialized (
-    select o.id from interlock.job_claimed c cross join lateral unnest(c.ids) as o (id) where c.namespace = $1
+    select o.id from interlock.job_fetched c cross join lateral unnest(c.ids) as o (id) where c.namespace = $1
 )
 select coalesce(array_agg(x.id order by x.id desc) filter (where x.wanted and x.state = any ($6::text[])), '{}'), min(x.id), count(*)
 from (
@@ -13,7 +13,7 @@ from (
                as wanted,
            case when n.parked then 'parked'
                 when r.id is not null then 'running'
-                when l.id is not null then 'later'
+                when l.id is not null then 'scheduled'
                 when w.id is not null then 'waiting'
                 when n.lane is null then 'ready'
                 when exists (
@@ -25,6 +25,6 @@ from (
                 else 'ready' end as state
     from next n
     left join running r on r.id = n.id
-    left join interlock.job_later l on l.pool = n.pool and l.at = n.due_at and l.id = n.id
-    left join interlock.job_wait w on w.id = n.id and not w.woken
+    left join interlock.job_scheduled l on l.pool = n.pool and l.at = n.due_at and l.id = n.id
+    left join interlock.job_limit_wait w on w.id = n.id and not w.woken
 ) x

@@ -1,5 +1,5 @@
 select w.session, s.host, s.pid, s.program, w.queues, w.names, w.runners,
-       (select coalesce(sum(cardinality(c.ids)), 0) from interlock.job_claimed c
+       (select coalesce(sum(cardinality(c.ids)), 0) from interlock.job_fetched c
         where c.session = w.session and c.namespace = $1),
        extract(epoch from s.begun_at)::float8, extract(epoch from s.expires_at)::float8,
        extract(epoch from s.blocked_since)::float8, s.blocked_by, w.reads::text

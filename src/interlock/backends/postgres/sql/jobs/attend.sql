@@ -1,1 +1,1 @@
-select interlock.job_attend($1, $2, $3, $4, $5, $6::jsonb)
+select interlock.job_register_worker($1, $2, $3, $4, $5, $6::jsonb)

@@ -40,7 +40,7 @@ left join lateral (
 ) h on true
 left join lateral (
     select w.session, w.host, w.pid, w.program
-    from interlock.job_claimed x join interlock.job_crew w on w.id = x.crew
+    from interlock.job_fetched x join interlock.job_session w on w.id = x.crew
     where x.namespace = $1 and h.id = any (x.ids) limit 1
 ) c on true
 where h.id is not null or l.held_since is not null or l.parked_since is not null

@@ -12,7 +12,7 @@ held as materialized (
     union all
     select a.n, 2, 'job ' || a.id, a.job_xmax from asked a where a.job_xmax is not null
     union all
-    select a.n, 3, 'claim ' || a.fence, c.xmax from asked a join interlock.job_claimed c on c.fence = a.fence
+    select a.n, 3, 'fetch ' || a.fence, c.xmax from asked a join interlock.job_fetched c on c.fence = a.fence
 )
 select distinct on (h.n) h.n::integer, h.what, k.pid, coalesce(s.application_name, ''), coalesce(s.state, ''),
        extract(epoch from clock_timestamp() - s.xact_start)::float8

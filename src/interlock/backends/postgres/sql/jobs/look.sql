@@ -3,17 +3,17 @@
 with clock as materialized (select interlock.micros(interlock.now_or($2)) as now_us),
 asked as materialized (
     select $3::text[] as states, $3 = '{}' or $3 && array['ready', 'behind'] as many,
-           $3 = '{}' or $3 && array['ready', 'behind', 'held', 'later', 'waiting', 'running', 'parked'] as unfinished,
+           $3 = '{}' or $3 && array['ready', 'behind', 'held', 'scheduled', 'waiting', 'running', 'parked'] as unfinished,
            $3 = '{}' or $3 && array['done', 'failed', 'discarded', 'cancelled', 'superseded', 'quarantined'] as ended
 ),
 few as materialized (
-    select unnest(c.ids) as id from interlock.job_claimed c cross join asked
+    select unnest(c.ids) as id from interlock.job_fetched c cross join asked
     where c.namespace = $1 and not many and 'running' = any (states)
     union all
-    select l.id from interlock.job_later l cross join asked
-    where not many and 'later' = any (states) and l.pool >= $1 || '/' and l.pool < $1 || '0'
+    select l.id from interlock.job_scheduled l cross join asked
+    where not many and 'scheduled' = any (states) and l.pool >= $1 || '/' and l.pool < $1 || '0'
     union all
-    select w.id from interlock.job_wait w cross join asked
+    select w.id from interlock.job_limit_wait w cross join asked
     where not many and 'waiting' = any (states) and w.namespace = $1
     union all
     select j.id from interlock.job j cross join asked
@@ -28,7 +28,7 @@ few as materialized (
 select now_us, x.*
 from clock
 cross join (
-    (select v.id, v.name, v.queue, v.lane, v.priority, v.state, v.attempt, v.crashes, v.enqueued_at, v.due_at, v.claimed_at,
+    (select v.id, v.name, v.queue, v.lane, v.priority, v.state, v.attempt, v.crashes, v.enqueued_at, v.due_at, v.fetched_at,
             v.started_at, v.finished_at, v.session, v.host, v.pid, v.program, v.fence, v.error, v.superseded_by, v.use_key,
             v.use_most, v.use_per, v.uses, '' as arguments, v.options, null as result, v.kept_until, null::jsonb as attempts
      from asked cross join clock
@@ -37,7 +37,7 @@ cross join (
        and ($4 = '' or v.name = $4) and ($5 = '' or v.queue = $5) and ($6 = '' or v.lane = $6)
      order by v.id desc limit $7::integer * 2 + 100)
     union all
-    (select v.id, v.name, v.queue, v.lane, v.priority, v.state, v.attempt, v.crashes, v.enqueued_at, v.due_at, v.claimed_at,
+    (select v.id, v.name, v.queue, v.lane, v.priority, v.state, v.attempt, v.crashes, v.enqueued_at, v.due_at, v.fetched_at,
             v.started_at, v.finished_at, v.session, v.host, v.pid, v.program, v.fence, v.error, v.superseded_by, v.use_key,
             v.use_most, v.use_per, v.uses, '', v.options, null, v.kept_until, null::jsonb
      from asked cross join clock

@@ -19,7 +19,7 @@ keys as materialized (
     limit $3
 ),
 uses as materialized (
-    select u.key, u.ticket, u.owner, u.party, u.session, s.host, s.pid, s.program, u.most, u.per, u.asked_at, u.at,
+    select u.key, u.ticket, u.owner, u.caller, u.session, s.host, s.pid, s.program, u.most, u.per, u.asked_at, u.at,
            u.started, u.waits, u.place
     from keys
     cross join clock
@@ -36,11 +36,11 @@ starts as materialized (
 select keys.key, now_us,
        (select k.free_since from interlock.limit_key k where k.namespace = $1 and k.key = keys.key) as free_since,
        (select coalesce(jsonb_agg(jsonb_build_array(
-           u.owner, u.party, u.session, u.host, u.pid, u.program, u.most, u.per, u.asked_at, u.at, u.started, u.waits,
+           u.owner, u.caller, u.session, u.host, u.pid, u.program, u.most, u.per, u.asked_at, u.at, u.started, u.waits,
            u.place) order by u.ticket), '[]')
         from uses u where u.key = keys.key) as uses,
        (select coalesce(jsonb_agg(jsonb_build_array(
-           t.owner, t.party, t.session, t.host, t.pid, t.program, t.most, t.per, t.asked_at, t.at)
+           t.owner, t.caller, t.session, t.host, t.pid, t.program, t.most, t.per, t.asked_at, t.at)
            order by t.at, t.ticket), '[]')
         from starts t where t.key = keys.key) as starts,
        (select coalesce(jsonb_agg(jsonb_build_array(

@@ -1,12 +1,12 @@
 select extract(epoch from now_is)::float8 as seen_at, l.key,
-       l.owner, l.party, l.session, s.host, s.pid, s.program, l.fence,
+       l.owner, l.caller, l.session, s.host, s.pid, s.program, l.fence,
        extract(epoch from l.granted_at)::float8 as granted_at,
        case when l.owner is not null
             then extract(epoch from least(l.expires_at, coalesce(s.expires_at, to_timestamp(0))))::float8 end as ends_at,
        extract(epoch from nullif(l.free_since, 'epoch'))::float8 as free_since,
        coalesce((
            select jsonb_agg(jsonb_build_array(
-               w.owner, w.party, w.session, coalesce(ws.host, ''), coalesce(ws.pid, 0), coalesce(ws.program, ''),
+               w.owner, w.caller, w.session, coalesce(ws.host, ''), coalesce(ws.pid, 0), coalesce(ws.program, ''),
                extract(epoch from w.asked_at), extract(epoch from w.gives_up_at),
                coalesce(ws.expires_at > now_is, false) and (w.gives_up_at is null or w.gives_up_at > now_is)
                ) order by w.ticket)

@@ -1,1 +1,1 @@
-select interlock.job_session_leaving($1, $2, $3, $4)
+select interlock.job_mark_leaving($1, $2, $3, $4)

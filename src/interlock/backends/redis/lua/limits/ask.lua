@@ -1,7 +1,7 @@
 -- Make a reservation if it is not there yet, and start it if that was asked for (ARGV[6]) and its turn has come. From
 -- ARGV[8] on key, most and per of each limit, in the order of keys. Answers {1, started, at, key, ahead, look again in,
 -- differs}, with -1 for what is not known, {2 full, key} or {3 session ended}.
-local owner, party, session, start, full = ARGV[3], ARGV[4], ARGV[5], ARGV[6] == '1', tonumber(ARGV[7])
+local owner, caller, session, start, full = ARGV[3], ARGV[4], ARGV[5], ARGV[6] == '1', tonumber(ARGV[7])
 
 if alive_until(session) <= now then
     return {3}
@@ -160,7 +160,7 @@ local function store(started, waits, place)
     if not mine then
         local ticket = int(call('INCR', prefix .. 'ticket'))
         mine = {ticket = ticket, asked_at = now, waits = NOT, place = ''}
-        call('HSET', name, 'party', party, 'session', session, 'asked_at', int(now), 'uses', cjson.encode(uses),
+        call('HSET', name, 'caller', caller, 'session', session, 'asked_at', int(now), 'uses', cjson.encode(uses),
             'ticket', ticket)
         call('SADD', prefix .. 'reserves:' .. session, owner)
         for _, use in ipairs(uses) do
@@ -196,7 +196,7 @@ local function store(started, waits, place)
                 local host, pid, program = card(session)
                 call('ZADD', prefix .. 'limit_starts:' .. key, int(now), owner)
                 call('HSET', prefix .. 'limit_start:' .. key, owner, cjson.encode({
-                    counts_until = int(now + longest), party = party, session = session, host = host, pid = pid,
+                    counts_until = int(now + longest), caller = caller, session = session, host = host, pid = pid,
                     program = program, most = use[2], per = use[3], asked_at = int(mine.asked_at),
                 }))
                 forget_starts(key, 10)
@@ -219,7 +219,7 @@ for _, standing in ipairs(standings) do
         local turn_at = math.huge
         if free > 0 then
             turn_at = standing.ahead < free and 0
-                or free_since(standing.key) + (standing.ahead - free + 1) * CLAIM
+                or free_since(standing.key) + (standing.ahead - free + 1) * TURN
         end
         if turn_at > now then
             store(false, LINE, standing.key)
@@ -239,11 +239,11 @@ end
 for _, standing in ipairs(standings) do
     if standing.slots then
         local passed = math.max(0, standing.ahead - (standing.slots - standing.started) + 1)
-        local since = math.max(free_since(standing.key), now - passed * CLAIM)
+        local since = math.max(free_since(standing.key), now - passed * TURN)
         store(false, LINE, standing.key)
         call('SET', prefix .. 'limit_free:' .. standing.key, int(since))
-        return {1, 0, at, '', 0, CLAIM, differs}
+        return {1, 0, at, '', 0, TURN, differs}
     end
 end
 store(false, NOT, '')
-return {1, 0, at, '', 0, CLAIM, differs}
+return {1, 0, at, '', 0, TURN, differs}

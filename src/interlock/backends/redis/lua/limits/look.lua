@@ -9,7 +9,7 @@ local function user(r, key, at, started)
     for _, use in ipairs(r.uses) do
         if use[1] == key then
             return {
-                r.owner, r.party, r.session, host, pid, program, use[2], use[3], int(r.asked_at), at and int(at) or '',
+                r.owner, r.caller, r.session, host, pid, program, use[2], use[3], int(r.asked_at), at and int(at) or '',
                 started and 1 or 0, r.waits == LINE and r.place or '',
             }
         end
@@ -23,7 +23,7 @@ local function started_of(key)
         local s = cjson.decode(call('HGET', prefix .. 'limit_start:' .. key, starts[i]))
         if tonumber(starts[i + 1]) + tonumber(s.per) > now then
             started[#started + 1] = {
-                starts[i], s.party, s.session, s.host, s.pid, s.program, s.most, s.per, s.asked_at,
+                starts[i], s.caller, s.session, s.host, s.pid, s.program, s.most, s.per, s.asked_at,
                 int(tonumber(starts[i + 1])), 1, '',
             }
         end

@@ -33,7 +33,7 @@ for _, owner in ipairs(alive and call('SMEMBERS', prefix .. 'reserves:' .. sessi
             else
                 due_in = line.ends_at - now
                 if line.free > 0 then
-                    due_in = math.min(due_in, line.free_since + (ahead - line.free + 1) * CLAIM - now)
+                    due_in = math.min(due_in, line.free_since + (ahead - line.free + 1) * TURN - now)
                 end
             end
         end

@@ -1,6 +1,6 @@
 -- Take a key or queue for it. Answers {1 granted, fence, expiry}, {2 waiting, look again in}, {3 busy, holder},
 -- {4 deadlocked, cycle} or {5 session ended}.
-local key, owner, party, session = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local key, owner, caller, session = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local ttl, wait, nested, claim = tonumber(ARGV[7]), ARGV[8], ARGV[9] == '1', tonumber(ARGV[10])
 -- Past so many places the time to look again is known to be long, and need not be known exactly.
 local FAR = 100
@@ -30,15 +30,15 @@ local function count_ahead(lock)
     end
 end
 
--- The waits that this one would close into a cycle, flat as party, key, holder, beginning with its own; nil if none.
+-- The waits that this one would close into a cycle, flat as caller, key, holder, beginning with its own; nil if none.
 local function find_cycle()
-    local seen, steps = {[party] = true}, {{party = party, key = key}}
+    local seen, steps = {[caller] = true}, {{caller = caller, key = key}}
     while #steps > 0 do
         local step = table.remove(steps)
         local lock = read_lock(step.key)
         if lock and lock.live then
-            step.holder = lock.party
-            if lock.party == party then
+            step.holder = lock.caller
+            if lock.caller == caller then
                 local path = {}
                 while step do
                     table.insert(path, 1, step)
@@ -46,16 +46,16 @@ local function find_cycle()
                 end
                 local cycle = {}
                 for _, one in ipairs(path) do
-                    cycle[#cycle + 1], cycle[#cycle + 2], cycle[#cycle + 3] = one.party, one.key, one.holder
+                    cycle[#cycle + 1], cycle[#cycle + 2], cycle[#cycle + 3] = one.caller, one.key, one.holder
                 end
                 return cycle
             end
-            if not seen[lock.party] then
-                seen[lock.party] = true
-                for _, other in ipairs(call('SMEMBERS', prefix .. 'waits:' .. lock.party)) do
+            if not seen[lock.caller] then
+                seen[lock.caller] = true
+                for _, other in ipairs(call('SMEMBERS', prefix .. 'waits:' .. lock.caller)) do
                     local waiter = read_waiter(other)
                     if waiter and waiter.live then
-                        steps[#steps + 1] = {party = lock.party, key = waiter.key, before = step}
+                        steps[#steps + 1] = {caller = lock.caller, key = waiter.key, before = step}
                     end
                 end
             end
@@ -67,9 +67,9 @@ end
 local function enqueue()
     local gives_up_at = wait == '' and '' or int(now + tonumber(wait))
     call('ZADD', prefix .. 'queue:' .. key, call('INCR', prefix .. 'ticket'), owner)
-    call('HSET', prefix .. 'waiter:' .. owner, 'key', key, 'party', party, 'session', session, 'ttl', ARGV[7],
+    call('HSET', prefix .. 'waiter:' .. owner, 'key', key, 'caller', caller, 'session', session, 'ttl', ARGV[7],
         'asked_at', int(now), 'gives_up_at', gives_up_at)
-    call('SADD', prefix .. 'waits:' .. party, owner)
+    call('SADD', prefix .. 'waits:' .. caller, owner)
     call('HSET', prefix .. 'queues:' .. session, owner, key)
 end
 
@@ -78,7 +78,7 @@ if alive_until(session) <= now then
 end
 local lock = read_lock(key)
 if not lock then
-    return {1, grant(key, owner, party, session, ttl)}
+    return {1, grant(key, owner, caller, session, ttl)}
 end
 if lock.live and lock.owner == owner then
     call('HSET', prefix .. 'lock:' .. key, 'expires_at', int(now + ttl))
@@ -99,7 +99,7 @@ else
         if mine then
             dequeue(key, owner)
         end
-        return {1, grant(key, owner, party, session, ttl)}
+        return {1, grant(key, owner, caller, session, ttl)}
     end
 end
 if wait == '0' then

@@ -18,7 +18,7 @@ if lock.owner == owner then
     free(lock, held and 'released' or EXPIRED, held and now or lock.free_since)
     if first and first.session == session then
         dequeue(key, first.owner)
-        return {1, '', first.owner, grant(key, first.owner, first.party, first.session, first.ttl)}
+        return {1, '', first.owner, grant(key, first.owner, first.caller, first.session, first.ttl)}
     end
     return {held and 1 or 0, held and '' or EXPIRED, pass_on(key, session)}
 end

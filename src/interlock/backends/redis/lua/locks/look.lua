@@ -15,7 +15,7 @@ local function waiters_of(key)
             local host, pid, program = card(w.session)
             if not first or #waiters < first then
                 waiters[#waiters + 1] = {
-                    owner, w.party, w.session, host, pid, program, w.asked_at, w.gives_up_at, w.live and 1 or 0,
+                    owner, w.caller, w.session, host, pid, program, w.asked_at, w.gives_up_at, w.live and 1 or 0,
                 }
             else
                 more = more + 1

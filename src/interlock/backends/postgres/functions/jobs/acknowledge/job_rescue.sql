@@ -4,13 +4,13 @@
 -- into two new halves. The crash counts only for a job that was the only suspect, or was no suspect and had no other beside
 -- it. If a session is rescued in parts each part has its own groups, and only in the first one a crash can count.
 create or replace function interlock.job_rescue(
-    p_namespace text, p_most integer, p_most_crashes integer, p_given double precision
+    p_namespace text, p_most integer, p_max_crashes integer, p_clock double precision
 ) returns table (id bigint, name text, session text, crashes integer, quarantined boolean, half bigint)
 language plpgsql volatile
 as $$
 #variable_conflict use_column
 declare
-    now_is timestamptz := interlock.now_or(p_given);
+    now_is timestamptz := interlock.now_or(p_clock);
     crews bigint[];
     dead bigint[];
     ids bigint[];
@@ -21,9 +21,9 @@ declare
 begin
     -- One rescuer at a time for each session, so that all it had is judged together.
     crews := array(
-        select w.id from interlock.job_crew w
+        select w.id from interlock.job_session w
         where w.id = any (array(
-            select distinct c.crew from interlock.job_claimed c
+            select distinct c.crew from interlock.job_fetched c
             where c.namespace = p_namespace
               and not exists (
                   select from interlock.session s
@@ -33,20 +33,20 @@ begin
         return;
     end if;
     dead := array(
-        select c.fence from interlock.job_claimed c where c.crew = any (crews) order by c.fence for update skip locked);
+        select c.fence from interlock.job_fetched c where c.crew = any (crews) order by c.fence for update skip locked);
     -- After a stall nobody may have been able to say that it lives; those who do come back now.
     if dead = '{}' or clock_timestamp() - statement_timestamp() > interval '1 second' then
         return;
     end if;
     -- What another transaction has locked is left for the next time.
     unlocked := interlock.job_unlocked(
-        array(select unnest(c.ids) from interlock.job_claimed c where c.fence = any (dead)), false);
+        array(select unnest(c.ids) from interlock.job_fetched c where c.fence = any (dead)), false);
     with held as materialized (
         -- Also what somebody else is at, as it was there when the session ended.
         select c.crew, c.fence, o.id, j.half, j.position, w.leaving, interlock.job_sort(j.due_at, j.priority) as sort,
                j.lane is null or j.position = min(j.position) over (partition by c.crew, j.lane) as ran
-        from interlock.job_claimed c
-        join interlock.job_crew w on w.id = c.crew
+        from interlock.job_fetched c
+        join interlock.job_session w on w.id = c.crew
         cross join lateral unnest(c.ids) as o (id)
         join interlock.job j on j.id = o.id
         where c.crew = any (crews)
@@ -70,7 +70,7 @@ begin
         window w as (partition by g.number order by t.sort, t.id)
     ),
     noted as (
-        update interlock.job_crew w set crashed = true where w.id = any (array(select p.crew from placed p))
+        update interlock.job_session w set crashed = true where w.id = any (array(select p.crew from placed p))
     )
     select array_agg(x.id), array_agg(x.fence), array_agg(x.outcome), array_agg(x.half) into ids, fences, outcomes, halves
     from (
@@ -82,7 +82,7 @@ begin
                     then 12 else 9 end::smallint, p.half
         from placed p
         join seen s on s.crew = p.crew
-        join interlock.job_crew w on w.id = p.crew
+        join interlock.job_session w on w.id = p.crew
     ) x;
     if ids is null then
         return;
@@ -93,10 +93,10 @@ begin
                     when u.outcome in (8, 10) then j.half else u.half end
         from unnest(ids, fences, outcomes, halves) as u (id, fence, outcome, half)
         join interlock.job j on j.id = u.id
-        join interlock.job_claimed c on c.fence = u.fence
+        join interlock.job_fetched c on c.fence = u.fence
         cross join lateral (
-            select u.outcome = 12 and j.cancelled is null and j.crashes + 1 >= p_most_crashes as quarantined) x;
-    perform interlock.job_settle(
-        p_namespace, '', ids, fences, outcomes, null, null, null, null, null, p_most_crashes, p_given, halves);
+            select u.outcome = 12 and j.cancelled is null and j.crashes + 1 >= p_max_crashes as quarantined) x;
+    perform interlock.job_acknowledge(
+        p_namespace, '', ids, fences, outcomes, null, null, null, null, null, p_max_crashes, p_clock, halves);
 end
 $$;

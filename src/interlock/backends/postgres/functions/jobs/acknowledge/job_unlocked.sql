@@ -1,5 +1,5 @@
--- Of claimed jobs, those that no other transaction has locked, nor their lanes, nor another of them in the same lane. These
--- are locked now. The caller has locked their claims. p_wait: whether to wait up to two seconds for the others first.
+-- Of fetched jobs, those that no other transaction has locked, nor their lanes, nor another of them in the same lane. These
+-- are locked now. The caller has locked their fetches. p_wait: whether to wait up to two seconds for the others first.
 create or replace function interlock.job_unlocked(p_ids bigint[], p_wait boolean) returns bigint[]
 language plpgsql volatile
 set lock_timeout = '2s'

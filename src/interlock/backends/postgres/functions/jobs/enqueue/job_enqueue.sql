@@ -6,7 +6,7 @@ create or replace function interlock.job_enqueue(
     p_ats double precision[], p_arguments text[], p_names text[], p_queues text[], p_priorities integer[],
     p_failings integer[], p_coalesce boolean[], p_keeps double precision[], p_options text[], p_use_keys text[],
     p_use_mosts integer[], p_use_pers bigint[], p_uses text[], p_paced boolean[], p_known bigint[],
-    p_given double precision
+    p_clock double precision
 ) returns void
 language plpgsql volatile
 set jit = off
@@ -18,15 +18,15 @@ set enable_mergejoin = off
 set plan_cache_mode = force_generic_plan
 as $$
 declare
-    now_us bigint := interlock.micros(interlock.now_or(p_given));
+    now_us bigint := interlock.micros(interlock.now_or(p_clock));
     known bigint[] := p_known;
     fresh bigint[] := p_ids;
 begin
     perform interlock.durably();
     if known is null then
         known := '{}';
-        if exists (select from interlock.job_again) then
-            known := array(select a.id from interlock.job_again a where a.id = any (p_ids));
+        if exists (select from interlock.job_resubmitted) then
+            known := array(select a.id from interlock.job_resubmitted a where a.id = any (p_ids));
         end if;
     end if;
     if known <> '{}' then
@@ -66,7 +66,7 @@ begin
     where s.id <> all (known) and nullif(s.lane, '') is null and x.due_at <= now_us
     order by s.id;
     if p_delays is not null or p_ats is not null then
-        insert into interlock.job_later (pool, at, id, use_most, priority, class, limited, name, lane, use_key)
+        insert into interlock.job_scheduled (pool, at, id, use_most, priority, class, limited, name, lane, use_key)
         select j.pool, j.due_at, j.id, case when j.use_per = 0 then j.use_most end, j.priority,
                interlock.job_class(null, j.paced), j.use_key is not null or j.uses is not null, j.name, j.lane,
                case when j.use_per = 0 then j.use_key end
@@ -77,13 +77,13 @@ begin
         select p_namespace, min(j.position), j.lane from interlock.job j
         where j.id = any (fresh) and j.position is not null group by j.lane;
     end if;
-    perform interlock.job_tell(
+    perform interlock.job_notify(
         p_namespace || '/' || k.queue,
         interlock.job_sort(now_us, max(k.priority)::smallint))
     from unnest(p_queues, p_priorities) as k (queue, priority) group by k.queue;
     -- They may have been sent again since the first look, and even have ended.
-    if p_known is null and exists (select from interlock.job_again)
-       and exists (select from interlock.job_again a where a.id = any (p_ids) and a.id <> all (known)) then
+    if p_known is null and exists (select from interlock.job_resubmitted)
+       and exists (select from interlock.job_resubmitted a where a.id = any (p_ids) and a.id <> all (known)) then
         raise unique_violation using message = 'jobs that were sent again meanwhile';
     end if;
 end

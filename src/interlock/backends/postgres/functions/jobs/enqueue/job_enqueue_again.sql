@@ -4,7 +4,7 @@ create or replace function interlock.job_enqueue_again(
     p_namespace text, p_ids bigint[], p_kinds integer[], p_lanes text[], p_delays double precision[],
     p_ats double precision[], p_arguments text[], p_names text[], p_queues text[], p_priorities integer[],
     p_failings integer[], p_coalesce boolean[], p_keeps double precision[], p_options text[], p_use_keys text[],
-    p_use_mosts integer[], p_use_pers bigint[], p_uses text[], p_paced boolean[], p_given double precision
+    p_use_mosts integer[], p_use_pers bigint[], p_uses text[], p_paced boolean[], p_clock double precision
 ) returns void
 language plpgsql volatile
 set jit = off
@@ -20,8 +20,8 @@ declare
     known bigint[];
 begin
     with noted as (
-        insert into interlock.job_again as a (id, at)
-        select u.id, interlock.micros(interlock.now_or(p_given)) from unnest(p_ids) as u (id) order by u.id
+        insert into interlock.job_resubmitted as a (id, at)
+        select u.id, interlock.micros(interlock.now_or(p_clock)) from unnest(p_ids) as u (id) order by u.id
         on conflict do nothing returning a.id
     )
     select coalesce(array_agg(noted.id), '{}') into fresh from noted;
@@ -37,7 +37,7 @@ begin
             perform interlock.job_enqueue(
                 p_namespace, p_ids, p_kinds, p_lanes, p_delays, p_ats, p_arguments, p_names, p_queues, p_priorities,
                 p_failings, p_coalesce, p_keeps, p_options, p_use_keys, p_use_mosts, p_use_pers, p_uses, p_paced, known,
-                p_given);
+                p_clock);
             if exists (select from interlock.job_history h where h.id = any (p_ids) and h.id <> all (known)) then
                 raise unique_violation;
             end if;

@@ -1,14 +1,14 @@
 -- Choose from ready rows of one pool that the caller has locked, at most p_quota jobs: first the head of every lane,
 -- then what is left as longer runs, spread evenly; those with limits as far as there is room. What is not taken and
 -- does not wait for a limit stays ready. p_locked, p_counts: limits' keys that are locked, and how much was taken of
--- each in this claim. got_ids, got_sorts: the jobs in the order to start them, with their unit's sort key;
+-- each in this fetch. got_ids, got_sorts: the jobs in the order to start them, with their unit's sort key;
 -- got_careful: those to be among the first; got_runs: which run each belongs to, counted from p_first_run. busy:
 -- something was left because somebody is at it; cut: because it has changed. placed: some wait for slots since now;
 -- those may have come free meanwhile, unseen by who freed them. suspected: whether suspects are among those taken.
 create or replace function interlock.job_choose(
     p_namespace text, p_pool text, p_names text[], p_tids tid[], p_ids bigint[], p_sorts bigint[], p_classes smallint[],
     p_limited boolean[], p_lanes text[], p_keys text[], p_mosts integer[], p_quota integer, p_at_once integer,
-    p_units integer, p_run integer, p_first_run integer, p_given double precision, p_within bigint, inout p_now bigint,
+    p_units integer, p_run integer, p_first_run integer, p_clock double precision, p_within bigint, inout p_now bigint,
     inout p_locked text[], inout p_counts jsonb,
     out got_ids bigint[], out got_sorts bigint[], out got_careful boolean[], out got_runs integer[], out units integer,
     out busy boolean, out cut boolean, out laned boolean, out with_limits boolean, out placed boolean, out woken bigint[],
@@ -85,10 +85,10 @@ begin
                 ticketed := ticketed or newest.limited;
                 careful := careful or newest.class > 0;
                 if newest.pool <> p_pool then
-                    -- It is for who works on that queue, be it this claimer at its next look.
+                    -- It is for who works on that queue, be it this fetcher at its next look.
                     able[c.unit] := false;
                     cut := true;
-                    perform interlock.job_tell(newest.pool, newest.sort);
+                    perform interlock.job_notify(newest.pool, newest.sort);
                 end if;
                 run_ids[array_position(run_units, c.unit)] := newest.id;
             end loop;
@@ -110,7 +110,7 @@ begin
         p_locked := interlock.job_limit_lock(p_namespace, keys, p_locked);
         if waited then
             -- What starts under a pace starts now, not when the wait for its key began.
-            p_now := greatest(p_now, interlock.micros(interlock.now_or(p_given)));
+            p_now := greatest(p_now, interlock.micros(interlock.now_or(p_clock)));
         end if;
         all_locked := not exists (
             select u.key from unnest(keys) as u (key) except select u.key from unnest(p_locked) as u (key));
@@ -153,7 +153,7 @@ begin
     end if;
     if verdicts is null and (with_limits or careful) then
         select q.verdicts, q.p_counts, cut or q.behind into verdicts, p_counts, cut
-        from interlock.job_judge(
+        from interlock.job_check_limits(
             p_namespace, p_pool, p_names, p_ids, p_classes, p_limited, p_keys, p_mosts, able, p_at_once, p_units, p_quota,
             p_now, p_within, p_counts) q;
     elsif verdicts is null then
@@ -165,7 +165,7 @@ begin
     delete from interlock.job_ready r where r.ctid = any (array(
         select u.tid from unnest(verdicts, p_tids) as u (verdict, tid) where u.verdict in (1, 2)));
     if laned then
-        update interlock.job_lane l set claimed = true, low = u.low
+        update interlock.job_lane l set fetched = true, low = u.low
         from unnest(verdicts, lane_tids, lows) as u (verdict, tid, low)
         where u.verdict = 1 and u.tid is not null and l.ctid = u.tid;
     end if;
@@ -192,11 +192,11 @@ begin
     if with_limits then
         placed := exists (
             select from unnest(verdicts, p_ids) as u (verdict, id)
-            join interlock.job_wait w on w.id = u.id where u.verdict = 2 and w.per = 0);
+            join interlock.job_limit_wait w on w.id = u.id where u.verdict = 2 and w.per = 0);
         for one in
             select u.key from unnest(keys) as u (key)
             cross join lateral (
-                select from interlock.job_wait w where w.key = u.key and w.namespace = p_namespace limit 1
+                select from interlock.job_limit_wait w where w.key = u.key and w.namespace = p_namespace limit 1
             ) w
             where u.key = any (p_locked)
         loop

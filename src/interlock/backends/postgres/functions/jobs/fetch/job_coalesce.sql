@@ -42,17 +42,17 @@ begin
     if older <> '{}' then
         if exists (select from interlock.job j where j.id = newest and (j.use_key is not null or j.uses is not null)) then
             place := least(
-                (select min(w.ticket) from interlock.job_wait w where w.id = any (older)),
+                (select min(w.ticket) from interlock.job_limit_wait w where w.id = any (older)),
                 (select min(j.ticket) from interlock.job j where j.id = any (older)));
         end if;
         if place is not null then
             -- It stands where they stood if that is one of its limits, else it has their ticket when it comes to stand.
-            insert into interlock.job_wait (id, ticket, per, most, woken, namespace, key, pool, name)
+            insert into interlock.job_limit_wait (id, ticket, per, most, woken, namespace, key, pool, name)
             select j.id, place, u.per, u.most, true, p_namespace, u.key, j.pool, j.name
             from interlock.job j
             cross join lateral interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) u
             where j.id = newest
-              and u.key in (select w.key from interlock.job_wait w where w.id = any (older))
+              and u.key in (select w.key from interlock.job_limit_wait w where w.id = any (older))
             limit 1;
             update interlock.job j set ticket = place where j.id = newest;
         end if;

@@ -19,13 +19,13 @@ declare
 begin
     foreach of_pool in array p_pools loop
         found_here := array(
-            select l.ctid from interlock.job_later l
+            select l.ctid from interlock.job_scheduled l
             where l.pool = of_pool and l.at <= p_now order by l.at, l.id limit p_most for update skip locked);
         tids := tids || found_here;
         unfinished := coalesce(unfinished, false) or cardinality(found_here) = p_most;
     end loop;
     with due as (
-        delete from interlock.job_later l where l.ctid = any (tids) returning l.*
+        delete from interlock.job_scheduled l where l.ctid = any (tids) returning l.*
     ),
     made as (
         insert into interlock.job_ready (pool, sort, id, use_most, class, limited, name, use_key)

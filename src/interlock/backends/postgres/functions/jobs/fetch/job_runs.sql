@@ -23,7 +23,7 @@ begin
     from unnest(p_lanes) as u (lane)
     left join lateral (
         select l.ctid as tid, l.low from interlock.job_lane l
-        where l.lane = u.lane and not l.claimed limit 1 for update skip locked
+        where l.lane = u.lane and not l.fetched limit 1 for update skip locked
     ) l on true;
     with read as materialized (
         select u.unit, u.lane, u.tid, r.low, r.ticketed, r.coalesces[1] as coalesces,

@@ -2,7 +2,7 @@
 -- that is kept for days goes by whole days where that can be, which is by the server's clock only. One process of a
 -- namespace does this at a time; the others find nothing to do. Each call goes on where all before it has been removed, so that what it reads is what it removes.
 create or replace function interlock.job_prune(
-    p_namespace text, p_keep bigint, p_most integer, p_given double precision
+    p_namespace text, p_keep bigint, p_most integer, p_clock double precision
 ) returns integer
 language plpgsql volatile
 set jit = off
@@ -16,7 +16,7 @@ declare
     day constant bigint := 86400000000;
     -- Jobs end at the time of their statement, and are seen when that has committed.
     slack constant bigint := 600000000;
-    now_us bigint := interlock.micros(interlock.now_or(p_given));
+    now_us bigint := interlock.micros(interlock.now_or(p_clock));
     before bigint := now_us - p_keep;
     low bigint;
     reached bigint;
@@ -40,7 +40,7 @@ begin
     if removed > 0 then
         return pruned;
     end if;
-    if p_given is null and p_keep >= day
+    if p_clock is null and p_keep >= day
        and not exists (select from interlock.job_namespace n where n.namespace <> p_namespace)
     then
         delete from interlock.job_history_rest h
@@ -70,11 +70,11 @@ begin
         where n.namespace = p_namespace and n.pruned_to < reached - slack;
     end if;
     pruned := pruned + removed;
-    delete from interlock.job_again a where a.at < interlock.micros(interlock.now_or(p_given)) - 3600000000;
-    delete from interlock.job_crew c
+    delete from interlock.job_resubmitted a where a.at < interlock.micros(interlock.now_or(p_clock)) - 3600000000;
+    delete from interlock.job_session c
     where c.namespace = p_namespace and c.seen_at < before - 2 * day
       and not exists (select from interlock.session s where s.namespace = c.namespace and s.id = c.session)
-      and not exists (select from interlock.job_claimed x where x.session = c.session and x.namespace = c.namespace);
+      and not exists (select from interlock.job_fetched x where x.session = c.session and x.namespace = c.namespace);
     return pruned;
 end
 $$;

@@ -18,7 +18,7 @@ begin
     with head as materialized (
         select l.lane, l.held_since is not null or l.parked_since is not null as held, h.*
         from unnest(p_lanes) as u (lane)
-        cross join lateral (select l.* from interlock.job_lane l where l.lane = u.lane and not l.claimed limit 1) l
+        cross join lateral (select l.* from interlock.job_lane l where l.lane = u.lane and not l.fetched limit 1) l
         left join lateral (
             select j.id, j.pool, j.name, j.due_at, j.priority, j.half, j.paced, j.apart, j.use_key, j.use_most, j.use_per,
                    j.use_key is not null or j.uses is not null as limited
@@ -49,7 +49,7 @@ begin
         from offer o where o.tid is null
         returning r.pool, r.sort
     ),
-    -- Another head than the one offered. A claimer that is at the row finds out by itself, and is not waited for.
+    -- Another head than the one offered. A fetcher that is at the row finds out by itself, and is not waited for.
     other as materialized (
         select x.ctid as tid, o.pool, o.sort, o.id, o.half, o.use_most, o.class, o.limited, o.name, o.use_key from offer o
         join interlock.job_ready x on x.ctid = o.tid

@@ -28,7 +28,7 @@ begin
             where l.namespace = p_namespace and l.wake_at <= p_now order by l.wake_at limit 100);
         select array_agg(f.number), array_agg(f.key) into numbers, locked
         from (
-            select f.number, f.key from interlock.job_freed f where f.namespace = p_namespace order by f.number limit 2000
+            select f.number, f.key from interlock.job_slot_freed f where f.namespace = p_namespace order by f.number limit 2000
         ) f;
         locked := array(select u.key from unnest(locked) as u (key) union select unnest(due));
     end if;
@@ -45,12 +45,12 @@ begin
         ) l);
     if p_keys is not null then
         numbers := array(
-            select x.number from interlock.job_freed x
+            select x.number from interlock.job_slot_freed x
             where x.namespace = p_namespace and x.key = any (freed_keys) order by x.number limit 1000);
     end if;
     for freed in
         with gone as (
-            delete from interlock.job_freed f where f.namespace = p_namespace and f.number = any (numbers)
+            delete from interlock.job_slot_freed f where f.namespace = p_namespace and f.number = any (numbers)
             returning f.key, f.most, f.per, f.count
         ),
         each as materialized (
@@ -75,7 +75,7 @@ begin
     for one in
         select u.key from unnest(locked) as u (key)
         cross join lateral (
-            select from interlock.job_wait w where w.key = u.key and w.namespace = p_namespace limit 1
+            select from interlock.job_limit_wait w where w.key = u.key and w.namespace = p_namespace limit 1
         ) w
     loop
         woken := woken || interlock.job_wake(p_namespace, one, p_now, null, null);

@@ -6,10 +6,10 @@ declare
     keys text[];
 begin
     with gone as (
-        delete from interlock.job_wait w where w.id = any (p_ids) returning w.key
+        delete from interlock.job_limit_wait w where w.id = any (p_ids) returning w.key
     )
     select array_agg(distinct gone.key) into keys from gone;
-    insert into interlock.job_freed (namespace, key, most, per, count)
+    insert into interlock.job_slot_freed (namespace, key, most, per, count)
     select p_namespace, u.key, 0, 0, 0 from unnest(keys) as u (key);
     return keys;
 end

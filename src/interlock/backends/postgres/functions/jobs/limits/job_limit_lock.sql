@@ -1,5 +1,5 @@
 -- Lock limits' keys that are not locked yet, and know those that were not known: in order, or where some are locked
--- already only those that nobody else has. Keys come to be known one claim after the other: who waited for another's new
+-- already only those that nobody else has. Keys come to be known one fetch after the other: who waited for another's new
 -- key while holding something could wait for ever. Says which of the wanted ones are locked now.
 create or replace function interlock.job_limit_lock(p_namespace text, p_keys text[], p_locked text[]) returns text[]
 language plpgsql volatile

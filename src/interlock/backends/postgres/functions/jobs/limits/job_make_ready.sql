@@ -1,4 +1,4 @@
--- Put jobs that were woken where they can be claimed: heads of lanes by a signal, others at once. pools, sorts: where;
+-- Put jobs that were woken where they can be fetched: heads of lanes by a signal, others at once. pools, sorts: where;
 -- signalled: the lanes.
 create or replace function interlock.job_make_ready(
     p_namespace text, p_ids bigint[], out pools text[], out sorts bigint[], out signalled text[]

@@ -32,7 +32,7 @@ begin
         ) u
         cross join lateral (
             select k.ctid as tid, k.taken, k.most, k.per, k.figures,
-                   exists (select from interlock.job_wait w where w.key = k.key and w.namespace = p_namespace) as waited_for
+                   exists (select from interlock.job_limit_wait w where w.key = k.key and w.namespace = p_namespace) as waited_for
             from interlock.job_limit k where k.namespace = p_namespace and k.key = u.key limit 1
         ) l
     ) x;

@@ -1,6 +1,6 @@
 -- Wake the first in a key's line as far as there is room, of each kind, that is each name in each queue, for itself: who
 -- comes for them may know that one only. And note when a pace lets the next one start. p_pool, p_names: what the caller
--- takes, if it claims: these kinds are one line then, and those for whom there would be room if they were alone come a
+-- takes, if it fetches: these kinds are one line then, and those for whom there would be room if they were alone come a
 -- second later, should the ones before them not have gone. The caller has locked the key.
 create or replace function interlock.job_wake(
     p_namespace text, p_key text, p_now bigint, p_pool text, p_names text[], out woken bigint[]
@@ -29,18 +29,18 @@ begin
     woken := '{}';
     loop
         -- The next kind in the line; in PostgreSQL's order of the index.
-        select x.pool, x.name into line_pool, line_name from interlock.job_wait x
+        select x.pool, x.name into line_pool, line_name from interlock.job_limit_wait x
         where x.key = p_key and x.namespace = p_namespace and (x.pool, x.name) > (line_pool, line_name)
         order by x.pool, x.name limit 1;
         exit when not found;
         place := 0;
         for w in
-            select x.id, x.ticket, x.most, x.per, x.woken from interlock.job_wait x
+            select x.id, x.ticket, x.most, x.per, x.woken from interlock.job_limit_wait x
             where x.key = p_key and x.namespace = p_namespace and x.pool = line_pool and x.name = line_name
             order by x.ticket limit 1000
         loop
             if (w.most, w.per) is distinct from (most, per) then
-                select r.room, r.fit_at into room, fit from interlock.job_room(p_namespace, p_key, w.most, w.per, p_now) r;
+                select r.room, r.fit_at into room, fit from interlock.job_limit_room(p_namespace, p_key, w.most, w.per, p_now) r;
                 most := w.most;
                 per := w.per;
                 last := null;
@@ -54,7 +54,7 @@ begin
                 if line_pool = p_pool and line_name = any (p_names) then
                     if last is null then
                         select max(f.ticket) into last
-                        from interlock.job_front(p_namespace, p_key, p_pool, p_names, room) f;
+                        from interlock.job_first_waiting(p_namespace, p_key, p_pool, p_names, room) f;
                     end if;
                     if w.ticket > last then
                         wake := least(wake, p_now + 1000000);
@@ -68,15 +68,15 @@ begin
     update interlock.job_limit l set wake_at = wake
     where l.namespace = p_namespace and l.key = p_key and l.wake_at is distinct from wake;
     if cardinality(woken) > 0 then
-        -- Who is just leaving the line is not waited for; those behind it are seen to at the next claim.
+        -- Who is just leaving the line is not waited for; those behind it are seen to at the next fetch.
         with here as materialized (
-            select x.id from interlock.job_wait x where x.id = any (job_wake.woken) for update skip locked
+            select x.id from interlock.job_limit_wait x where x.id = any (job_wake.woken) for update skip locked
         ),
         changed as (
-            update interlock.job_wait x set woken = true from here where x.id = here.id returning x.id
+            update interlock.job_limit_wait x set woken = true from here where x.id = here.id returning x.id
         ),
         again as (
-            insert into interlock.job_freed (namespace, key, most, per, count)
+            insert into interlock.job_slot_freed (namespace, key, most, per, count)
             select p_namespace, p_key, 0, 0, 0
             where (select count(*) from here) < cardinality(job_wake.woken)
         )

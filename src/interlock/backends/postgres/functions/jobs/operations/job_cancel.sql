@@ -1,11 +1,11 @@
 -- End a job that does not run, ask for the end of one that does. Says the state after; null if it is not known.
 create or replace function interlock.job_cancel(
-    p_namespace text, p_id bigint, p_reason text, p_by text, p_given double precision
+    p_namespace text, p_id bigint, p_reason text, p_by text, p_clock double precision
 ) returns text
 language plpgsql volatile
 as $$
 declare
-    now_us bigint := interlock.micros(interlock.now_or(p_given));
+    now_us bigint := interlock.micros(interlock.now_or(p_clock));
     j interlock.job;
     locked text;
     c record;
@@ -21,7 +21,7 @@ begin
         if j.id is null then
             select h.state into ended from interlock.job_history h
             where h.id = p_id and h.pool >= p_namespace || '/' and h.pool < p_namespace || '0';
-            perform interlock.job_go_on(p_namespace, locked, null, now_us);
+            perform interlock.job_advance_lane(p_namespace, locked, null, now_us);
             return interlock.job_ended_state(ended);
         end if;
         if j.lane is not null then
@@ -34,19 +34,19 @@ begin
             where x.id = p_id and (x.parked is not null or x.refused) for update;
             continue when not found;
         end if;
-        select x.fence, x.session into c from interlock.job_claimed x
+        select x.fence, x.session into c from interlock.job_fetched x
         where x.namespace = p_namespace and p_id = any (x.ids);
         if found then
-            -- Unless that claim ends just now.
+            -- Unless that fetch ends just now.
             update interlock.job x set cancelled = told where x.id = p_id and x.fence < c.fence;
             continue when not found;
-            perform interlock.job_take_away(p_namespace, c.session, p_id, c.fence, told, now_us);
+            perform interlock.job_interrupt(p_namespace, c.session, p_id, c.fence, told, now_us);
             return 'running';
         end if;
-        exit when interlock.job_uproot(p_namespace, j);
+        exit when interlock.job_detach(p_namespace, j);
     end loop;
     perform interlock.job_end(p_namespace, array[p_id], 3::smallint, null, told, now_us);
-    perform interlock.job_go_on(
+    perform interlock.job_advance_lane(
         p_namespace, j.lane, array(select u.key from interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) u order by 1),
         now_us);
     return 'cancelled';

@@ -1,11 +1,11 @@
 -- Let no further job of a lane start.
 create or replace function interlock.job_hold(
-    p_namespace text, p_lane text, p_reason text, p_by text, p_given double precision
+    p_namespace text, p_lane text, p_reason text, p_by text, p_clock double precision
 ) returns void
 language plpgsql volatile
 as $$
 declare
-    now_us bigint := interlock.micros(interlock.now_or(p_given));
+    now_us bigint := interlock.micros(interlock.now_or(p_clock));
     held text := p_namespace || '/' || p_lane;
     keys text[];
     in_line bigint[];
@@ -22,18 +22,18 @@ begin
         select x.id from interlock.job x
         where x.lane = held and x.position is not null order by x.position limit 10
     ) j
-    join interlock.job_wait w on w.id = j.id;
+    join interlock.job_limit_wait w on w.id = j.id;
     if in_line is not null then
         keys := interlock.job_leave_line(p_namespace, in_line);
         update interlock.job j set apart = false, ticket = u.ticket
         from unnest(in_line, tickets) as u (id, ticket) where j.id = u.id;
     end if;
-    perform interlock.job_take_away(
+    perform interlock.job_interrupt(
         p_namespace, c.session, o.id, c.fence, 'held by ' || p_by || ': ' || p_reason, now_us)
-    from interlock.job_claimed c
+    from interlock.job_fetched c
     cross join lateral unnest(c.ids) as o (id)
     join interlock.job j on j.id = o.id
     where c.namespace = p_namespace and c.runs is not null and j.lane = held;
-    perform interlock.job_go_on(p_namespace, null, keys, now_us);
+    perform interlock.job_advance_lane(p_namespace, null, keys, now_us);
 end
 $$;

@@ -1,5 +1,5 @@
 -- End the hold and the parking of a lane; false if there was neither.
-create or replace function interlock.job_release(p_namespace text, p_lane text, p_given double precision) returns boolean
+create or replace function interlock.job_release(p_namespace text, p_lane text, p_clock double precision) returns boolean
 language plpgsql volatile
 as $$
 declare
@@ -12,7 +12,7 @@ begin
     if not found then
         return false;
     end if;
-    perform interlock.job_go_on(p_namespace, held, null, interlock.micros(interlock.now_or(p_given)));
+    perform interlock.job_advance_lane(p_namespace, held, null, interlock.micros(interlock.now_or(p_clock)));
     return true;
 end
 $$;

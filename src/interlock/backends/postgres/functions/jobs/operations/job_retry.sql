@@ -1,10 +1,10 @@
 -- Make a job ready now that waits for its time, is parked, or has ended without being done. Says the state after; null if
 -- it is not known.
-create or replace function interlock.job_retry(p_namespace text, p_id bigint, p_given double precision) returns text
+create or replace function interlock.job_retry(p_namespace text, p_id bigint, p_clock double precision) returns text
 language plpgsql volatile
 as $$
 declare
-    now_us bigint := interlock.micros(interlock.now_or(p_given));
+    now_us bigint := interlock.micros(interlock.now_or(p_clock));
     j interlock.job;
     h interlock.job_history;
     locked text;
@@ -16,7 +16,7 @@ begin
             select * into h from interlock.job_history x
             where x.id = p_id and x.pool >= p_namespace || '/' and x.pool < p_namespace || '0';
             if not found or h.state in (0, 4) then
-                perform interlock.job_go_on(p_namespace, locked, null, now_us);
+                perform interlock.job_advance_lane(p_namespace, locked, null, now_us);
                 return interlock.job_ended_state(h.state);
             end if;
             if h.lane is not null then
@@ -27,10 +27,10 @@ begin
             continue when not found;
             delete from interlock.job_result r where r.id = p_id;
             insert into interlock.job as x (
-                id, position, enqueued_at, due_at, fence, keep_result, use_per, use_most, priority, settled, failing,
+                id, position, enqueued_at, due_at, fence, keep_result, use_per, use_most, priority, last_outcome, failing,
                 coalesces, paced, pool, name, lane, use_key, uses, arguments, options, attempts)
             values (h.id, case when h.lane is not null then nextval('interlock.job_position') end, h.enqueued_at, now_us,
-                    h.fence, h.keep_result, h.use_per, h.use_most, h.priority, h.settled, h.failing, h.coalesces, h.paced,
+                    h.fence, h.keep_result, h.use_per, h.use_most, h.priority, h.last_outcome, h.failing, h.coalesces, h.paced,
                     h.pool, h.name, h.lane, h.use_key, h.uses, h.arguments, h.options, h.attempts)
             returning x.* into j;
             exit;
@@ -42,9 +42,9 @@ begin
             continue when j.id is null;
         end if;
         if j.parked is null then
-            delete from interlock.job_later l where l.pool = j.pool and l.at = j.due_at and l.id = p_id;
+            delete from interlock.job_scheduled l where l.pool = j.pool and l.at = j.due_at and l.id = p_id;
             if not found then
-                perform interlock.job_go_on(p_namespace, locked, null, now_us);
+                perform interlock.job_advance_lane(p_namespace, locked, null, now_us);
                 return interlock.job_state(j, p_namespace);
             end if;
         end if;
@@ -56,11 +56,11 @@ begin
         exit when found;
     end loop;
     if j.lane is null then
-        perform interlock.job_tell(u.pool, u.sort)
+        perform interlock.job_notify(u.pool, u.sort)
         from interlock.job_make_ready(p_namespace, array[p_id]) m
         cross join lateral unnest(m.pools, m.sorts) as u (pool, sort);
     else
-        perform interlock.job_go_on(p_namespace, j.lane, null, now_us);
+        perform interlock.job_advance_lane(p_namespace, j.lane, null, now_us);
     end if;
     return interlock.job_state(j, p_namespace);
 end

@@ -21,13 +21,13 @@ as $$
             select c.crew, c.half, jsonb_agg(c.id order by c.id) filter (where c.n <= 5) as ids, count(*) as count
             from (
                 select x.crew, j.half, j.id, row_number() over (partition by x.crew, j.half order by j.id) as n
-                from interlock.job_claimed x
+                from interlock.job_fetched x
                 cross join lateral unnest(x.ids) as o (id)
                 join interlock.job j on j.id = o.id and j.half is not null
                 where x.namespace = p_namespace
             ) c
             group by c.crew, c.half order by c.half / 2 = p_half / 2 desc, c.crew limit 20
         ) r
-        join interlock.job_crew w on w.id = r.crew
+        join interlock.job_session w on w.id = r.crew
     ) running
 $$;

@@ -1,0 +1,17 @@
+-- Park those of these jobs that are refused and that no live worker can read, with the versions that refused them.
+create or replace function interlock.job_park_unreadable(p_namespace text, p_ids bigint[], p_now bigint) returns void
+language sql volatile
+as $$
+    update interlock.job j
+    set parked = 'No live worker can read its arguments; refused by '
+                 || (select string_agg('version ' || (v ->> 1) || ' (' || (v ->> 0) || ')', ', ')
+                     from jsonb_array_elements(j.refused_by::jsonb) v)
+                 || ': ' || j.error
+    where j.id = any (p_ids) and j.refused and j.parked is null
+      and not exists (
+          select from interlock.job_worker w
+          join interlock.session s on s.namespace = w.namespace and s.id = w.session
+          where w.namespace = p_namespace and s.expires_at > to_timestamp(p_now / 1e6)
+            and substr(j.pool, length(p_namespace) + 2) = any (w.queues) and w.reads ? j.name
+            and position('"' || (w.reads -> j.name ->> 0) || '"' in j.refused_by) = 0)
+$$;

@@ -1,0 +1,71 @@
+-- Before a fetch, in its transaction: make those refused jobs ready that this worker's versions have not refused, and park
+-- those that no live worker can read. p_reads: names of jobs, p_prints: the fingerprints of their handlers. Nobody else
+-- sees what is ready by this; what the fetch does not take is refused again. marks: from where the fetch has to look.
+create or replace function interlock.job_offer_unreadable(
+    p_namespace text, p_pools text[], p_reads text[], p_prints text[], p_most integer, p_marks bigint[],
+    p_clock double precision, out ids bigint[], out marks bigint[]
+)
+language plpgsql volatile
+as $$
+declare
+    most constant integer := 100;
+    now_us bigint := interlock.micros(interlock.now_or(p_clock));
+    others bigint[] := '{}';
+    lanes text[];
+    by_now text;
+    one record;
+begin
+    ids := '{}';
+    marks := p_marks;
+    if not exists (select from interlock.job j where j.refused and j.pool = any (p_pools) limit 1) then
+        return;
+    end if;
+    -- By the sets of versions that refused them, of which there are few.
+    for one in
+        select x.pool, u.name, u.print from unnest(p_pools) as x (pool)
+        cross join unnest(p_reads, p_prints) as u (name, print)
+    loop
+        by_now := '';
+        loop
+            by_now := (select min(j.refused_by) from interlock.job j
+                       where j.refused and j.pool = one.pool and j.name = one.name and j.refused_by > by_now);
+            exit when by_now is null;
+            if position('"' || one.print || '"' in by_now) = 0 then
+                ids := ids || array(
+                    select j.id from interlock.job j
+                    where j.refused and j.pool = one.pool and j.name = one.name and j.refused_by = by_now
+                    order by j.id limit greatest(0, least(most, p_most) - cardinality(ids)));
+            else
+                others := others || array(
+                    select j.id from interlock.job j
+                    where j.refused and j.pool = one.pool and j.name = one.name and j.refused_by = by_now
+                      and j.parked is null
+                    order by j.id limit greatest(0, most - cardinality(others)));
+            end if;
+        end loop;
+    end loop;
+    if others <> '{}' then
+        perform interlock.job_park_unreadable(p_namespace, others, now_us);
+    end if;
+    if ids = '{}' then
+        return;
+    end if;
+    lanes := array(select distinct j.lane from interlock.job j where j.id = any (ids) and j.lane is not null order by j.lane);
+    perform from interlock.job_lane l where l.lane = any (lanes) order by l.lane for update;
+    with found as (
+        select j.id from interlock.job j where j.id = any (ids) and j.refused order by j.id for update skip locked
+    ),
+    changed as (
+        update interlock.job j set refused = false, parked = null, apart = false from found f
+        where j.id = f.id returning j.id, j.lane
+    )
+    select coalesce(array_agg(c.id), '{}'), array_agg(distinct c.lane) filter (where c.lane is not null)
+    into ids, lanes from changed c;
+    perform interlock.job_make_ready(
+        p_namespace, array(select j.id from interlock.job j where j.id = any (ids) and j.lane is null));
+    if lanes is not null then
+        perform interlock.job_advance(p_namespace, lanes, true);
+    end if;
+    marks := array_fill(-9223372036854775808, array[cardinality(p_pools)]);
+end
+$$;

@@ -1,0 +1,38 @@
+-- How many more jobs that know these figures may be fetched under a key, by its slots and its paces, and when the next may
+-- be if a pace says so. The caller has locked the key; jobs fetched bring their own figures.
+create or replace function interlock.job_limit_room(
+    p_namespace text, p_key text, p_most integer, p_per bigint, p_now bigint, out room integer, out fit_at bigint
+)
+language plpgsql volatile
+as $$
+declare
+    k interlock.job_limit;
+    figure record;
+    starts bigint;
+    at_last bigint;
+begin
+    select * into k from interlock.job_limit l where l.namespace = p_namespace and l.key = p_key;
+    room := 1000000000;
+    for figure in
+        select p_most as most, p_per as per
+        union
+        select k.most, k.per where k.taken > 0 and k.figures is null
+        union
+        select split_part(f, '/', 1)::integer, split_part(f, '/', 2)::bigint from jsonb_object_keys(k.figures) f
+    loop
+        if figure.per = 0 then
+            room := least(room, figure.most - k.taken);
+            continue;
+        end if;
+        select count(*) into starts from (
+            select from interlock.job_limit_start s
+            where s.namespace = p_namespace and s.key = p_key and s.at > p_now - figure.per limit figure.most) s;
+        room := least(room, figure.most - starts);
+        if starts >= figure.most then
+            select s.at into at_last from interlock.job_limit_start s
+            where s.namespace = p_namespace and s.key = p_key order by s.at desc offset figure.most - 1 limit 1;
+            fit_at := greatest(fit_at, at_last + figure.per);
+        end if;
+    end loop;
+end
+$$;

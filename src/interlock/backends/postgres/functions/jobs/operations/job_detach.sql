@@ -1,0 +1,28 @@
+-- Take a job that is not fetched from where it stands; false if it changed its place meanwhile. A job that was woken stands
+-- in its line and among the ready ones, and leaves the latter first. The lane, if it has one, is locked.
+create or replace function interlock.job_detach(p_namespace text, j interlock.job) returns boolean
+language plpgsql volatile
+as $$
+begin
+    delete from interlock.job_ready r
+    where r.pool = j.pool and r.class in (0, 1, 2) and r.sort = interlock.job_sort(j.due_at, j.priority) and r.id = j.id;
+    if found then
+        perform interlock.job_leave_line(p_namespace, array[j.id]);
+        return true;
+    end if;
+    delete from interlock.job_scheduled l where l.pool = j.pool and l.at = j.due_at and l.id = j.id;
+    if found then
+        return true;
+    end if;
+    if exists (select from interlock.job_limit_wait w where w.id = j.id and (not w.woken or j.lane is not null)) then
+        delete from interlock.job_limit_wait w where w.id = j.id and (not w.woken or j.lane is not null);
+        if not found then
+            return false;
+        end if;
+        insert into interlock.job_slot_freed (namespace, key, most, per, count)
+        select p_namespace, u.key, 0, 0, 0 from interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) u;
+        return true;
+    end if;
+    return j.lane is not null or j.parked is not null or j.refused;
+end
+$$;

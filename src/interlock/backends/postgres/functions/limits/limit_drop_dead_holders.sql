@@ -1,0 +1,32 @@
+-- Forget a key's reservations whose sessions have ended. If that makes room, it has been there since the death that made
+-- it, or since the last one if their going also changed how many slots there are. The caller has locked the key;
+-- reservations of the dead never come back, so their other keys do not matter.
+create or replace function interlock.limit_drop_dead_holders(p_namespace text, p_key text, p_now timestamptz) returns void
+language plpgsql volatile
+as $$
+declare
+    was record;
+    remains record;
+begin
+    select min(u.most) filter (where u.per = 0) as slots, count(*) filter (where u.started) as started,
+           coalesce(bool_or(u.in_line), false) as awaited, max(u.ends_at) filter (where u.dead) as last_death,
+           array_agg(u.ends_at order by u.ends_at nulls first) filter (where u.dead and u.started) as deaths
+    into was from interlock.limit_uses(p_namespace, p_key, p_now, 0) u;
+    delete from interlock.limit_use u
+    where u.namespace = p_namespace and u.key = p_key
+      and not exists (
+          select from interlock.session s
+          where s.namespace = u.namespace and s.id = u.session and s.expires_at > p_now);
+    if was.awaited and was.started >= was.slots then
+        select min(u.most) filter (where u.per = 0) as slots, count(*) filter (where u.started) as started
+        into remains from interlock.limit_use u where u.namespace = p_namespace and u.key = p_key;
+        if remains.slots is null or remains.started < remains.slots then
+            update interlock.limit_key k
+            set free_since = interlock.micros(coalesce(
+                case when remains.slots = was.slots then was.deaths[was.started - was.slots + 1] else was.last_death end,
+                'epoch'))
+            where k.namespace = p_namespace and k.key = p_key;
+        end if;
+    end if;
+end
+$$;

@@ -1,1 +1,0 @@
-select interlock.job_await($1, $2, $3)

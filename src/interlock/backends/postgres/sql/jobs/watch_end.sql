@@ -1,0 +1,1 @@
+select interlock.job_watch_end($1, $2, $3)

@@ -1,0 +1,420 @@
+"""How fetches end: acknowledged by their worker, handed back, or taken from a session that has ended."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from interlock.backends.pacing import micros
+from interlock.backends.sqlite.job_attempts import Who, add_attempt, last_fence
+from interlock.backends.sqlite.job_finish import Ended, finish, finish_done
+from interlock.backends.sqlite.job_limits import free, unstart, wake
+from interlock.backends.sqlite.job_refusals import park_refused, refused_by
+from interlock.backends.sqlite.job_rows import JobRows, fetcher, sql
+from interlock.ports.jobs import MAX_CRASHES, Acknowledged, Acknowledgement, Failing, JobState, Outcome, Rescued
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["return_unstarted", "rescue", "acknowledge"]
+
+_CRASHED = "crashed"
+_INTERRUPTED = "interrupted"
+_ANY = 2**62
+_DIED = "its worker died"
+_ENDS = {
+    Outcome.FAILED: JobState.FAILED,
+    Outcome.DISCARDED: JobState.DISCARDED,
+    Outcome.CANCELLED: JobState.CANCELLED,
+}
+
+
+class _Fetch(NamedTuple):
+    """A fetch that is to end."""
+
+    id: int
+    fence: int
+    fetched_at: int
+    lane: str | None
+    uses: str | None
+    cancel: str | None
+    told: int
+
+
+class _Job(NamedTuple):
+    """What has to be known of a job that is not simply done."""
+
+    id: int
+    kind: int
+    lane: str | None
+    position: int | None
+    attempt: int
+    crashes: int
+    half: int | None
+    failing: str
+    attempts: str | None
+    refused_by: str | None
+    sort: int
+
+
+def acknowledge(rows: JobRows, session: str, acknowledgements: Sequence[Acknowledgement]) -> Acknowledged:
+    """End fetches of a session, each on its own."""
+    worker = rows.one(sql.worker_of_session, session=session)
+    if worker is None:
+        return Acknowledged([False] * len(acknowledgements), ready=False)
+    number, *about = worker
+    wanted = json.dumps([acknowledgement.id for acknowledgement in acknowledgements])
+    fetches = {fetch[0]: fetch for fetch in rows.all(sql.fetches, ids=wanted, worker=number)}
+    ending = _Ending(rows, Who(session, *about))
+    accepted = [False] * len(acknowledgements)
+    late = []
+    for at, acknowledgement in enumerate(acknowledgements):
+        fetch = fetches.get(acknowledgement.id)
+        if fetch is None or fetch[1] != acknowledgement.fence:
+            late.append(at)
+            continue
+        del fetches[acknowledgement.id]
+        accepted[at] = True
+        ending.add(fetch, acknowledgement)
+    ending.keep()
+    if late:
+        _judge_late(rows, acknowledgements, late, accepted)
+    return Acknowledged(accepted, ready=rows.offered)
+
+
+def return_unstarted(rows: JobRows, session: str, but: Sequence[int], fetch_number: int | None) -> int:
+    """Return what a session has fetched, up to a fetch_number if one is given, as never started."""
+    if fetch_number is not None:
+        rows.run(sql.bar, session=session, fetch_number=fetch_number)
+    worker = rows.one(sql.worker_of_session, session=session)
+    if worker is None:
+        return 0
+    number, *about = worker
+    fetches = rows.all(
+        sql.fetches_of_worker,
+        worker=number,
+        but=json.dumps(list(but)),
+        fetch_number=_ANY if fetch_number is None else fetch_number,
+    )
+    ending = _Ending(rows, Who(session, *about))
+    for fetch in fetches:
+        ending.add(fetch, Acknowledgement(fetch[0], fetch[1], Outcome.RETURNED))
+    ending.keep()
+    return len(fetches)
+
+
+def rescue(rows: JobRows, most: int) -> list[Rescued]:
+    """Take the jobs of sessions that have ended, of each lane those behind first: they cannot have been at work."""
+    dead: dict[int, _Dead] = {}
+    for row in rows.all(sql.dead_fetches, limit=most):
+        (worker, session, host, pid, program, leaving, crashed, ran, all_ran, suspects), fetch = row[:10], row[10:]
+        one = dead.get(worker)
+        if one is None:
+            one = dead[worker] = _Dead(rows, worker, Who(session, host, pid, program), crashed, all_ran, suspects)
+        one.add(_Fetch._make(fetch), ran=bool(ran), leaving=bool(leaving))
+    return [rescued for one in dead.values() for rescued in one.rescue()]
+
+
+class _Dead:
+    """Jobs of one session that has ended. Those that may have been running become suspects.
+
+    What was no suspect before, and what was of the same half, is a group that is parted into two new halves. The
+    crash counts only for a job that was the only suspect, or was no suspect and had no other beside it; and not if
+    the session is rescued in parts and this is not the first of them.
+    """
+
+    def __init__(self, rows: JobRows, worker: int, who: Who, crashed: int, all_ran: int, suspects: int) -> None:
+        self._rows = rows
+        self._worker = worker
+        self._ending = _Ending(rows, who)
+        self._crashed = crashed
+        self._all_ran = all_ran
+        self._suspects = suspects
+        self._behind: list[_Fetch] = []
+        self._interrupted: list[_Fetch] = []
+        self._ran: list[_Fetch] = []
+
+    def add(self, fetch: _Fetch, *, ran: bool, leaving: bool) -> None:
+        """One of its jobs, whether it may have been running, and whether the process had been told to end."""
+        (self._behind if not ran else self._interrupted if leaving else self._ran).append(fetch)
+
+    def rescue(self) -> list[Rescued]:
+        """Take them all."""
+        rows, ending = self._rows, self._ending
+        jobs = {fetch.id: ending.job(fetch.id) for fetch in (*self._behind, *self._interrupted, *self._ran)}
+        rescued = [ending.take_back(fetch, jobs[fetch.id]) for fetch in self._behind]
+        rescued += [ending.interrupt(fetch, jobs[fetch.id]) for fetch in self._interrupted]
+        groups: dict[int | None, list[_Fetch]] = {}
+        for fetch in sorted(self._ran, key=lambda fetch: (jobs[fetch.id].sort, fetch.id)):
+            groups.setdefault(jobs[fetch.id].half, []).append(fetch)
+        numbers = rows.numbers("group", len(groups)) if groups else range(0)
+        for number, (half, fetches) in zip(numbers, groups.items(), strict=True):
+            counts = not self._crashed and (half is not None or not self._suspects)
+            alone = counts and (self._suspects if half is not None else self._all_ran) == 1
+            for place, fetch in enumerate(fetches):
+                new_half = 2 * number + (2 * place >= len(fetches))
+                rescued.append(ending.take(fetch, jobs[fetch.id], new_half, alone=alone))
+        if groups:
+            rows.run(sql.note_crashed, worker=self._worker)
+        ending.keep()
+        return rescued
+
+
+def _judge_late(
+    rows: JobRows, acknowledgements: Sequence[Acknowledgement], late: list[int], accepted: list[bool]
+) -> None:
+    """Accept once more what was accepted before."""
+    wanted = json.dumps([acknowledgements[at].id for at in late])
+    known = {id: rest for id, *rest in rows.all(sql.fences, ids=wanted)}  # noqa: A001
+    for at in late:
+        acknowledgement = acknowledgements[at]
+        state, fence, attempts, fetched = known.get(acknowledgement.id, (None, 0, None, False))
+        if state == JobState.DONE:
+            accepted[at] = fence == acknowledgement.fence
+        elif acknowledgement.outcome is Outcome.RETURNED and not fetched and state is not None:
+            accepted[at] = fence == acknowledgement.fence and fence not in (
+                last_fence(attempts, _CRASHED),
+                last_fence(attempts, _INTERRUPTED),
+            )
+        else:
+            accepted[at] = last_fence(attempts, but=(_CRASHED, _INTERRUPTED)) == acknowledgement.fence
+
+
+class _Ending:
+    """The ends of several fetches of one session: gathered, then kept in a few steps."""
+
+    def __init__(self, rows: JobRows, who: Who) -> None:
+        self._rows = rows
+        self._who = who
+        self._ids: list[int] = []
+        self._fetches: list[_Fetch] = []
+        """Those that hold more than their jobs: a lane, limits, a message."""
+        self._done: dict[int, int] = {}
+        self._results: list[dict[str, Any]] = []
+        self._others: list[tuple[_Fetch, Acknowledgement]] = []
+        self._finished: list[Ended] = []
+        self._unstarted: list[_Fetch] = []
+        self._jobs: dict[int, _Job] = {}
+        self._ready: list[_Job] = []
+        self._later: list[_Job] = []
+        self._new_places: list[int] = []
+
+    def add(self, row: Sequence[Any], acknowledgement: Acknowledgement) -> None:
+        """A fetch ends as its worker says, or as cancelled if that was asked for and it is not done."""
+        id, _, _, lane, uses, _, told = row  # noqa: A001
+        self._ids.append(id)
+        done = acknowledgement.outcome is Outcome.DONE
+        if done:
+            self._done[id] = int(acknowledgement.ran * 1_000_000)
+            if acknowledgement.result is not None:
+                self._results.append({"id": id, "result": acknowledgement.result})
+            if not (lane or uses or told):
+                return
+        fetch = _Fetch._make(row)
+        self._fetches.append(fetch)
+        if not done:
+            self._others.append((fetch, acknowledgement))
+
+    def take_back(self, fetch: _Fetch, job: _Job) -> Rescued:
+        """A fetch of a job that cannot have been running ends with its session."""
+        self._ids.append(fetch.id)
+        self._fetches.append(fetch)
+        if fetch.cancel is not None:
+            self._finish(fetch, job, JobState.CANCELLED, fetch.cancel, "")
+            return self._rescued(job, job.crashes)
+        self._return(fetch, job)
+        return self._rescued(job, job.crashes, half=job.half)
+
+    def take(self, fetch: _Fetch, job: _Job, half: int, *, alone: bool) -> Rescued:
+        """A fetch of a job that may have been running ends with its session."""
+        self._ids.append(fetch.id)
+        self._fetches.append(fetch)
+        crashes = job.crashes + alone
+        if fetch.cancel is not None:
+            self._finish(fetch, job, JobState.CANCELLED, fetch.cancel, _CRASHED, crashes_more=alone)
+            return self._rescued(job, crashes)
+        if crashes >= MAX_CRASHES and alone:
+            self._finish(fetch, job, JobState.QUARANTINED, _DIED, _CRASHED, crashes_more=alone)
+            return self._rescued(job, crashes, quarantined=True)
+        attempts = self._attempt(fetch, job, _CRASHED, self._rows.now - fetch.fetched_at, _DIED, "")
+        self._renew(fetch, job, crashes=crashes, half=half, error=_DIED, attempts=attempts)
+        self._back(job)
+        return self._rescued(job, crashes, half=half)
+
+    def _rescued(self, job: _Job, crashes: int, *, quarantined: bool = False, half: int | None = None) -> Rescued:
+        (name,) = self._rows.one(sql.name_of_kind, kind=job.kind)
+        return Rescued(job.id, name, self._who.session, crashes, quarantined, half)
+
+    def interrupt(self, fetch: _Fetch, job: _Job) -> Rescued:
+        """A fetch that may have been at work ends with its session, whose process had been told to end."""
+        if fetch.cancel is not None:
+            return self.take_back(fetch, job)
+        self._ids.append(fetch.id)
+        self._fetches.append(fetch)
+        attempts = self._attempt(fetch, job, _INTERRUPTED, self._rows.now - fetch.fetched_at, "", "")
+        self._renew(fetch, job, half=job.half, attempts=attempts)
+        self._back(job)
+        return self._rescued(job, job.crashes, half=job.half)
+
+    def keep(self) -> None:
+        """Write it all down."""
+        rows = self._rows
+        if not self._ids:
+            return
+        if self._others:
+            wanted = json.dumps([fetch.id for fetch, _ in self._others])
+            self._jobs = {row[0]: _Job._make(row) for row in rows.all(sql.details, ids=wanted)}
+            for fetch, given in self._others:
+                acknowledgement = given._replace(error=_plain(given.error), trace=_plain(given.trace))
+                self._end(fetch, self._jobs[fetch.id], acknowledgement)
+        if self._results:
+            rows.each_named(sql.keep_result, self._results)
+        finish_done(rows, self._done)
+        if self._results:
+            rows.each_named(sql.note_result, self._results)
+        finish(rows, self._finished)
+        rows.run(sql.end_fetch, ids=json.dumps(self._ids))
+        rows.place(self._new_places)
+        rows.offer([job.id for job in self._ready], {job.kind for job in self._ready})
+        rows.postpone([job.id for job in self._later], {job.kind for job in self._later})
+        keys = free(rows, [(fetch.id, fetch.uses) for fetch in self._fetches if fetch.uses])
+        if keys:
+            unstarted = [(fetch.id, fetch.uses) for fetch in self._unstarted if fetch.uses]
+            unstart(rows, unstarted)
+            wake(rows, keys)
+            # Some may have been left ready by a fetch that would not take the last slots in advance.
+            left = {kind for (kind,) in rows.all(sql.kinds_with_limits)}
+            rows.news |= left
+            rows.offered = rows.offered or bool(left)
+        rows.advance(dict.fromkeys(fetch.lane for fetch in self._fetches if fetch.lane))
+        session = self._who.session
+        told = [(rows.namespace, session, fetcher(session, c.id, c.fence)) for c in self._fetches if c.told]
+        rows.each(sql.forget_told, told)
+
+    # -- one fetch -------------------------------------------------------------------------------------------------
+
+    def job(self, id: int) -> _Job:  # noqa: A002
+        """What has to be known of one job."""
+        return _Job._make(self._rows.one(sql.details, ids=json.dumps([id])))
+
+    def _end(self, fetch: _Fetch, job: _Job, acknowledgement: Acknowledgement) -> None:
+        outcome, error = acknowledgement.outcome, acknowledgement.error
+        if fetch.cancel is not None:
+            started = outcome not in (Outcome.RETURNED, Outcome.UNREADABLE)
+            self._finish(
+                fetch, job, JobState.CANCELLED, fetch.cancel, Outcome.CANCELLED if started else "", acknowledgement
+            )
+        elif outcome in _ENDS:
+            self._finish(fetch, job, _ENDS[outcome], error, outcome, acknowledgement)
+        elif outcome is Outcome.RETURNED:
+            self._return(fetch, job)
+        elif outcome is Outcome.UNREADABLE:
+            self._refuse(fetch, job, acknowledgement)
+        elif outcome is Outcome.PARKED:
+            attempts = self._attempt(fetch, job, outcome, micros(acknowledgement.ran), error, acknowledgement.trace)
+            self._renew(fetch, job, parked=error, attempts=attempts)
+        else:
+            self._put_off(fetch, job, acknowledgement)
+
+    def _refuse(self, fetch: _Fetch, job: _Job, acknowledgement: Acknowledgement) -> None:
+        """The job stands apart until a worker of another version takes it; if none lives, it is parked."""
+        rows, error = self._rows, acknowledgement.error
+        attempts = self._attempt(
+            fetch, job, acknowledgement.outcome, micros(acknowledgement.ran), error, acknowledgement.trace
+        )
+        versions = refused_by(job.refused_by, acknowledgement.result or '["",""]')
+        self._renew(fetch, job, half=job.half, error=error, attempts=attempts, refused=1, refused_by=versions)
+        if fetch.uses:
+            self._unstarted.append(fetch)
+        queue, name = rows.one(sql.queue_and_name_of_kind, kind=job.kind)
+        park_refused(rows, queue, name, versions, [(job.id, error)])
+
+    def _put_off(self, fetch: _Fetch, job: _Job, acknowledgement: Acknowledgement) -> None:
+        """The job is due again after a while."""
+        rows = self._rows
+        failed = acknowledgement.outcome is Outcome.RETRY
+        attempts = self._attempt(
+            fetch,
+            job,
+            acknowledgement.outcome,
+            micros(acknowledgement.ran),
+            acknowledgement.error,
+            acknowledgement.trace,
+        )
+        skips = failed and job.failing == Failing.SKIP and job.lane is not None
+        due_at = rows.now + max(0, micros(acknowledgement.delay))
+        self._renew(
+            fetch,
+            job,
+            attempt=job.attempt + failed,
+            error=acknowledgement.error if failed else None,
+            attempts=attempts,
+            due_at=due_at,
+            position=None if skips else job.position,
+            **({"refused": 0} if due_at > rows.now else {}),
+        )
+        if due_at > rows.now:
+            self._later.append(job)
+        else:
+            if skips:
+                self._new_places.append(job.id)
+            self._back(job)
+
+    def _return(self, fetch: _Fetch, job: _Job) -> None:
+        """As if the job had never been fetched."""
+        self._renew(fetch, job, half=job.half)
+        self._back(job)
+        if fetch.uses:
+            self._unstarted.append(fetch)
+
+    def _back(self, job: _Job) -> None:
+        """The job may be fetched again, at once or when its lane gets to it."""
+        if job.lane is None and not job.refused_by:
+            self._ready.append(job)
+
+    def _finish(
+        self,
+        fetch: _Fetch,
+        job: _Job,
+        state: JobState,
+        error: str,
+        outcome: str,
+        acknowledgement: Acknowledgement | None = None,
+        crashes_more: int = 0,
+    ) -> None:
+        rows = self._rows
+        ran = rows.now - fetch.fetched_at if acknowledgement is None else micros(acknowledgement.ran)
+        trace = "" if acknowledgement is None else acknowledgement.trace
+        attempts = self._attempt(fetch, job, outcome, ran, error, trace) if outcome else None
+        more = bool(outcome) and outcome != _CRASHED
+        self._finished.append(
+            Ended(fetch.id, state, error, ran, attempts, attempts_more=more, crashes_more=crashes_more)
+        )
+        if state in (JobState.FAILED, JobState.QUARANTINED) and job.failing == Failing.PARK and job.lane is not None:
+            rows.run(sql.park_lane, lane=job.lane, reason=error)
+
+    def _attempt(self, fetch: _Fetch, job: _Job, outcome: str, ran: int, error: str, trace: str) -> str:
+        times = (self._rows.now - ran, self._rows.now)
+        return add_attempt(job.attempts, (job.attempt + 1, outcome, *times, *self._who, fetch.fence, error, trace))
+
+    def _renew(self, fetch: _Fetch, job: _Job, **changes: Any) -> None:
+        values = {
+            "id": job.id,
+            "attempt": job.attempt,
+            "crashes": job.crashes,
+            "half": None,
+            "fence": fetch.fence,
+            "due_at": None,
+            "position": job.position,
+            "parked": None,
+            "refused": int(bool(job.refused_by) and changes.get("parked") is None),
+            "refused_by": job.refused_by,
+            "error": None,
+            "attempts": None,
+        }
+        self._rows.run(sql.renew, **(values | changes))
+
+
+def _plain(text: str) -> str:
+    """Text that can be written down: what is no character is replaced."""
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,349 @@
+"""Giving jobs to a session: what is ready in order, each queue its share, limits taken in the same step."""
+
+from __future__ import annotations
+
+import json
+import math
+from heapq import heapify, heappop, heapreplace, merge
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from interlock.backends.pacing import micros, seconds
+from interlock.backends.sqlite.job_finish import Ended, finish
+from interlock.backends.sqlite.job_lanes import Candidate, first_turn, turns_after
+from interlock.backends.sqlite.job_limits import Keys, note_starts, note_uses, wake, wake_due
+from interlock.backends.sqlite.job_refusals import readmit, refuse_again
+from interlock.backends.sqlite.job_rows import Care, JobRows, sql
+from interlock.backends.sqlite.job_uses import is_paced, slots_of
+from interlock.ports.jobs import FetchedJob, FetchRequest, FetchResult, JobState, SessionEnded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["fetch", "kinds_of"]
+
+_MOST_PROMOTED = 1000
+_MOST_MOVED = 1000
+"""How many jobs one fetch may put in line; if there are more it is cut short, and others get their turn."""
+_MOST_PASSED = 1000
+"""How many jobs one fetch may pass over, since they could not start at once, before it leaves all such alone."""
+
+
+class Kind(NamedTuple):
+    """What there is of the jobs of one name in one queue."""
+
+    id: int
+    queue: str
+    name: str
+    ready: tuple[int, ...]
+    """For each way to handle them, whether any is ready."""
+    next_at: int | None
+    """When the next of those that wait for their time is due."""
+
+
+def kinds_of(rows: JobRows, queues: Sequence[str]) -> list[Kind]:
+    """All kinds in some queues."""
+    found = rows.all(sql.kinds, queues=json.dumps(list(dict.fromkeys(queues))))
+    return [Kind(id, queue, name, tuple(ready), next_at) for id, queue, name, *ready, next_at in found]  # noqa: A001
+
+
+def fetch(rows: JobRows, request: FetchRequest) -> FetchResult | SessionEnded:
+    """Fetch. Writes nothing if there is nothing to fetch, so that others are not woken by it."""
+    worker = rows.one(sql.worker, session=request.session)
+    if worker is None:
+        return SessionEnded()
+    *worker, barred = worker
+    if 0 < request.fetch_number <= barred:
+        return FetchResult([], 0.0)
+    kinds = kinds_of(rows, request.queues)
+    due = [kind for kind in kinds if kind.next_at is not None and kind.next_at <= rows.now]
+    promoted = _promote(rows, due)
+    woken = wake_due(rows)
+    if promoted or woken:
+        kinds = kinds_of(rows, request.queues)
+    readmitted = readmit(rows, request, kinds)
+    if readmitted:
+        kinds = kinds_of(rows, request.queues)
+    fetching = _Fetching(rows, request, kinds)
+    fetching.choose()
+    jobs = fetching.keep(worker)
+    refuse_again(rows, readmitted)
+    if fetching.cut or promoted >= _MOST_PROMOTED:
+        return FetchResult(jobs, 0.0)
+    names = set(request.names)
+    times = [kind.next_at for kind in kinds if kind.next_at is not None and kind.name in names]
+    times += [at for (at,) in rows.all(sql.next_wake)]
+    return FetchResult(jobs, max(0.0, seconds(min(times) - rows.now)) if times else math.inf)
+
+
+def _promote(rows: JobRows, kinds: Sequence[Kind]) -> int:
+    """Let go of jobs whose time has come, a bounded number. Those that come into a lane are placed in that order."""
+    found = [rows.all(sql.due, kind=kind.id, limit=_MOST_PROMOTED) for kind in kinds]
+    due = list(islice(merge(*found), _MOST_PROMOTED))
+    if not due:
+        return 0
+    rows.run(sql.bring_forward, ids=json.dumps([id for _, id, *_ in due]))  # noqa: A001
+    rows.place([id for _, id, _, placed, lane in due if lane and not placed])  # noqa: A001
+    unlaned = [(id, kind) for _, id, kind, _, lane in due if not lane]  # noqa: A001
+    rows.offer([id for id, _ in unlaned], {kind for _, kind in unlaned})  # noqa: A001
+    rows.advance(dict.fromkeys(lane for *_, lane in due if lane))
+    return len(due)
+
+
+class _Run:
+    """Consecutive jobs of one lane."""
+
+    __slots__ = ("jobs", "place")
+
+    def __init__(self, first: Candidate, place: int) -> None:
+        self.jobs = [first]
+        self.place = place
+        """That of its first job in the fetch."""
+
+
+class _Stream:
+    """The ready jobs of one queue in order. Those that need a care which is closed are left out."""
+
+    def __init__(self, rows: JobRows, kinds: Sequence[Kind]) -> None:
+        self.given = 0
+        self.runs: list[_Run] = []
+        """Those that may be made longer."""
+        self._heads: list[tuple[Any, int, Iterator[Any]]] = []
+        for kind in kinds:
+            for care, ready in enumerate(kind.ready):
+                if ready:
+                    jobs = rows.stream(sql.ready, kind.id, care)
+                    self._heads.append((next(jobs), care, jobs))
+        heapify(self._heads)
+
+    def next(self, closed: set[int], half: int | None) -> Any:
+        """The next one; None if there is none. Of suspects only those of a half, if one is given."""
+        heads = self._heads
+        while heads:
+            job, care, jobs = heads[0]
+            following = None if care in closed else next(jobs, None)
+            if following is None:
+                heappop(heads)
+            else:
+                heapreplace(heads, (following, care, jobs))
+            if care not in closed and not (care == Care.SUSPECT and half is not None and job[-1] != half):
+                return job
+        return None
+
+
+class _Fetching:
+    """One fetch: first it only chooses, then it keeps what was chosen."""
+
+    def __init__(self, rows: JobRows, request: FetchRequest, kinds: Sequence[Kind]) -> None:
+        names = set(request.names)
+        self._rows = rows
+        self._request = request
+        self._kinds = {kind.id: kind for kind in kinds if kind.name in names}
+        self._keys = Keys(rows, self._kinds)
+        self._closed: set[int] = set()
+        self._half: int | None = None
+        """The only half of which suspects may be taken, once there is one."""
+        self._taken: list[Any] = []
+        self._heads: list[int] = []
+        """Jobs that leave the ready ones."""
+        self._queued: list[tuple[Candidate, str]] = []
+        self._superseded: list[Ended] = []
+        self._lanes: list[str] = []
+        """Where somebody else has to be offered."""
+        self._served: list[int] = []
+        """Jobs that leave the lines in which they stood."""
+        self._passed = 0
+        self._behind = False
+        """Whether any was passed over only because of those before it in line, who may have left that since."""
+        self.cut = False
+
+    def choose(self) -> None:
+        """Go through what is ready, as long as there is request; what is left of it goes to runs."""
+        by_queue: dict[str, list[Kind]] = {}
+        for kind in self._kinds.values():
+            by_queue.setdefault(kind.queue, []).append(kind)
+        if any(kind.ready[Care.SUSPECT] for kind in self._kinds.values()):
+            (self._half,) = self._rows.one(sql.half_of_session, session=self._request.session) or (None,)
+        streams = [_Stream(self._rows, kinds) for kinds in by_queue.values()]
+        self._choose_heads(list(streams))
+        if not self.cut:
+            self._lengthen([stream for stream in streams if stream.runs])
+
+    def _choose_heads(self, streams: list[_Stream]) -> None:
+        """Of several queues the one that got least is next."""
+        taken, most, at_once = self._taken, self._request.most, self._request.at_once
+        while streams and len(taken) < most:
+            if len(taken) >= at_once:
+                self._closed |= {Care.PACED, Care.SUSPECT}
+            stream = streams[0] if len(streams) == 1 else min(streams, key=lambda stream: stream.given)
+            row = stream.next(self._closed, self._half)
+            if row is None:
+                streams.remove(stream)
+                continue
+            before = len(taken)
+            # Most jobs have neither lane nor limits, and are not suspects: they are simply taken.
+            if row[3] is None and row[10] is None and row[-1] is None:
+                taken.append(row)
+                self._heads.append(row[1])
+            else:
+                self._consider(stream, Candidate._make(row))
+                if len(self._queued) >= _MOST_MOVED:
+                    self.cut = True
+                    return
+                if self._passed >= _MOST_PASSED:
+                    self._closed |= {Care.SLOTS, Care.PACED, Care.SUSPECT}
+            stream.given += len(taken) - before
+
+    def _consider(self, stream: _Stream, head: Candidate) -> None:
+        if head.lane is None:
+            self._decide(head, head)
+            return
+        job, instead_of, cut = first_turn(self._rows, head, self._kinds[head.kind].name)
+        if cut or job.kind not in self._kinds:
+            # It is not for us, or not yet: it is offered as the head that it is now.
+            self._give_way(job, head, instead_of)
+            self._lanes.append(head.lane)
+            self.cut = self.cut or cut
+        elif self._decide(job, head, instead_of) and self._may_lead(job):
+            stream.runs.append(_Run(job, len(self._taken) - 1))
+
+    def _may_lead(self, job: Candidate) -> bool:
+        """Whether it may be the first of a run."""
+        return not job.uses and job.half is None and self._request.run > 1
+
+    def _lengthen(self, streams: list[_Stream]) -> None:
+        """Spread what is left evenly over the queues, and within each over its lanes."""
+        runs = [run for stream in streams for run in stream.runs]
+        rest = self._request.most - len(self._taken)
+        while rest > 0 and streams:
+            stream = min(streams, key=lambda stream: stream.given)
+            others = [other.given for other in streams if other is not stream]
+            share = max(1, rest // len(streams), min(others) - stream.given if others else 0)
+            got = self._lengthen_some(stream, min(share, rest))
+            stream.given += got
+            rest -= got
+            streams = [stream for stream in streams if stream.runs]
+        longer = {run.place: run.jobs for run in runs}
+        if longer:
+            self._taken = [job for place, first in enumerate(self._taken) for job in longer.get(place, (first,))]
+
+    def _lengthen_some(self, stream: _Stream, share: int) -> int:
+        """Let the runs of a queue grow by so many jobs in all, or fewer; by how many they did."""
+        rest = share
+        each = max(1, share // len(stream.runs))
+        for run in list(stream.runs):
+            wanted = min(each, rest, self._request.run - len(run.jobs))
+            if rest == 0:
+                break
+            before = len(run.jobs)
+            self._make_longer(run, wanted)
+            rest -= len(run.jobs) - before
+            if len(run.jobs) < before + wanted or len(run.jobs) >= self._request.run:
+                stream.runs.remove(run)
+        return share - rest
+
+    def _make_longer(self, run: _Run, most: int) -> None:
+        """Take up to so many more of a lane, as long as they can be part of a run."""
+        queue = self._kinds[run.jobs[0].kind].queue
+        for job, instead_of, cut in islice(turns_after(self._rows, run.jobs[-1]), most):
+            kind = self._kinds.get(job.kind)
+            if cut or job.uses or job.half is not None or job.apart or kind is None or kind.queue != queue:
+                return
+            for id in instead_of:  # noqa: A001
+                self._superseded.append(Ended(id, JobState.SUPERSEDED, superseded_by=job.id))
+            run.jobs.append(job)
+
+    def _decide(self, job: Candidate, head: Candidate, instead_of: Sequence[int] = ()) -> bool:
+        """Take a job, put it in line, or leave it where it is; whether it was taken."""
+        if job.half is not None and (Care.SUSPECT in self._closed or self._half not in (None, job.half)):
+            self._passed += 1
+            return False
+        if job.uses:
+            shares = self._keys.shares(job.uses)
+            at_once = self._request.at_once
+            key, only_behind = self._keys.full(shares, head.ticket)
+            if key and not (only_behind and head.ticket is not None):
+                self._give_way(job, head, instead_of)
+                self._queued.append((job._replace(ticket=head.ticket), key))
+                return False
+            in_advance = len(self._taken) >= at_once and any(share.paced for share in shares)
+            if key or in_advance or self._keys.scarce(shares, at_once):
+                self._passed += 1
+                self._behind = self._behind or bool(key)
+                return False
+            self._keys.take(shares, head.ticket)
+        if job.half is not None:
+            self._half = job.half
+        self._give_way(job, head, instead_of)
+        if head.ticket is not None:
+            self._served.append(job.id)
+        self._taken.append(job)
+        return True
+
+    def _give_way(self, job: Candidate, head: Candidate, instead_of: Sequence[int]) -> None:
+        """The head is no longer ready, and those whose place a job takes have ended."""
+        self._heads.append(head.id)
+        for id in instead_of:  # noqa: A001
+            self._superseded.append(Ended(id, JobState.SUPERSEDED, superseded_by=job.id))
+
+    # -- keeping it ------------------------------------------------------------------------------------------------
+
+    def keep(self, worker: Sequence[Any]) -> list[FetchedJob]:
+        """Write down what was chosen."""
+        rows, taken = self._rows, self._taken
+        if not self._heads:
+            return []
+        rows.run(sql.take_back, ids=json.dumps(self._heads))
+        keys = set(self._keys.touched)
+        gone = [ended.id for ended in self._superseded]
+        leaving = self._served + gone + [job.id for job, _ in self._queued]
+        if leaving:
+            keys.update(key for (key,) in rows.all(sql.leave_lines, ids=json.dumps(leaving)))
+        self._stand_in_line()
+        finish(rows, self._superseded)
+        jobs = self._fetch(worker) if taken else []
+        # Room that the first in line did not take is for those behind them.
+        woken = bool(keys and wake(rows, keys) & self._kinds.keys())
+        if len(taken) < self._request.most and (woken or (self._behind and leaving)):
+            self.cut = True
+        rows.advance(self._lanes)
+        return jobs
+
+    def _stand_in_line(self) -> None:
+        rows, queued = self._rows, self._queued
+        new = sum(1 for job, _ in queued if job.ticket is None)
+        tickets = iter(rows.numbers("place", new) if new else ())
+        places = []
+        for job, key in queued:
+            ticket = next(tickets) if job.ticket is None else job.ticket
+            places.append((rows.namespace, key, job.kind, ticket, job.id, job.lane is not None))
+        rows.each(sql.stand_in_line, places)
+
+    def _fetch(self, worker: Sequence[Any]) -> list[FetchedJob]:
+        rows, session, kinds = self._rows, self._request.session, self._kinds
+        host, pid, program, number = worker
+        if number is None:
+            (number,) = rows.one(sql.add_worker, session=session, host=host, pid=pid, program=program)
+        fence = rows.fence()
+        rows.run(
+            sql.fetch,
+            ids=json.dumps([job[1] for job in self._taken]),
+            worker=number,
+            fence=fence,
+            fetch_number=self._request.fetch_number,
+        )
+        limited = [(job.id, job.uses) for job in self._taken if job[10]]
+        if limited:
+            note_uses(rows, limited)
+            note_starts(rows, limited, micros(self._request.start_within))
+        named = {kind.id: (kind.name, kind.queue) for kind in kinds.values()}
+        lane_name = rows.lane_name
+        jobs = []
+        for job in self._taken:
+            _, id, kind, lane, _, attempt, crashes, priority, enqueued_at, due_at, uses, _, arguments, options, *_ = job  # noqa: A001
+            name, queue = named[kind]
+            tries = (attempt + 1, crashes, job[-1])
+            when = (priority, enqueued_at, due_at)
+            what = (arguments, options, slots_of(uses), is_paced(uses), None)
+            jobs.append(FetchedJob._make((id, name, queue, lane_name(lane), fence, *tries, *when, *what)))
+        return jobs

@@ -1,0 +1,87 @@
+"""What decides about many jobs at once, from one snapshot, in short."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from interlock.backends.pacing import seconds
+from interlock.backends.sqlite.job_limits import room_at
+from interlock.backends.sqlite.job_rows import JobRows
+from interlock.backends.sqlite.job_rows import sql as jobs_sql
+from interlock.backends.sqlite.job_uses import read_uses
+from interlock.backends.sqlite.job_views import MOST_HOLDERS, finished, maybe_seconds, suspicion, unfinished
+from interlock.backends.sqlite.queries.insight import InsightQueries
+from interlock.ports.job_views import JobSituation
+from interlock.ports.jobs import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from interlock.ports.job_views import JobView
+
+__all__ = ["situations", "sql"]
+
+sql = InsightQueries()
+_MOST_AHEAD = 1000
+_MOST_AHEAD_OF_MANY = 100
+_FEW = 5
+_PARKED_BY = "interlock"
+
+
+def situations(rows: JobRows, ids: Sequence[int]) -> list[JobSituation]:
+    """In the order asked for; those that are not known are left out."""
+    wanted = json.dumps(list(ids))
+    views = {view.id: view for view in _views(rows, wanted)}
+    stands = {found[0]: found[1:] for found in rows.all(sql.keys, ids=wanted)}
+    heads = {stand[9] for stand in stands.values() if stand[9] is not None}
+    states = {id: JobState(state) for id, state in rows.all(sql.states, ids=json.dumps(list(heads)))}  # noqa: A001
+    workers = [
+        (set(json.loads(queues)), set(json.loads(names))) for queues, names, _ in rows.all(jobs_sql.live_workers)
+    ]
+    suspicions = {half: suspicion(rows, half) for half in {stand[12] for stand in stands.values()}}
+    told = []
+    most = _MOST_AHEAD if len(ids) <= _FEW else _MOST_AHEAD_OF_MANY
+    for id in ids:  # noqa: A001
+        if (view := views.get(id)) is not None:
+            of_queue = [names for queues, names in workers if view.queue in queues]
+            known = sum(view.name in names for names in of_queue)
+            situation = JobSituation(view, 0, None, None, "", "", None, "", (), None, known, len(of_queue))
+            if (stand := stands.get(id)) is not None and not view.state.final:
+                situation = _standing(rows, situation._replace(suspicion=suspicions[stand[12]]), stand, states, most)
+            told.append(situation)
+    return told
+
+
+def _views(rows: JobRows, wanted: str) -> Iterable[JobView]:
+    for row in rows.all(sql.view, ids=wanted):
+        yield unfinished(rows, row)
+    for row in rows.all(sql.view_history, ids=wanted):
+        yield finished(rows, row)
+
+
+def _standing(
+    rows: JobRows, told: JobSituation, stand: Sequence[Any], states: dict[int, JobState], most: int
+) -> JobSituation:
+    """The same with what is before an unfinished job, and what holds it up."""
+    lane, position, sort, uses, held_by, held_reason, held_since, parked_reason, parked_since, *rest = stand
+    head, key, ticket, _ = rest
+    job = told.job
+    if held_since is not None:
+        told = told._replace(held_by=held_by, held_reason=held_reason, held_since=seconds(held_since))
+    elif parked_since is not None:
+        told = told._replace(held_by=_PARKED_BY, held_reason=parked_reason, held_since=seconds(parked_since))
+    if head is not None and head != job.id:
+        told = told._replace(lane_head=head, lane_head_state=states.get(head))
+    if job.state is JobState.READY and told.workers:
+        (ahead,) = rows.one(jobs_sql.ready_before, queue=job.queue, sort=sort, id=job.id, limit=most)
+        return told._replace(ahead=ahead, more_ahead=ahead >= most)
+    if job.state is JobState.BEHIND and position is not None:
+        (ahead,) = rows.one(jobs_sql.placed_before, lane=lane, position=position, limit=most)
+        return told._replace(ahead=ahead, more_ahead=ahead >= most)
+    if job.state is JobState.WAITING and key is not None:
+        (ahead,) = rows.one(sql.in_line_before, key=key, ticket=ticket, limit=most)
+        holders = tuple(holder for (holder,) in rows.all(jobs_sql.holders, key=key, limit=MOST_HOLDERS))
+        opens = maybe_seconds(room_at(rows, key, read_uses(uses)))
+        return told._replace(ahead=ahead, more_ahead=ahead >= most, waits_for=key, holders=holders, room_at=opens)
+    return told

@@ -1,0 +1,104 @@
+"""What the public faces of all concepts share: each works alone, or as a part of an App."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
+
+from interlock.arguments import checked_url
+from interlock.backends import from_url
+from interlock.errors import MisuseError
+from interlock.settings import Settings
+from interlock.store_client import StoreClient, present
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from interlock.clock import Clock
+    from interlock.ports.store import Capability, Store
+
+__all__ = ["Service", "Engine"]
+
+
+class Engine(Protocol):
+    """The engine behind a face."""
+
+    async def open(self) -> None:
+        """Begin to work."""
+        ...
+
+    async def close(self) -> None:
+        """Give everything back."""
+        ...
+
+
+E = TypeVar("E", bound=Engine)
+
+
+class Service(Generic[E]):
+    """Opened by ``async with``, once at a time. Its engine lives from opening to closing."""
+
+    needs: ClassVar[Capability]
+    """What it needs of a store."""
+    _these: ClassVar[str]
+    """What it is called in errors."""
+
+    def __init__(
+        self, store: Store | StoreClient, settings: Settings | None = None, *, clock: Clock | None = None
+    ) -> None:
+        self._store_client = present(store, settings, clock)
+        self._engine: E | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @classmethod
+    def from_url(cls, url: str, *, settings: Settings | None = None, **changes: Any) -> Self:
+        """This alone, without an App: ``async with Locks.from_url("sqlite:///bot.db") as locks: …``.
+
+        Further keywords are those of :class:`Settings`, such as ``namespace="…"``.
+        """
+        settings = Settings.of(settings, changes)
+        return cls(from_url(checked_url(url), settings=settings, needs=[cls.needs]), settings)
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Open the store and begin this process's session in it, unless another part has already."""
+        if self._engine is not None:
+            raise MisuseError(f"{self._these} are open already.", remedy="Open them once.")
+        engine = self._new_engine(self._store_client)
+        await engine.open()
+        self._engine, self._loop = engine, asyncio.get_running_loop()
+
+    async def close(self) -> None:
+        """Give everything back, end the session and close the store, unless another part still needs them."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            await engine.close()
+
+    def _new_engine(self, store_client: StoreClient) -> E:
+        raise NotImplementedError
+
+    @property
+    def _opened(self) -> E:
+        """The engine, for what may be asked from anywhere."""
+        if self._engine is None:
+            raise MisuseError(f"{self._these} are not open.", remedy="Use them inside `async with`, or call open().")
+        return self._engine
+
+    @property
+    def _running(self) -> E:
+        """The engine, for what works on the event loop that it was opened on."""
+        engine = self._opened
+        if asyncio._get_running_loop() not in (None, self._loop):  # noqa: SLF001 - the public one raises without a loop
+            raise MisuseError(
+                f"{self._these} were opened on another event loop.",
+                remedy="Let the handler be async def, or use asyncio.run_coroutine_threadsafe(call, loop).result().",
+            )
+        return engine
