@@ -1,4 +1,4 @@
-"""The page of errors is made from the errors themselves. To write it anew: python -m tests.docs.test_errors_page"""
+"""The errors page is generated from the error classes: python -m tests.docs.test_errors_page."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from pathlib import Path
 from interlock import errors
 
 PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
-BEGIN, END = "<!-- made from interlock.errors -->\n", "<!-- end -->\n"
+BEGIN, END = "<!-- generated from interlock.errors -->\n", "<!-- end -->\n"
 
 
-def test_the_page_of_errors_is_up_to_date() -> None:
+def test_the_errors_page_is_up_to_date() -> None:
     page = PAGE.read_text("utf-8")
 
-    assert page == _with_table(page), "write it anew: python -m tests.docs.test_errors_page"
+    assert page == _with_table(page), "regenerate it: python -m tests.docs.test_errors_page"
 
 
 def _with_table(page: str) -> str:
     before, _, rest = page.partition(BEGIN)
     after = rest.partition(END)[2]
-    rows = [_row(getattr(errors, name)) for name in sorted(errors.__all__, key=_place)]
-    head = "| error | code | when | usual remedy |\n|---|---|---|---|\n"
+    rows = [_row(getattr(errors, name)) for name in sorted(errors.__all__, key=_position)]
+    head = "| error | code | meaning | remedy |\n|---|---|---|---|\n"
     return f"{before}{BEGIN}{_tree()}\n{head}{''.join(rows)}{END}{after}"
 
 
@@ -29,7 +29,7 @@ def _tree() -> str:
     return "```text\n" + "".join(f"{line[4:]}\n" for line in lines if line.startswith("    ")) + "```\n"
 
 
-def _place(name: str) -> int:
+def _position(name: str) -> int:
     return (errors.__doc__ or "").index(name)
 
 

@@ -1,4 +1,4 @@
-"""What the pages say is tried: their Python is run, and their tables are held against the code."""
+"""The documentation is tested: its Python runs, its commands parse, and its tables match the code."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ from interlock.telemetry.web import WebMetrics
 ROOT = Path(__file__).parents[2]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [ROOT / "README.md", *DOCS]
+EVERY_PAGE = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")})
 ALL_DOCS = "\n".join(page.read_text("utf-8") for page in DOCS)
 
 
 TESTING = ROOT / "docs" / "testing.md"
 KINDS = {"python", "console", "sql", "json", "toml", "ini", "yaml", "text"}
-"""The kinds of blocks. Of these ini, yaml and text are not tried: they are for other programs, or output."""
+"""The kinds of code blocks. The tests do not check ini, yaml and text: they are for other programs, or output."""
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page != TESTING], ids=lambda page: page.stem)
@@ -45,7 +46,7 @@ def test_every_example_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Monk
     _run(page)
 
 
-def test_every_file_on_the_page_about_testing_passes_as_it_is(tmp_path: Path, interlock_postgres_server: Any) -> None:
+def test_every_file_on_the_testing_page_passes(tmp_path: Path, interlock_postgres_server: Any) -> None:
     text = TESTING.read_text("utf-8")
     (settings,) = (block for kind, _, block in _blocks(TESTING) if kind == "toml")
     (tmp_path / "pyproject.toml").write_text(settings)
@@ -67,14 +68,14 @@ def test_every_file_on_the_page_about_testing_passes_as_it_is(tmp_path: Path, in
         assert done.returncode == 0, done.stdout
         return done.stdout
 
-    assert len(files) == len(_examples(TESTING)), "a block without the name of its file"
-    said = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "--ignore", "test_my_store.py")
-    assert "6 passed" in said, said
+    assert len(files) == len(_examples(TESTING)), "a block without a file name"
+    output = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "--ignore", "test_my_store.py")
+    assert "6 passed" in output, output
     assert "TestLockStore" in run("-m", "pytest", "-q", "-p", "no:cacheprovider", "--collect-only", "test_my_store.py")
     run("simulate.py")
 
 
-def test_the_poller_on_the_page_about_cursors_misses_nothing_at_equal_times(
+def test_the_poller_on_the_cursors_page_misses_nothing_at_equal_times(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -84,7 +85,7 @@ def test_the_poller_on_the_page_about_cursors_misses_nothing_at_equal_times(
     assert len({note.updated_at for note in names["NOTES"]}) < len(names["NOTES"])
 
 
-def test_every_block_is_of_a_kind_that_is_tried_or_known_not_to_be() -> None:
+def test_every_code_block_has_a_known_kind() -> None:
     unknown = [(page.name, line, kind) for page in PAGES for kind, line, _ in _blocks(page) if kind not in KINDS]
 
     assert not unknown
@@ -92,22 +93,22 @@ def test_every_block_is_of_a_kind_that_is_tried_or_known_not_to_be() -> None:
 
 def test_every_command_line_can_be_parsed() -> None:
     root = typer.main.get_command(app)
-    tried = 0
+    parsed = 0
     for page in PAGES:
         for kind, line, block in _blocks(page):
             for command in re.findall(r"^\$ interlock (.+)$", block, re.MULTILINE) if kind == "console" else ():
                 if "…" in command or command.isupper():
-                    continue  # a form, not a call
+                    continue  # a synopsis, not a command line
                 words = shlex.split(command.split(" | ")[0].split(" 2>")[0].split(" > ")[0], comments=True)
-                tried += 1
+                parsed += 1
                 try:
                     _parse(root, words)
                 except click.UsageError as error:
                     raise AssertionError(f"{page.name}:{line}: interlock {command}: {error.format_message()}") from None
-    assert tried >= 5
+    assert parsed >= 5
 
 
-def test_json_and_toml_can_be_read() -> None:
+def test_json_and_toml_blocks_are_valid() -> None:
     for page in PAGES:
         for kind, _, block in _blocks(page):
             if kind == "json":
@@ -116,7 +117,7 @@ def test_json_and_toml_can_be_read() -> None:
                 tomllib.loads(block)
 
 
-async def test_every_piece_of_sql_runs(complete_postgres_url: str) -> None:
+async def test_every_sql_block_runs(complete_postgres_url: str) -> None:
     import asyncpg
 
     connection = await asyncpg.connect(complete_postgres_url)
@@ -129,8 +130,8 @@ async def test_every_piece_of_sql_runs(complete_postgres_url: str) -> None:
         await connection.close()
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.stem)
-def test_every_link_leads_somewhere(page: Path) -> None:
+@pytest.mark.parametrize("page", EVERY_PAGE, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_resolves(page: Path) -> None:
     for target in re.findall(r"\]\(([^)]+)\)", page.read_text("utf-8")):
         if target.startswith("https://"):
             continue
@@ -140,13 +141,27 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         assert not heading or heading in _headings(found), target
 
 
-def test_every_log_event_is_on_a_page() -> None:
+def test_every_decision_is_in_the_index() -> None:
+    decisions = ROOT / "docs" / "decisions"
+    index = (decisions / "README.md").read_text("utf-8")
+    missing = [page.name for page in decisions.glob("0*.md") if f"]({page.name})" not in index]
+
+    assert not missing
+
+
+def test_every_log_event_is_documented() -> None:
     missing = [row for row in _log_events() if row not in ALL_DOCS]
 
     assert not missing
 
 
-def test_every_metric_is_on_a_page() -> None:
+def test_every_documented_log_event_exists() -> None:
+    documented = re.findall(r"^\| `\w+` \| (?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \| .* \|$", ALL_DOCS, re.MULTILINE)
+
+    assert not set(documented) - set(_log_events())
+
+
+def test_every_metric_is_documented() -> None:
     names = set()
     kinds = (LockMetrics, ClaimMetrics, LimitMetrics, JobMetrics, EventMetrics)
     for family in Together(*(kind("memory") for kind in kinds), WebMetrics()).collect():
@@ -155,7 +170,7 @@ def test_every_metric_is_on_a_page() -> None:
     assert not [name for name in names if f"| `{name}` |" not in ALL_DOCS]
 
 
-def test_every_command_is_on_its_page() -> None:
+def test_every_command_is_documented() -> None:
     page = (ROOT / "docs" / "cli.md").read_text("utf-8")
     commands = [f"interlock {command.name}" for command in app.registered_commands]
     for group in app.registered_groups:
@@ -169,11 +184,11 @@ def test_every_command_is_on_its_page() -> None:
 
 
 def _run(page: Path) -> dict[str, Any]:
-    """Run a page from top to bottom, as if typed into ``python -m asyncio``; gives the names it made."""
+    """Run a page from top to bottom, as if typed into ``python -m asyncio``, and return the names that it defined."""
     names: dict[str, Any] = {"__name__": "example"}
     with asyncio.Runner() as runner:
         for line, example in _examples(page):
-            # Lines of their own, so that a traceback points into the page.
+            # Leading newlines make a traceback point to the line in the page.
             code = compile("\n" * line + example, str(page), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, True)
             result = eval(code, names)
             if inspect.iscoroutine(result):
@@ -182,7 +197,7 @@ def _run(page: Path) -> dict[str, Any]:
 
 
 def _blocks(page: Path) -> list[tuple[str, int, str]]:
-    """The blocks of code on a page: of what kind, the number of the line before, and the text."""
+    """The code blocks of a page: kind, number of the line before, and text."""
     text = page.read_text("utf-8")
     return [
         (match[1], text[: match.start(2)].count("\n"), match[2])
@@ -213,7 +228,7 @@ def _headings(page: Path) -> set[str]:
 
 
 def _log_events() -> list[str]:
-    """The row that each ``emit(logger, logging.LEVEL, "event", field=…)`` in the source should have."""
+    """The table row of each ``emit(logger, logging.LEVEL, "event", field=…)`` in the source."""
     rows = []
     for path in (ROOT / "src" / "interlock").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):

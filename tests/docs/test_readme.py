@@ -1,4 +1,4 @@
-"""What the README shows a newcomer works as it is shown: its example as a process, its pictures, its length."""
+"""The README works as shown: its example runs as a process, its pictures exist, its example is short."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ README = (ROOT / "README.md").read_text("utf-8")
 SECRET = "a newcomer's secret"
 
 
-def test_the_pictures_are_there() -> None:
+def test_the_pictures_exist() -> None:
     named = re.findall(r'(?:src|srcset)="([^"]+)"', README)
 
     assert len(named) == 2
     assert all((ROOT / name).is_file() for name in named)
 
 
-def test_the_example_has_twenty_lines_at_most() -> None:
+def test_the_example_has_at_most_twenty_lines() -> None:
     assert len(_example().splitlines()) <= 20
 
 
-def test_the_example_takes_webhooks_and_runs_its_jobs(bot: str) -> None:
+def test_the_example_receives_webhooks_and_runs_its_jobs(bot: str) -> None:
     repository = {"full_name": "acme/api"}
     issue = {"action": "opened", "issue": {"number": 7, "title": "It stops"}, "repository": repository}
     push = {"after": "a1b2c3", "repository": repository}
@@ -54,7 +54,7 @@ def test_the_example_takes_webhooks_and_runs_its_jobs(bot: str) -> None:
 
 @pytest.fixture
 def bot(tmp_path: Path) -> Iterator[str]:
-    """The example, run as the README says; gives the address that it prints."""
+    """Run the example as the README shows, and yield the URL that it prints."""
     (tmp_path / "bot.py").write_text(_example())
     command = [sys.executable, "-c", "from interlock.cli import main; main()", "run", "bot:app"]
     environment = {**os.environ, "WEBHOOK_SECRET": SECRET}
@@ -62,11 +62,11 @@ def bot(tmp_path: Path) -> Iterator[str]:
         [*command, "--listen", "127.0.0.1:0"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr is not None
-        said = ""
-        while (found := re.search(r"^Dashboard: (\S+)$", said, re.MULTILINE)) is None:
+        output = ""
+        while (found := re.search(r"^Dashboard: (\S+)$", output, re.MULTILINE)) is None:
             line = process.stderr.readline()
-            assert line, said
-            said += line
+            assert line, output
+            output += line
         yield found[1]
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=20)
