@@ -1,1 +1,1 @@
-"""What Interlock measures of itself, against peers, in one run: ``make bench``."""
+"""Benchmarks of Interlock and its peers in one run: ``make bench``."""

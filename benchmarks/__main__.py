@@ -1,4 +1,4 @@
-"""Run all benchmarks and print one table each: ``python -m benchmarks [--quick] [--only PART]``."""
+"""Run all benchmarks and print a table for each: ``python -m benchmarks [--quick] [--only PART]``."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ async def run(options: argparse.Namespace, directory: Path, postgres: PostgresSe
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
-    parser.add_argument("--only", choices=PARTS, help="just this part")
+    parser.add_argument("--only", choices=PARTS, help="run only this part")
     options = parser.parse_args()
     logging.getLogger("interlock").setLevel(logging.CRITICAL)
     with tempfile.TemporaryDirectory() as directory, PostgresServer() as postgres, RedisServer() as redis:

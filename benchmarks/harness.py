@@ -1,4 +1,4 @@
-"""Rounds, spreads and tables: everything is measured several times, in turns with its peers, and printed as it was."""
+"""Rounds, spreads and tables: everything is measured several times, alternating with its peers."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ _PACKAGES = (
 
 @dataclass
 class Figure:
-    """One measured thing: its name, its values round by round, and what it is compared with."""
+    """One measurement: its name, its value in each round, and the peer that it is compared with."""
 
     name: str
     unit: str
     rounds: list[float] = field(default_factory=list)
     against: str = ""
-    """The name of the peer's figure from the same run."""
+    """The name of the peer's figure in the same run."""
     reach: str = ""
-    """What has to be reached, in words."""
+    """The target, as text."""
     reached: bool | None = None
     more_is_better: bool = True
 
@@ -68,7 +68,7 @@ class Report:
         self.title = title
         self.figures: dict[str, Figure] = {}
         self.notes: list[str] = []
-        """Versions and settings that only this run knows."""
+        """Versions and settings of this run."""
 
     def add(self, name: str, value: float, unit: str, *, more_is_better: bool = True) -> Figure:
         figure = self.figures.setdefault(name, Figure(name, unit, more_is_better=more_is_better))
@@ -76,7 +76,7 @@ class Report:
         return figure
 
     def compare(self, name: str, against: str) -> float:
-        """The ratio of a figure to its peer's: above one is better."""
+        """The ratio of a figure to that of its peer: above one is better."""
         figure, peer = self.figures[name], self.figures[against]
         figure.against = against
         return figure.median / peer.median if figure.more_is_better else peer.median / figure.median
@@ -87,10 +87,10 @@ class Report:
 
     def print(self) -> None:
         table = Table(title=self.title, title_justify="left", expand=False)
-        for column, justify in (("what", "left"), ("median", "right"), ("spread", "right"), ("", "left")):
+        for column, justify in (("benchmark", "left"), ("median", "right"), ("spread", "right"), ("", "left")):
             table.add_column(column, justify=justify)
         table.add_column("ratio to peer", justify="left")
-        table.add_column("to reach", justify="left")
+        table.add_column("target", justify="left")
         for figure in self.figures.values():
             ratio = ""
             if figure.against:

@@ -1,6 +1,6 @@
-"""Webhooks, verified and on disk, against a bare Starlette endpoint that parses the same JSON under the same uvicorn.
+"""Webhooks, verified and on disk, compared with a bare Starlette endpoint that parses the same JSON under uvicorn.
 
-50 connections that stay open, from a process of their own that has made all requests and signatures before it begins.
+A separate process prepares all requests and signatures, and then sends them over 50 open connections.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _RUN_SECONDS = 120
 
 
 def payload(number: int) -> dict[str, Any]:
-    """An issue that was opened, as GitHub tells it: about 7 KB."""
+    """The payload of an opened issue, as GitHub sends it: about 7 KB."""
     owner = _account("acme", 1)
     url = "https://api.github.com/repos/acme/rocket"
     names = "forks keys teams hooks events assignees branches tags blobs trees statuses languages stargazers commits"
@@ -107,7 +107,7 @@ def _account(login: str, number: int) -> dict[str, Any]:
 
 
 def requests(count: int) -> list[bytes]:
-    """Whole requests, each a delivery of its own, for issues of 1,000 lanes."""
+    """Complete requests, each a separate delivery, for issues in 1,000 lanes."""
     bodies = [json.dumps(payload(number), separators=(",", ":")).encode() for number in range(LANES)]
     heads = [
         (
@@ -132,7 +132,7 @@ def _signed(body: bytes) -> str:
 
 
 class _Connection(asyncio.Protocol):
-    """Sends the next request when the answer to the last one is there."""
+    """Sends the next request when the response to the last one has arrived."""
 
     def __init__(self, work: Any, latencies: list[float], done: asyncio.Future[None]) -> None:
         self._work = work
@@ -170,11 +170,11 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         if not self._done.done():
-            self._done.set_exception(error or ConnectionError("the server hung up"))
+            self._done.set_exception(error or ConnectionError("the server closed the connection"))
 
 
 def send_all(port: int, warm_up: int, count: int) -> dict[str, float]:
-    """Rate and latencies, from the first request to the last answer. The warm-up comes before and does not count."""
+    """Rate and latencies from the first request to the last response. The warm-up does not count."""
 
     async def run() -> dict[str, float]:
         loop = asyncio.get_running_loop()
@@ -204,7 +204,7 @@ def send_all(port: int, warm_up: int, count: int) -> dict[str, float]:
 
 
 def serve(which: str, url: str) -> None:
-    """Be the server: the bare endpoint, or Interlock on a store."""
+    """Run the server: the bare endpoint, or Interlock on a store."""
 
     async def run() -> None:
         if which == "bare":
@@ -270,7 +270,7 @@ async def measure(report: Report, name: str, which: str, url: str, count: int) -
 
 
 async def check(url: str, count: int) -> None:
-    """Everything that was answered with 202 is there, once, with its job."""
+    """Check that everything that was answered with 202 is stored once, with its job."""
     async with defined(url) as app:
         waiting = sum(queue.ready + queue.behind for queue in await app.jobs.queues())
         assert waiting == count, f"{waiting} jobs after {count} webhooks"

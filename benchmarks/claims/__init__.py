@@ -1,1 +1,1 @@
-"""Claims against the raw statement."""
+"""Claims compared with the bare statement."""

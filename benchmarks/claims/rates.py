@@ -1,6 +1,6 @@
-"""Claims per second: each new, durable where the store is, against the bare statement that could take its place.
+"""New claims per second, durable if the store is, compared with the bare statement that could replace them.
 
-The bare statement only marks a key as seen. It has no owner, no expiry and no result, and nobody can take it over.
+The bare statement only marks a key as seen. It has no owner, no expiry and no result, and cannot be taken over.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _numbers = itertools.count()
 
 
 async def per_second(mark: Mark, tasks: int, seconds: float) -> float:
-    """Keys marked per second by so many tasks, one after the other each. No key comes twice."""
+    """Keys marked per second by this many tasks. Each task marks one key after the other, and every key is new."""
     count = 0
     begun = time.perf_counter()
 
@@ -46,10 +46,10 @@ async def per_second(mark: Mark, tasks: int, seconds: float) -> float:
 @asynccontextmanager
 async def interlock_claims(url: str) -> AsyncIterator[Mark]:
     """Claim only, as the bare statement does."""
-    async with Claims.from_url(url) as once:
+    async with Claims.from_url(url) as claims:
 
         async def mark(key: str) -> None:
-            claim = await once.claim(key)
+            claim = await claims.claim(key)
             assert claim.new
 
         yield mark
@@ -58,10 +58,10 @@ async def interlock_claims(url: str) -> AsyncIterator[Mark]:
 @asynccontextmanager
 async def interlock_claims_done(url: str) -> AsyncIterator[Mark]:
     """Claim, and mark as done: two durable steps."""
-    async with Claims.from_url(url) as once:
+    async with Claims.from_url(url) as claims:
 
         async def mark(key: str) -> None:
-            async with once.claim(key) as claim:
+            async with claims.claim(key) as claim:
                 assert claim.new
 
         yield mark
@@ -80,7 +80,7 @@ async def raw_dict(_: str) -> AsyncIterator[Mark]:
 
 @asynccontextmanager
 async def raw_sqlite(url: str) -> AsyncIterator[Mark]:
-    """One connection on a thread of its own, synchronous FULL, a transaction each."""
+    """One connection on its own thread, synchronous FULL, one transaction per key."""
     thread = ThreadPoolExecutor(1)
     loop = asyncio.get_running_loop()
 
@@ -109,7 +109,7 @@ async def raw_sqlite(url: str) -> AsyncIterator[Mark]:
 
 @asynccontextmanager
 async def raw_postgres(url: str) -> AsyncIterator[Mark]:
-    """Four connections, as Interlock has, a durable commit each."""
+    """Four connections and one durable commit per key."""
     async with asyncpg.create_pool(url, min_size=4, max_size=4) as pool:
         await pool.execute("create table if not exists raw_seen (key text primary key, at timestamptz)")
 
@@ -122,7 +122,7 @@ async def raw_postgres(url: str) -> AsyncIterator[Mark]:
 
 @asynccontextmanager
 async def raw_redis(url: str) -> AsyncIterator[Mark]:
-    """SET NX with a time to live."""
+    """SET NX with a TTL."""
     client: Any = redis.asyncio.from_url(url)
 
     async def mark(key: str) -> None:

@@ -1,1 +1,1 @@
-"""How long those wait who look."""
+"""Latency of the read side."""

@@ -1,4 +1,4 @@
-"""A store with a lot in it: half of the jobs have ended, the rest wait in every way there is."""
+"""Fill a store with a large amount of data: half of the jobs have ended, the others wait in every possible way."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.harness import console
-from interlock.ports.claims import Acknowledgement as FetchAcknowledgement
-from interlock.ports.claims import ClaimState, ClaimWant
+from interlock.ports.claims import ClaimState, ClaimWant, Settlement
 from interlock.ports.events import NewEvent
 from interlock.ports.jobs import Acknowledgement, Failing, FetchRequest, FetchResult, NewJob, Outcome
 from interlock.ports.limits import Use
@@ -32,17 +31,17 @@ _FETCH = 1_000
 
 
 class Scale(NamedTuple):
-    """How much of everything."""
+    """How many items of each kind."""
 
     jobs: int = 1_000_000
     lanes: int = 100_000
     locks: int = 10_000
     others: int = 10_000
-    """Events, fetches, keys of limits, jobs that wait for one limit, delayed ones."""
+    """Events, claims, limit keys, jobs that wait for one limit, delayed jobs."""
 
 
 class Filled(NamedTuple):
-    """Some of what is there, to ask for."""
+    """Items of the store to query."""
 
     ended: int
     failed: int
@@ -55,7 +54,7 @@ class Filled(NamedTuple):
 
 
 async def fill(store: Store, scale: Scale) -> Filled:
-    """Put it all there, through the ports. Its session lives for hours: nobody rescues anything."""
+    """Fill the store through its ports. The session lasts for hours, so nothing is rescued."""
     await store.sessions.begin(SessionCard(SESSION, "host", 4711, "benchmark"), 36_000.0)
     await store.jobs.attend(SESSION, ["default", "full", "held"], NAMES, 50)
     console.print(f"  {scale.jobs // 2:,} jobs that ended …", style="dim")
@@ -76,7 +75,7 @@ async def fill(store: Store, scale: Scale) -> Filled:
     await _enqueue(store, laned // 2 - laned // 4)
     await _enqueue(store, laned // 4, queue="nobody")
     await _locks(store, scale.locks)
-    await _fetches(store, scale.others)
+    await _claims(store, scale.others)
     event = await _events(store, scale.others)
     (behind, *_) = [
         o for o in await store.insight.situations(await store.insight.lane_jobs("one long lane", limit=500)) if o.ahead
@@ -133,7 +132,7 @@ async def _fetch(store: Store, queues: Sequence[str], count: int) -> list[Fetche
 
 
 async def _end(store: Store, count: int) -> tuple[int, int]:
-    """Jobs that were done, and a few that failed; one of each."""
+    """Enqueue and end jobs, some of which fail; returns one ID of each kind."""
     done = failed = 0
     for start in range(0, count, 10 * _BATCH):
         await _enqueue(store, min(10 * _BATCH, count - start))
@@ -162,7 +161,7 @@ async def _park(store: Store, jobs: Iterable[FetchedJob]) -> None:
 
 
 async def _locks(store: Store, count: int) -> None:
-    """Keys that are held, a tenth of them with others in line."""
+    """Hold keys, a tenth of them with waiters."""
     for start in range(0, count, 500):
         await asyncio.gather(
             *(
@@ -177,16 +176,14 @@ async def _locks(store: Store, count: int) -> None:
         await store.locks.ask(want)
 
 
-async def _fetches(store: Store, count: int) -> None:
+async def _claims(store: Store, count: int) -> None:
     for start in range(0, count, 500):
         numbers = range(start, min(count, start + 500))
         wants = [ClaimWant(f"github:{n:06}", f"{SESSION}.c{n}", SESSION, 36_000.0, 36_000.0) for n in numbers]
-        await asyncio.gather(*(store.claims.fetch(want) for want in wants))
+        await asyncio.gather(*(store.claims.claim(want) for want in wants))
         await asyncio.gather(
             *(
-                store.claims.acknowledge(
-                    FetchAcknowledgement(want.key, want.owner, ClaimState.DONE, '"ok"', "", 0.0, 36_000.0)
-                )
+                store.claims.settle(Settlement(want.key, want.owner, ClaimState.DONE, '"ok"', "", 0.0, 36_000.0))
                 for want in wants
             )
         )

@@ -1,4 +1,4 @@
-"""The dashboard's pages, asked for as a server would ask, without the network."""
+"""Request the dashboard's pages as a server would, without the network."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def paths(known: Filled) -> dict[str, str]:
 
 
 async def get(web: Any, path: str) -> None:
-    """Have one page made, whole."""
+    """Render one complete page."""
     path, _, query = path.partition("?")
     status = 0
     scope = {
@@ -61,4 +61,4 @@ async def get(web: Any, path: str) -> None:
         status = message.get("status", status)
 
     await web(scope, receive, send)
-    assert status == 200, f"{path} answers {status}"
+    assert status == 200, f"{path} responded with {status}"

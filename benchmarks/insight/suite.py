@@ -1,4 +1,4 @@
-"""The insight part of the benchmarks: how long every question and every page takes, with a lot in the store."""
+"""Insight benchmarks: how long every query and every page takes with a full store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.harness import console, percentile
 from benchmarks.insight.filling import FULL, Scale, fill
 from benchmarks.insight.pages import get, paths
-from benchmarks.jobs.drains import fresh_database, settle_down
+from benchmarks.jobs.drains import fresh_database, vacuum_and_checkpoint
 from benchmarks.jobs.suite import SETTINGS
 from interlock import App
 from interlock.backends import from_url
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 __all__ = ["judge_insight", "questions", "run_insight"]
 
 REACH = 150.0
-"""Milliseconds for an answer, for nineteen of twenty."""
+"""Target for the 95th percentile of a query, in milliseconds."""
 PAGE_REACH = 300.0
-"""For a whole page."""
+"""The same for a whole page."""
 TIMES = 30
 QUICK = Scale(20_000, 2_000, 500, 500)
 
 
 def questions(insight: Insight, known: Filled) -> dict[str, Callable[[], Awaitable[Any]]]:
-    """What each page asks."""
+    """Every query of the pages, by name."""
     jobs = insight.jobs
     return {
         "overview": insight.overview,
@@ -47,7 +47,7 @@ def questions(insight: Insight, known: Filled) -> dict[str, Callable[[], Awaitab
         "jobs, deep": lambda: jobs(before=known.ended),
         **{f"jobs, {state}": _of_state(insight, state) for state in JobState},
         "jobs, of one name": lambda: jobs(JobFilter(name="mirror")),
-        "jobs, of a name nobody has": lambda: jobs(JobFilter(name="nothing")),
+        "jobs, of an unknown name": lambda: jobs(JobFilter(name="nothing")),
         "jobs, of one queue": lambda: jobs(JobFilter(queue="full")),
         "jobs, of one lane": lambda: jobs(JobFilter(lane=known.long_lane)),
         "job, ended": lambda: insight.job(known.ended),
@@ -84,7 +84,7 @@ def _of_state(insight: Insight, state: JobState) -> Callable[[], Awaitable[Any]]
 
 
 async def run_insight(report: Report, directory: Path, *, quick: bool) -> None:
-    """Fill each store once, then ask everything many times, in turns."""
+    """Fill each store once, then run every query many times, in alternation."""
     scale = QUICK if quick else Scale()
     with PostgresServer(settings=SETTINGS) as server:
         places = {"SQLite": f"sqlite:///{directory}/insight.db", "PostgreSQL": fresh_database(server)}
@@ -99,8 +99,8 @@ async def _measure(report: Report, name: str, url: str, scale: Scale, *, times: 
     try:
         known = await fill(store, scale)
         if name == "PostgreSQL":
-            await settle_down(url)  # what the server sees to by itself within a minute or two
-        console.print(f"insight: asking {name} …", style="dim")
+            await vacuum_and_checkpoint(url)  # autovacuum would do this within a minute or two
+        console.print(f"insight: querying {name} …", style="dim")
         await _ask(report, name, questions(Insight(store), known), times)
     finally:
         await store.close()

@@ -1,1 +1,1 @@
-"""Jobs: how fast durable queues drain, and what it costs, by Interlock and by its peers."""
+"""Jobs: how fast durable queues drain, and what that costs, for Interlock and its peers."""

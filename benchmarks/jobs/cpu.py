@@ -1,4 +1,4 @@
-"""Processor time of processes and their threads, to the nanosecond, as the kernel counts it."""
+"""CPU time of processes and their threads, as the kernel counts it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["cpu_seconds", "with_children"]
 
 
 def cpu_seconds(pids: list[int]) -> float:
-    """What these processes have used so far; those that are gone count nothing."""
+    """CPU seconds that these processes have used so far; processes that are gone do not count."""
     used = 0
     for pid in pids:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Draining a queue with worker processes: from their first look for a job to the last durable acknowledgement."""
+"""Drain a queue with worker processes: from their first fetch to the last durable acknowledgement."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from interlock.testing.servers import PostgresServer
 
-__all__ = ["Drain", "OfModule", "Queue", "drain", "drained", "fresh_database", "held_open", "acknowledge_down"]
+__all__ = ["Drain", "OfModule", "Queue", "drain", "drained", "fresh_database", "held_open", "vacuum_and_checkpoint"]
 
 _numbers = itertools.count(1)
 _READY_SECONDS = 60
@@ -30,7 +30,7 @@ _DRAIN_SECONDS = 120
 
 
 class Queue(Protocol):
-    """How one kind of queue is set up, filled and worked off."""
+    """How one kind of queue is set up, filled and drained."""
 
     async def prepare(self, url: str) -> None:
         """Create its tables."""
@@ -39,16 +39,16 @@ class Queue(Protocol):
     async def fill(self, url: str, jobs: int) -> None: ...
 
     async def left(self, url: str) -> int:
-        """How many jobs have not ended."""
+        """The number of jobs that have not ended."""
         ...
 
     def spawn(self, url: str) -> Worker:
-        """A worker process that goes to the barrier and speaks as worker_side says."""
+        """A worker process that waits at the barrier and reports as worker_side defines."""
         ...
 
 
 class OfModule:
-    """A queue whose functions are those of a module; ``filling`` and ``working`` are more arguments for them."""
+    """A queue whose functions are those of a module, with ``filling`` and ``working`` as additional arguments."""
 
     def __init__(self, module: ModuleType, *, filling: tuple[Any, ...] = (), working: tuple[Any, ...] = ()) -> None:
         self._module = module
@@ -71,14 +71,14 @@ class OfModule:
 
 @dataclass
 class Drain:
-    """What a drain took."""
+    """The result of a drain."""
 
     jobs: int
     seconds: float
     client_cpu: float
     server_cpu: float
     second_half: float
-    """How fast the second half of the jobs was, relative to the first."""
+    """The speed of the second half of the jobs relative to the first."""
 
     @property
     def rate(self) -> float:
@@ -86,19 +86,19 @@ class Drain:
 
     @property
     def cpu_per_1000(self) -> float:
-        """Milliseconds of processor time for 1,000 jobs, in the workers and in the server."""
+        """Milliseconds of CPU time per 1,000 jobs, in the workers and in the server."""
         return (self.client_cpu + self.server_cpu) / self.jobs * 1e6
 
 
 async def drained(
     queue: Queue, server: PostgresServer, jobs: int, *, processes: int = 1, old_transaction: bool = False
 ) -> Drain:
-    """Fill a fresh database and drain it; nothing may be left."""
+    """Fill a fresh database and drain it completely."""
     url = fresh_database(server)
     await queue.prepare(url)
     async with held_open(url if old_transaction else None):
         await queue.fill(url, jobs)
-        await acknowledge_down(url)
+        await vacuum_and_checkpoint(url)
         result = await drain([queue.spawn(url) for _ in range(processes)], jobs, server.pid)
     left = await queue.left(url)
     assert left == 0, f"{left} of {jobs} jobs are left"
@@ -114,7 +114,7 @@ def fresh_database(server: PostgresServer) -> str:
 
 @asynccontextmanager
 async def held_open(url: str | None) -> AsyncIterator[None]:
-    """A transaction that took its snapshot before and stays open, so that no row version may be removed meanwhile."""
+    """Hold a transaction with an old snapshot open, so that no dead row can be removed meanwhile."""
     if url is None:
         yield
         return
@@ -128,8 +128,8 @@ async def held_open(url: str | None) -> AsyncIterator[None]:
         await connection.close()
 
 
-async def acknowledge_down(url: str) -> None:
-    """Give the planner its statistics, and have what was written so far out of the way."""
+async def vacuum_and_checkpoint(url: str) -> None:
+    """Update the planner's statistics, and write everything to disk before the measurement."""
     connection = await asyncpg.connect(url)
     await connection.execute("vacuum analyze")
     await connection.execute("checkpoint")
@@ -137,7 +137,7 @@ async def acknowledge_down(url: str) -> None:
 
 
 async def drain(workers: list[Worker], jobs: int, server_pid: int | None = None) -> Drain:
-    """Let the workers go at one moment, wait until they have acknowledged so many jobs, and stop them."""
+    """Start the workers at the same moment, wait until they have acknowledged this many jobs, and stop them."""
     acked: list[tuple[float, int]] = []
     total = 0
     done = asyncio.Event()
@@ -185,7 +185,7 @@ async def drain(workers: list[Worker], jobs: int, server_pid: int | None = None)
 
 
 def reached(acked: list[tuple[float, int]], jobs: int) -> float:
-    """When so many had been acknowledged in all."""
+    """When this many jobs had been acknowledged in total."""
     total = 0
     for at, count in acked:
         total += count

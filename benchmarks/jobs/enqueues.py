@@ -1,4 +1,4 @@
-"""Enqueuing: all at once in one call, and one at a time by many who do not know of one another."""
+"""Enqueuing: all jobs in one call, and one at a time by many independent tasks."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ _WAYS = {"interlock": _interlock, "pgqueuer": _pgqueuer}
 
 
 async def bulk(way: str, url: str, jobs: int) -> float:
-    """Jobs a second, all in one call."""
+    """Jobs per second, all in one call."""
     return await _in_process("bulk", way, url, jobs, 1)
 
 
 async def concurrent(way: str, url: str, jobs: int, tasks: int = 50) -> float:
-    """Jobs a second, by so many tasks of one process, each waiting for its own before the next."""
+    """Jobs per second by this many tasks of one process, each of which enqueues one job at a time."""
     return await _in_process("concurrent", way, url, jobs, tasks)
 
 

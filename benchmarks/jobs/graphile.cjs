@@ -1,4 +1,4 @@
-// graphile-worker as a worker process of the benchmark: it talks in JSON lines like the Python ones (see worker_side.py).
+// graphile-worker as a worker process of the benchmark. It exchanges JSON lines like the Python workers; see worker_side.py.
 "use strict";
 const readline = require("node:readline");
 const { createRequire } = require("node:module");
@@ -53,7 +53,7 @@ async function fill(schema, jobs) {
   await utils.release();
 }
 
-// The pool is ours only to see when the statements that complete jobs have returned.
+// The script creates the pool itself in order to observe when the statements that complete jobs have returned.
 function watched(onLook, onComplete) {
   const pool = new Pool({ connectionString: url, max: 10 });
   pool.on("error", console.error);
@@ -93,7 +93,7 @@ async function warmUp(schema) {
 }
 
 async function work() {
-  // The compiler of the engine has to have seen the code, or the first second is spent on that.
+  // Warm up the JIT compiler, which would otherwise take the first second.
   await warmUp(rest[1]);
   let began = false;
   const pool = watched(
@@ -116,7 +116,7 @@ async function work() {
 
 const migrate = (schema) => runMigrations({ connectionString: url, preset: preset(schema), logger });
 const ways = {
-  // A schema for each worker to warm up in, and the one that counts.
+  // A schema for the warm-up of each worker, and the one that is measured.
   prepare: async () => {
     for (const schema of rest) {
       await migrate(schema);

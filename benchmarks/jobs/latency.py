@@ -1,4 +1,4 @@
-"""How long an idle worker in another process takes: from asking to enqueue a job to the start of its handler."""
+"""Latency of an idle worker in another process: from the enqueue of a job to the start of its handler."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 __all__ = ["idle_latencies"]
 
 _IDLE_SECONDS = 0.03
-"""After this long a worker has acknowledged the last job and waits for news."""
+"""After this time, a worker has acknowledged the last job and is waiting for a notification."""
 
 
 async def idle_latencies(way: str, url: str, target: str, samples: int) -> list[float]:
-    """Milliseconds, one sample after the other."""
+    """Latencies in milliseconds, in order."""
     async with (
         Worker.spawn(target, (url,)) as worker,
         Worker.spawn("benchmarks.jobs.latency:run_enqueuer", (way, url)) as enqueuer,

@@ -1,4 +1,4 @@
-"""Interlock's side: the jobs as an application would define them, filled and worked off through the public surface."""
+"""Interlock's side: jobs as an application would define them, filled and drained through the public API."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Jobs(NamedTuple):
 
 
 def defined(url: str, *, noting: bool = False) -> tuple[App, Jobs]:
-    """An app with its jobs; ``noting`` tells when each plain one starts."""
+    """An app with its jobs; ``noting`` reports when each plain one starts."""
     app = App(url)
 
     async def nothing(number: int) -> None:
@@ -72,7 +72,7 @@ async def prepare(url: str) -> None:
 def calls(jobs: Jobs, kind: str, numbers: Sequence[int], lanes: int) -> list[Any]:
     """Jobs to enqueue: ``plain``, under a ``limit`` that never binds, in ``lanes``, or in ``one lane``.
 
-    ``own slots`` and ``few slots`` are in lanes, under slots of the lane's own or 50 slots for all lanes.
+    ``own slots`` and ``few slots`` are in lanes, under slots per lane or 50 slots for all lanes.
     """
     if kind == "plain":
         return [jobs.noop.call(number=number) for number in numbers]
@@ -101,23 +101,23 @@ async def left(url: str) -> int:
         )
 
 
-def hear(store: Any, acks: Acks) -> None:
-    """Have the store's fetches and acknowledgements noted."""
+def observe(store: Any, acks: Acks) -> None:
+    """Report the store's fetches and acknowledgements."""
     fetch, acknowledge = store.fetch, store.acknowledge
 
     async def noted_fetch(request: Any) -> Any:
-        acks.looked()
+        acks.record_fetch()
         return await fetch(request)
 
     async def noted_acknowledge(session: str, acknowledgements: Sequence[Any]) -> Any:
         acknowledged = await acknowledge(session, acknowledgements)
-        # What is handed back at the end, unstarted, is no acknowledgement.
+        # Jobs that are returned unstarted at the end do not count.
         ended = sum(
             accepted and acknowledgement.outcome is Outcome.DONE
             for accepted, acknowledgement in zip(acknowledged.accepted, acknowledgements, strict=True)
         )
         if ended:
-            acks.acknowledged(ended)
+            acks.record_acknowledgements(ended)
         return acknowledged
 
     store.fetch, store.acknowledge = noted_fetch, noted_acknowledge
@@ -127,7 +127,7 @@ def work(url: str, noting: bool = False) -> None:
     async def prepared(acks: Acks, stop: asyncio.Event) -> Callable[[], Awaitable[None]]:
         app, _ = defined(url, noting=noting)
         await app.__aenter__()
-        hear(app.jobs._running.jobs, acks)
+        observe(app.jobs._running.jobs, acks)
         worker = app.worker(concurrency=CONCURRENCY)
 
         async def drain() -> None:

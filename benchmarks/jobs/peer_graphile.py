@@ -1,4 +1,4 @@
-"""graphile-worker at its best: local queue and batched completion. Left out where there is no node or npm."""
+"""graphile-worker at its best: local queue and batched completion. Skipped without node or npm."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["Graphile", "installed"]
 _SCRIPT = Path(__file__).parent / "graphile.cjs"
 _INSTALL_SECONDS = 120
 _WARM = ("warm_1", "warm_2")
-"""Schemas to warm up in, one for each worker process."""
+"""Schemas for the warm-up, one per worker process."""
 
 
 def installed(directory: Path) -> Graphile | None:
-    """Install the package into a directory of its own; None if that cannot be done here."""
+    """Install the package into its own directory; None if that is not possible."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         return None
     directory.mkdir(parents=True, exist_ok=True)

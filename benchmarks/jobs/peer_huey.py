@@ -1,4 +1,4 @@
-"""Huey on SQLite at its best: without fsync, results not kept. A job is acknowledged by being taken, before it runs."""
+"""Huey on SQLite at its best: without fsync, results not kept. A job is acknowledged when taken, before it runs."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ def work(path: str, workers: int = 1) -> None:
             super().loop(now)
             if self.task_count > before and next(ended) % STEP == 0:
                 with reporting:
-                    acks.acknowledged(STEP)
+                    acks.record_acknowledgements(STEP)
 
     class Bench(Consumer):  # type: ignore[misc]
         worker_class = Counting
 
     consumer = Bench(huey, workers=workers, periodic=False, initial_delay=0.005, max_delay=0.05)
     wait_at_barrier(START)
-    acks.looked()
+    acks.record_fetch()
     consumer.start()
     receive("stop")
     consumer.stop(graceful=True)

@@ -50,7 +50,7 @@ async def left(url: str) -> int:
 
 
 def work(url: str, pool: int = 0, noting: bool = False) -> None:
-    """Work off jobs on one connection or a pool, whichever is the faster; ``noting`` tells when each starts."""
+    """Run jobs on one connection or a pool, whichever is faster; ``noting`` reports when each one starts."""
 
     async def prepared(acks: Acks, stop: asyncio.Event) -> Callable[[], Awaitable[None]]:
         logging.getLogger("pgqueuer").setLevel(logging.WARNING)
@@ -75,12 +75,12 @@ def work(url: str, pool: int = 0, noting: bool = False) -> None:
         dequeue, log_jobs = queries.dequeue, queries.log_jobs
 
         async def noted_dequeue(*args: Any, **options: Any) -> Any:
-            acks.looked()
+            acks.record_fetch()
             return await dequeue(*args, **options)
 
         async def noted_log_jobs(ended: list[Any]) -> None:
             await log_jobs(ended)
-            acks.acknowledged(len(ended))
+            acks.record_acknowledgements(len(ended))
 
         queries.dequeue, queries.log_jobs = noted_dequeue, noted_log_jobs
 

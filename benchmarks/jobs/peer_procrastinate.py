@@ -57,12 +57,12 @@ def work(url: str, concurrency: int = 10, connections: int = 5) -> None:
         fetch, finish = manager.fetch_job, manager.finish_job
 
         async def noted_fetch(*args: Any, **options: Any) -> Any:
-            acks.looked()
+            acks.record_fetch()
             return await fetch(*args, **options)
 
         async def noted_finish(*args: Any, **options: Any) -> None:
             await finish(*args, **options)
-            acks.acknowledged(1)
+            acks.record_acknowledgements(1)
 
         manager.fetch_job, manager.finish_job = noted_fetch, noted_finish
 

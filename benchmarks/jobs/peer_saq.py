@@ -59,12 +59,12 @@ def work(url: str, concurrency: int = 50, connections: int = 20) -> None:
         dequeue, finish = queue._dequeue, queue._finish
 
         async def noted_dequeue() -> None:
-            acks.looked()
+            acks.record_fetch()
             await dequeue()
 
         async def noted_finish(*args: Any, **options: Any) -> None:
             await finish(*args, **options)
-            acks.acknowledged(1)
+            acks.record_acknowledgements(1)
 
         queue._dequeue, queue._finish = noted_dequeue, noted_finish
         worker: Any = Worker(queue, [("noop", noop)], concurrency=concurrency)

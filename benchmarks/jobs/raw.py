@@ -1,4 +1,4 @@
-"""The ceiling: asyncpg by hand, nothing but fetching 100 jobs and deleting them, on two connections by turns."""
+"""The ceiling: handwritten asyncpg that only fetches 100 jobs and deletes them, alternating between two connections."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def work(url: str) -> None:
 
         async def alternate(fetch: asyncpg.PreparedStatement, delete: asyncpg.PreparedStatement) -> None:
             while not stop.is_set():
-                acks.looked()
+                acks.record_fetch()
                 jobs = await fetch.fetch()
                 if not jobs:
                     await asyncio.sleep(0.002)
@@ -75,7 +75,7 @@ def work(url: str) -> None:
                 for job in jobs:
                     await _handler(job["arguments"])
                 await delete.fetch([job["id"] for job in jobs])
-                acks.acknowledged(len(jobs))
+                acks.record_acknowledgements(len(jobs))
 
         async def drain() -> None:
             await asyncio.gather(*(alternate(*pair) for pair in statements))

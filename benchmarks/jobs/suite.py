@@ -1,4 +1,4 @@
-"""The jobs part of the benchmarks: what is run in each round, and what has to be reached."""
+"""Job benchmarks: what runs in each round, and the targets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import asyncpg
 
 from benchmarks.harness import console, percentile
 from benchmarks.jobs import enqueues, own, peer_graphile, peer_huey, peer_pgqueuer, peer_procrastinate, peer_saq, raw
-from benchmarks.jobs.drains import OfModule, acknowledge_down, drain, drained, fresh_database
+from benchmarks.jobs.drains import OfModule, drain, drained, fresh_database, vacuum_and_checkpoint
 from benchmarks.jobs.latency import idle_latencies
 from interlock.testing.processes import WorkerFailedError
 from interlock.testing.servers import PostgresServer
@@ -25,22 +25,22 @@ __all__ = ["judge_jobs", "run_jobs"]
 
 JOBS = 20_000
 SLOW_JOBS = 1_000
-"""For peers that take a millisecond or more for each job."""
+"""For peers that need a millisecond or more per job."""
 LANE_JOBS = 2_000
-"""For one lane: each of its jobs starts when the end of the one before it is on disk."""
+"""For one lane: each of its jobs starts when the outcome of the previous one is on disk."""
 BEHIND = 1_000_000
 DEEP_JOBS = 500_000
 """In five times fewer lanes."""
 SINGLE_ENQUEUES = 5_000
 SAMPLES = 350
-"""Of idle latency; the first tenth of them warms up."""
+"""Of idle latency; the first tenth is the warm-up."""
 SETTINGS = {"shared_buffers": "256MB", "max_wal_size": "4GB", "checkpoint_timeout": "30min"}
-"""The same server for all, with fsync and synchronous_commit on; no checkpoint falls into a measurement."""
+"""The same server for all, with fsync and synchronous_commit on, and no checkpoint during a measurement."""
 
 INTERLOCK = OfModule(own)
 KINDS = {"limit": "limit", "1,000 lanes": "lanes", "one lane": "one lane"}
 PGQUEUER = {1: OfModule(peer_pgqueuer, working=(5,)), 2: OfModule(peer_pgqueuer)}
-"""With one process a pool of connections is the faster, with two a connection for each."""
+"""A pool of connections is faster with one process, a single connection per process with two."""
 
 TARGETS = {
     "×1 Interlock to PGQueuer": 2.5,
@@ -57,11 +57,11 @@ TARGETS = {
     "50 enqueuers Interlock to PGQueuer": 3.0,
     "SQLite Interlock to Huey": 1.3,
 }
-"""Ratios to reach, as medians over the rounds; each within its round."""
+"""Target ratios, as medians over the rounds; each ratio is computed within its round."""
 
 
 class Rounds:
-    """One run: figures, and ratios of figures of the same round."""
+    """One run: figures, and ratios of figures in the same round."""
 
     def __init__(self, report: Report, server: PostgresServer, directory: Path, *, quick: bool) -> None:
         self._report = report
@@ -75,7 +75,7 @@ class Rounds:
         self._report.add(name, value, unit, more_is_better=unit == "jobs/s")
 
     def ratio(self, name: str, of: str, to: str) -> None:
-        """Left out where there is no such peer."""
+        """Add a ratio, unless the peer was skipped."""
         if to in self._last:
             self._report.add(f"ratio: {name}", self._last[of] / self._last[to], "×")
 
@@ -108,10 +108,10 @@ class Rounds:
             try:
                 await self.drain(name, queue, processes=processes, cpu=cpu)
             except WorkerFailedError as error:
-                console.print(f"jobs: {name} is left out of this round: {error}", style="dim")
+                console.print(f"jobs: {name} is skipped in this round: {error}", style="dim")
 
     async def shapes(self) -> None:
-        """What features and circumstances leave of the plain figure, which is measured anew beside each."""
+        """Measure features and conditions relative to the plain figure, which is measured again next to each."""
         for shape, kind in KINDS.items():
             jobs = LANE_JOBS if kind == "one lane" else JOBS
             await self.beside_plain(shape, OfModule(own, filling=(kind,)), jobs=jobs)
@@ -124,7 +124,7 @@ class Rounds:
         self.ratio(f"{shape} to plain", f"drain ×1 Interlock, {shape}", "drain ×1 Interlock")
 
     async def depth(self) -> None:
-        """Many lanes under slots, fetched at first from tables that were never vacuumed with anything in them."""
+        """Drain many lanes under slots, starting with tables that were only vacuumed while they were empty."""
         jobs = DEEP_JOBS // 10 if self._quick else DEEP_JOBS
         for what, kind in (("slots of its own each", "own slots"), ("50 slots for all", "few slots")):
             name = f"{jobs:,} in {jobs // 5:,} lanes, {what}"
@@ -134,13 +134,13 @@ class Rounds:
             self._report.add(f"ratio: second half to first, {what}", result.second_half, "×")
 
     async def million(self, rounds: int) -> None:
-        """The first jobs of a million and more, drained in turns with the plain figure."""
+        """Drain the first jobs of more than a million, alternating with the plain figure."""
         url = fresh_database(self._server)
         await own.prepare(url)
         behind = BEHIND // 10 if self._quick else BEHIND
         filled = behind + 2 * rounds * JOBS
         await own.fill(url, filled)
-        await acknowledge_down(url)
+        await vacuum_and_checkpoint(url)
         for _ in range(rounds):
             result = await drain([INTERLOCK.spawn(url)], JOBS, self._server.pid)
             self.add(f"drain ×1 Interlock, {behind:,} behind", result.rate)
@@ -172,7 +172,7 @@ class Rounds:
             self.add(f"idle latency p99 {name}", percentile(found, 0.99), "ms")
 
     async def sqlite(self) -> None:
-        """Interlock with every commit on disk, Huey without waiting for it."""
+        """Drain on SQLite: Interlock with every commit on disk, Huey without waiting for it."""
         for name, queue in (("Interlock", INTERLOCK), ("Huey, no fsync", OfModule(peer_huey))):
             with tempfile.TemporaryDirectory(dir=self._directory) as directory:
                 path = f"{directory}/jobs.db"
@@ -189,7 +189,7 @@ async def run_jobs(report: Report, directory: Path, *, quick: bool) -> None:
     rounds = 1 if quick else 4
     graphile = peer_graphile.installed(directory / "node")
     if graphile is None:
-        console.print("jobs: graphile-worker is left out: node or npm is not there, or cannot install it", style="dim")
+        console.print("jobs: graphile-worker is skipped: node or npm is missing or failed", style="dim")
     else:
         report.notes.append(graphile.version)
     with PostgresServer(settings=SETTINGS) as server:

@@ -1,4 +1,4 @@
-"""What a worker process tells the benchmark: when it looked for its first job, and each durable acknowledgement."""
+"""Reports of a worker process to the benchmark: its first fetch, and each durable acknowledgement."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ START = "start"
 
 
 class Acks:
-    """Told by a peer's hooks; everything is stamped with the clock that all processes share."""
+    """Called by hooks in each peer; all reports use the clock that the processes share."""
 
     def __init__(self) -> None:
         self._began = False
 
-    def looked(self) -> None:
-        """The worker asks the store for jobs; the first time counts as the start."""
+    def record_fetch(self) -> None:
+        """Record a fetch; the first one counts as the start."""
         if not self._began:
             self._began = True
             report("began", at=time.monotonic())
 
-    def acknowledged(self, jobs: int) -> None:
-        """So many jobs have ended, and the store has said that this is on disk."""
+    def record_acknowledgements(self, jobs: int) -> None:
+        """Record that this many jobs have ended, durably."""
         report("acked", jobs=jobs, at=time.monotonic())
 
 
 def run_worker(prepared: Callable[[Acks, asyncio.Event], Awaitable[Callable[[], Awaitable[None]]]]) -> None:
-    """Be a worker process: get ready, wait at the barrier, work until told to stop.
+    """Run a worker process: prepare, wait at the barrier, and work until the stop message.
 
-    ``prepared`` imports, connects and warms up, and gives what does the work until the event is set.
+    ``prepared`` imports, connects and warms up, and returns a function that works until the event is set.
     """
     uvloop.run(_run(prepared))
 

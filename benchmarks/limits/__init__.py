@@ -1,1 +1,1 @@
-"""What a limit costs."""
+"""The cost of limits."""

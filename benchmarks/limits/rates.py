@@ -1,4 +1,4 @@
-"""Starts per second under limits, bound and not bound, with nothing to do in between."""
+"""Starts per second under limits that bind or do not bind, without work in between."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["starts_per_second"]
 
 
 async def starts_per_second(url: str, slots: int, tasks: int, seconds: float) -> float:
-    """Starts, each finished at once, by so many tasks that share so many slots."""
+    """Starts per second, each finished immediately, by this many tasks that share this many slots."""
     count = 0
     async with Limits.from_url(url) as limits:
         begun = time.perf_counter()

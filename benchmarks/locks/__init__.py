@@ -1,1 +1,1 @@
-"""Locks against PostgreSQL's advisory locks, filelock and asyncio.Lock."""
+"""Locks compared with PostgreSQL advisory locks, filelock, asyncio.Lock and Redis locks."""

@@ -1,4 +1,4 @@
-"""Many workers taking turns on one key: how long it takes, how long a hand-off takes, and whether the order holds."""
+"""Many workers contend for one key: total time, hand-off time, and order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Turns", "across_processes", "uncontended", "within_one_process"]
 
 @dataclass
 class Turns:
-    """What a contended run showed."""
+    """The result of a contended run."""
 
     seconds: float
     handoffs: list[float]
@@ -56,7 +56,7 @@ async def uncontended(acquire: Acquire, seconds: float) -> float:
 
 
 class Queued(logging.Handler):
-    """Notes when each request was told that it stands in the queue."""
+    """Records when each request was queued."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
@@ -68,7 +68,7 @@ class Queued(logging.Handler):
 
 
 async def take_turns(acquire: Acquire, workers: int, turns: int, marks: list[Mark]) -> None:
-    """Each worker takes the key ``turns`` times."""
+    """Acquire the key ``turns`` times in each worker."""
     queued = Queued()
     logger = logging.getLogger("interlock.locks")
     logger.addHandler(queued)
@@ -80,7 +80,7 @@ async def take_turns(acquire: Acquire, workers: int, turns: int, marks: list[Mar
             async with acquire(worker, "key") as lease:
                 entered = time.monotonic()
                 await asyncio.sleep(0)
-                # A peer does not say when a request was queued; it is given a while.
+                # Peers do not report when a request was queued, so allow for a short delay.
                 in_queue = queued.at.pop(getattr(lease, "owner", ""), asked + _A_WHILE)
                 marks.append((asked, in_queue, entered, time.monotonic(), 0))
 
@@ -99,7 +99,7 @@ async def within_one_process(acquire: Acquire, workers: int = 50, turns: int = 1
 
 
 async def across_processes(url: str, processes: int = 2, workers: int = 25, turns: int = 10) -> Turns:
-    """The same, with the workers spread over real processes."""
+    """The same with the workers in several processes."""
     spawned = [Worker.spawn("benchmarks.locks.contended:run_process", (url, workers, turns)) for _ in range(processes)]
     try:
         barrier = Barrier(*spawned, name="start")
@@ -123,9 +123,10 @@ async def run_process(url: str, workers: int, turns: int) -> None:
 
 
 def judged(seconds: float, marks: list[Mark], *, across: bool = False) -> Turns:
-    """Hand-offs are from one holder's end to the next one's start, where the next one was waiting already.
+    """Compute hand-offs and inversions.
 
-    ``across`` counts only those from one process to another.
+    A hand-off is the time from the end of one holder to the start of the next, if the next one was already waiting.
+    ``across`` counts only hand-offs between processes.
     """
     marks.sort(key=lambda mark: mark[2])
     pairs = list(pairwise(marks))
@@ -136,6 +137,6 @@ def judged(seconds: float, marks: list[Mark], *, across: bool = False) -> Turns:
         for earlier, later in pairs
         if later[0] < earlier[3] and not (across and earlier[4] == later[4])
     ]
-    # Served although another stood in the queue before it even asked; concurrent requests may be served either way.
+    # Served although another request was queued before it asked; concurrent requests may be served in any order.
     inversions = sum(later[1] < earlier[0] for earlier, later in pairs)
     return Turns(seconds, handoffs, inversions)

@@ -1,4 +1,4 @@
-"""A thousand waiters with nothing to do: how many statements the store sees each second."""
+"""A thousand idle waiters: how many statements per second the store receives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SENT = ("eval", "evalsha", "script", "script|load", "ping", "auth", "hello", "s
 
 
 async def statements_per_second(url: str, waiters: int = 1000, seconds: float = 20.0) -> float:
-    """Statements of one process, counted by the store itself (PostgreSQL, Redis) or by every connection (SQLite)."""
+    """Statements per second of one process, counted by the store (PostgreSQL, Redis) or by each connection (SQLite)."""
     with counted_sqlite() as counter:
         async with Locks.from_url(url) as locks:
 
@@ -43,13 +43,13 @@ async def statements_per_second(url: str, waiters: int = 1000, seconds: float = 
 
 
 class Counter:
-    """Counts what the connections made meanwhile are asked."""
+    """Counts the statements of all connections that are opened meanwhile."""
 
     statements = 0
 
 
 class counted_sqlite:  # noqa: N801 - used like a function
-    """While it lasts, every SQLite connection counts its statements, other than the version that is watched."""
+    """Count the statements of every SQLite connection, except for polls of the data version."""
 
     def __enter__(self) -> Counter:
         counter = Counter()
@@ -72,7 +72,7 @@ class counted_sqlite:  # noqa: N801 - used like a function
 
 
 async def steady_count(url: str, counter: Counter) -> float:
-    """The count once what came before is in it: the server learns of it with a delay of up to ten seconds."""
+    """The count when earlier statements are included: the server reports them up to ten seconds later."""
     last = -math.inf
     while (now := await count(url, counter)) - last > 30:
         last = now
@@ -85,13 +85,13 @@ async def count(url: str, counter: Counter) -> float:
         return counter.statements
     if url.startswith("redis"):
         async with redis.asyncio.from_url(url) as client:
-            # What scripts call counts too there; these are only ever sent by clients.
+            # The statistics include calls from scripts; these commands come only from clients.
             calls = await client.info("commandstats")
             return float(sum(calls.get(f"cmdstat_{name}", {}).get("calls", 0) for name in _SENT))
     connection = await asyncpg.connect(url)
     try:
         await connection.execute("select pg_stat_clear_snapshot()")
-        # Statements outside a transaction block are a transaction each. The server reports with a second's delay.
+        # Each statement outside a transaction block is a transaction. The server reports with a delay of a second.
         return float(
             await connection.fetchval(
                 "select xact_commit + xact_rollback from pg_stat_database where datname = current_database()"

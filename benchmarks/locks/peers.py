@@ -1,4 +1,4 @@
-"""The peers, each used as its own documentation would have it."""
+"""The peers, each used as its documentation recommends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["advisory_locks", "asyncio_locks", "file_locks", "interlock_locks"]
 
-# Each peer is opened for a number of workers and gives a function (worker, key) → async context manager.
+# Each peer is opened for a number of workers and yields a function (worker, key) → async context manager.
 
 
 @asynccontextmanager
@@ -37,7 +37,7 @@ async def asyncio_locks(_: str, workers: int) -> AsyncIterator[Acquire]:
 
 @asynccontextmanager
 async def advisory_locks(url: str, workers: int) -> AsyncIterator[Acquire]:
-    """PostgreSQL's session-level advisory locks: in memory, not durable, a connection for each waiter."""
+    """PostgreSQL session-level advisory locks: in memory, not durable, one connection per waiter."""
     connections = [await asyncpg.connect(url) for _ in range(workers)]
 
     @asynccontextmanager

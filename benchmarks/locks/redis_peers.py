@@ -1,4 +1,4 @@
-"""The peers on Redis, each used as its own documentation would have it."""
+"""The peers on Redis, each used as its documentation recommends."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def redis_py_locks_eager(url: str, workers: int) -> Any:
 
 @asynccontextmanager
 async def python_redis_locks(url: str, workers: int) -> AsyncIterator[Acquire]:
-    """python-redis-lock: blocks in BLPOP. It is not for asyncio, so that each worker has a thread of its own."""
+    """python-redis-lock: blocks in BLPOP. It does not support asyncio, so each worker has its own thread."""
     pool = redis.ConnectionPool.from_url(url)
     threads = [ThreadPoolExecutor(1) for _ in range(workers)]
     loop = asyncio.get_running_loop()
