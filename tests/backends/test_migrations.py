@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from contextlib import asynccontextmanager, closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -13,13 +14,13 @@ import pytest
 
 from interlock import Locks, SchemaMismatchError, Settings, StoreError, StoreUnavailableError
 from interlock.backends import from_url
-from interlock.backends.postgres import lane
+from interlock.backends.postgres import function_set, lane
 from interlock.ports.migrations import Migration
 from interlock.testing.clock import until
 from interlock.testing.processes import Barrier, Worker, receive_async, report, wait_at_barrier_async
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from interlock.ports.migrations import Migrations
@@ -36,7 +37,7 @@ def migrations_of(url: str) -> Migrations:
 def add_pending(migrations: Migrations, sql: str = "create table interlock_later (id integer)") -> Migration:
     """Let this copy of the code know one migration more than the store has."""
     known: list[Migration] = migrations._known  # type: ignore[attr-defined]
-    later = Migration(known[-1].version + 1, "scheduled", sql)
+    later = Migration(known[-1].version + 1, "later", sql)
     known.append(later)
     return later
 
@@ -103,8 +104,8 @@ async def migrate_at_once(url: str) -> list[int]:
     """In a process of its own: bring the schema up together with the others; says which migrations it applied."""
     migrations = migrations_of(url)
     await wait_at_barrier_async()
-    applied = [migration.version for migration in await migrations.up()]
-    assert all(migration.applied_at is not None for migration in await migrations.status())
+    applied = [migration.version for migration in (await migrations.up()).migrations]
+    assert (await migrations.status()).pending is None
     return applied
 
 
@@ -123,7 +124,7 @@ async def test_ten_processes_open_an_empty_store_at_once(store_url: str) -> None
             worker.kill()
 
     assert len(set(fences)) == PROCESSES
-    known = await migrations_of(store_url).status()
+    known = (await migrations_of(store_url).status()).migrations
     assert await rows_of(store_url) == [(migration.version, migration.name) for migration in known]
 
 
@@ -136,7 +137,7 @@ async def test_ten_processes_migrate_at_once_and_each_migration_is_applied_by_on
         for worker in workers:
             worker.kill()
 
-    known = await migrations_of(store_url).status()
+    known = (await migrations_of(store_url).status()).migrations
     assert sorted(version for versions in applied for version in versions) == [m.version for m in known]
     assert await rows_of(store_url) == [(migration.version, migration.name) for migration in known]
 
@@ -145,8 +146,8 @@ async def test_ten_processes_migrate_at_once_and_each_migration_is_applied_by_on
 async def test_twenty_tasks_of_one_process_migrate_at_once(store_url: str) -> None:
     answers = await asyncio.gather(*(migrations_of(store_url).up() for _ in range(20)))
 
-    known = await migrations_of(store_url).status()
-    assert [m.version for answer in answers for m in answer] == [m.version for m in known]
+    known = (await migrations_of(store_url).status()).migrations
+    assert [m.version for answer in answers for m in answer.migrations] == [m.version for m in known]
 
 
 async def test_a_migration_waits_for_another_one_for_longer_than_for_any_other_lock(
@@ -168,7 +169,7 @@ async def test_a_migration_waits_for_another_one_for_longer_than_for_any_other_l
         await until(waits)
         await asyncio.wait([second], timeout=0.2)  # far longer than it would wait for any other lock
         await transaction.rollback()
-        assert await second
+        assert (await second).migrations
     finally:
         await first.close()
 
@@ -187,7 +188,7 @@ async def test_an_older_schema_is_refused_and_names_the_remedy(interlock_postgre
     with pytest.raises(SchemaMismatchError, match="interlock migrate up") as raised:
         await Locks(store, settings).open()
     assert f"{later.version} {later.name}" in str(raised.value)
-    assert [migration.version for migration in await store.migrations.up()] == [later.version]
+    assert [migration.version for migration in (await store.migrations.up()).migrations] == [later.version]
 
     async with Locks(store, settings) as locks, locks.acquire("key") as lease:
         lease.ensure()
@@ -213,7 +214,7 @@ async def test_a_newer_schema_is_taken(store_url: str) -> None:
         pass
     await execute(
         store_url,
-        "insert into interlock.migration (version, name, applied_at) values (9999, 'newer', now())"
+        "insert into interlock.migration (version, name, checksum) values (9999, 'newer', '')"
         if store_url.startswith("postgres")
         else "insert into interlock.migration (version, name, applied_at) values (9999, 'newer', 0)",
     )
@@ -221,7 +222,7 @@ async def test_a_newer_schema_is_taken(store_url: str) -> None:
     async with Locks.from_url(store_url) as locks, locks.acquire("key") as lease:
         lease.ensure()
 
-    assert await migrations_of(store_url).up() == []
+    assert (await migrations_of(store_url).up()).migrations == ()
     assert (await rows_of(store_url))[-1] == (9999, "newer")
 
 
@@ -252,6 +253,157 @@ async def test_a_schema_whose_record_was_lost_is_not_overwritten(store_url: str)
             await Locks.from_url(store_url).open()
 
         assert await locks.show("key") is not None
+
+
+# -- functions -----------------------------------------------------------------------------------------------------
+
+
+NOTE = "insert into interlock.function_set (version, checksum) values ($1, $2)"
+ALTERED = "create or replace function interlock.seconds(p_seconds double precision) returns interval language sql"
+
+
+async def open_and_close(url: str) -> None:
+    async with Locks.from_url(url) as locks, locks.acquire("key") as lease:
+        lease.ensure()
+
+
+async def body_of(url: str, function: str) -> str:
+    async with connected(url) as connection:
+        body: str = await connection.fetchval("select prosrc from pg_proc where proname = $1", function)
+        return body
+
+
+@pytest.fixture
+def newer_program(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """Give this process the next version of the function set, in which ``seconds`` has another body."""
+
+    def release() -> int:
+        version, _ = function_set.current_version()
+        functions = tuple(
+            replace(function, statement=f"{ALTERED} immutable as $$ select p_seconds * interval '1 s' $$;")
+            if function.name == "seconds"
+            else function
+            for function in function_set.read_functions()
+        )
+        monkeypatch.setattr(function_set, "read_functions", lambda: functions)
+        monkeypatch.setattr(function_set, "current_version", lambda: (version + 1, "next"))
+        return version + 1
+
+    return release
+
+
+async def test_older_functions_are_refused_and_migrate_up_replaces_them(
+    interlock_postgres_url: str, newer_program: Callable[[], int]
+) -> None:
+    await open_and_close(interlock_postgres_url)
+    version = newer_program()
+
+    with pytest.raises(SchemaMismatchError, match=rf"lacks function set {version}.*interlock migrate up"):
+        await Locks.from_url(interlock_postgres_url).open()
+    assert "interval '1 s'" not in await body_of(interlock_postgres_url, "seconds")  # opening applies none
+
+    applied = await migrations_of(interlock_postgres_url).up()
+
+    assert applied.migrations == ()
+    assert applied.functions is not None
+    assert (applied.functions.applied_version, applied.functions.state) == (version, "current")
+    assert "interval '1 s'" in await body_of(interlock_postgres_url, "seconds")
+    await open_and_close(interlock_postgres_url)
+
+
+async def test_a_program_works_on_newer_functions_and_leaves_them_in_place(
+    interlock_postgres_url: str, newer_program: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rolling deploy: the first new process has migrated, the old ones go on and restart."""
+    await open_and_close(interlock_postgres_url)
+    version = newer_program()
+    await migrations_of(interlock_postgres_url).up()
+    monkeypatch.undo()  # this process is the older program again
+
+    await open_and_close(interlock_postgres_url)
+    applied = await migrations_of(interlock_postgres_url).up(restore=True)
+    status = await migrations_of(interlock_postgres_url).status()
+
+    assert (applied.migrations, applied.functions) == ((), None)
+    assert status.functions is not None
+    assert (status.functions.state, status.functions.applied_version) == ("newer", version)
+    assert "interval '1 s'" in await body_of(interlock_postgres_url, "seconds")
+
+
+async def test_the_same_version_with_another_checksum_is_refused_as_altered(interlock_postgres_url: str) -> None:
+    await open_and_close(interlock_postgres_url)
+    await execute(interlock_postgres_url, "update interlock.function_set set checksum = 'another'")
+    migrations = migrations_of(interlock_postgres_url)
+
+    with pytest.raises(SchemaMismatchError, match=r"were altered.*interlock migrate verify"):
+        await Locks.from_url(interlock_postgres_url).open()
+    with pytest.raises(SchemaMismatchError, match=r"were altered.*migrate up --restore"):
+        await migrations.up()
+    assert await migrations.verify() == ["Function set 1 was applied from other files than this program's."]
+
+    assert (await migrations.up(restore=True)).functions is not None
+    await open_and_close(interlock_postgres_url)
+
+
+async def test_verify_names_functions_that_differ(interlock_postgres_url: str) -> None:
+    await open_and_close(interlock_postgres_url)
+    migrations = migrations_of(interlock_postgres_url)
+    assert await migrations.verify() == []
+
+    for statement in (
+        f"{ALTERED} immutable as $$ select null::interval $$",
+        "alter function interlock.micros(timestamptz) set jit = on",
+        "alter function interlock.session_expiry(text, text) volatile",
+        "alter function interlock.lock_guard security definer",
+        "drop function interlock.job_day(bigint)",
+        "create function interlock.durably(integer) returns void language sql as 'select'",
+        "create function interlock.extra() returns void language sql as 'select'",
+        "update interlock.migration set checksum = '' where version = 1",
+    ):
+        await execute(interlock_postgres_url, statement)
+
+    assert sorted(await migrations.verify()) == [
+        "Function durably exists with 2 signatures instead of one.",
+        "Function extra is not one of this program's.",
+        "Function job_day is missing.",
+        "Function lock_guard differs from this program's.",
+        "Function micros differs from this program's.",
+        "Function seconds differs from this program's.",
+        "Function session_expiry differs from this program's.",
+        "Migration 1 (sessions_and_locks) was applied from another file than this program's.",
+    ]
+
+
+async def test_verify_says_what_is_pending_or_newer(store_url: str) -> None:
+    migrations = migrations_of(store_url)
+    (before,) = await migrations.verify()
+    await migrations.up()
+    assert await migrations.verify() == []
+    newer = (
+        "insert into interlock.migration (version, name, applied_at) values (9999, 'newer', 0)"
+        if store_url.startswith("sqlite")
+        else "insert into interlock.function_set (version, checksum) values (9999, '')"
+    )
+    await execute(store_url, newer)
+    (after,) = await migrations.verify()
+
+    assert "lacks migrations 1 sessions_and_locks" in before
+    assert "9999, which is newer than this program's" in after
+
+
+async def test_verify_names_tables_of_a_file_that_differ(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/interlock.db"
+    migrations = migrations_of(url)
+    await migrations.up()
+    await execute(url, "create table interlock_extra (id integer)")
+    await execute(url, "alter table interlock_migration add column extra integer")
+    await execute(url, "drop table interlock_session")
+
+    assert await migrations.verify() == [
+        "interlock_extra is not one of this program's.",
+        "interlock_migration differs from this program's.",
+        "interlock_session is missing.",
+    ]
 
 
 # -- rights --------------------------------------------------------------------------------------------------------

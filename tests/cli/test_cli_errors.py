@@ -77,7 +77,7 @@ def test_a_store_without_a_schema_is_told_apart_and_left_alone(cli: Callable[...
         result = cli(*command, "--url", store_url)
 
         assert (result.exit_code, result.stdout) == (1, "")
-        assert "The store lacks: 1 sessions_and_locks" in result.stderr
+        assert "The store lacks migrations 1 sessions_and_locks" in result.stderr
         assert result.stderr.endswith("Run: interlock migrate up.\n")
     assert "pending" in cli("migrate", "status", "--url", store_url).stdout
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import re
 from importlib import resources
-from typing import TYPE_CHECKING
 
 from interlock.ports.migrations import Migration
 
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
-
-__all__ = ["Statements", "read_functions", "read_migrations"]
+__all__ = ["Statements", "read_migrations"]
 
 
 class Statements:
@@ -41,18 +37,3 @@ def read_migrations(package: str, folder: str = "migrations") -> list[Migration]
         if match:
             found.append(Migration(int(match[1]), match[2], file.read_text("utf-8")))
     return sorted(found, key=lambda migration: migration.version)
-
-
-def read_functions(package: str) -> list[str]:
-    """The ``create or replace function`` statements of a backend, one a file, in the order of the files' paths."""
-    return [text for _, text in sorted(_sql_files(resources.files(package).joinpath("functions"), ""))]
-
-
-def _sql_files(folder: Traversable, prefix: str) -> list[tuple[str, str]]:
-    found = []
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            found += _sql_files(entry, f"{prefix}{entry.name}/")
-        elif entry.name.endswith(".sql"):
-            found.append((prefix + entry.name, entry.read_text("utf-8")))
-    return found

@@ -63,10 +63,9 @@ async def opened(place: Place, need: Capability) -> AsyncGenerator[Store]:
     if store.name == "sqlite":
         _check_file(place)
     if store.migrations is not None:
-        pending = [m for m in await store.migrations.status() if m.applied_at is None]
-        if pending:
-            names = ", ".join(f"{m.version} {m.name}" for m in pending)
-            raise SchemaMismatchError(f"The store lacks: {names}.")
+        pending = (await store.migrations.status()).pending
+        if pending is not None:
+            raise SchemaMismatchError(f"The store lacks {pending}.")
     try:
         await store.open()
         yield store

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from interlock.backends.sqlite.connection import begin, connect, translated, when_free
 from interlock.backends.statements import read_migrations
 from interlock.errors import CapabilityError, SchemaMismatchError
-from interlock.ports.migrations import Migration
+from interlock.ports.migrations import Migration, SchemaStatus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +28,7 @@ create table if not exists interlock_migration (
     applied_at real not null
 )
 """
+_OBJECTS = "select name, sql from sqlite_schema where name like 'interlock!_%' escape '!'"
 _NOW = "(julianday('now') - 2440587.5) * 86400.0"
 
 
@@ -39,22 +41,26 @@ class SqliteMigrations:
         self._clock = clock
         self._known = read_migrations("interlock.backends.sqlite")
 
-    async def status(self) -> Sequence[Migration]:
-        """What is applied and what is pending."""
-        return await asyncio.to_thread(self._status)
+    async def status(self) -> SchemaStatus:
+        """Return what is applied and what is pending."""
+        return SchemaStatus(tuple(await asyncio.to_thread(self._status)))
 
-    async def up(self) -> Sequence[Migration]:
-        """Apply what is pending."""
-        return await asyncio.to_thread(self._up)
+    async def up(self, *, restore: bool = False) -> SchemaStatus:
+        """Apply what is pending. A file has no functions that ``restore`` could replace."""
+        return SchemaStatus(tuple(await asyncio.to_thread(self._up)))
 
-    def script(self, migrations: Sequence[Migration] | None = None) -> str:
-        """The SQL of migrations, to be applied by hand."""
-        steps = [
+    async def verify(self) -> Sequence[str]:
+        """Compare the file's tables and indexes with those that the migrations create."""
+        return await asyncio.to_thread(self._verify)
+
+    def script(self, steps: SchemaStatus | None = None) -> str:
+        """Return the SQL of migrations, to be applied with other tools."""
+        parts = [
             f"-- {m.version:04} {m.name}\n\n{m.sql.strip()}\n\n"
             f"insert into interlock_migration (version, name, applied_at) values ({m.version}, '{m.name}', {_NOW});\n\n"
-            for m in (self._known if migrations is None else migrations)
+            for m in (self._known if steps is None else steps.migrations)
         ]
-        return f"begin immediate;\n{_TABLE.rstrip()};\n\n{''.join(steps)}commit;\n"
+        return f"begin immediate;\n{_TABLE.rstrip()};\n\n{''.join(parts)}commit;\n"
 
     def grants(self, *, workers: Sequence[str] = (), readers: Sequence[str] = (), enqueuers: Sequence[str] = ()) -> str:
         """Refuse: a file has no roles."""
@@ -92,6 +98,24 @@ class SqliteMigrations:
             finally:
                 db.close()
 
+    def _verify(self) -> list[str]:
+        status = SchemaStatus(tuple(self._status()))
+        if status.pending is not None:
+            return [f"The file lacks {status.pending}."]
+        with translated(self._file.path), closing(sqlite3.connect(":memory:")) as model:
+            give_up = time.monotonic() + self._wait
+            with closing(connect(self._file, give_up)) as db:
+                newest = max(_applied(db, give_up))
+                if newest > self._known[-1].version:
+                    return [f"The file has migration {newest}, which is newer than this program's."]
+                found = dict(when_free(db, _OBJECTS, give_up).fetchall())
+            model.execute(_TABLE)
+            for migration in self._known:
+                model.executescript(migration.sql)
+            expected = dict(model.execute(_OBJECTS).fetchall())
+        differing = {name for name, _ in expected.items() ^ found.items()}
+        return [_difference(name, name in expected, name in found) for name in sorted(differing)]
+
     def _apply(self, db: sqlite3.Connection, migration: Migration) -> None:
         try:
             for statement in _split(migration.sql):
@@ -115,6 +139,12 @@ def _applied(db: sqlite3.Connection, give_up: float) -> dict[int, float]:
         return {}
     found = when_free(db, "select version, applied_at from interlock_migration order by version", give_up)
     return dict(found.fetchall())
+
+
+def _difference(name: str, expected: bool, found: bool) -> str:
+    if expected and found:
+        return f"{name} differs from this program's."
+    return f"{name} is missing." if expected else f"{name} is not one of this program's."
 
 
 def _split(script: str) -> list[str]:

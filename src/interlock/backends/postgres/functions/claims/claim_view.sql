@@ -1,3 +1,4 @@
+-- A claim as the library reads it.
 create or replace function interlock.claim_view(c interlock.claim, p_now timestamptz) returns json
 language sql stable
 as $$

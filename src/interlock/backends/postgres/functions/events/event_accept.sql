@@ -1,6 +1,7 @@
 -- Accept events, each with its jobs or, if its delivery is kept already, not at all. Says under which ids they are kept, in
 -- the order given. p_counts[i] says how many of the jobs are those of event i; jobs stand in the order of their events, and
 -- are otherwise as for job_enqueue. Rows are added in the order of their keys, so that no two calls wait for one another.
+-- planner: lookups
 create or replace function interlock.event_accept(
     p_namespace text, p_event_ids bigint[], p_sources text[], p_deliveries text[], p_types text[], p_actors text[],
     p_payloads text[], p_event_keeps double precision[], p_replays bigint[], p_bys text[], p_counts integer[],
@@ -10,13 +11,6 @@ create or replace function interlock.event_accept(
     p_use_mosts integer[], p_use_pers bigint[], p_uses text[], p_paced boolean[], p_clock double precision
 ) returns bigint[]
 language plpgsql volatile
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = on
-set enable_hashjoin = off
-set enable_mergejoin = off
-set plan_cache_mode = force_generic_plan
 as $$
 declare
     now_us bigint := interlock.micros(interlock.now_or(p_clock));

@@ -1,16 +1,10 @@
 -- Remove events that were kept long enough, at most p_most; says how many. Those with an unfinished job stay, and are
 -- looked at again in an hour.
+-- planner: lookups
 create or replace function interlock.event_prune(
     p_namespace text, p_most integer, p_clock double precision
 ) returns integer
 language plpgsql volatile
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = on
-set enable_hashjoin = off
-set enable_mergejoin = off
-set plan_cache_mode = force_generic_plan
 as $$
 declare
     now_us bigint := interlock.micros(interlock.now_or(p_clock));

@@ -1,15 +1,9 @@
 -- End jobs that are not fetched: superseded (4) by another, or cancelled (3). Who waits for their end is told.
+-- planner: lookups
 create or replace function interlock.job_end(
     p_namespace text, p_ids bigint[], p_state smallint, p_superseded_by bigint, p_error text, p_now bigint
 ) returns void
 language plpgsql volatile
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = on
-set enable_hashjoin = off
-set enable_mergejoin = off
-set plan_cache_mode = force_generic_plan
 as $$
 begin
     perform from interlock.job j where j.id = any (p_ids) order by j.id for update;

@@ -1,14 +1,8 @@
 -- Tell who waits for the end of jobs. Comes after the statement that removed them: one who began to wait before that
 -- has locked the job and is seen by now; one who begins later sees that it has gone.
+-- planner: lookups
 create or replace function interlock.job_notify_ends(p_namespace text, p_ids bigint[]) returns void
 language plpgsql volatile
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = on
-set enable_hashjoin = off
-set enable_mergejoin = off
-set plan_cache_mode = force_generic_plan
 as $$
 declare
     told record;

@@ -1,3 +1,4 @@
+-- An unfinished job of a namespace.
 create or replace function interlock.job_of(p_namespace text, p_id bigint) returns interlock.job
 language sql stable
 as $$

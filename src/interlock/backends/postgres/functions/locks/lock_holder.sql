@@ -1,3 +1,4 @@
+-- The holder of a lock as the library reads it.
 create or replace function interlock.lock_holder(l interlock.lock, s interlock.session) returns jsonb
 language sql immutable
 as $$

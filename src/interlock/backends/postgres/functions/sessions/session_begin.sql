@@ -1,3 +1,4 @@
+-- Start a session.
 create or replace function interlock.session_begin(
     p_namespace text, p_id text, p_host text, p_pid integer, p_program text, p_seconds double precision,
     p_clock double precision

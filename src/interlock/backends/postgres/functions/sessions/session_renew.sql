@@ -1,3 +1,4 @@
+-- Extend a session. Returns false if it has expired.
 create or replace function interlock.session_renew(
     p_namespace text, p_id text, p_seconds double precision, p_clock double precision
 ) returns boolean

@@ -5,6 +5,7 @@
 -- done; arrays that say nothing may be null too. refused: places of those whose fetch had ended before, unless the same
 -- was acknowledged then. ready: the least sort key of what became ready, null if nothing did. Waits for a row no longer than two
 -- seconds: the caller then looks which of them are locked, and acknowledges the others.
+-- planner: lookups
 create or replace function interlock.job_acknowledge(
     p_namespace text, p_session text, p_ids bigint[], p_fences bigint[], p_outcomes smallint[], p_ran double precision[],
     p_delays double precision[], p_results text[], p_errors text[], p_traces text[], p_max_crashes integer,
@@ -12,13 +13,6 @@ create or replace function interlock.job_acknowledge(
 )
 language plpgsql volatile
 set lock_timeout = '2s'
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = on
-set enable_hashjoin = off
-set enable_mergejoin = off
-set plan_cache_mode = force_generic_plan
 as $$
 declare
     now_us bigint;

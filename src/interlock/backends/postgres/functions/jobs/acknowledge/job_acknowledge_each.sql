@@ -1,18 +1,12 @@
 -- End fetches that have been taken out of job_fetched, each in its own way; see job_acknowledge. Their lanes are locked. A job
 -- whose end was asked for is cancelled, unless it is done.
+-- planner: lookups
 create or replace function interlock.job_acknowledge_each(
     p_namespace text, p_session text, p_ids bigint[], p_fences bigint[], p_outcomes smallint[], p_ran double precision[],
     p_delays double precision[], p_results text[], p_errors text[], p_traces text[], p_halves bigint[], p_fetches bigint[],
     p_crews bigint[], p_times bigint[], p_max_crashes integer, p_now bigint, out keys text[], out ready bigint
 )
 language plpgsql volatile
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = on
-set enable_hashjoin = off
-set enable_mergejoin = off
-set plan_cache_mode = force_generic_plan
 as $$
 declare
     names constant text[] := array[

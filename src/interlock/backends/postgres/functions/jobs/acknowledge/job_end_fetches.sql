@@ -1,18 +1,12 @@
 -- Take jobs out of the fetches that have these fences; matched: which of them, by their places in the arrays, null if it is
 -- all. laned, limited: whether jobs of those fetches may have lanes or limits. fences, crews, times: the fetches' own.
 -- last_ones: of each run that is over with this, one job.
+-- planner: array_joins
 create or replace function interlock.job_end_fetches(
     p_ids bigint[], p_fences bigint[], out matched integer[], out laned boolean, out limited boolean, out fences bigint[],
     out crews bigint[], out times bigint[], out last_ones bigint[]
 )
 language plpgsql volatile
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = off
-set enable_hashjoin = on
-set enable_mergejoin = off
-set plan_cache_mode = force_generic_plan
 as $$
 declare
     places integer[];

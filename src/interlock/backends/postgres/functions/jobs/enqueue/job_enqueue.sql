@@ -1,6 +1,7 @@
 -- Accept jobs, in the order given. What they have in common is given once: p_kinds[i] says which of the kinds job i is of.
 -- p_lanes, p_delays and p_ats may be null if no job has one. Those in p_known are left out; null if they are sent for the
 -- first time: then those that were sent again meanwhile are.
+-- planner: array_joins
 create or replace function interlock.job_enqueue(
     p_namespace text, p_ids bigint[], p_kinds integer[], p_lanes text[], p_delays double precision[],
     p_ats double precision[], p_arguments text[], p_names text[], p_queues text[], p_priorities integer[],
@@ -9,13 +10,6 @@ create or replace function interlock.job_enqueue(
     p_clock double precision
 ) returns void
 language plpgsql volatile
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = off
-set enable_hashjoin = on
-set enable_mergejoin = off
-set plan_cache_mode = force_generic_plan
 as $$
 declare
     now_us bigint := interlock.micros(interlock.now_or(p_clock));

@@ -1,5 +1,6 @@
 -- The same for jobs that an earlier call may have stored: those that are or were there are left as they are. That call may
 -- be under way still; and what it stored may come to its end between two looks.
+-- planner: lookups
 create or replace function interlock.job_enqueue_again(
     p_namespace text, p_ids bigint[], p_kinds integer[], p_lanes text[], p_delays double precision[],
     p_ats double precision[], p_arguments text[], p_names text[], p_queues text[], p_priorities integer[],
@@ -7,13 +8,6 @@ create or replace function interlock.job_enqueue_again(
     p_use_mosts integer[], p_use_pers bigint[], p_uses text[], p_paced boolean[], p_clock double precision
 ) returns void
 language plpgsql volatile
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = on
-set enable_hashjoin = off
-set enable_mergejoin = off
-set plan_cache_mode = force_generic_plan
 as $$
 declare
     fresh bigint[];

@@ -5,6 +5,7 @@
 -- got_careful: those to be among the first; got_runs: which run each belongs to, counted from p_first_run. busy:
 -- something was left because somebody is at it; cut: because it has changed. placed: some wait for slots since now;
 -- those may have come free meanwhile, unseen by who freed them. suspected: whether suspects are among those taken.
+-- planner: lookups
 create or replace function interlock.job_choose(
     p_namespace text, p_pool text, p_names text[], p_tids tid[], p_ids bigint[], p_sorts bigint[], p_classes smallint[],
     p_limited boolean[], p_lanes text[], p_keys text[], p_mosts integer[], p_quota integer, p_at_once integer,
@@ -15,13 +16,6 @@ create or replace function interlock.job_choose(
     out suspected boolean
 )
 language plpgsql volatile
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = on
-set enable_hashjoin = off
-set enable_mergejoin = off
-set plan_cache_mode = force_generic_plan
 as $$
 declare
     n integer := cardinality(p_ids);

@@ -1,17 +1,11 @@
 -- A job that coalesces and is head of its lane, which the caller has locked: those directly behind it that do so too take
 -- its place, in a limit's line too, up to the last of them or to p_most. Says which one that is, and whether there may be
 -- more.
+-- planner: index_reads
 create or replace function interlock.job_coalesce(
     p_namespace text, p_lane text, p_now bigint, p_most integer, out newest bigint, out more boolean
 )
 language plpgsql volatile
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = on
-set enable_hashjoin = on
-set enable_mergejoin = on
-set plan_cache_mode = force_generic_plan
 as $$
 declare
     same bigint[];

@@ -3,6 +3,7 @@
 -- lately; what is there is found when less than asked for is found behind it.
 -- One row a job, in the order to start them, and one more without an id: name is ended if the session is; due_at after
 -- how many seconds to look again; slots the marks for the next time.
+-- planner: lookups
 create or replace function interlock.job_fetch(
     p_namespace text, p_session text, p_pools text[], p_names text[], p_most integer, p_at_once integer, p_run integer,
     p_fetch_number bigint, p_marks bigint[], p_start_within double precision, p_clock double precision
@@ -12,13 +13,6 @@ create or replace function interlock.job_fetch(
     paced boolean
 )
 language plpgsql volatile
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = on
-set enable_hashjoin = off
-set enable_mergejoin = off
-set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare

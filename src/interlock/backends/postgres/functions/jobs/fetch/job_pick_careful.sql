@@ -1,18 +1,12 @@
 -- Add to ready rows of a pool those that are given only to who can start now, in order. p_suspects: whether suspects may be
 -- among them; they are of one half, which is p_half, or that of the first of them if it is null.
+-- planner: index_reads
 create or replace function interlock.job_pick_careful(
     p_pool text, p_names text[], p_most integer, p_suspects boolean, inout p_half bigint, inout tids tid[], inout ids bigint[],
     inout sorts bigint[], inout limited boolean[], inout lanes text[], inout keys text[], inout mosts integer[],
     out classes smallint[]
 )
 language plpgsql volatile
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = on
-set enable_hashjoin = on
-set enable_mergejoin = on
-set plan_cache_mode = force_generic_plan
 as $$
 begin
     if p_suspects and p_half is null then

@@ -1,15 +1,9 @@
 -- Make jobs ready that are due. unfinished: whether there are more; signalled: the lanes of those that have one.
+-- planner: lookups
 create or replace function interlock.job_promote(
     p_namespace text, p_pools text[], p_now bigint, p_most integer, out unfinished boolean, out signalled text[]
 )
 language plpgsql volatile
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = on
-set enable_hashjoin = off
-set enable_mergejoin = off
-set plan_cache_mode = force_generic_plan
 as $$
 declare
     tids tid[];

@@ -3,19 +3,13 @@
 -- taken; lane_tids, lows: of each unit, its lane's row and its head's position; units, ids: the jobs of all units that can
 -- be taken, in order; stale: lanes whose head is another one than offered; wanting: units whose head coalesces; ticketed:
 -- whether any of them has a ticket from a line in which it stood.
+-- planner: lookups
 create or replace function interlock.job_runs(
     p_namespace text, p_pool text, p_names text[], p_ids bigint[], p_lanes text[], p_most integer,
     out able boolean[], out lane_tids tid[], out lows bigint[], out units integer[], out ids bigint[], out stale text[],
     out wanting integer[], out busy boolean, out ticketed boolean
 )
 language plpgsql volatile
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = on
-set enable_hashjoin = off
-set enable_mergejoin = off
-set plan_cache_mode = force_generic_plan
 as $$
 begin
     select array_agg(l.tid), array_agg(l.low), bool_or(u.lane is not null and l.tid is null)

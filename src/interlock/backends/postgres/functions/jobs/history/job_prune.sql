@@ -1,16 +1,11 @@
 -- Remove history that ended p_keep or longer ago, at most p_most rows or a whole day, and results past their time. History
 -- that is kept for days goes by whole days where that can be, which is by the server's clock only. One process of a
 -- namespace does this at a time; the others find nothing to do. Each call goes on where all before it has been removed, so that what it reads is what it removes.
+-- planner: lookups_in_partitions
 create or replace function interlock.job_prune(
     p_namespace text, p_keep bigint, p_most integer, p_clock double precision
 ) returns integer
 language plpgsql volatile
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = on
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
 declare
     day constant bigint := 86400000000;

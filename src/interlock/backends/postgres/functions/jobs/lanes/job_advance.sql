@@ -2,17 +2,11 @@
 -- nothing is left are forgotten. A job whose signal nobody has handled yet may stand before low, so the first such signal
 -- bounds it. p_offered: whether some may be offered already. pools, sorts: where something became ready, with the least
 -- sort key.
+-- planner: lookups
 create or replace function interlock.job_advance(
     p_namespace text, p_lanes text[], p_offered boolean, out pools text[], out sorts bigint[]
 )
 language plpgsql volatile
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = on
-set enable_hashjoin = off
-set enable_mergejoin = off
-set plan_cache_mode = force_generic_plan
 as $$
 begin
     with head as materialized (

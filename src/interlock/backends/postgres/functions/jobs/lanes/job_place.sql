@@ -1,14 +1,8 @@
 -- Jobs of lanes that are to go on: those without a position take one, in the order given; each lane is signalled. Says
 -- which lanes these are.
+-- planner: lookups
 create or replace function interlock.job_place(p_namespace text, p_ids bigint[]) returns text[]
 language plpgsql volatile
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = on
-set enable_hashjoin = off
-set enable_mergejoin = off
-set plan_cache_mode = force_generic_plan
 as $$
 declare
     positions bigint[] := array(select nextval('interlock.job_position') from generate_series(1, cardinality(p_ids)));

@@ -1,17 +1,11 @@
 -- Handle signals: know their lanes and make ready those that are idle. One at a time does this in a namespace, and lanes
 -- that somebody is at are left for the next time. p_own: lanes that the caller has signalled in this transaction.
 -- unfinished: whether anything was left.
+-- planner: array_joins
 create or replace function interlock.job_wake_lanes(
     p_namespace text, p_most integer, p_own text[], out unfinished boolean, out pools text[], out sorts bigint[]
 )
 language plpgsql volatile
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = off
-set enable_hashjoin = on
-set enable_mergejoin = off
-set plan_cache_mode = force_generic_plan
 as $$
 declare
     tids tid[];

@@ -3,19 +3,13 @@
 -- start now. All of their keys are locked. Those whose only limit is one on slots are judged together: a place in
 -- line before the others, then as many newcomers as there is room for beyond the line. Only jobs with one of p_names,
 -- which the fetcher takes, hold up others. behind: some wait though there is room, which is for those before them.
+-- planner: index_reads
 create or replace function interlock.job_check_limits(
     p_namespace text, p_pool text, p_names text[], p_ids bigint[], p_classes smallint[], p_limited boolean[], p_keys text[],
     p_mosts integer[], p_able boolean[], p_at_once integer, p_units integer, p_quota integer, p_now bigint, p_within bigint,
     inout p_counts jsonb, out verdicts smallint[], out behind boolean
 )
 language plpgsql volatile
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = on
-set enable_hashjoin = on
-set enable_mergejoin = on
-set plan_cache_mode = force_generic_plan
 as $$
 declare
     units integer := p_units;

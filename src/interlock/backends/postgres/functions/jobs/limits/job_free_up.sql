@@ -1,17 +1,11 @@
 -- Count what came free under keys, and wake who can go on there. p_keys null: wherever something came free or a pace has
 -- room again. pools, sorts: where something became ready; signalled: lanes that were.
+-- planner: index_reads
 create or replace function interlock.job_free_up(
     p_namespace text, p_keys text[], p_now bigint, out locked text[], out pools text[], out sorts bigint[],
     out signalled text[]
 )
 language plpgsql volatile
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = on
-set enable_hashjoin = on
-set enable_mergejoin = on
-set plan_cache_mode = force_generic_plan
 as $$
 declare
     due text[];

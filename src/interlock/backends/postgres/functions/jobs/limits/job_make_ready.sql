@@ -1,16 +1,10 @@
 -- Put jobs that were woken where they can be fetched: heads of lanes by a signal, others at once. pools, sorts: where;
 -- signalled: the lanes.
+-- planner: lookups
 create or replace function interlock.job_make_ready(
     p_namespace text, p_ids bigint[], out pools text[], out sorts bigint[], out signalled text[]
 )
 language plpgsql volatile
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = on
-set enable_hashjoin = off
-set enable_mergejoin = off
-set plan_cache_mode = force_generic_plan
 as $$
 begin
     with lanes as (

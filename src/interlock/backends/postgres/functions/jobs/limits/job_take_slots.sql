@@ -1,17 +1,11 @@
 -- Slots for jobs that have no other limit, all of them at once, where nobody is in line and there is plenty; counts: how
 -- many of each key. If it is not as simple as that nothing is changed. The caller has locked the keys.
+-- planner: lookups
 create or replace function interlock.job_take_slots(
     p_namespace text, p_keys text[], p_mosts integer[], p_at_once integer, p_now bigint,
     out taken boolean, out counts jsonb
 )
 language plpgsql volatile
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = on
-set enable_hashjoin = off
-set enable_mergejoin = off
-set plan_cache_mode = force_generic_plan
 as $$
 declare
     tids tid[];

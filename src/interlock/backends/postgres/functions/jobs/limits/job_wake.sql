@@ -2,17 +2,11 @@
 -- comes for them may know that one only. And note when a pace lets the next one start. p_pool, p_names: what the caller
 -- takes, if it fetches: these kinds are one line then, and those for whom there would be room if they were alone come a
 -- second later, should the ones before them not have gone. The caller has locked the key.
+-- planner: index_reads
 create or replace function interlock.job_wake(
     p_namespace text, p_key text, p_now bigint, p_pool text, p_names text[], out woken bigint[]
 )
 language plpgsql volatile
-set jit = off
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = on
-set enable_hashjoin = on
-set enable_mergejoin = on
-set plan_cache_mode = force_generic_plan
 as $$
 declare
     line_pool text := '';
