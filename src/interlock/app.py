@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from interlock.events.handler import Hears, Ignore
     from interlock.events.source import Source
     from interlock.jobs import Outcome
-    from interlock.jobs.jobs import Defines
-    from interlock.jobs.options import Defining
+    from interlock.jobs.jobs import JobDecorator
+    from interlock.jobs.options import JobDefinitionOptions
     from interlock.jobs.worker import Worker
     from interlock.ports.store import Capability
     from interlock.service import Service
@@ -120,12 +120,17 @@ class App:
         return self.events.source(source)
 
     def on(
-        self, pattern: str, *, ignore: Ignore | None = None, hears_own: bool = False, **how: Unpack[Defining]
+        self,
+        pattern: str,
+        *,
+        ignore: Ignore | None = None,
+        hears_own: bool = False,
+        **how: Unpack[JobDefinitionOptions],
     ) -> Hears:
         """A decorator that makes a handler of events: ``@app.on("github.issues.*", lane=…)``; see :meth:`Events.on`."""
         return self.events.on(pattern, ignore=ignore, hears_own=hears_own, **how)
 
-    def job(self, *function: Never, **how: Unpack[Defining]) -> Defines:
+    def job(self, *function: Never, **how: Unpack[JobDefinitionOptions]) -> JobDecorator:
         """A decorator that makes a job of a function: ``@app.job(lane="{repo}#{number}")``; see :meth:`Jobs.job`."""
         return self.jobs.job(*function, **how)
 

@@ -153,8 +153,8 @@ async def test_a_locked_lane_holds_up_neither_handing_back_nor_fetches(
     await engine.jobs.fetch(FetchRequest(engine.session.id, ("default",), ("work",), 1000, 1000, EACH))
     async with stage.app.worker(concurrency=LANES) as worker:
         async with locked(complete_postgres_url, LANE_3):
-            worker._desk.doubt()  # as after a fetch whose answer was lost
-            worker._fetcher.news()
+            worker._coordinator.doubt()  # as after a fetch whose answer was lost
+            worker._fetcher._signal.announce()
             for lane, handles in lanes.items():
                 if lane != "lane-3":
                     for handle in handles:

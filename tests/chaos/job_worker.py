@@ -90,7 +90,7 @@ def define(app: App, plan: JobPlan, laborer: Laborer | None = None) -> dict[str,
         assert laborer is not None
         laborer.work_on_in_thread(ticket, fate, work)
 
-    retry = Retry(attempts=8, delay=0.02, most=0.2)
+    retry = Retry(attempts=8, delay=0.02, max_delay=0.2)
     crew = Slots("crew", plan.crew)
     paces: list[Limit] = [Rate("api", plan.rate, per=plan.per), Cooldown("account", plan.cooldown, key="{account}")]
     return {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from interlock import App
-from interlock.jobs.worker.worker import FINISH_WITHIN, HAND_BACK_SECONDS, STOP_SECONDS
+from interlock.jobs.worker.worker import FINISH_WITHIN, RETURN_SECONDS, STOP_SECONDS
 from interlock.ports.jobs import MAX_CRASHES, JobState
 from interlock.testing.clock import until
 
@@ -135,7 +135,7 @@ async def service(
 
 
 def test_a_process_ends_before_a_supervisor_kills_it() -> None:
-    assert FINISH_WITHIN + STOP_SECONDS + HAND_BACK_SECONDS < 30
+    assert FINISH_WITHIN + STOP_SECONDS + RETURN_SECONDS < 30
 
 
 @on_both_stores
@@ -200,7 +200,7 @@ async def test_what_does_not_stop_ends_with_the_process_and_counts_no_crash(serv
     told = time.monotonic()
     process.send_signal(signal.SIGTERM)
     assert await service.ended(process) == 70
-    assert time.monotonic() - told < 0.1 + STOP_SECONDS + HAND_BACK_SECONDS + 10, "ten more for a busy machine"
+    assert time.monotonic() - told < 0.1 + STOP_SECONDS + RETURN_SECONDS + 10, "ten more for a busy machine"
     for job in jobs:
         await service.rescued(job)
         view = await service.view(job)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interlock.errors import InvalidArgumentError, NotFoundError
-from interlock.jobs.why import Reason
+from interlock.jobs.reasons import Reason
 from interlock.ports.events import EventFilter
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import Failing, HandlerVersion, JobState, Outcome

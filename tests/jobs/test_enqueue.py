@@ -177,7 +177,7 @@ async def test_an_outage_that_lasts_is_said_with_the_job_s_number(monkeypatch: p
             raise StoreUnavailableError("It is away.")
 
         monkeypatch.setattr(store.jobs, "enqueue", away)
-        with pytest.raises(StoreUnavailableError, match=r"whether it accepted job \d+.+twice is harmless"):
+        with pytest.raises(StoreUnavailableError, match=r"did not confirm job \d+.+twice is harmless"):
             await report.enqueue("a")
 
 

@@ -393,7 +393,7 @@ def test_a_lane_whose_head_has_ended_meanwhile() -> None:
 async def test_reasons_of_real_jobs(store_url: str) -> None:
     async with App(store_url) as app:
 
-        @app.job(retry=Retry(delay=3600, most=3600))
+        @app.job(retry=Retry(delay=3600, max_delay=3600))
         async def fails() -> None:
             raise OSError("disk full")
 

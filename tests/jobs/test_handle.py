@@ -132,7 +132,7 @@ async def test_a_message_that_is_lost_costs_only_time(monkeypatch: pytest.Monkey
         monkeypatch.setattr(engine, "turn", lambda _: None)
         handle = await report.enqueue()
         waiting = asyncio.create_task(handle.result(wait=30))
-        await until(lambda: engine.ends._sleepers and not engine.ends._unasked)
+        await until(lambda: engine.end_watcher._waiters and not engine.end_watcher._unchecked)
         await app.drain()
 
         assert await asyncio.wait_for(waiting, 10) == "done"
@@ -173,11 +173,11 @@ async def test_waiting_outlasts_a_session() -> None:
         handle = await report.enqueue()
         waiting = asyncio.create_task(handle.result(wait=30))
         engine = app.jobs._running
-        await until(lambda: engine.ends._sleepers and not engine.ends._unasked)
+        await until(lambda: engine.end_watcher._waiters and not engine.end_watcher._unchecked)
         first = engine.session
         await engine.store_client.store.sessions.end(first.id)
         await until(lambda: engine.session is not first, within=10)
-        await until(lambda: not engine.ends._unasked)
+        await until(lambda: not engine.end_watcher._unchecked)
         await app.drain()
 
         assert await asyncio.wait_for(waiting, 20) == "done"
@@ -209,15 +209,15 @@ async def test_who_stops_waiting_leaves_nothing_behind(store_url: str) -> None:
             return "done"
 
         handle = await report.enqueue()
-        ends = app.jobs._running.ends
+        ends = app.jobs._running.end_watcher
         first, second = (asyncio.create_task(handle.result(wait=30)) for _ in range(2))
-        await until(lambda: len(ends._sleepers.get(handle.id, ())) == 2)
+        await until(lambda: len(ends._waiters.get(handle.id, ())) == 2)
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
         assert not second.done(), "one who goes away takes nobody along"
         await app.drain()
         assert await second == "done"
-        assert (ends._sleepers, ends._unasked, ends._asking) == ({}, {}, None)
+        assert (ends._waiters, ends._unchecked, ends._checking) == ({}, {}, None)
 
 
 @stores
@@ -230,7 +230,7 @@ async def test_closing_ends_the_waiting(store_url: str) -> None:
 
     async with jobs:
         waiting = asyncio.create_task((await report.enqueue()).result(wait=30))
-        await until(lambda: jobs._running.ends._sleepers)
+        await until(lambda: jobs._running.end_watcher._waiters)
     with pytest.raises(MisuseError, match="closed"):
         await asyncio.wait_for(waiting, 5)
 
@@ -504,7 +504,7 @@ async def test_the_current_job() -> None:
             "queue": "slow",
         }
         assert await other.result(wait=5) == other.id
-        with pytest.raises(MisuseError, match="No job runs here"):
+        with pytest.raises(MisuseError, match="No job is running here"):
             current_job()
 
 

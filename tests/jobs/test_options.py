@@ -112,7 +112,7 @@ def test_only_what_the_worker_has_to_know_travels_with_a_job() -> None:
     assert json.loads(changed(timeout=None).stored) == {"timeout": None}
     stored = changed(retry=Retry(attempts=7, permanent=(OSError,)), timeout=5).stored
     assert json.loads(stored) == {
-        "retry": {"attempts": 7, "delay": 2.0, "most": 60.0, "factor": 2.0, "jitter": 0.1},
+        "retry": {"attempts": 7, "delay": 2.0, "max_delay": 60.0, "factor": 2.0, "jitter": 0.1},
         "timeout": 5.0,
     }
 

@@ -65,10 +65,10 @@ def test_predicates_are_asked_before_types() -> None:
 def test_transient_and_unknown_are_tried_again_until_the_attempts_are_used_up() -> None:
     retry = Retry(attempts=3, jitter=0)
 
-    assert [retry.again_in(ValueError(), attempt) for attempt in (1, 2, 3, 4)] == [2, 4, None, None]
-    assert [retry.again_in(TimeoutError(), attempt) for attempt in (1, 2, 3)] == [2, 4, None]
-    assert retry.again_in(TypeError(), 1) is None
-    assert Retry.NEVER.again_in(TimeoutError(), 1) is None
+    assert [retry.retry_delay(ValueError(), attempt) for attempt in (1, 2, 3, 4)] == [2, 4, None, None]
+    assert [retry.retry_delay(TimeoutError(), attempt) for attempt in (1, 2, 3)] == [2, 4, None]
+    assert retry.retry_delay(TypeError(), 1) is None
+    assert Retry.NEVER.retry_delay(TimeoutError(), 1) is None
 
 
 @pytest.mark.parametrize(
@@ -90,20 +90,20 @@ def test_strategies(retry: Retry, attempts: int, delays: list[float]) -> None:
 
 def test_a_pause_is_never_nothing_and_never_too_long() -> None:
     assert Retry(delay=0, jitter=1).delay_after(1) > 0
-    assert Retry(delay=1, jitter=1, factor=100, most=10).delay_after(1000) <= 10
-    assert Retry(delay=timedelta(minutes=1), most=timedelta(hours=1), jitter=0).delay_after(2) == 120
+    assert Retry(delay=1, jitter=1, factor=100, max_delay=10).delay_after(1000) <= 10
+    assert Retry(delay=timedelta(minutes=1), max_delay=timedelta(hours=1), jitter=0).delay_after(2) == 120
 
 
-def test_a_long_delay_is_kept_and_nothing_goes_beyond_most() -> None:
+def test_a_long_delay_is_kept_and_nothing_exceeds_max_delay() -> None:
     assert Retry(delay=300, jitter=0).delay_after(1) == 300
-    assert Retry(delay=timedelta(minutes=5)).most == 300
-    assert Retry(delay=1).most == 60
-    assert all(Retry(delay=8, most=10, jitter=1).delay_after(2) <= 10 for _ in range(200))
+    assert Retry(delay=timedelta(minutes=5)).max_delay == 300
+    assert Retry(delay=1).max_delay == 60
+    assert all(Retry(delay=8, max_delay=10, jitter=1).delay_after(2) <= 10 for _ in range(200))
 
 
 def test_figures_of_older_code_are_read_with_a_cap_that_fits() -> None:
-    assert Retry().with_figures({"delay": 300.0, "most": 60.0}).most == 300
-    assert Retry(delay=1, most=5).with_figures({"delay": 10.0}).most == 10
+    assert Retry().with_numbers({"delay": 300.0, "max_delay": 60.0}).max_delay == 300
+    assert Retry(delay=1, max_delay=5).with_numbers({"delay": 10.0}).max_delay == 10
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_figures_of_older_code_are_read_with_a_cap_that_fits() -> None:
         {"delay": -1},
         {"delay": float("nan")},
         {"delay": "2"},
-        {"most": float("inf")},
-        {"delay": 60, "most": 1},
+        {"max_delay": float("inf")},
+        {"delay": 60, "max_delay": 1},
         {"factor": 0.5},
         {"factor": float("nan")},
         {"jitter": 1.5},

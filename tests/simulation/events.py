@@ -118,7 +118,7 @@ class EventScenario:
         events.source(_Source())
         for name, lane in (("first", "{subject.number}"), ("second", None)):
 
-            @events.on("src.**", name=name, lane=lane, retry=Retry(attempts=9, delay=0.1, most=0.5))
+            @events.on("src.**", name=name, lane=lane, retry=Retry(attempts=9, delay=0.1, max_delay=0.5))
             async def handle(event: Event) -> None:
                 await self._handle(process.name, event)
 

@@ -9,9 +9,9 @@ from interlock.backends.sqlite.job_rows import JobRows
 from interlock.backends.sqlite.jobs import SqliteJobs
 from interlock.jobs.engine import JobEngine
 from interlock.jobs.worker.completer import Completer
-from interlock.jobs.worker.coordinator import Desk
+from interlock.jobs.worker.coordinator import Coordinator
 from interlock.jobs.worker.runner import Runner
-from interlock.jobs.worker.runner_pool import Crew
+from interlock.jobs.worker.runner_pool import RunnerPool
 from interlock.ports.jobs import Acknowledged, FetchResult, Outcome
 from tests.simulation.planting import around, bugs
 
@@ -149,12 +149,12 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("durable", "a fetch whose answer was lost is forgotten")
 def _(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Desk, "doubt", lambda _self: None)
+    patch.setattr(Coordinator, "doubt", lambda _self: None)
 
 
 @_breaks("durable", "an enqueue whose answer was lost gets other ids")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def again(_original: Any, self: Any, jobs: Sequence[NewJob], begun: float) -> None:
+    async def again(_original: Any, self: Any, jobs: Sequence[NewJob], started: float) -> None:
         ids = await self._ids.take(len(jobs))
         await self.jobs.enqueue([job._replace(id=number) for job, number in zip(jobs, ids, strict=True)])
 
@@ -163,21 +163,12 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("order", "the next job of a run does not wait for the store")
 def _(patch: pytest.MonkeyPatch) -> None:
-    def add(original: Any, self: Any, tenure: Any, acknowledgement: Acknowledgement, job: Any) -> None:
-        original(self, tenure, acknowledgement, job)
-        crew = _crews.get(id(self))
-        if crew is not None and acknowledgement.outcome is not Outcome.RETURNED:
-            crew.answered(tenure, [acknowledgement], [True])
-
-    def made(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        _crews[id(self.completer)] = self
+    def add(original: Any, self: Any, session_batch: Any, acknowledgement: Acknowledgement, job: Any) -> None:
+        original(self, session_batch, acknowledgement, job)
+        if acknowledgement.outcome is not Outcome.RETURNED:
+            self._release(session_batch, [acknowledgement], [True])
 
     around(patch, Completer, "add", add)
-    around(patch, Crew, "__init__", made)
-
-
-_crews: dict[int, Any] = {}
 
 
 @_breaks("exclusive", "hand-backs that come late return what was fetched since")
@@ -193,22 +184,22 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("live", "handlers run on when the session is lost")
 def _(patch: pytest.MonkeyPatch) -> None:
-    around(patch, Crew, "drop", lambda _original, self, _session: self.buffer.empty())
+    around(patch, RunnerPool, "_drop", lambda _original, self, _session: self.buffer.empty())
 
 
 @_breaks("live", "a worker starts what it fetched under a session that is over")
 def _(patch: pytest.MonkeyPatch) -> None:
-    def start(original: Any, self: Any, job: Any, tenure: Any) -> Any:
-        session = tenure.session
+    def start(original: Any, self: Any, job: Any, session_batch: Any) -> Any:
+        session = session_batch.session
         lost, deadline = session.lost, session.deadline
         session.lost, session.deadline = False, float("inf")
         try:
-            return original(self, job, tenure)
+            return original(self, job, session_batch)
         finally:
             session.lost, session.deadline = lost, deadline
 
     around(patch, Runner, "_start", start)
-    around(patch, Crew, "drop", lambda _original, _self, _session: None)
+    around(patch, RunnerPool, "_drop", lambda _original, _self, _session: None)
 
 
 def _around_function(patch: pytest.MonkeyPatch, module: Any, name: str, replacement: Any) -> None:

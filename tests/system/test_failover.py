@@ -36,7 +36,7 @@ from interlock import App, Retry
 app = App({url!r})
 ran = os.open({ran!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
-@app.job(retry=Retry(attempts=50, delay=0.1, most=1.0, transient=(Exception,)))
+@app.job(retry=Retry(attempts=50, delay=0.1, max_delay=1.0, transient=(Exception,)))
 async def note(number: int) -> None:
     async with app.locks.acquire("shared", wait=60) as lease:
         lease.ensure()

@@ -10,7 +10,7 @@ from rich.text import Text
 from interlock.cli.output import shown
 from interlock.clock import as_datetime, as_text
 from interlock.explanation import span
-from interlock.jobs.why import where
+from interlock.jobs.reasons import where
 from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:

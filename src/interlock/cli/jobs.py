@@ -284,7 +284,7 @@ def _all_of(place: Place, ids: Sequence[int]) -> str | None:
 
 
 async def _matching(place: Place, wanted: JobFilter) -> list[int]:
-    from interlock.jobs.bulk import all_ids
+    from interlock.jobs.matching import all_ids
     from interlock.ports.store import Capability
 
     async with opened(place, Capability.JOBS) as store:

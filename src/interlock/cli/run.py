@@ -147,9 +147,9 @@ def _supervise(
 
 def _ending_seconds() -> float:
     """How long it takes at most to end once what runs was cancelled."""
-    from interlock.jobs.worker.worker import HAND_BACK_SECONDS, STOP_SECONDS
+    from interlock.jobs.worker.worker import RETURN_SECONDS, STOP_SECONDS
 
-    return STOP_SECONDS + HAND_BACK_SECONDS
+    return STOP_SECONDS + RETURN_SECONDS
 
 
 # -- the app -----------------------------------------------------------------------------------------------------------
@@ -243,14 +243,14 @@ async def serve(
     app._wait_for_stores()  # noqa: SLF001 - only a program whose one purpose is to work has that patience
     async with app:
         worker = app.worker(concurrency=concurrency, queues=queues, finish_within=finish_within)
-        async with place.serving(app, failed=worker.wind_down) if place else contextlib.nullcontext() as serving:
+        async with place.serving(app, failed=worker.start_finishing) if place else contextlib.nullcontext() as serving:
             gc.collect()
             gc.freeze()  # what is there now stays; looking through it over and over would stall every job and webhook
             opened(worker, serving)
             await worker.run()
-            if worker.left_behind:
+            if worker.unstopped:
                 # Before the session ends by itself, so that nobody begins anew what still runs here.
-                _exit_hard(f"{worker.left_behind} handlers did not stop", _EXIT_STUCK)
+                _exit_hard(f"{worker.unstopped} handlers did not stop", _EXIT_STUCK)
 
 
 def _to_its_end(loop: asyncio.AbstractEventLoop, serving: Coroutine[Any, Any, int]) -> int:
@@ -355,7 +355,7 @@ class _Orders:
             say(f"Finishes what runs ({running}); once more to stop it." if running else "Finishes.")
         else:
             self.code = 128 + number
-            self.worker.halt()
+            self.worker.start_stopping()
             if self.serving is not None:
                 self.serving.halt()
             say("Stops what runs; once more to end at once.")
@@ -370,7 +370,7 @@ class _Orders:
             self._wind_down(self.worker)
 
     def _wind_down(self, worker: Worker) -> None:
-        worker.wind_down()
+        worker.start_finishing()
         if self.serving is not None:
             self.serving.wind_down()
 

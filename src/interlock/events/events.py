@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from interlock.events.receipt import Receipt
     from interlock.explanation import Explanation
     from interlock.jobs.job import Job
-    from interlock.jobs.options import Defining
+    from interlock.jobs.options import JobDefinitionOptions
     from interlock.ports.events import EventView
     from interlock.ports.store import Store
     from interlock.settings import Settings
@@ -140,7 +140,7 @@ class Events(Service[EventEngine]):
         *,
         ignore: Ignore | None = None,
         hears_own: bool = False,
-        **how: Unpack[Defining],
+        **how: Unpack[JobDefinitionOptions],
     ) -> Hears:
         """A decorator that makes a job of a function that takes an event: ``@app.on("github.issues.*", lane=…)``.
 

@@ -12,7 +12,7 @@ from interlock.insight.looking import Cast
 from interlock.insight.timeline import timeline
 from interlock.insight.views import Listing
 from interlock.jobs.explain import explain_job, explain_lane
-from interlock.jobs.parked import failure_of, with_its_lane
+from interlock.jobs.parked_lanes import failure_of, with_its_lane
 from interlock.ports.insight import MAX_WORKERS
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from interlock.explanation import Explanation
     from interlock.insight.looking import Looking
-    from interlock.jobs.why import Reason
+    from interlock.jobs.reasons import Reason
     from interlock.ports.events import EventView
     from interlock.ports.insight import LaneShow, WorkerStanding
     from interlock.ports.job_views import JobSituation, JobView, LaneView

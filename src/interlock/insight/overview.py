@@ -10,7 +10,7 @@ from interlock.insight.job_rows import QueueRow
 from interlock.insight.jobs import job_rows, worker_row
 from interlock.insight.limits import reservation_row
 from interlock.insight.views import LaneCounts, LimitCounts, LockCounts, Overview, Problem
-from interlock.jobs.why import where
+from interlock.jobs.reasons import where
 from interlock.ports.events import EventFilter
 from interlock.ports.insight import LaneShow
 from interlock.ports.job_views import JobFilter

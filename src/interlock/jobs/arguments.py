@@ -16,7 +16,7 @@ from pydantic.errors import PydanticUndefinedAnnotation
 from pydantic_core import CoreConfig, PydanticSerializationError, SchemaSerializer
 
 from interlock.errors import InvalidArgumentError, MisuseError
-from interlock.jobs.leaves import check_leaves, check_same
+from interlock.jobs.value_checks import check_leaves, check_same
 from interlock.ports.jobs import MAX_ARGUMENT_BYTES
 from interlock.values import describe_type
 

@@ -1,4 +1,4 @@
-"""The job that runs here: what a handler can know of itself."""
+"""The job that is running here, for its handler."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 
     from interlock.ports.jobs import FetchedJob
 
-__all__ = ["CURRENT", "CurrentJob", "JobLog", "current_job", "runs_jobs", "workplace"]
+__all__ = ["CURRENT", "CurrentJob", "JobLog", "current_engine", "current_job", "register_runner"]
 
 _log = logging.getLogger("interlock.job")
-_PROCESS = secrets.token_hex(2)  # other stores have jobs of the same number, whose locks may be in the same place
+_PROCESS = secrets.token_hex(2)  # jobs of other stores have the same IDs, and their locks may share a store
 
 
 class JobLog(logging.LoggerAdapter[logging.Logger]):
-    """Says with every line which job it is from."""
+    """A logger that adds the job to every line."""
 
     def __init__(self, job: FetchedJob) -> None:
         super().__init__(_log, {"job_id": job.id, "job": job.name, "attempt": job.attempt})
         self._prefix = f"{job.name} {job.id} (attempt {job.attempt}): "
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        """Put the job before the message, and its parts on the record, next to what the caller adds."""
+        """Put the job before the message, and its fields on the record beside the caller's."""
         kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
         return f"{self._prefix}{msg}", kwargs
 
 
 class CurrentJob:
-    """The job that runs here. One is made for every start, so all but the fetch is made when it is first asked for."""
+    """The running job. Created for every start, so everything but the fetched job is computed on demand."""
 
     __slots__ = ("_caller", "_log", "fetched")
 
@@ -50,37 +50,37 @@ class CurrentJob:
 
     @property
     def id(self) -> int:
-        """Its number."""
+        """The job's ID."""
         return self.fetched.id
 
     @property
     def name(self) -> str:
-        """Which job it is."""
+        """The name of its definition."""
         return self.fetched.name
 
     @property
     def attempt(self) -> int:
-        """1 for the first. Snoozing and crashes of workers do not count."""
+        """1 for the first. Snoozes and worker crashes do not count."""
         return self.fetched.attempt
 
     @property
     def fence(self) -> int:
-        """Larger than that of every fetch of this job before. Pass it to whatever can refuse an older one."""
+        """Larger than in every earlier fetch of this job. Pass it to a system that can refuse an older one."""
         return self.fetched.fence
 
     @property
     def lane(self) -> str:
-        """Empty for none."""
+        """The lane; empty for none."""
         return self.fetched.lane
 
     @property
     def queue(self) -> str:
-        """Where it was enqueued."""
+        """The queue it was enqueued in."""
         return self.fetched.queue
 
     @property
     def crashes(self) -> int:
-        """How many workers died while it was their only suspect."""
+        """How many workers died while this job was their only suspect."""
         return self.fetched.crashes
 
     @property
@@ -90,7 +90,7 @@ class CurrentJob:
 
     @property
     def log(self) -> JobLog:
-        """A logger that names the job in every line."""
+        """A logger that adds the job to every line."""
         try:
             return self._log
         except AttributeError:
@@ -99,7 +99,7 @@ class CurrentJob:
 
     @property
     def caller(self) -> callers.Caller:
-        """Who the job is in the graph of waits."""
+        """The job in the graph of waits."""
         try:
             return self._caller
         except AttributeError:
@@ -108,24 +108,24 @@ class CurrentJob:
 
 
 CURRENT: ContextVar[CurrentJob | None] = ContextVar("interlock_job", default=None)
-"""Set by the worker before each handler; None where no job runs."""
+"""Set by the worker before each handler; None outside of jobs."""
 
-workplace: ContextVar[object] = ContextVar("interlock_workplace", default=None)
+current_engine: ContextVar[object] = ContextVar("interlock_job_engine", default=None)
 """The engine whose jobs run here; set once for each runner."""
 
 _runners: set[asyncio.Task[Any] | None] = set()
 
 
 def current_job() -> CurrentJob:
-    """The job that runs here. Also known to the tasks and threads that its handler starts with its context."""
+    """The job that is running here, also in tasks and threads that its handler starts with its context."""
     job = CURRENT.get()
     if job is None:
-        raise MisuseError("No job runs here.", remedy="Call current_job() inside a handler that a worker runs.")
+        raise MisuseError("No job is running here.", remedy="Call current_job() inside a handler that a worker runs.")
     return job
 
 
-def runs_jobs(task: asyncio.Task[Any]) -> None:
-    """Say that handlers run in this task. Tasks that they start are callers of their own, as always."""
+def register_runner(task: asyncio.Task[Any]) -> None:
+    """Mark a task that runs handlers. Tasks that a handler starts wait as themselves, as usual."""
     _runners.add(task)
     task.add_done_callback(_runners.discard)
 

@@ -180,7 +180,7 @@ class Definition:
         stored: dict[str, Any] = json.loads(options) if options else {}
         retry, timeout = self.retry, self.timeout
         if "retry" in stored:
-            retry = retry.with_figures(stored["retry"])
+            retry = retry.with_numbers(stored["retry"])
         if "timeout" in stored:
             timeout = stored["timeout"]
         return Terms(retry, timeout)

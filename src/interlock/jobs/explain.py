@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.clock import as_text
 from interlock.explanation import Explanation, Subject, brief, command, counted
+from interlock.jobs.reasons import PARKED_BY, Reason, blocking, how_many, why_job, why_lane
 from interlock.jobs.suspects import about_crashes, about_suspect, suspicion_data, what_it_waits_for, who
-from interlock.jobs.why import PARKED_BY, Reason, blocking, how_many, why_job, why_lane
 from interlock.locks.explain import held_for_short, who_holds
 from interlock.ports.jobs import JobState, Outcome
 

@@ -13,37 +13,38 @@ if TYPE_CHECKING:
 
     from interlock.jobs.definition import Definition
     from interlock.jobs.handle import Handle
-    from interlock.jobs.options import Changes, JobOptions
+    from interlock.jobs.options import JobChanges, JobOptions
     from interlock.ports.limits import Use
 
-    class Accepts(Protocol):
+    class Enqueuer(Protocol):
         """Where jobs are enqueued."""
 
-        async def enqueue(self, call: Call[R], /) -> Handle[R]: ...
+        async def enqueue(self, call: Call[R_co], /) -> Handle[R_co]: ...
 
 
-__all__ = ["AsyncJob", "Call", "Job", "Lot", "PlainJob"]
+__all__ = ["AsyncJob", "Call", "Job", "NewJobs", "PlainJob"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 
-class Call(Generic[R]):
-    """A job with its arguments, checked and not yet enqueued; for ``jobs.enqueue_many``."""
+class Call(Generic[R_co]):
+    """A job with its arguments, validated and not yet enqueued; for ``jobs.enqueue_many``."""
 
     __slots__ = ("arguments", "job", "lane", "uses")
 
-    def __init__(self, job: Job[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(self, job: Job[..., R_co], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.job = job
         self.arguments, values = job.definition.bind(args, kwargs)
         self.lane: str = job.definition.lane_of(job.chosen, values)
         self.uses: tuple[Use, ...] = job.definition.uses_of(job.chosen, values)
 
-    def new(self, number: int) -> NewJob:
-        """What the store is to accept, under this id."""
+    def new(self, job_id: int) -> NewJob:
+        """The job for the store, under this ID."""
         options = self.job.chosen
         return NewJob(
-            number,
+            job_id,
             self.job.name,
             options.queue,
             self.lane,
@@ -59,9 +60,11 @@ class Call(Generic[R]):
         )
 
 
-class Lot(Sequence[NewJob]):
-    """Calls with their ids, as the store is to accept them. Each is made when it is read: thousands at once that stay
-    would keep the garbage collector busy."""
+class NewJobs(Sequence[NewJob]):
+    """Calls with their IDs, as the store accepts them.
+
+    Each job is created when it is read: thousands that stay in memory would keep the garbage collector busy.
+    """
 
     __slots__ = ("_calls", "_ids")
 
@@ -73,52 +76,52 @@ class Lot(Sequence[NewJob]):
         return len(self._calls)
 
     @overload
-    def __getitem__(self, place: int, /) -> NewJob: ...
+    def __getitem__(self, index: int, /) -> NewJob: ...
 
     @overload
-    def __getitem__(self, place: slice, /) -> Lot: ...
+    def __getitem__(self, index: slice, /) -> NewJobs: ...
 
-    def __getitem__(self, place: int | slice, /) -> NewJob | Lot:
-        if isinstance(place, slice):
-            return Lot(self._calls[place], self._ids[place])
-        return self._calls[place].new(self._ids[place])
+    def __getitem__(self, index: int | slice, /) -> NewJob | NewJobs:
+        if isinstance(index, slice):
+            return NewJobs(self._calls[index], self._ids[index])
+        return self._calls[index].new(self._ids[index])
 
     def __iter__(self) -> Iterator[NewJob]:
-        for call, number in zip(self._calls, self._ids, strict=True):
-            yield call.new(number)
+        for call, job_id in zip(self._calls, self._ids, strict=True):
+            yield call.new(job_id)
 
 
 class Job(Generic[P, R]):
-    """A job that the app defines. Calling it just calls the function; ``enqueue`` has a worker run it."""
+    """A job that the app defines. Calling it calls the function; ``enqueue`` has a worker run it."""
 
-    def __init__(self, jobs: Accepts, definition: Definition, chosen: JobOptions | None = None) -> None:
+    def __init__(self, jobs: Enqueuer, definition: Definition, chosen: JobOptions | None = None) -> None:
         self.jobs = jobs
         """Where it was defined."""
         self.definition = definition
         self.chosen = chosen or definition.options
-        """How what is enqueued through this object is treated."""
+        """The options of everything enqueued through this object."""
         self.name = definition.name
         functools.update_wrapper(self, definition.function, updated=())
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
-        """Have it run by a worker. Durable when this returns; wrong arguments are refused and nothing is stored."""
+        """Have a worker run it. Durable when this returns; with invalid arguments nothing is stored."""
         return await self.jobs.enqueue(Call(self, args, kwargs))
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """The job with these arguments, not yet enqueued: ``await jobs.enqueue_many([job.call(…), …])``."""
         return Call(self, args, kwargs)
 
-    def options(self, **changes: Unpack[Changes]) -> Self:
-        """The same job, treated differently: ``await job.options(priority=80, delay=30).enqueue(…)``.
+    def options(self, **changes: Unpack[JobChanges]) -> Self:
+        """The same job with other options: ``await job.options(priority=80, delay=30).enqueue(…)``.
 
-        ``delay`` is in seconds from when it is accepted, ``at`` a time with a zone. Of ``retry`` only the figures
-        travel with the job; which errors are meant is for the code of the worker to say.
+        ``delay`` counts from when the job is accepted; ``at`` is an aware datetime. Of ``retry`` only the numbers
+        travel with the job; the worker's own code decides which errors are transient or permanent.
         """
         chosen = self.chosen.changed(self.name, self.definition.roots, changes)
         return type(self)(self.jobs, self.definition, chosen)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Call the function, here and now."""
+        """Call the function here and now."""
         return self.definition.function(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -131,7 +134,7 @@ class AsyncJob(Job[P, R]):
     if TYPE_CHECKING:
 
         def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
-            """Call the function, here and now."""
+            """Call the function here and now."""
             ...
 
 
@@ -141,5 +144,5 @@ class PlainJob(Job[P, R]):
     if TYPE_CHECKING:
 
         def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-            """Call the function, here and now."""
+            """Call the function here and now."""
             ...

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Never, ParamSpec, TypeVar, Unpack, overlo
 
 from interlock.arguments import checked_key, checked_limit, checked_reason, checked_wait
 from interlock.errors import CapabilityError, InvalidArgumentError, MisuseError, NotFoundError
-from interlock.jobs.bulk import all_ids
 from interlock.jobs.definition import Definition, NamedDefinition
 from interlock.jobs.engine import JobEngine
 from interlock.jobs.explain import PARKED_BY, Explanation, Reason, explain_job, explain_lane
 from interlock.jobs.handle import Handle, JobStatus
 from interlock.jobs.holds import hold, release
 from interlock.jobs.job import AsyncJob, Call, Job, PlainJob
+from interlock.jobs.matching import all_ids
 from interlock.jobs.options import JobOptions, checked_aliases, checked_name
-from interlock.jobs.parked import failure_of, with_its_lane
+from interlock.jobs.parked_lanes import failure_of, with_its_lane
 from interlock.jobs.results import end_of, newest, result_in
 from interlock.ports.insight import MAX_WORKERS
 from interlock.ports.job_views import JobFilter
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from interlock.arguments import Seconds, Wait
     from interlock.clock import Clock
-    from interlock.jobs.options import Defining
+    from interlock.jobs.options import JobDefinitionOptions
     from interlock.jobs.worker import Worker
     from interlock.ports.insight import WorkerStanding
     from interlock.ports.job_views import JobView, LaneView, QueueView
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from interlock.store_client import StoreClient
     from interlock.telemetry.jobs import JobMetrics
 
-__all__ = ["Defines", "Jobs"]
+__all__ = ["JobDecorator", "Jobs"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -84,7 +84,7 @@ class Jobs(Service[JobEngine]):
 
     # -- defining ----------------------------------------------------------------------------------------------------
 
-    def job(self, *function: Never, **how: Unpack[Defining]) -> Defines:
+    def job(self, *function: Never, **how: Unpack[JobDefinitionOptions]) -> JobDecorator:
         """A decorator that makes a job of a function, ``async def`` or plain ``def`` (which runs in a thread).
 
         ``name`` is the function's own unless given. ``aliases`` are names that the job had before: workers run what was
@@ -99,7 +99,7 @@ class Jobs(Service[JobEngine]):
             raise MisuseError("A job is defined with parentheses.", remedy="Write @app.job(), also without options.")
         given: dict[str, Any] = dict(how)
         name, aliases = given.pop("name", None), given.pop("aliases", ())
-        return Defines(self, name, JobOptions.of(given), checked_aliases(aliases))
+        return JobDecorator(self, name, JobOptions.of(given), checked_aliases(aliases))
 
     def define(self, definition: Definition, aliases: Sequence[str] = ()) -> Job[..., Any]:
         """Make a job known, by its name and by those that it had before."""
@@ -344,7 +344,7 @@ class Jobs(Service[JobEngine]):
         return await drain(engine, queues=tuple(sorted(_queues(queues))), wait=seconds)
 
 
-class Defines:
+class JobDecorator:
     """Makes a job of the function that it decorates."""
 
     __slots__ = ("_aliases", "_jobs", "_name", "_options")

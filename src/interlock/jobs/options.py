@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from interlock.arguments import Seconds
     from interlock.ports.limits import Use
 
-__all__ = ["Changes", "Defining", "JobOptions", "Lane", "checked_aliases", "checked_name"]
+__all__ = ["JobChanges", "JobDefinitionOptions", "JobOptions", "Lane", "checked_aliases", "checked_name"]
 
 Lane = str | Callable[..., str | None]
 """A template over the arguments, or a function of them; what it gives is the lane, None for none."""
@@ -44,14 +44,14 @@ class _Shared(TypedDict, total=False):
     keep_result: Seconds
 
 
-class Defining(_Shared, total=False):
+class JobDefinitionOptions(_Shared, total=False):
     """What a definition may say."""
 
     name: str
     aliases: Iterable[str]
 
 
-class Changes(_Shared, total=False):
+class JobChanges(_Shared, total=False):
     """What an enqueuer may say."""
 
     delay: Seconds
@@ -95,7 +95,7 @@ class JobOptions:
         options.check_templates(name, parameters)
         stored: dict[str, Any] = json.loads(self.stored) if self.stored else {}
         if "retry" in changes:
-            stored["retry"] = options.retry.figures()
+            stored["retry"] = options.retry.numbers()
         if "timeout" in changes:
             stored["timeout"] = options.timeout
         return replace(options, stored=json.dumps(stored, separators=(",", ":"), sort_keys=True) if stored else "")

@@ -15,7 +15,7 @@ from interlock.errors import (
     ResultGoneError,
     StoreUnavailableError,
 )
-from interlock.jobs.current import CURRENT, workplace
+from interlock.jobs.current import CURRENT, current_engine
 from interlock.jobs.explain import explain_job
 from interlock.ports.jobs import JobState
 
@@ -49,7 +49,7 @@ async def newest(engine: JobEngine, job: int) -> JobView:
 async def end_of(engine: JobEngine, job: int, wait: float | None) -> JobView:
     """The job when it has ended, or the one that superseded it. Waits for so many seconds; None for ever."""
     give_up = None if wait is None else engine.monotonic() + wait
-    me = CURRENT.get() if workplace.get() is engine else None
+    me = CURRENT.get() if current_engine.get() is engine else None
     while True:
         try:
             view = await newest(engine, job)
@@ -97,12 +97,12 @@ def result_in(view: JobView, definition: Definition | None) -> Any:
 async def _sleep(engine: JobEngine, job: int, seconds: float | None, waiter: int | None) -> None:
     """Sleep until the job may have ended, known as one that waits for it if a job does."""
     if waiter is None:
-        await engine.ends.wait(job, seconds)
+        await engine.end_watcher.wait(job, seconds)
         return
     awaited = engine.awaited.setdefault(waiter, [])
     awaited.append(job)
     try:
-        await engine.ends.wait(job, seconds)
+        await engine.end_watcher.wait(job, seconds)
     finally:
         awaited.remove(job)
         if not awaited:

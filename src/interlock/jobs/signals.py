@@ -1,4 +1,4 @@
-"""What a handler raises to say how its job goes on. These are no errors: nothing has failed by itself."""
+"""Exceptions that a handler raises to decide how its job continues. They are not errors: nothing has failed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 __all__ = ["Discard", "RetryLater", "Signal", "Snooze"]
 
 
-class Signal(Exception):  # noqa: N818 - a signal is no error
-    """What all of them are."""
+class Signal(Exception):  # noqa: N818 - a signal is not an error
+    """The base class of these exceptions."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -21,23 +21,23 @@ class Signal(Exception):  # noqa: N818 - a signal is no error
 
 
 class RetryLater(Signal):
-    """Try again after so many seconds. It counts as an attempt: when they are used up, the job has failed."""
+    """Retry after ``delay``. This counts as an attempt: after the last one, the job has failed."""
 
-    def __init__(self, seconds: Seconds, reason: str = "") -> None:
-        self.seconds = checked_seconds("seconds", seconds)
+    def __init__(self, delay: Seconds, reason: str = "") -> None:
+        self.delay = checked_seconds("delay", delay)
         super().__init__(reason)
 
 
 class Snooze(Signal):
-    """Come back after so many seconds. It does not count as an attempt."""
+    """Run again after ``delay``. This does not count as an attempt."""
 
-    def __init__(self, seconds: Seconds, reason: str = "") -> None:
-        self.seconds = checked_seconds("seconds", seconds)
+    def __init__(self, delay: Seconds, reason: str = "") -> None:
+        self.delay = checked_seconds("delay", delay)
         super().__init__(reason)
 
 
 class Discard(Signal):
-    """There is nothing to do any more: the job ends here, and has not failed."""
+    """End the job: there is nothing left to do, and it has not failed."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interlock.clock import as_text
-from interlock.jobs.why import blocking, named
+from interlock.jobs.reasons import blocking, named
 from interlock.ports.jobs import MAX_CRASHES
 
 if TYPE_CHECKING:

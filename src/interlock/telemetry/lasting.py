@@ -25,7 +25,7 @@ class LastingFailure:
         self._since: float | None = None
         self._next = -math.inf
         self._logged = False
-        self.reason = ""
+        self.error = ""
         """The latest error while the failure lasts, else empty."""
         self.times = 0
         """How often it failed since it began."""
@@ -37,7 +37,7 @@ class LastingFailure:
         now = self._monotonic()
         if self._since is None:
             self._since, self.times = now, 0
-        self.reason = " ".join(str(error).split()) or type(error).__name__
+        self.error = " ".join(str(error).split()) or type(error).__name__
         self.times += 1
         self.seconds = round(now - self._since, 1)
         if now < self._next:
@@ -51,5 +51,5 @@ class LastingFailure:
             return False
         self.seconds = round(self._monotonic() - self._since, 1)
         logged, self._logged = self._logged, False
-        self._since, self.reason = None, ""
+        self._since, self.error = None, ""
         return logged

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from interlock.errors import InvalidArgumentError
-from interlock.jobs.why import PARKED_BY
+from interlock.jobs.reasons import PARKED_BY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ import pytest
 
 from interlock.errors import StoreUnavailableError
 from interlock.jobs.worker import pruner, rescuer
-from interlock.jobs.worker.coordinator import Desk
+from interlock.jobs.worker.coordinator import Coordinator
 from interlock.ports.jobs import Rescued
 from interlock.testing.clock import VirtualClock, until
 from tests.jobs.worker.fakes import floor
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rescuer, "_EVERY", 0.01)
-    monkeypatch.setattr(pruner, "_EVERY", 0.01)
+    monkeypatch.setattr(rescuer, "_INTERVAL", 0.01)
+    monkeypatch.setattr(pruner, "_INTERVAL", 0.01)
 
 
 async def nothing() -> None:
@@ -32,9 +32,9 @@ async def nothing() -> None:
 def rounds(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Awaitable[None]]:
     """Wait until the rescuer has come round a few times more, whether or not it did anything."""
     asked = [0]
-    sound: Any = Desk.sound.fget  # type: ignore[attr-defined]
+    sound: Any = Coordinator.sound.fget  # type: ignore[attr-defined]
 
-    def counted(desk: Desk) -> bool:
+    def counted(desk: Coordinator) -> bool:
         asked[0] += 1
         return bool(sound(desk))
 
@@ -42,7 +42,7 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Awaitable[None]]:
         enough = asked[0] + 3
         await until(lambda: asked[0] >= enough)
 
-    monkeypatch.setattr(Desk, "sound", property(counted))
+    monkeypatch.setattr(Coordinator, "sound", property(counted))
     return come_round
 
 
@@ -73,7 +73,7 @@ async def test_nobody_is_rescued_just_after_an_outage(rounds: Callable[[], Await
 
             place.jobs.mishaps["fetch"] = [StoreUnavailableError()]
             place.jobs.tell()
-            await until(lambda: not worker._desk.sound)
+            await until(lambda: not worker._coordinator.sound)
             before = len(place.jobs.called("rescue"))
             await rounds()
             assert len(place.jobs.called("rescue")) == before
@@ -90,7 +90,7 @@ async def test_nobody_is_rescued_while_this_process_has_jobs_of_its_own_to_give_
             place.lose_session()
             await until(lambda: place.jobs.under_way["return_unstarted"])
             clock.advance(10)
-            assert not worker._desk.sound
+            assert not worker._coordinator.sound
             gate.set()
             await until(lambda: place.jobs.called("rescue"))
         assert (

@@ -52,8 +52,8 @@ async def test_what_came_up_while_the_store_was_told_goes_together() -> None:
 
 
 async def test_large_results_go_in_small_batches_and_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(completer, "_MOST_BYTES_AT_ONCE", 1000)
-    monkeypatch.setattr(completer, "_MOST_UNSETTLED_BYTES", 5000)
+    monkeypatch.setattr(completer, "_MAX_BATCH_BYTES", 1000)
+    monkeypatch.setattr(completer, "_MAX_UNACKNOWLEDGED_BYTES", 5000)
     async with floor() as place:
 
         async def large() -> str:
@@ -75,7 +75,7 @@ async def test_large_results_go_in_small_batches_and_do_not_pile_up(monkeypatch:
 async def test_an_end_that_the_store_cannot_take_holds_nobody_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(completer, "_LEAST_PAUSE", 0.0)
+    monkeypatch.setattr(completer, "_MIN_PAUSE", 0.0)
     async with floor() as place:
         place.job(give)
         gate = place.jobs.gate("acknowledge")
@@ -103,7 +103,7 @@ async def test_an_end_that_the_store_cannot_take_holds_nobody_up(
 async def test_an_end_that_cannot_be_told_at_all_is_dropped(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(completer, "_LEAST_PAUSE", 0.0)
+    monkeypatch.setattr(completer, "_MIN_PAUSE", 0.0)
     async with floor() as place:
         place.job(give)
         acknowledge = place.jobs._acknowledge
@@ -128,7 +128,7 @@ async def test_an_end_that_cannot_be_told_at_all_is_dropped(
 
 
 async def test_nothing_fails_because_the_store_is_out_of_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(completer, "_LEAST_PAUSE", 0.0)
+    monkeypatch.setattr(completer, "_MIN_PAUSE", 0.0)
     async with floor() as place:
         place.job(give)
         jobs = place.jobs.add_many(5)
@@ -157,4 +157,4 @@ async def test_a_worker_that_ends_while_the_store_is_away_does_not_wait_for_ever
             await until(lambda: place.jobs.under_way["acknowledge"])
         assert worker.status().state == "closed"
         assert list(place.jobs.fetched) == [job]
-    assert "job_hand_back_failed" in caplog.text
+    assert "job_return_failed" in caplog.text

@@ -12,7 +12,7 @@ import pytest
 from interlock import App
 from interlock.errors import JobFailedError
 from interlock.jobs import JobState
-from tests.jobs.worker.crash_crew import SETTINGS, define
+from tests.jobs.worker.crash_pool import SETTINGS, define
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +37,7 @@ async def test_one_that_kills_among_fifty_is_quarantined_and_only_that_one(url: 
         crew = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "tests.jobs.worker.crash_crew",
+            "tests.jobs.worker.crash_pool",
             url,
             str(workers),
             stdin=asyncio.subprocess.PIPE,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from interlock.jobs.worker import fetcher
-from interlock.jobs.worker.throughput import Pace
-from interlock.jobs.worker.wakeup import Bell
+from interlock.jobs.worker.throughput import Throughput
+from interlock.jobs.worker.wakeup import Wakeup
 from interlock.settings import Settings
 from interlock.testing.clock import VirtualClock, until
 from tests.jobs.worker.fakes import floor
@@ -144,8 +144,8 @@ async def test_what_is_known_is_everything_that_runs_waits_or_is_yet_to_be_ackno
         worker = place.worker(concurrency=2)
         async with place.at_work(worker):
             await until(lambda: len(worker.status().running) == 2)
-            assert sorted(worker.known(place.session)) == [done, running, *run, waiting]
-            assert sorted(worker.running(place.session)) == [running, run[0]]
+            assert sorted(worker._pool.known_ids(place.session)) == [done, running, *run, waiting]
+            assert sorted(worker._pool.running_ids(place.session)) == [running, run[0]]
             gate.set()
 
 
@@ -175,13 +175,13 @@ async def test_jobs_that_are_defined_later_are_fetched_too() -> None:
 
 async def test_a_time_to_look_again_does_not_keep_a_busy_worker_looking(monkeypatch: pytest.MonkeyPatch) -> None:
     rounds = [0]
-    wait = Bell.wait
+    wait = Wakeup.wait
 
-    async def counted(bell: Bell, seconds: float = float("inf")) -> None:
+    async def counted(wakeup: Wakeup, seconds: float = float("inf")) -> None:
         rounds[0] += 1
-        await wait(bell, seconds)
+        await wait(wakeup, seconds)
 
-    monkeypatch.setattr(Bell, "wait", counted)
+    monkeypatch.setattr(Wakeup, "wait", counted)
     async with floor() as place:
         place.job(forever)
         place.jobs.look_again = 0.001
@@ -189,7 +189,7 @@ async def test_a_time_to_look_again_does_not_keep_a_busy_worker_looking(monkeypa
         worker = place.worker(concurrency=2)
         async with place.at_work(worker):
             await until(lambda: len(worker.status().running) == 2)
-            await until(lambda: worker._fetcher._look_at == float("inf"))
+            await until(lambda: worker._fetcher._poll_at == float("inf"))
             before = rounds[0]
             for _ in range(1000):
                 await asyncio.sleep(0)
@@ -211,7 +211,10 @@ async def test_what_was_left_because_it_could_not_start_is_fetched_when_it_can()
         jobs = place.jobs.add_many(6)
         worker = place.worker(concurrency=2)
         async with place.at_work(worker):
-            worker._crew.pace.finished, worker._crew.pace.spent = 1000, 0.01  # so that some would be had in advance
+            worker._pool.throughput.finished, worker._pool.throughput.spent = (
+                1000,
+                0.01,
+            )  # so that some would be had in advance
             for begun in (2, 3, 4, 5, 6):
                 await until(lambda begun=begun: len(ends) == begun)  # type: ignore[misc]
                 ends[begun - 2].set()
@@ -271,7 +274,7 @@ async def test_short_jobs_are_fetched_in_advance_and_in_runs() -> None:
 
 
 async def test_fewer_are_fetched_in_advance_where_they_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetcher, "_MOST_BYTES", 20_000)
+    monkeypatch.setattr(fetcher, "_MAX_BYTES", 20_000)
     async with floor() as place:
 
         async def handler(text: str) -> None:
@@ -284,16 +287,16 @@ async def test_fewer_are_fetched_in_advance_where_they_are_large(monkeypatch: py
         assert max(request.most for request in place.jobs.appetites[3:]) < 45
 
 
-def learnt(concurrency: int, jobs: int, each: float, at_once: float) -> Pace:
-    pace = Pace(concurrency)
+def learnt(concurrency: int, jobs: int, each: float, at_once: float) -> Throughput:
+    throughput = Throughput(concurrency)
     now = 0.0
-    pace.look(now)
+    throughput.sample(now)
     for _ in range(20):
-        pace.finished += jobs
-        pace.spent += jobs * each
+        throughput.finished += jobs
+        throughput.spent += jobs * each
         now += jobs * each / at_once
-        pace.look(now)
-    return pace
+        throughput.sample(now)
+    return throughput
 
 
 @pytest.mark.parametrize(
@@ -309,25 +312,25 @@ def learnt(concurrency: int, jobs: int, each: float, at_once: float) -> Pace:
     ],
 )
 def test_about_a_second_of_work_is_had_in_advance(each: float, at_once: float, ahead: int, run: int) -> None:
-    pace = learnt(50, 100, each, at_once)
-    assert pace.ahead == pytest.approx(ahead, abs=1)
-    assert pace.run(0.0) == pytest.approx(run, abs=1)
-    assert pace.run(1.0) == 1, "each waits for the store to know of the one before"
+    throughput = learnt(50, 100, each, at_once)
+    assert throughput.prefetch == pytest.approx(ahead, abs=1)
+    assert throughput.run_length(0.0) == pytest.approx(run, abs=1)
+    assert throughput.run_length(1.0) == 1, "each waits for the store to know of the one before"
 
 
 def test_a_change_of_pace_is_learnt_quickly() -> None:
-    pace = learnt(50, 100, 0.00001, 1)
-    assert pace.ahead == 4000
+    throughput = learnt(50, 100, 0.00001, 1)
+    assert throughput.prefetch == 4000
     for second in range(1, 4):
-        pace.finished += 50
-        pace.spent += 50.0
-        pace.look(second + 1.0)
-    assert pace.ahead == 0
+        throughput.finished += 50
+        throughput.spent += 50.0
+        throughput.sample(second + 1.0)
+    assert throughput.prefetch == 0
 
 
 def test_nothing_is_learnt_from_doing_nothing() -> None:
-    pace = learnt(50, 100, 0.01, 50)
-    before: Any = (pace.ahead, pace.run(0.0))
-    pace.look(1000.0)
-    pace.look(2000.0)
-    assert (pace.ahead, pace.run(0.0)) == before
+    throughput = learnt(50, 100, 0.01, 50)
+    before: Any = (throughput.prefetch, throughput.run_length(0.0))
+    throughput.sample(1000.0)
+    throughput.sample(2000.0)
+    assert (throughput.prefetch, throughput.run_length(0.0)) == before

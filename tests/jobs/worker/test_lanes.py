@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from interlock.jobs.signals import Discard, Snooze
-from interlock.jobs.worker import watch
+from interlock.jobs.worker import watchdog
 from interlock.ports.jobs import Outcome
 from interlock.testing.clock import until
 from tests.jobs.worker.fakes import floor
@@ -20,8 +20,8 @@ CANCELLED = "cancelled by ann: not needed"
 @pytest.fixture
 def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is long is short."""
-    monkeypatch.setattr(watch, "_EVERY", 0.02)
-    monkeypatch.setattr(watch, "_LONG", 0.05)
+    monkeypatch.setattr(watchdog, "_INTERVAL", 0.02)
+    monkeypatch.setattr(watchdog, "_LONG", 0.05)
 
 
 class Handler:
@@ -84,7 +84,7 @@ async def test_the_next_of_a_run_starts_when_the_store_knows_the_end_of_the_one_
             place.jobs.tell()
             await until(lambda: handler.started == [0, 100], what="others do not wait")
             assert worker.status().buffered == 2
-            assert set(jobs) <= set(worker.known(place.session))
+            assert set(jobs) <= set(worker._pool.known_ids(place.session))
             gate.set()
             await place.until_ended(*jobs, other)
         assert handler.started == [0, 100, 1, 2]
@@ -123,9 +123,9 @@ async def test_an_answer_about_an_earlier_fetch_does_not_let_the_next_start() ->
                 place.taken(job, HELD)
             await until(lambda: sorted(place.jobs.ready) == jobs)
             # Before the answer arrives they are fetched again, here too, and the first one of them runs.
-            first._crew.put(place.jobs._give(place.jobs.appetites[-1]), 0)
-            first._crew._concurrency += 2
-            first._crew.fill()
+            first._pool.put(place.jobs._give(place.jobs.appetites[-1]), 0)
+            first._pool._wanted += 2
+            first._pool.fill()
             await until(lambda: handler.started == [0, 0])
             answer.set()
             await until(lambda: not first.status().unacknowledged)
@@ -150,7 +150,7 @@ async def test_what_waits_for_the_store_to_know_goes_back_like_all_that_has_not_
             place.jobs.most = 0
             session = place.session
             if how in ("finish", "stop"):
-                (worker.wind_down if how == "finish" else worker.halt)()
+                (worker.start_finishing if how == "finish" else worker.start_stopping)()
             elif how == "hold":
                 for job in jobs:
                     place.taken(job, HELD)
@@ -358,7 +358,7 @@ async def test_nothing_waits_in_the_buffer_behind_long_jobs(brisk: None) -> None
         async with worker:
             await until(lambda: handler.started == [0, 1])
             # As if they had been fetched while jobs seemed short.
-            worker._crew.put(place.jobs._give(place.jobs.appetites[-1]._replace(most=2)), 0)
+            worker._pool.put(place.jobs._give(place.jobs.appetites[-1]._replace(most=2)), 0)
             assert worker.status().buffered == 2
             await place.until_said(*jobs[2:])
             assert place.jobs.outcomes(*jobs) == ["nothing", "nothing", "returned", "returned"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock.jobs.worker.allowance import StartAllowance
+from interlock.jobs.worker.start_latency import StartLatency
 from interlock.testing.clock import VirtualClock, until
 from tests.jobs.worker.fakes import floor
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def test_the_allowance_follows_what_was_measured_and_has_bounds() -> None:
-    allowance = StartAllowance()
-    assert allowance.seconds == pytest.approx(0.5)
-    allowance.measured(0.4)
-    assert allowance.seconds == pytest.approx(0.8)
-    allowance.measured(0.001)
-    assert allowance.seconds == pytest.approx(0.4)
+def test_the_start_latency_follows_recent_starts_within_bounds() -> None:
+    latency = StartLatency()
+    assert latency.bound == pytest.approx(0.5)
+    latency.observe(0.4)
+    assert latency.bound == pytest.approx(0.8)
+    latency.observe(0.001)
+    assert latency.bound == pytest.approx(0.4)
     for _ in range(20):
-        allowance.measured(0.001)
-    assert allowance.seconds == pytest.approx(0.02)
-    allowance.measured(3600.0)
-    assert allowance.seconds == pytest.approx(5.0)
+        latency.observe(0.001)
+    assert latency.bound == pytest.approx(0.02)
+    latency.observe(3600.0)
+    assert latency.bound == pytest.approx(5.0)
 
 
 def in_loop(starts: list[float], clock: VirtualClock) -> Callable[..., Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock.jobs.worker import watch
+from interlock.jobs.worker import watchdog
 from interlock.ports.jobs import Outcome
 from interlock.settings import Settings
 from interlock.testing.clock import VirtualClock, until
@@ -103,7 +103,7 @@ async def test_what_comes_too_late_is_refused_counted_and_logged(caplog: pytest.
 async def test_nothing_starts_after_the_deadline_and_a_silent_heartbeat_is_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(watch, "_EVERY", 0.02)
+    monkeypatch.setattr(watchdog, "_INTERVAL", 0.02)
     clock = VirtualClock()
     async with floor(clock) as place:
         started: list[str] = []
@@ -302,17 +302,17 @@ async def test_nothing_is_handed_back_that_is_just_being_fetched() -> None:
             await until(lambda: len(place.jobs.called("fetch")) == 2 and not place.jobs.under_way["fetch"])
             answer = place.jobs.answer("fetch")
             job = place.jobs.add()
-            first._fetcher.news()
+            first._fetcher._signal.announce()
             await until(lambda: place.jobs.fetched)  # and nobody here knows yet
-            second._desk.doubt()
-            second._fetcher.room()
-            await until(lambda: not second._desk._open.is_set(), what="it waits for what is on its way")
+            second._coordinator.doubt()
+            second._fetcher._signal.wake()
+            await until(lambda: not second._coordinator._open.is_set(), what="it waits for what is on its way")
             assert not place.jobs.called("return_unstarted")
             answer.set()
             await until(lambda: place.jobs.called("return_unstarted"))
             assert place.jobs.called("return_unstarted")[0][2:] == ([job], [])
             await until(lambda: first.status().running)
-            assert place.jobs.fetched[job][1].fence == first._crew.running[0].job.fence  # type: ignore[union-attr]
+            assert place.jobs.fetched[job][1].fence == first._pool.running[0].job.fence  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -324,17 +324,17 @@ async def test_nothing_is_fetched_under_a_session_that_is_over(when: str) -> Non
         async with place.at_work(first), place.at_work(second):
             await until(lambda: len(place.jobs.called("fetch")) == 2 and not place.jobs.under_way["fetch"])
             gate = place.jobs.gate("return_unstarted")
-            second._desk.doubt()
-            second._fetcher.room()
+            second._coordinator.doubt()
+            second._fetcher._signal.wake()
             await until(lambda: place.jobs.under_way["return_unstarted"])
             job = place.jobs.add()
             old = place.session
             if when == "after":
-                first._fetcher.news()
+                first._fetcher._signal.announce()
                 await until(lambda: first._fetcher._fetching)
             place.lose_session()
             if when == "before":
-                first._fetcher.news()
+                first._fetcher._signal.announce()
             gate.set()
             await until(lambda: first.status().running or second.status().running)
             assert place.jobs.fetched[job][0] == place.session.id != old.id
@@ -354,7 +354,7 @@ async def test_a_fetch_of_a_session_that_is_over_takes_no_effect_after_it_was_ha
             job = place.jobs.add()
             place.jobs._give(place.jobs.appetites[0])
             assert job not in place.jobs.fetched
-            first._desk.owe(old)
+            first._coordinator.owe(old)
             answer.set()
             place.jobs.tell()
             await until(lambda: place.jobs.fetched.get(job, ("",))[0] == place.session.id)
@@ -376,7 +376,7 @@ async def test_nobody_waits_for_a_worker_that_ended_without_having_said_everythi
                 place.jobs.tell()
                 await until(lambda: place.jobs.under_way["acknowledge"] == 2)
                 place.lose_session()
-                await until(lambda: second._desk._lock.locked())
+                await until(lambda: second._coordinator._lock.locked())
             gate.set()
             del place.jobs.gates["acknowledge"]
             await place.until_ended(*jobs)

@@ -65,7 +65,7 @@ async def test_an_interruption_in_the_moment_of_the_end(how: str, first: str) ->
         worker = place.worker(concurrency=1)
         async with worker:
             await until(lambda: "end" in runs)
-            (runner,) = worker._crew.running
+            (runner,) = worker._pool.running
             running = runner.job
             assert running is not None
 
@@ -225,7 +225,7 @@ async def test_stopping_after_all_while_finishing() -> None:
             await until(lambda: worker.status().running)
             finishing = asyncio.create_task(worker.finish())
             await until(lambda: worker.status().state == "finishing")
-            worker.halt()
+            worker.start_stopping()
             await finishing
         assert place.jobs.outcomes(job) == ["snoozed"]
 
@@ -298,7 +298,7 @@ async def test_a_fetch_whose_answer_never_comes_is_handed_back_when_the_worker_e
         async with worker:
             await until(lambda: place.jobs.under_way["return_unstarted"])
             assert len(place.jobs.fetched) == 3
-            worker.wind_down()
+            worker.start_finishing()
             gate.set()
         assert sorted(place.jobs.ready) == jobs
         assert not place.jobs.fetched
@@ -331,9 +331,9 @@ async def test_a_worker_does_not_wait_for_ever_for_what_does_not_stop(
             assert worker.status().state == "closed"
             assert place.jobs.outcomes(job) == ["nothing"]
             assert list(place.jobs.fetched) == [job], "it is not given to others while it runs"
-            assert (session.at_work, worker.left_behind) == (1, 1)
+            assert (session.at_work, worker.unstopped) == (1, 1)
             async with place.at_work(place.worker()):
-                place.engine.desk.doubt()  # type: ignore[union-attr]
+                place.engine.coordinator.doubt()  # type: ignore[union-attr]
                 place.jobs.tell()
                 await until(lambda: len(place.jobs.called("return_unstarted")) >= 2)
                 assert list(place.jobs.fetched) == [job], "not even by those who look for what was left"
@@ -353,9 +353,9 @@ async def test_a_worker_without_jobs_and_one_that_is_used_twice() -> None:
         place.job(forever)
         worker = place.worker()
         async with worker:
-            with pytest.raises(MisuseError, match="working already"):
+            with pytest.raises(MisuseError, match="already working"):
                 worker.open()
-        with pytest.raises(MisuseError, match="closed already"):
+        with pytest.raises(MisuseError, match="already closed"):
             worker.open()
         for wrong in (
             {"concurrency": 0},
@@ -386,7 +386,7 @@ async def test_what_still_runs_after_the_time_to_finish_is_returned_without_coun
             place.jobs.most = 0
         assert place.jobs.outcomes(job) == ["snoozed"]
         assert ended == ["cleaned up"]
-        assert worker.left_behind == 0
+        assert worker.unstopped == 0
         assert place.engine.store_client.keeper._leaving
 
         async with place.worker():

@@ -164,7 +164,7 @@ class Storm:
                 task.cancel()
             await asyncio.gather(*coming, return_exceptions=True)
         for worker in list(self.place.engine.workers):
-            await worker.close()
+            await worker.stop()
         if self.jobs.broken is not None:
             raise self.jobs.broken
         assert not self.jobs.fetched

@@ -84,7 +84,7 @@ async def test_a_thread_is_waited_for_whatever_it_is_told(
             if how == "cancel":
                 place.taken(job, "cancelled by ann: not needed")
             elif how == "stop":
-                worker.halt()
+                worker.start_stopping()
             await until(lambda: "job_cannot_be_stopped" in caplog.text)
             assert place.jobs.outcomes(job) == ["nothing"]
             assert list(place.jobs.fetched) == [job]

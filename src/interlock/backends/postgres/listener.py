@@ -107,7 +107,7 @@ class Listener:
                         _log,
                         logging.WARNING,
                         "listen_failed",
-                        error=self._failure.reason,
+                        error=self._failure.error,
                         times=self._failure.times,
                         seconds=self._failure.seconds,
                     )

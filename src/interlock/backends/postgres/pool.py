@@ -245,8 +245,8 @@ class Pool:
             raise
 
     def _none_came(self, hold: bool) -> Exception:
-        if self._refused.reason and not self._members:
-            refused: Exception = asyncpg.TooManyConnectionsError(self._refused.reason)
+        if self._refused.error and not self._members:
+            refused: Exception = asyncpg.TooManyConnectionsError(self._refused.error)
             return refused
         kept = f", {len(self._keepers)} of them by fenced transactions and the like" if self._keepers else ""
         return StoreUnavailableError(
@@ -310,7 +310,7 @@ class Pool:
                 _log,
                 logging.WARNING,
                 "connection_refused",
-                error=self._refused.reason,
+                error=self._refused.error,
                 open=len(self._members),
                 times=self._refused.times,
                 seconds=self._refused.seconds,

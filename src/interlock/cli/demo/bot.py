@@ -47,8 +47,8 @@ HEARD_BY = {
 _ISSUE = "{repository.full_name}#{issue.number}"
 _CONTAINERS = Slots("containers", MOST_CONTAINERS)
 _ACCOUNT = Cooldown("account", COOLDOWN_SECONDS, key="{repository.owner.login}")
-_RETRY = Retry(attempts=3, delay=0.5, most=2.0)
-_PATIENT = Retry(attempts=20, delay=0.3, most=2.0)
+_RETRY = Retry(attempts=3, delay=0.5, max_delay=2.0)
+_PATIENT = Retry(attempts=20, delay=0.3, max_delay=2.0)
 _KEEP_SECONDS = 900.0  # a demo may run for hours
 _STEP = 0.12
 _FAILS = 0.08

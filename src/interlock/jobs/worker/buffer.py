@@ -1,7 +1,8 @@
-"""Jobs that were fetched and have not started."""
+"""Jobs that a worker has fetched and not started, and the runners that wait for one."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -10,28 +11,41 @@ from interlock.ports.jobs import FetchedJob
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["Buffer", "Run", "cut"]
+    from interlock.jobs.worker.session_batch import SessionBatch
+    from interlock.jobs.worker.wakeup import FetchSignal
+    from interlock.ports.jobs import Acknowledgement
+
+__all__ = ["Buffer", "Run"]
 
 Run = FetchedJob | deque[FetchedJob]
-"""A job by itself, or consecutive jobs of one lane for one runner."""
+"""A single job, or consecutive jobs of one lane that one runner starts in order."""
 
 
 class Buffer:
-    """Runs in the order to start them. ``on_low`` is called once after each :meth:`put` when few are left."""
+    """Runs in the order to start them. Wakes the fetcher once after each :meth:`put` when few are left.
 
-    __slots__ = ("_low", "_on_low", "_runs", "count", "taken")
+    Waiting runners are woken one at a time: when a run arrives, and again when a started handler awaits something. So
+    handlers that never await cost no task switch.
+    """
 
-    def __init__(self, on_low: Callable[[], None]) -> None:
+    __slots__ = ("_idle", "_low", "_runs", "_signal", "count", "following", "session_batch", "taken")
+
+    def __init__(self, signal: FetchSignal, session_batch: SessionBatch) -> None:
         self._runs: deque[Run] = deque()
-        self._on_low = on_low
+        self._signal = signal
         self._low = -1
+        self._idle: list[asyncio.Future[None]] = []
+        self.session_batch = session_batch
+        """The session under which these jobs were fetched."""
+        self.following: dict[tuple[int, int], deque[FetchedJob]] = {}
+        """The rest of a run, by ID and fence of the job that the store has to acknowledge before the next starts."""
         self.count = 0
-        """How many jobs."""
+        """How many jobs can start."""
         self.taken = 0
-        """How many runs were ever taken out; tells whether it moves."""
+        """How many runs were ever taken; shows whether the buffer moves."""
 
     def __len__(self) -> int:
-        """How many runs, each for another runner."""
+        """The number of runs, each for another runner."""
         return len(self._runs)
 
     def __iter__(self) -> Iterator[FetchedJob]:
@@ -40,9 +54,52 @@ class Buffer:
                 yield run
             else:
                 yield from run
+        for run in self.following.values():
+            yield from run
+
+    @property
+    def following_count(self) -> int:
+        """How many jobs wait for the acknowledgement of the one before them in their lane."""
+        return sum(map(len, self.following.values()))
+
+    # -- runners -----------------------------------------------------------------------------------------------------
+
+    def take(self) -> Run | None:
+        """Take the next run to start; None if there is none."""
+        if not self._runs:
+            return None
+        run = self._runs.popleft()
+        self.taken += 1
+        self.count -= 1 if isinstance(run, FetchedJob) else len(run)
+        if self.count <= self._low:
+            self._low = -1
+            self._signal.wake()
+        return run
+
+    async def wait(self) -> None:
+        """Wait until there may be a run to take."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._idle.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter in self._idle:
+                self._idle.remove(waiter)
+            else:
+                self.wake_runner()  # this runner was woken to take a run
+            raise
+
+    def wake_runner(self) -> None:
+        """Let one more waiting runner take a run, if there is one of each."""
+        if self._idle and self._runs:
+            waiter = self._idle.pop()
+            if not waiter.done():
+                waiter.set_result(None)
+
+    # -- jobs --------------------------------------------------------------------------------------------------------
 
     def put(self, jobs: Sequence[FetchedJob], low: int) -> None:
-        """Add what a fetch gave. Call when no more than ``low`` jobs are left."""
+        """Add the jobs of a fetch. The fetcher is woken when no more than ``low`` are left."""
         runs = self._runs
         if not any(job.lane for job in jobs):
             runs.extend(jobs)
@@ -58,33 +115,67 @@ class Buffer:
                 lane = job.lane
         self.count += len(jobs)
         self._low = low
+        self.wake_runner()
 
-    def put_first(self, run: Run) -> None:
-        """Add a run that is to be taken next."""
-        self._runs.appendleft(run)
-        self.count += 1 if isinstance(run, FetchedJob) else len(run)
+    def release(
+        self, session_batch: SessionBatch, batch: Sequence[Acknowledgement], accepted: Sequence[bool]
+    ) -> list[FetchedJob]:
+        """Let the jobs that follow acknowledged ones start next.
 
-    def take(self) -> Run | None:
-        """The next run to start; None if there is none."""
-        if not self._runs:
-            return None
-        run = self._runs.popleft()
-        self.taken += 1
-        self.count -= 1 if isinstance(run, FetchedJob) else len(run)
-        if self.count <= self._low:
-            self._low = -1
-            self._on_low()
-        return run
+        Returns the jobs that follow a refused acknowledgement: if the first was not ours, they are not either.
+        """
+        if not self.following or session_batch is not self.session_batch:
+            return []
+        refused: list[FetchedJob] = []
+        for acknowledgement, good in zip(batch, accepted, strict=True):
+            # By its fence too: an answer about an earlier fetch of the same job says nothing about this one.
+            run = self.following.pop((acknowledgement.id, acknowledgement.fence), None)
+            if run is None:
+                continue
+            if good:
+                self._runs.appendleft(run)
+                self.count += len(run)
+            else:
+                refused += run
+        self.wake_runner()
+        return refused
 
     def empty(self) -> list[FetchedJob]:
-        """Take everything out."""
-        jobs = list(self)
+        """Remove every job that can start."""
+        jobs: list[FetchedJob] = []
+        for run in self._runs:
+            if isinstance(run, FetchedJob):
+                jobs.append(run)
+            else:
+                jobs += run
         self._runs.clear()
         self.count = 0
         return jobs
 
-    def pick(self, wanted: Callable[[FetchedJob], bool], *, behind: bool = False) -> list[FetchedJob]:
-        """Take out the jobs that are wanted, with those behind them in their runs if that is wanted too."""
+    def empty_following(self) -> list[FetchedJob]:
+        """Remove every job that follows one that has started."""
+        jobs = [job for run in self.following.values() for job in run]
+        self.following.clear()
+        return jobs
+
+    def remove_lanes(self) -> list[FetchedJob]:
+        """Remove every job that has a lane."""
+        return self._pick(lambda job: bool(job.lane)) + self.empty_following()
+
+    def remove(self, job_id: int, fence: int, *, rest: bool) -> list[FetchedJob]:
+        """Remove one fetched job, with those behind it in its run if ``rest`` is true."""
+
+        def wanted(job: FetchedJob) -> bool:
+            return job.id == job_id and job.fence == fence
+
+        found = self._pick(wanted, rest=rest)
+        for first, run in list(self.following.items()):
+            found += _cut(run, wanted, rest=rest)
+            if not run:
+                del self.following[first]
+        return found
+
+    def _pick(self, wanted: Callable[[FetchedJob], bool], *, rest: bool = False) -> list[FetchedJob]:
         found: list[FetchedJob] = []
         kept: deque[Run] = deque()
         for run in self._runs:
@@ -94,7 +185,7 @@ class Buffer:
                 else:
                     kept.append(run)
             else:
-                found += cut(run, wanted, behind=behind)
+                found += _cut(run, wanted, rest=rest)
                 if run:
                     kept.append(run)
         self._runs = kept
@@ -102,12 +193,12 @@ class Buffer:
         return found
 
 
-def cut(run: deque[FetchedJob], wanted: Callable[[FetchedJob], bool], *, behind: bool = False) -> list[FetchedJob]:
-    """Take out of a run the jobs that are wanted, with those behind them if that is wanted too."""
+def _cut(run: deque[FetchedJob], wanted: Callable[[FetchedJob], bool], *, rest: bool = False) -> list[FetchedJob]:
+    """Remove the wanted jobs from a run, with those behind them if ``rest`` is true."""
     found: list[FetchedJob] = []
     kept: list[FetchedJob] = []
     for job in run:
-        (found if wanted(job) or (behind and found) else kept).append(job)
+        (found if wanted(job) or (rest and found) else kept).append(job)
     if found:
         run.clear()
         run.extend(kept)

@@ -1,8 +1,8 @@
-"""Tells the store how jobs ended, many at a time.
+"""Acknowledges finished jobs to the store, many at a time.
 
-What there is goes at once, and then whatever came up while the store was being told. While the store is away it is
-told again and again: an acknowledgement counts for as long as the fetch stands, also after the session has ended.
-Acknowledgements that wait for rows which another transaction has locked are set aside, and the others go on.
+The completer sends what there is at once, and then whatever finished while the store was answering. While the store is
+unavailable it retries: an acknowledgement counts for as long as the fetch is in force, also after the session has
+ended. Acknowledgements that wait for rows locked by another transaction are set aside, and the others go on.
 """
 
 from __future__ import annotations
@@ -13,17 +13,20 @@ import math
 from typing import TYPE_CHECKING
 
 from interlock.errors import StoreUnavailableError
-from interlock.jobs.worker.outcomes import failed_for_good, one_line
-from interlock.jobs.worker.wakeup import Bell
+from interlock.jobs.worker.outcomes import failed, one_line, returned
+from interlock.jobs.worker.wakeup import Wakeup
 from interlock.ports.jobs import Outcome
 from interlock.telemetry.lasting import LastingFailure
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from interlock.jobs.engine import JobEngine
-    from interlock.jobs.worker.session_batch import Tenure
+    from interlock.jobs.worker.buffer import Buffer
+    from interlock.jobs.worker.coordinator import Coordinator
+    from interlock.jobs.worker.session_batch import SessionBatch
+    from interlock.jobs.worker.wakeup import FetchSignal
     from interlock.ports.jobs import Acknowledged, Acknowledgement, FetchedJob
     from interlock.sessions import Session
 
@@ -31,153 +34,173 @@ __all__ = ["SLOW", "Completer"]
 
 _log = logging.getLogger("interlock.jobs")
 SLOW = 1.0
-"""After so many seconds for one answer something is wrong with the store."""
-_MOST_AT_ONCE = 1000
-_MOST_BYTES_AT_ONCE = 4 * 1024 * 1024
-_MOST_UNSETTLED = 2000
-_MOST_UNSETTLED_BYTES = 64 * 1024 * 1024
-_LEAST_PAUSE, _MOST_PAUSE = 0.02, 1.0
-_TRIES = 3  # at an error that does not say that the store is away, before it may be one of them that is to blame
+"""Seconds for one answer after which the store counts as troubled."""
+_MAX_BATCH = 1000
+_MAX_BATCH_BYTES = 4 * 1024 * 1024
+_MAX_UNACKNOWLEDGED = 2000
+_MAX_UNACKNOWLEDGED_BYTES = 64 * 1024 * 1024
+_MIN_PAUSE, _MAX_PAUSE = 0.02, 1.0
+_TRIES = 3  # at an error other than unavailability, before one of the acknowledgements may be to blame
 _TRIES_ALONE = 10
-_LEAST_ASIDE, _MOST_ASIDE = 0.1, 1.0  # seconds until what was set aside is tried again
-_MOST_NAMED = 10
+_MIN_BLOCKED_PAUSE, _MAX_BLOCKED_PAUSE = 0.1, 1.0
+_MAX_NAMED = 10
 
 
 class Completer:
-    """Sends the acknowledgements of one worker.
+    """Sends the acknowledgements of one worker."""
 
-    ``answered`` hears what was accepted, before anything else can happen to these jobs; ``acknowledged`` after each
-    batch whether jobs became ready by it; ``troubled`` when the store is away or slow.
-    """
-
-    def __init__(
-        self,
-        engine: JobEngine,
-        answered: Callable[[Tenure, Sequence[Acknowledgement], Sequence[bool]], None],
-        acknowledged: Callable[[bool], None],
-        troubled: Callable[[], None],
-    ) -> None:
+    def __init__(self, engine: JobEngine, buffer: Buffer, coordinator: Coordinator, signal: FetchSignal) -> None:
         self._jobs = engine.jobs
         self._monotonic = engine.monotonic
-        self._answered = answered
         self._metrics = engine.metrics
-        self._acknowledged = acknowledged
-        self._troubled = troubled
-        self._tenures: list[Tenure] = []
-        self._bell = Bell()
+        self._buffer = buffer
+        self._coordinator = coordinator
+        self._signal = signal
+        self._session_batches: list[SessionBatch] = [buffer.session_batch]
+        self._wakeup = Wakeup()
         self._asleep = False
         self._waiters: list[asyncio.Future[None]] = []
         self._bytes = 0
         self.unacknowledged = 0
         """How many acknowledgements the store has not answered yet."""
         self.full = False
-        """Whether runners are to wait."""
+        """Whether runners have to wait."""
         self.refused = 0
+        """How many acknowledgements came too late."""
         self.seconds = 0.0
-        """How long an answer takes."""
+        """How long an answer takes on average."""
         self._failures = 0
         self._unavailable = LastingFailure(engine.monotonic)
         self._blocked: dict[tuple[int, int], LastingFailure] = {}
-        self._aside_pause = _LEAST_ASIDE
-        self._aside_at = math.inf
+        self._blocked_pause = _MIN_BLOCKED_PAUSE
+        self._blocked_until = math.inf
         self._closed = False
         self._task: asyncio.Task[None] | None = None
 
-    def add(self, tenure: Tenure, acknowledgement: Acknowledgement, job: FetchedJob) -> None:
-        """Have the store told."""
-        tenure.acknowledgements.append(acknowledgement)
-        tenure.jobs.append(job)
+    def add(self, session_batch: SessionBatch, acknowledgement: Acknowledgement, job: FetchedJob) -> None:
+        """Acknowledge a job soon."""
+        session_batch.acknowledgements.append(acknowledgement)
+        session_batch.jobs.append(job)
         self.unacknowledged += 1
         if acknowledgement.result is not None:
             self._bytes += len(acknowledgement.result)
         if self._asleep:
             self._asleep = False
-            self._bell.ring()
-        elif self.unacknowledged >= _MOST_UNSETTLED or self._bytes >= _MOST_UNSETTLED_BYTES:
+            self._wakeup.wake()
+        elif self.unacknowledged >= _MAX_UNACKNOWLEDGED or self._bytes >= _MAX_UNACKNOWLEDGED_BYTES:
             self.full = True
 
-    def begin(self, tenure: Tenure) -> None:
-        """There will be something to say about what is fetched under another session."""
-        # While something runs under a lost session, a thread for instance, there may still be something to say.
-        self._tenures = [old for old in self._tenures if old.unanswered or old.session.at_work or not old.lost]
-        self._tenures.append(tenure)
+    def add_session(self, session_batch: SessionBatch) -> None:
+        """Accept acknowledgements for jobs fetched under another session."""
+        # While a job runs under a lost session, in a thread for instance, its acknowledgement is still to come.
+        self._session_batches = [
+            old for old in self._session_batches if old.unanswered or old.session.at_work or not old.lost
+        ]
+        self._session_batches.append(session_batch)
 
     @property
     def failing(self) -> bool:
-        """Whether the store cannot be told: what is fetched now could not be acknowledged."""
-        return bool(self._unavailable.reason)
+        """Whether the store is unavailable: a job fetched now could not be acknowledged."""
+        return bool(self._unavailable.error)
 
     @property
     def trouble(self) -> str:
         """Why the store does not take acknowledgements; empty if it does."""
-        if self._unavailable.reason:
-            return self._unavailable.reason
-        return next((blocked.reason for blocked in self._blocked.values()), "")
+        if self._unavailable.error:
+            return self._unavailable.error
+        return next((blocked.error for blocked in self._blocked.values()), "")
 
     def pending(self, session: Session) -> Iterator[int]:
-        """The jobs of a session about which the store has not answered."""
-        for tenure in self._tenures:
-            if tenure.session is session:
-                for acknowledgement in tenure.acknowledgements:
+        """The jobs of a session whose acknowledgements the store has not answered."""
+        for session_batch in self._session_batches:
+            if session_batch.session is session:
+                for acknowledgement in session_batch.acknowledgements:
                     yield acknowledgement.id
-                for acknowledgement, _ in tenure.aside:
+                for acknowledgement, _ in session_batch.blocked:
                     yield acknowledgement.id
 
-    async def room(self) -> None:
-        """Wait until there is room for more."""
+    async def wait_for_room(self) -> None:
+        """Wait until runners may continue."""
         while self.full:
-            await self._answer()
+            await self._next_answer()
 
-    async def told(self, session: Session | None = None) -> None:
-        """Wait until the store has been told all there is to say, or all about one session, or will not be any more."""
-        while not self._closed and any(t.unanswered for t in self._tenures if session is None or t.session is session):
-            await self._answer()
+    async def flush(self, session: Session | None = None) -> None:
+        """Wait until the store has answered everything, or everything of one session, or the completer is closed."""
+        while not self._closed and any(
+            batch.unanswered for batch in self._session_batches if session is None or batch.session is session
+        ):
+            await self._next_answer()
 
     def start(self) -> None:
-        """Begin to tell the store."""
+        """Start to send acknowledgements."""
         self._task = asyncio.get_running_loop().create_task(self._work(), name="interlock-completer")
 
-    async def _work(self) -> None:
-        pause = _LEAST_PAUSE
-        while True:
-            tenure = self._next()
-            if tenure is None:
-                self._asleep = True
-                await self._bell.wait(self._aside_at - self._monotonic())
-                self._asleep = False
-                continue
-            count = _fitting(tenure.acknowledgements)
-            batch, jobs = tenure.acknowledgements[:count], tenure.jobs[:count]
-            held = len(tenure.aside)
-            ready = await self._tell(tenure, batch, jobs)
-            if ready is None:
-                del tenure.aside[held:]  # all of them go again
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, _MOST_PAUSE)
-                continue
-            pause = _LEAST_PAUSE
-            # Known to be ours up to here.
-            del tenure.acknowledgements[: len(batch)], tenure.jobs[: len(batch)]
-            newly_aside = [acknowledgement for acknowledgement, _ in tenure.aside[held:]]
-            self.unacknowledged -= len(batch) - len(newly_aside)
-            self._bytes -= _size(batch) - _size(newly_aside)
-            if self._unavailable.over():
-                times, seconds = self._unavailable.times, self._unavailable.seconds
-                emit(_log, logging.INFO, "job_acknowledgement_failed_over", times=times, seconds=seconds)
-                ready = True  # the fetcher has waited for this
-            self.full = self.unacknowledged >= _MOST_UNSETTLED or self._bytes >= _MOST_UNSETTLED_BYTES
-            # After a suspect another may be fetched.
-            self._acknowledged(ready or any(job.half is not None for job in jobs))
-            if self._waiters:
-                self._wake_waiters()
-
     async def close(self) -> None:
-        """Tell the store no more."""
+        """Stop sending."""
         self._closed = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
         self._wake_waiters()
+
+    # -- the loop ----------------------------------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        pause = _MIN_PAUSE
+        while True:
+            session_batch = self._next()
+            if session_batch is None:
+                self._asleep = True
+                await self._wakeup.wait(self._blocked_until - self._monotonic())
+                self._asleep = False
+                continue
+            count = _fitting(session_batch.acknowledgements)
+            batch, jobs = session_batch.acknowledgements[:count], session_batch.jobs[:count]
+            blocked_before = len(session_batch.blocked)
+            ready = await self._send(session_batch, batch, jobs)
+            if ready is None:
+                del session_batch.blocked[blocked_before:]  # the whole batch is sent again
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _MAX_PAUSE)
+                continue
+            pause = _MIN_PAUSE
+            # Until here the jobs have to be known as ours.
+            del session_batch.acknowledgements[: len(batch)], session_batch.jobs[: len(batch)]
+            newly_blocked = [acknowledgement for acknowledgement, _ in session_batch.blocked[blocked_before:]]
+            self.unacknowledged -= len(batch) - len(newly_blocked)
+            self._bytes -= _size(batch) - _size(newly_blocked)
+            if self._unavailable.over():
+                times, seconds = self._unavailable.times, self._unavailable.seconds
+                emit(_log, logging.INFO, "job_acknowledgement_failed_over", times=times, seconds=seconds)
+                ready = True  # the fetcher has waited for this
+            self.full = self.unacknowledged >= _MAX_UNACKNOWLEDGED or self._bytes >= _MAX_UNACKNOWLEDGED_BYTES
+            # After a suspect another may be fetched.
+            if ready or self._may_be_drained or any(job.half is not None for job in jobs):
+                self._signal.announce()
+            if self._waiters:
+                self._wake_waiters()
+
+    @property
+    def _may_be_drained(self) -> bool:
+        """Whether a caller waits for the last job, and this may have been it."""
+        return self._signal.draining and not self.unacknowledged and not self._buffer.count
+
+    def _next(self) -> SessionBatch | None:
+        if self._monotonic() >= self._blocked_until:
+            self._blocked_until = math.inf
+            for session_batch in self._session_batches:
+                session_batch.acknowledgements[:0] = [acknowledgement for acknowledgement, _ in session_batch.blocked]
+                session_batch.jobs[:0] = [job for _, job in session_batch.blocked]
+                session_batch.blocked.clear()
+        for session_batch in self._session_batches:
+            if session_batch.acknowledgements:
+                return session_batch
+        return None
+
+    async def _next_answer(self) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        await waiter
 
     def _wake_waiters(self) -> None:
         waiters, self._waiters = self._waiters, []
@@ -185,69 +208,67 @@ class Completer:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def _next(self) -> Tenure | None:
-        if self._monotonic() >= self._aside_at:
-            self._aside_at = math.inf
-            for tenure in self._tenures:
-                tenure.acknowledgements[:0] = [acknowledgement for acknowledgement, _ in tenure.aside]
-                tenure.jobs[:0] = [job for _, job in tenure.aside]
-                tenure.aside.clear()
-        for tenure in self._tenures:
-            if tenure.acknowledgements:
-                return tenure
-        return None
+    # -- one batch ---------------------------------------------------------------------------------------------------
 
-    async def _answer(self) -> None:
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        await waiter
-
-    async def _tell(self, tenure: Tenure, batch: Sequence[Acknowledgement], jobs: Sequence[FetchedJob]) -> bool | None:
-        """Tell the store how these ended: whether jobs became ready by it, None if it has to be told again."""
+    async def _send(
+        self, session_batch: SessionBatch, batch: Sequence[Acknowledgement], jobs: Sequence[FetchedJob]
+    ) -> bool | None:
+        """Send a batch. Returns whether jobs became ready by it; None if it has to be sent again."""
         try:
-            return await self._acknowledge(tenure, batch, jobs)
+            return await self._acknowledge(session_batch, batch, jobs)
         except StoreUnavailableError as error:
             self._note_unavailable(error)
             return None
-        except Exception as error:  # noqa: BLE001 - no error may keep the others from being told
+        except Exception as error:  # noqa: BLE001 - no error may keep the other acknowledgements back
             emit(_log, logging.ERROR, "job_acknowledgement_failed", jobs=len(batch), error=one_line(error))
             self._failures += 1
             if self._failures < (_TRIES_ALONE if len(batch) == 1 else _TRIES):
                 return None
         self._failures = 0
         try:
-            return await self._tell_apart(tenure, batch, jobs)
+            return await self._send_separately(session_batch, batch, jobs)
         except StoreUnavailableError as error:
             self._note_unavailable(error)
             return None
 
-    async def _acknowledge(self, tenure: Tenure, batch: Sequence[Acknowledgement], jobs: Sequence[FetchedJob]) -> bool:
-        begun = self._monotonic()
-        acknowledged = await self._jobs.acknowledge(tenure.session.id, batch)
-        took = self._monotonic() - begun
+    async def _acknowledge(
+        self, session_batch: SessionBatch, batch: Sequence[Acknowledgement], jobs: Sequence[FetchedJob]
+    ) -> bool:
+        started = self._monotonic()
+        acknowledged = await self._jobs.acknowledge(session_batch.session.id, batch)
+        took = self._monotonic() - started
         self.seconds = (self.seconds + took) / 2
         if took > SLOW:
-            self._troubled()
+            self._coordinator.note_trouble()
         self._failures = 0
         accepted = acknowledged.accepted
         if acknowledged.blocked or self._blocked:
-            batch, jobs, accepted = self._set_aside(tenure, batch, jobs, acknowledged)
+            batch, jobs, accepted = self._set_blocked_aside(session_batch, batch, jobs, acknowledged)
         if not all(accepted):
             self._note_refused(batch, jobs, accepted)
-        self._answered(tenure, batch, accepted)
+        self._release(session_batch, batch, accepted)
         return acknowledged.ready
 
-    def _set_aside(
-        self, tenure: Tenure, batch: Sequence[Acknowledgement], jobs: Sequence[FetchedJob], acknowledged: Acknowledged
+    def _release(self, session_batch: SessionBatch, batch: Sequence[Acknowledgement], accepted: Sequence[bool]) -> None:
+        """Let the jobs that follow in their lanes start, or return them."""
+        for job in self._buffer.release(session_batch, batch, accepted):
+            self.add(session_batch, returned(job), job)
+
+    def _set_blocked_aside(
+        self,
+        session_batch: SessionBatch,
+        batch: Sequence[Acknowledgement],
+        jobs: Sequence[FetchedJob],
+        acknowledged: Acknowledged,
     ) -> tuple[list[Acknowledgement], list[FetchedJob], list[bool]]:
         """Keep the blocked acknowledgements for later. Returns the others with their answers."""
         others: list[tuple[Acknowledgement, FetchedJob, bool]] = []
         named = 0
-        for place, (acknowledgement, job) in enumerate(zip(batch, jobs, strict=True)):
+        for position, (acknowledgement, job) in enumerate(zip(batch, jobs, strict=True)):
             fetch = (acknowledgement.id, acknowledgement.fence)
-            why = acknowledged.blocked.get(place)
-            if why is None:
-                others.append((acknowledgement, job, acknowledged.accepted[place]))
+            cause = acknowledged.blocked.get(position)
+            if cause is None:
+                others.append((acknowledgement, job, acknowledged.accepted[position]))
                 failure = self._blocked.pop(fetch, None)
                 if failure is not None and failure.over():
                     seconds = failure.seconds
@@ -255,9 +276,9 @@ class Completer:
                         _log, logging.INFO, "job_acknowledgement_blocked_over", id=job.id, job=job.name, seconds=seconds
                     )
                 continue
-            tenure.aside.append((acknowledgement, job))
+            session_batch.blocked.append((acknowledgement, job))
             failure = self._blocked.setdefault(fetch, LastingFailure(self._monotonic))
-            if failure.failed(why) and named < _MOST_NAMED:
+            if failure.failed(cause) and named < _MAX_NAMED:
                 named += 1
                 emit(
                     _log,
@@ -266,67 +287,72 @@ class Completer:
                     id=job.id,
                     job=job.name,
                     lane=job.lane,
-                    error=why,
+                    error=cause,
                     seconds=failure.seconds,
                 )
         if acknowledged.blocked:
-            self._aside_at = min(self._aside_at, self._monotonic() + self._aside_pause)
-            self._aside_pause = min(self._aside_pause * 2, _MOST_ASIDE)
+            self._blocked_until = min(self._blocked_until, self._monotonic() + self._blocked_pause)
+            self._blocked_pause = min(self._blocked_pause * 2, _MAX_BLOCKED_PAUSE)
         elif not self._blocked:
-            self._aside_pause = _LEAST_ASIDE
+            self._blocked_pause = _MIN_BLOCKED_PAUSE
         return [s for s, _, _ in others], [j for _, j, _ in others], [a for _, _, a in others]
 
     def _note_unavailable(self, error: StoreUnavailableError) -> None:
-        """Count and log that the store could not be told."""
-        self._troubled()
+        """Count and log that the store was unavailable."""
+        self._coordinator.note_trouble()
         self._metrics.unacknowledged += 1
         if self._unavailable.failed(error):
             emit(
                 _log,
                 logging.WARNING,
                 "job_acknowledgement_failed",
-                error=self._unavailable.reason,
+                error=self._unavailable.error,
                 unacknowledged=self.unacknowledged,
                 times=self._unavailable.times,
                 seconds=self._unavailable.seconds,
             )
 
-    async def _tell_apart(
-        self, tenure: Tenure, batch: Sequence[Acknowledgement], jobs: Sequence[FetchedJob]
+    async def _send_separately(
+        self, session_batch: SessionBatch, batch: Sequence[Acknowledgement], jobs: Sequence[FetchedJob]
     ) -> bool | None:
-        """One of them may be what the store cannot take: tell it of each alone. If it takes none, it is not that."""
+        """Send each acknowledgement alone, since one of them may be what the store rejects.
+
+        If the store rejects all of them, the fault is the store's: returns None, so that they are sent again.
+        """
         ready: list[bool] = []
-        failed = await self._tell_each(tenure, zip(batch, jobs, strict=True), ready)
+        rejected = await self._send_each(session_batch, zip(batch, jobs, strict=True), ready)
         if not ready and len(batch) > 1:
             return None
-        # Once more, now that it is known to take others. Then say at least that the job has failed, and why.
-        failed = await self._tell_each(tenure, [(acknowledgement, job) for acknowledgement, job, _ in failed], ready)
-        less = [(failed_for_good(job, acknowledgement.ran, error), job) for acknowledgement, job, error in failed]
-        for acknowledgement, job, error in await self._tell_each(tenure, less, ready):
+        # Once more, now that the store is known to accept others. Then report at least that the job failed, and why.
+        rejected = await self._send_each(
+            session_batch, [(acknowledgement, job) for acknowledgement, job, _ in rejected], ready
+        )
+        failures = [(failed(job, acknowledgement.ran, error), job) for acknowledgement, job, error in rejected]
+        for acknowledgement, job, error in await self._send_each(session_batch, failures, ready):
             if not ready:
                 return None
             emit(_log, logging.CRITICAL, "job_acknowledgement_dropped", id=job.id, job=job.name, error=one_line(error))
-            self._answered(tenure, [acknowledgement], [False])
+            self._release(session_batch, [acknowledgement], [False])
         return any(ready)
 
-    async def _tell_each(
-        self, tenure: Tenure, ends: Iterable[tuple[Acknowledgement, FetchedJob]], ready: list[bool]
+    async def _send_each(
+        self, session_batch: SessionBatch, ends: Iterable[tuple[Acknowledgement, FetchedJob]], ready: list[bool]
     ) -> list[tuple[Acknowledgement, FetchedJob, Exception]]:
-        """Tell the store of one after the other; those that it could not take."""
-        failed: list[tuple[Acknowledgement, FetchedJob, Exception]] = []
+        """Send acknowledgements one after the other. Returns those that the store rejected."""
+        rejected: list[tuple[Acknowledgement, FetchedJob, Exception]] = []
         for acknowledgement, job in ends:
             try:
-                ready.append(await self._acknowledge(tenure, [acknowledgement], [job]))
+                ready.append(await self._acknowledge(session_batch, [acknowledgement], [job]))
             except StoreUnavailableError:
                 raise
-            except Exception as error:  # noqa: BLE001
-                failed.append((acknowledgement, job, error))
-        return failed
+            except Exception as error:  # noqa: BLE001 - the caller decides what becomes of it
+                rejected.append((acknowledgement, job, error))
+        return rejected
 
     def _note_refused(
         self, batch: Sequence[Acknowledgement], jobs: Sequence[FetchedJob], accepted: Sequence[bool]
     ) -> None:
-        """Count and log what came too late. Returning what somebody else returned before is not worth a word."""
+        """Count and log acknowledgements that came too late. Jobs that were only to be returned are not logged."""
         for acknowledgement, job, good in zip(batch, jobs, accepted, strict=True):
             if not good and acknowledgement.outcome is not Outcome.RETURNED:
                 self.refused += 1
@@ -350,13 +376,13 @@ def _size(acknowledgements: Iterable[Acknowledgement]) -> int:
 
 
 def _fitting(acknowledgements: Sequence[Acknowledgement]) -> int:
-    """How many of them to send at once: so many, and with large results or traces fewer."""
+    """How many to send at once: up to a fixed number, fewer if results or traces are large."""
     size = 0
     for count, acknowledgement in enumerate(acknowledgements):
-        if count == _MOST_AT_ONCE:
+        if count == _MAX_BATCH:
             return count
         if acknowledgement.result is not None or acknowledgement.trace:
             size += len(acknowledgement.result or "") + len(acknowledgement.trace)
-            if size > _MOST_BYTES_AT_ONCE and count:
+            if size > _MAX_BATCH_BYTES and count:
                 return count
     return len(acknowledgements)

@@ -1,8 +1,8 @@
-"""What the workers of one process share in one store: the session that they fetch under.
+"""What the workers of one process share in one store: the session under which they fetch.
 
-Whatever the store has given to the session and no worker knows of is a leftover, for instance of a fetch whose answer
-was lost, and is handed back. So that nothing is taken for a leftover that is just on its way here, nothing is fetched
-meanwhile. What was fetched under a session that is over goes back too, after all that is to be said about it was said.
+Jobs that the store has given to the session and that no worker knows, for instance because the answer to a fetch was
+lost, are leftovers and are returned. No fetch runs meanwhile, so a job that is on its way here is not mistaken for a
+leftover. Jobs fetched under a session that is over are returned too, after their acknowledgements have been sent.
 """
 
 from __future__ import annotations
@@ -10,64 +10,30 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 from interlock.clock import SystemClock
 from interlock.errors import StoreUnavailableError
+from interlock.jobs.worker.chore import Chore
 from interlock.jobs.worker.completer import SLOW
-from interlock.jobs.worker.loop_watch import LoopWatch
+from interlock.jobs.worker.loop_monitor import LoopMonitor
 from interlock.jobs.worker.outcomes import one_line
-from interlock.jobs.worker.pruner import prune_now_and_then
-from interlock.jobs.worker.rescuer import rescue_now_and_then
-from interlock.jobs.worker.vacuumer import vacuum
+from interlock.jobs.worker.pruner import prune_periodically
+from interlock.jobs.worker.rescuer import rescue_periodically
+from interlock.jobs.worker.vacuumer import vacuum_periodically
 from interlock.ports.leases import SessionEnded
-from interlock.telemetry.lasting import LastingFailure
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable
+    from collections.abc import AsyncGenerator
 
     from interlock.jobs.engine import JobEngine
+    from interlock.jobs.worker.runner_pool import RunnerPool
     from interlock.ports.jobs import FetchedJob, FetchRequest, FetchResult
     from interlock.sessions import Session
 
-    class Colleague(Protocol):
-        """One of the workers."""
-
-        @property
-        def queues(self) -> tuple[str, ...]:
-            """What it works on."""
-            ...
-
-        @property
-        def concurrency(self) -> int:
-            """How many jobs it runs at once."""
-            ...
-
-        @property
-        def busy(self) -> bool:
-            """Whether a handler has not ended, or the store was not told how some have."""
-            ...
-
-        def known(self, session: Session) -> Iterable[int]:
-            """The jobs of a session that it answers for."""
-            ...
-
-        def running(self, session: Session | None = None) -> Iterable[int]:
-            """Those of them whose handlers run; of any session unless told otherwise."""
-            ...
-
-        def job_of(self, task: asyncio.Task[Any]) -> FetchedJob | None:
-            """The job whose handler runs in a task. May be asked from another thread."""
-            ...
-
-        async def told(self, session: Session) -> None:
-            """Wait until the store knows how those ended that have."""
-            ...
-
-
-__all__ = ["Desk", "desk_of"]
+__all__ = ["Coordinator", "coordinator_of"]
 
 _log = logging.getLogger("interlock.jobs")
 _SOUND_SECONDS = 3.0
@@ -75,32 +41,32 @@ _PAUSE = 0.05
 _CATCH_UP_PAUSE = 0.5
 
 
-def desk_of(engine: JobEngine) -> Desk:
-    """The desk of an engine, which outlasts its workers: what one left behind is seen to by the next."""
-    if engine.desk is None:
-        engine.desk = Desk(engine)
-    return engine.desk
+def coordinator_of(engine: JobEngine) -> Coordinator:
+    """The coordinator of an engine. It outlives the workers: the next one cleans up what one left."""
+    if engine.coordinator is None:
+        engine.coordinator = Coordinator(engine)
+    return engine.coordinator
 
 
-class Desk:
-    """One for all workers of an engine."""
+class Coordinator:
+    """One for all workers of an engine, which it knows by their runner pools."""
 
     def __init__(self, engine: JobEngine) -> None:
         self._engine = engine
         self._jobs = engine.jobs
         self._monotonic = engine.monotonic
-        self._workers: dict[Colleague, None] = {}
-        self._departed: dict[Colleague, None] = {}
+        self._pools: dict[RunnerPool, None] = {}
+        self._departed: dict[RunnerPool, None] = {}
         self._chores: list[asyncio.Task[None]] = []
-        self._loop_watch: LoopWatch | None = None
+        self._loop_monitor: LoopMonitor | None = None
         self._afterwards: asyncio.Task[None] | None = None
         self._troubled_at = self._monotonic()
         self._owed: dict[str, Session] = {}
         self._doubtful = False
         self._catch_up_at = -math.inf
-        self._failure = LastingFailure(engine.monotonic)
-        self._attended: tuple[object, ...] = ()
-        self._under_way = 0
+        self._catching_up = Chore("return", engine.monotonic, self)
+        self._registered: tuple[object, ...] = ()
+        self._fetches = 0
         self._fetch_number = 0
         self._lock = asyncio.Lock()
         self._open = asyncio.Event()
@@ -108,207 +74,201 @@ class Desk:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    # -- who is here -------------------------------------------------------------------------------------------------
+    # -- workers -----------------------------------------------------------------------------------------------------
 
-    def join(self, worker: Colleague) -> None:
-        """Begin to work. The first one sees to it that the chores are done."""
-        if not self._workers:
+    def join(self, pool: RunnerPool) -> None:
+        """Add a worker. The first one starts the chores."""
+        if not self._pools:
             loop = asyncio.get_running_loop()
             self._chores = [
-                loop.create_task(rescue_now_and_then(self._engine, self), name="interlock-rescuer"),
-                loop.create_task(prune_now_and_then(self._engine, self), name="interlock-pruner"),
-                loop.create_task(vacuum(self._engine), name="interlock-vacuumer"),
+                loop.create_task(rescue_periodically(self._engine, self), name="interlock-rescuer"),
+                loop.create_task(prune_periodically(self._engine, self), name="interlock-pruner"),
+                loop.create_task(vacuum_periodically(self._engine), name="interlock-vacuumer"),
             ]
             # A loop with simulated time cannot lag behind.
-            if self._loop_watch is None and isinstance(self._engine.clock, SystemClock):
-                self._loop_watch = LoopWatch(self._engine.metrics, self._job_of, self._note_blocked)
-                self._loop_watch.start()
-        self._workers[worker] = None
+            if self._loop_monitor is None and isinstance(self._engine.clock, SystemClock):
+                self._loop_monitor = LoopMonitor(self._engine, self._job_of)
+                self._loop_monitor.start()
+        self._pools[pool] = None
 
-    async def part(self, worker: Colleague) -> None:
-        """Leave the chores to others."""
-        self._workers.pop(worker, None)
-        if not self._workers:
-            if self._loop_watch is not None:
-                self._loop_watch.stop()
-                self._loop_watch = None
+    async def leave(self, pool: RunnerPool) -> None:
+        """Remove a worker. The last one ends the chores."""
+        self._pools.pop(pool, None)
+        if not self._pools:
+            if self._loop_monitor is not None:
+                self._loop_monitor.stop()
+                self._loop_monitor = None
             for chore in self._chores:
                 chore.cancel()
             await asyncio.gather(*self._chores, return_exceptions=True)
-        if worker.busy:
-            self._departed[worker] = None
-        if self._is_left and (self._afterwards is None or self._afterwards.done()):
-            self._afterwards = asyncio.create_task(self._see_to_the_rest(), name="interlock-leftovers")
+        if pool.busy:
+            self._departed[pool] = None
+        if self._has_leftovers and (self._afterwards is None or self._afterwards.done()):
+            self._afterwards = asyncio.create_task(self._clean_up(), name="interlock-leftovers")
 
     def _job_of(self, task: asyncio.Task[Any]) -> FetchedJob | None:
-        """The job whose handler runs in a task; asked by the thread that watches the loop."""
-        found = (worker.job_of(task) for worker in [*self._workers, *self._departed])
+        """The job whose handler runs in a task; called on the thread that monitors the loop."""
+        found = (pool.job_of(task) for pool in [*self._pools, *self._departed])
         return next((job for job in found if job is not None), None)
 
-    def _note_blocked(self, seconds: float | None, by: str) -> None:
-        self._engine.store_client.keeper.note_blocked(seconds, by)
-
-    def _still_run(self) -> bool:
-        return any(any(worker.running(self._engine.session)) for worker in self._departed)
+    def _departed_run(self) -> bool:
+        return any(any(pool.running_ids(self._engine.session)) for pool in self._departed)
 
     @property
-    def _is_left(self) -> bool:
-        """Whether there is something that no worker will see to."""
-        return bool(self._departed or (not self._workers and (self._doubtful or self._owed)))
+    def _has_leftovers(self) -> bool:
+        """Whether there is work that no open worker will do."""
+        return bool(self._departed or (not self._pools and (self._doubtful or self._owed)))
 
     async def close(self) -> None:
-        """The session is about to end, and what is left of it goes back then at the latest.
+        """Prepare for the end of the session, which returns whatever is left.
 
-        Handlers that did not stop, in threads, are waited for once more: others may begin their jobs after that.
+        Handlers in threads that did not stop get more time: after that another worker may start their jobs.
         """
         loop = asyncio.get_running_loop()
         give_up = loop.time() + self._engine.settings.session_seconds
-        while loop.time() < give_up and self._still_run():  # noqa: ASYNC110 - other threads end it
+        while loop.time() < give_up and self._departed_run():  # noqa: ASYNC110 - other threads end it
             await asyncio.sleep(_PAUSE)
         if self._afterwards is not None:
             self._afterwards.cancel()
             await asyncio.gather(self._afterwards, return_exceptions=True)
 
-    async def _see_to_the_rest(self) -> None:
-        """Look for leftovers also when nobody works here any more.
+    async def _clean_up(self) -> None:
+        """Return leftovers also when no worker is open any more.
 
-        A fetch whose answer was lost may come late, and handlers that did not stop in time may end at last.
+        The answer to a fetch may arrive late, and handlers that did not stop in time may end after all.
         """
-        while self._is_left:
+        while self._has_leftovers:
             await asyncio.sleep(_PAUSE)
-            if ended := [worker for worker in self._departed if not any(worker.running())]:
-                for worker in ended:
-                    del self._departed[worker]
+            if ended := [pool for pool in self._departed if not any(pool.running_ids())]:
+                for pool in ended:
+                    del self._departed[pool]
                 self.doubt()
-            with suppress(StoreUnavailableError):
-                await self._catch_up(self._engine.session)
+            await self._catch_up(self._engine.session)
 
     # -- trouble -----------------------------------------------------------------------------------------------------
 
-    def trouble(self) -> None:
-        """The store could not be reached, or was very slow."""
+    def note_trouble(self) -> None:
+        """Note that the store was unavailable or slow."""
         self._troubled_at = self._monotonic()
 
     @property
     def sound(self) -> bool:
-        """Whether all has been well for a while: whoever lost a session by the same outage had time to come back."""
+        """Whether there was no trouble for a while, so that workers who lost a session had time to come back."""
         return not self._owed and not self._lock.locked() and self._monotonic() - self._troubled_at >= _SOUND_SECONDS
 
     def doubt(self) -> None:
-        """The answer to a fetch was lost: look for leftovers."""
+        """Look for leftovers soon: the answer to a fetch was lost."""
         self._doubtful = True
 
     def owe(self, session: Session) -> None:
-        """A session is over, and what was fetched in it is to be handed back."""
+        """Return the jobs fetched under a session that is over."""
         self._owed[session.id] = session
-        self.trouble()
+        self.note_trouble()
 
     # -- fetching ----------------------------------------------------------------------------------------------------
 
     async def fetch(self, session: Session, request: FetchRequest) -> tuple[FetchResult | SessionEnded, float]:
-        """Fetch, while nobody looks for leftovers. A worker has to know what it gives before anything else runs.
+        """Fetch, while nobody looks for leftovers. Returns the answer and when the store was asked.
 
-        Also gives when the store was asked.
+        The caller has to register the jobs before it awaits anything else.
         """
         while not self._open.is_set():
             await self._open.wait()
         if session.lost:
             return SessionEnded(), self._monotonic()
-        self._under_way += 1
+        self._fetches += 1
         self._idle.clear()
-        begun = self._monotonic()
+        asked_at = self._monotonic()
         try:
             self._fetch_number += 1
-            return await self._jobs.fetch(request._replace(fetch_number=self._fetch_number)), begun
+            return await self._jobs.fetch(request._replace(fetch_number=self._fetch_number)), asked_at
         except BaseException:
             self.doubt()
             raise
         finally:
-            if self._monotonic() - begun > SLOW:
-                self.trouble()
-            self._under_way -= 1
-            if not self._under_way:
+            if self._monotonic() - asked_at > SLOW:
+                self.note_trouble()
+            self._fetches -= 1
+            if not self._fetches:
                 self._idle.set()
 
-    async def get_ready(self, session: Session) -> None:
-        """Before a fetch: see to it that nothing is left of what went wrong, and that people see who works."""
+    async def prepare_fetch(self, session: Session) -> None:
+        """Clean up after earlier failures, and register the workers if they changed."""
         await self._catch_up(session)
-        await self._attend(session)
+        await self._register(session)
 
-    async def acknowledge_up(self, leaving: Colleague) -> None:
-        """Hand back all that one worker leaves behind, and do not count with it any more."""
+    async def return_jobs_of(self, leaving: RunnerPool) -> None:
+        """Return what one worker leaves behind, and register the others without it."""
         async with self._lock:
-            await self._acknowledge_debts()
+            await self._pay_debts()
             session = self._engine.session
             if not session.lost:
-                await self._look_for_leftovers(session, leaving)
-                self._workers.pop(leaving)
-                await self._attend(session)
+                await self._return_leftovers(session, leaving)
+                self._pools.pop(leaving)
+                await self._register(session)
 
     async def _catch_up(self, session: Session) -> None:
-        """Hand back what is owed, and look for leftovers if it is time to.
+        """Return what is owed, and look for leftovers if there may be some.
 
-        Where that fails it is tried again later, and fetches go on meanwhile: one locked row must not stop them.
+        If that fails it is tried again later, and fetches go on meanwhile: one locked row must not stop them.
         """
         if (self._owed or self._doubtful) and self._monotonic() >= self._catch_up_at:
-            async with self._lock:
-                try:
-                    await self._acknowledge_debts()
-                    if self._doubtful:
-                        self._doubtful = False
-                        try:
-                            await self._look_for_leftovers(session)
-                        except BaseException:
-                            self.doubt()
-                            raise
-                except StoreUnavailableError as error:
-                    self.trouble()
-                    self._catch_up_at = self._monotonic() + _CATCH_UP_PAUSE
-                    if self._failure.failed(error):
-                        emit(_log, logging.WARNING, "job_chore_failed", chore="hand back", error=one_line(error))
-                else:
-                    self._failure.over()
 
-    async def _attend(self, session: Session) -> None:
-        queues = dict.fromkeys(queue for worker in self._workers for queue in worker.queues)
-        runners = sum(worker.concurrency for worker in self._workers)
-        attended = (session.id, tuple(queues), tuple(self._engine.definitions), runners)
-        if attended != self._attended:
+            async def catch_up() -> bool:
+                await self._pay_debts()
+                if self._doubtful:
+                    self._doubtful = False
+                    try:
+                        await self._return_leftovers(session)
+                    except BaseException:
+                        self.doubt()
+                        raise
+                return True
+
+            async with self._lock:
+                if not await self._catching_up.attempt(catch_up):
+                    self._catch_up_at = self._monotonic() + _CATCH_UP_PAUSE
+
+    async def _register(self, session: Session) -> None:
+        queues = dict.fromkeys(queue for pool in self._pools for queue in pool.queues)
+        runners = sum(pool.concurrency for pool in self._pools)
+        registered = (session.id, tuple(queues), tuple(self._engine.definitions), runners)
+        if registered != self._registered:
             try:
-                await self._jobs.attend(*attended, self._engine.reads())
+                await self._jobs.attend(*registered, self._engine.versions())
             except StoreUnavailableError:
                 raise
-            except Exception as error:  # noqa: BLE001 - it only serves those who look
-                emit(_log, logging.ERROR, "job_chore_failed", chore="attend", error=one_line(error))
-            self._attended = attended
+            except Exception as error:  # noqa: BLE001 - only explanations depend on it
+                emit(_log, logging.ERROR, "job_chore_failed", chore="register", error=one_line(error))
+            self._registered = registered
 
-    async def _acknowledge_debts(self) -> None:
-        """Hand back what was fetched under sessions that are over, after what is to be said about it."""
+    async def _pay_debts(self) -> None:
+        """Return the jobs of sessions that are over, after their acknowledgements have been sent."""
         while self._owed:
             session = self._owed.pop(next(iter(self._owed)))  # it may be owed anew while this goes on
             try:
-                for worker in list(self._workers):
-                    await worker.told(session)
-                async with self._nothing_fetched():
-                    everybody = (*self._workers, *self._departed)
-                    await self._hand_back(session, [job for each in everybody for job in each.running(session)])
+                for pool in list(self._pools):
+                    await pool.completer.flush(session)
+                async with self._no_fetch():
+                    everybody = (*self._pools, *self._departed)
+                    await self._return(session, [job for pool in everybody for job in pool.running_ids(session)])
             except BaseException:
                 self.owe(session)
                 raise
 
-    async def _look_for_leftovers(self, session: Session, leaving: Colleague | None = None) -> None:
-        """Hand back what nobody here knows of."""
-        async with self._nothing_fetched():
+    async def _return_leftovers(self, session: Session, leaving: RunnerPool | None = None) -> None:
+        """Return the jobs that no worker here knows."""
+        async with self._no_fetch():
             known: list[int] = []
-            for worker in self._workers:
-                known += worker.running(session) if worker is leaving else worker.known(session)
-            for worker in self._departed:
-                known += worker.running(session)
-            await self._hand_back(session, known)
+            for pool in self._pools:
+                known += pool.running_ids(session) if pool is leaving else pool.known_ids(session)
+            for pool in self._departed:
+                known += pool.running_ids(session)
+            await self._return(session, known)
 
     @asynccontextmanager
-    async def _nothing_fetched(self) -> AsyncGenerator[None]:
-        """While nothing is on its way here."""
+    async def _no_fetch(self) -> AsyncGenerator[None]:
+        """Hold fetches back, and wait for those that are under way."""
         self._open.clear()
         try:
             await self._idle.wait()
@@ -316,7 +276,7 @@ class Desk:
         finally:
             self._open.set()
 
-    async def _hand_back(self, session: Session, but: list[int]) -> None:
+    async def _return(self, session: Session, but: list[int]) -> None:
         count = await self._jobs.return_unstarted(session.id, but, fetch_number=self._fetch_number)
         if count:
-            emit(_log, logging.INFO, "jobs_handed_back", session=session.id, jobs=count)
+            emit(_log, logging.INFO, "jobs_returned", session=session.id, jobs=count)

@@ -1,4 +1,4 @@
-"""Runs everything that can run now, for tests."""
+"""Runs every job that can run now, for tests."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["drain"]
 async def drain(
     engine: JobEngine, *, queues: Sequence[str], wait: float | None = 60.0, concurrency: int = 50
 ) -> dict[Outcome, int]:
-    """Work on these queues until nothing in them is ready; how many jobs ended how. What is due later is left alone."""
+    """Run the jobs of these queues until none is ready; returns counts by outcome. Scheduled jobs are left alone."""
     worker = Worker(engine, concurrency=concurrency, queues=queues)
     try:
         async with asyncio.timeout(wait), worker:
-            await worker.until_dry()
+            await worker.wait_until_idle()
     except TimeoutError:
         raise JobTimeoutError(
-            f"There was still something to run after {wait or 0:g} s.",
-            remedy="Wait longer (wait=…), or see what runs: interlock jobs list.",
+            f"Jobs were still left to run after {wait or 0:g} s.",
+            remedy="Wait longer (wait=…), or see what is running: interlock jobs list.",
         ) from None
     return worker.counts

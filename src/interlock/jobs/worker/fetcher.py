@@ -1,4 +1,4 @@
-"""Keeps the buffer filled: fetches when there is room and there may be something to fetch."""
+"""Fetches jobs for one worker, whenever it has room and there may be something to fetch."""
 
 from __future__ import annotations
 
@@ -8,249 +8,246 @@ import math
 import random
 from typing import TYPE_CHECKING
 
-from interlock.errors import MisuseError, StoreReplacedError, StoreUnavailableError
+from interlock.errors import MisuseError, StoreUnavailableError
 from interlock.jobs.worker.outcomes import one_line
-from interlock.jobs.worker.session_batch import Tenure
-from interlock.jobs.worker.wakeup import Bell
+from interlock.jobs.worker.session_batch import SessionBatch
 from interlock.ports.jobs import FetchRequest, FetchResult, StartWindow
 from interlock.telemetry.lasting import LastingFailure
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from interlock.jobs.engine import JobEngine
-    from interlock.jobs.worker.completer import Completer
-    from interlock.jobs.worker.coordinator import Desk
-    from interlock.jobs.worker.runner_pool import Crew
+    from interlock.jobs.worker.coordinator import Coordinator
+    from interlock.jobs.worker.runner_pool import RunnerPool
+    from interlock.jobs.worker.wakeup import FetchSignal
     from interlock.ports.jobs import HandlerVersion
     from interlock.sessions import Session
 
 __all__ = ["Fetcher"]
 
 _log = logging.getLogger("interlock.jobs")
-_MOST_BYTES = 8 * 1024 * 1024
-_MOST_BYTES_AHEAD = 32 * 1024 * 1024
-_LEAST_PAUSE, _MOST_PAUSE = 0.02, 1.0
-_MOST_EARLY = 10_000
-_MOST_ASIDE = 4000
+_MAX_BYTES = 8 * 1024 * 1024
+_MAX_PREFETCH_BYTES = 32 * 1024 * 1024
+_MIN_PAUSE, _MAX_PAUSE = 0.02, 1.0
+_MAX_EARLY = 10_000
+_MAX_FOLLOWING = 4000
 
 
 class Fetcher:
-    """Fetches for one worker.
+    """Keeps the buffer of one worker filled, and passes on messages about the jobs it has fetched."""
 
-    ``lose`` is called with a session that turns out to be over, ``ended`` with the error after which none follows.
-    """
-
-    def __init__(
-        self,
-        engine: JobEngine,
-        queues: tuple[str, ...],
-        crew: Crew,
-        completer: Completer,
-        desk: Desk,
-        lose: Callable[[Session], None],
-        ended: Callable[[StoreReplacedError], None],
-    ) -> None:
+    def __init__(self, engine: JobEngine, pool: RunnerPool, coordinator: Coordinator, signal: FetchSignal) -> None:
         self._engine = engine
-        self._queues = queues
-        self._crew = crew
-        self._completer = completer
-        self._desk = desk
-        self._lose = lose
-        self._ended = ended
-        self._bell = Bell()
-        self._news = True
-        self._size = 1.0  # of the arguments of a job, on average
-        self._left = False
-        self._look_at = math.inf
-        self._look_at_refused = -math.inf
+        self._pool = pool
+        self._completer = pool.completer
+        self._coordinator = coordinator
+        self._signal = signal
+        self._argument_bytes = 1.0  # of a job, on average
+        self._more = False
+        self._poll_at = math.inf
+        self._poll_unreadable_at = -math.inf
         self._stopping = False
         self._fetching = False
         self._early: dict[tuple[int, int], str] | None = None
         self._failure = LastingFailure(engine.monotonic)
-        self._task: asyncio.Task[None] | None = None
-        self.dry: asyncio.Future[None] | None = None
-        """Done when nothing is left that could be fetched, and nothing is under way here. Set by who wants to know."""
+        self._drained: asyncio.Future[None] | None = None
+        self.task: asyncio.Task[None] | None = None
+        """Ends with ``StoreReplacedError`` if the store was deleted or replaced, so that no session will follow."""
 
     @property
     def trouble(self) -> str:
         """Why nothing can be fetched; empty if it can."""
-        return self._failure.reason
+        return self._failure.error
 
     def start(self) -> None:
-        """Begin to fetch."""
-        self._task = asyncio.get_running_loop().create_task(self._work(), name="interlock-fetcher")
+        """Start to fetch."""
+        self.task = asyncio.get_running_loop().create_task(self._work(), name="interlock-fetcher")
 
     async def stop(self) -> None:
-        """Fetch nothing more. A fetch that is under way is waited for, so that what it gives is not lost."""
+        """Fetch nothing more. A fetch under way is waited for, so that its jobs are not lost."""
         self._stopping = True
-        self._bell.ring()
-        if self._task is not None:
+        self._signal.wake()
+        if self.task is not None:
             if not self._fetching:
-                self._task.cancel()
-            await asyncio.wait([self._task])
-        if self.dry is not None and not self.dry.done():
-            self.dry.set_exception(MisuseError("The worker was closed.", remedy="Let it run until nothing is left."))
+                self.task.cancel()
+            await asyncio.wait([self.task])
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_exception(MisuseError("The worker was closed.", remedy="Let it run until it is idle."))
 
-    def news(self) -> None:
-        """There may be something to fetch."""
-        self._news = True
-        self._bell.ring()
+    async def wait_until_drained(self) -> None:
+        """Wait until there is nothing to fetch, and no job is under way here."""
+        self._drained = asyncio.get_running_loop().create_future()
+        self._signal.draining = True
+        self._signal.announce()
+        try:
+            await self._drained
+        finally:
+            self._drained, self._signal.draining = None, False
 
-    def room(self) -> None:
-        """There may be room for more."""
-        self._bell.ring()
+    # -- messages ----------------------------------------------------------------------------------------------------
 
-    def acknowledged(self, ready: bool) -> None:
-        """The store has been told of some ends, and jobs may have become ready by that."""
-        if ready or (self.dry is not None and self._quiet):
-            self.news()
+    def session_began(self, session: Session) -> None:
+        """Fetch under the new session."""
+        self._signal.announce()
 
-    def early(self, job: int, fence: int, why: str) -> bool:
-        """Something was said about a fetch that nobody here knows; it may be one that is just being made."""
-        if self._early is None or len(self._early) >= _MOST_EARLY:
-            return False
-        self._early[job, fence] = why
-        return True
+    def session_lost(self, session: Session) -> None:
+        """Drop what was fetched under the session: other workers may get it soon."""
+        self._pool.lose_session(session)
+
+    def revoked(self, job: int, fence: int, cause: str) -> None:
+        """A person held the lane of a fetched job, or cancelled the job."""
+        if not self._pool.revoke(job, fence, cause) and self._early is not None and len(self._early) < _MAX_EARLY:
+            self._early[job, fence] = cause  # it may be about a job whose fetch is still under way
+
+    def messages_missed(self) -> None:
+        """Return what has not started of any lane, since it may have been held, and fetch again."""
+        self._pool.return_lanes()
+        self._signal.announce()
 
     # -- the loop ----------------------------------------------------------------------------------------------------
 
     async def _work(self) -> None:
-        pause = _LEAST_PAUSE
+        pause = _MIN_PAUSE
         while not self._stopping:
+            session = await self._live_session()
             try:
-                await self._round()
+                await self._round(session)
             except StoreUnavailableError as error:
-                self._desk.trouble()
+                self._coordinator.note_trouble()
                 if self._failure.failed(error):
-                    times, seconds = self._failure.times, self._failure.seconds
-                    why = self._failure.reason
-                    emit(_log, logging.WARNING, "job_fetch_failed", error=why, times=times, seconds=seconds)
-            except Exception as error:  # noqa: BLE001 - whatever failed is tried again
+                    times, seconds, cause = self._failure.times, self._failure.seconds, self._failure.error
+                    emit(_log, logging.WARNING, "job_fetch_failed", error=cause, times=times, seconds=seconds)
+            except Exception as error:  # noqa: BLE001 - a fetch is tried again, whatever the error
                 emit(_log, logging.ERROR, "job_fetch_failed", error=one_line(error))
             else:
-                pause = _LEAST_PAUSE
+                pause = _MIN_PAUSE
                 if self._failure.over():
                     times, seconds = self._failure.times, self._failure.seconds
                     emit(_log, logging.INFO, "job_fetch_failed_over", times=times, seconds=seconds)
                 continue
-            self._news = True  # whatever was to be fetched still is
+            self._signal.pending = True  # the jobs are still to be fetched
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - only keeps the workers apart
-            pause = min(pause * 2, _MOST_PAUSE)
-
-    async def _round(self) -> None:
-        """Fetch, if there is reason to, else wait for one."""
-        session = await self._live_session()
-        await self._desk.get_ready(session)
-        if session.lost:
-            return
-        crew = self._crew
-        crew.fill()
-        now = crew.monotonic()
-        if now >= self._look_at:
-            self._news, self._look_at = True, math.inf
-        if self._news or self._left:
-            most, at_once, low = self._request()
-            if most > 0 and (self._news or at_once):
-                await self._fetch(session, most, at_once, low)
-                return
-        seconds = self._engine.settings.recheck_seconds if self._news else self._look_at - now
-        await self._bell.wait(seconds)
-
-    def _request(self) -> tuple[int, int, int]:
-        """How many to fetch, how many of them could start at once, and when to fetch again."""
-        crew = self._crew
-        crew.pace.look(crew.monotonic())
-        free, buffered = crew.free, crew.buffer.count
-        ahead = min(crew.pace.ahead, int(_MOST_BYTES_AHEAD / self._size))
-        if self._completer.full or self._completer.failing:
-            return 0, 0, 0
-        at_once = max(0, free - len(crew.buffer))
-        low = ahead // 2
-        if not at_once and buffered > low:
-            return 0, 0, low
-        most = min(crew.pace.fetch, max(at_once, free + ahead - crew.waiting), int(_MOST_BYTES / self._size))
-        return max(1, most) if at_once else most, at_once, low
-
-    def _run(self) -> int:
-        """How many jobs of one lane to take."""
-        if self._crew.aside >= _MOST_ASIDE:
-            return 1
-        return self._crew.pace.run(self._completer.seconds)
-
-    def _refused_reads(self) -> tuple[HandlerVersion, ...]:
-        """What this worker can read, if it is time to look for jobs that workers of other versions refused."""
-        now = self._crew.monotonic()
-        if now < self._look_at_refused:
-            return ()
-        self._look_at_refused = now + self._engine.settings.recheck_seconds * 0.7  # so that each idle look is one
-        return self._engine.reads()
-
-    async def _fetch(self, session: Session, most: int, at_once: int, low: int) -> None:
-        quiet = self._quiet
-        self._news = False
-        self._fetching, self._early = True, {}
-        try:
-            names = tuple(self._engine.definitions)
-            within = self._crew.allowance.seconds
-            reads = self._refused_reads()
-            request = FetchRequest(
-                session.id, self._queues, names, most, at_once, self._run(), start_within=within, reads=reads
-            )
-            answer, asked_at = await self._desk.fetch(session, request)
-        finally:
-            self._fetching = False
-            early, self._early = self._early, None
-        if not isinstance(answer, FetchResult):
-            self._news = True
-            self._lose(session)
-            return
-        jobs, look_again = answer
-        if session.lost:
-            self._lose(session)  # what was fetched goes back with it
-            return
-        if jobs:
-            self._size = (self._size + max(1.0, sum(len(job.arguments) for job in jobs) / len(jobs))) / 2
-            if any(job.paced for job in jobs):
-                window = StartWindow(asked_at, asked_at + within)
-                jobs = [job._replace(window=window) if job.paced else job for job in jobs]
-            self._crew.put(jobs, low)
-            for (job, fence), why in (early or {}).items():
-                self._crew.taken(job, fence, why)
-            if self._stopping:
-                self._crew.give_back_waiting()
-        # Some are given only if they can start at once.
-        self._left = len(jobs) >= at_once
-        if len(jobs) >= most or look_again <= 0:
-            self._news = True
-        else:
-            recheck = self._engine.settings.recheck_seconds * random.uniform(0.75, 1.0)  # noqa: S311
-            self._look_at = self._crew.monotonic() + min(look_again, recheck)
-            if not jobs and quiet and not self._news and self.dry is not None and not self.dry.done():
-                self.dry.set_result(None)
-
-    @property
-    def _quiet(self) -> bool:
-        """Whether nothing is under way here that could make jobs ready."""
-        return not self._crew.running and not self._crew.waiting and not self._completer.unacknowledged
+            pause = min(pause * 2, _MAX_PAUSE)
 
     async def _live_session(self) -> Session:
-        """The session to fetch under; waits for the next one if it is lost, however long that takes."""
+        """The session to fetch under. Waits for the next one if it is lost, however long that takes."""
         session = self._engine.session
         while session.lost:
-            self._lose(session)
+            self._pool.lose_session(session)
             keeper, wait = self._engine.store_client.keeper, self._engine.settings.store_wait
             try:
                 session = await keeper.next_session(session, wait)
             except StoreUnavailableError:
                 continue
-            except StoreReplacedError as error:
-                self._ended(error)
-                raise
-        if self._crew.tenure.session is not session:
-            tenure = Tenure(session)
-            self._completer.begin(tenure)
-            self._crew.tenure = tenure
-            self._news = True
+        buffer = self._pool.buffer
+        if buffer.session_batch.session is not session:
+            session_batch = SessionBatch(session)
+            self._completer.add_session(session_batch)
+            buffer.session_batch = session_batch
+            self._signal.pending = True
         return session
+
+    async def _round(self, session: Session) -> None:
+        """Fetch if there is room and a reason to; otherwise wait for one."""
+        await self._coordinator.prepare_fetch(session)
+        if session.lost:
+            return
+        pool, signal = self._pool, self._signal
+        pool.fill()
+        now = pool.monotonic()
+        if now >= self._poll_at:
+            signal.pending, self._poll_at = True, math.inf
+        if signal.pending or self._more:
+            most, startable, low = self._room()
+            if most > 0 and (signal.pending or startable):
+                await self._fetch(session, most, startable, low)
+                return
+        seconds = self._engine.settings.recheck_seconds if signal.pending else self._poll_at - now
+        await signal.wait(seconds)
+
+    def _room(self) -> tuple[int, int, int]:
+        """How many jobs to fetch, how many of them could start at once, and at how many left to fetch again."""
+        pool = self._pool
+        throughput = pool.throughput
+        throughput.sample(pool.monotonic())
+        free, buffered = pool.free, pool.buffer.count
+        prefetch = min(throughput.prefetch, int(_MAX_PREFETCH_BYTES / self._argument_bytes))
+        if self._completer.full or self._completer.failing:
+            return 0, 0, 0
+        startable = max(0, free - len(pool.buffer))
+        low = prefetch // 2
+        if not startable and buffered > low:
+            return 0, 0, low
+        by_size = int(_MAX_BYTES / self._argument_bytes)
+        most = min(throughput.fetch_size, max(startable, free + prefetch - pool.waiting), by_size)
+        return max(1, most) if startable else most, startable, low
+
+    def _run_length(self) -> int:
+        """How many consecutive jobs of one lane to fetch."""
+        if self._pool.buffer.following_count >= _MAX_FOLLOWING:
+            return 1
+        return self._pool.throughput.run_length(self._completer.seconds)
+
+    def _versions_if_due(self) -> tuple[HandlerVersion, ...]:
+        """This worker's versions, if it is time to look for jobs that other versions could not read."""
+        now = self._pool.monotonic()
+        if now < self._poll_unreadable_at:
+            return ()
+        self._poll_unreadable_at = now + self._engine.settings.recheck_seconds * 0.7  # so that every idle poll looks
+        return self._engine.versions()
+
+    async def _fetch(self, session: Session, most: int, startable: int, low: int) -> None:
+        pool, signal = self._pool, self._signal
+        idle = self._idle
+        signal.pending = False
+        self._fetching, self._early = True, {}
+        try:
+            within = pool.start_latency.bound
+            request = FetchRequest(
+                session.id,
+                pool.queues,
+                tuple(self._engine.definitions),
+                most,
+                startable,
+                self._run_length(),
+                start_within=within,
+                reads=self._versions_if_due(),
+            )
+            answer, asked_at = await self._coordinator.fetch(session, request)
+        finally:
+            self._fetching = False
+            early, self._early = self._early, None
+        if not isinstance(answer, FetchResult):
+            signal.pending = True
+            pool.lose_session(session)
+            return
+        jobs, look_again = answer
+        if session.lost:
+            pool.lose_session(session)  # the fetched jobs are returned with it
+            return
+        if jobs:
+            size = max(1.0, sum(len(job.arguments) for job in jobs) / len(jobs))
+            self._argument_bytes = (self._argument_bytes + size) / 2
+            if any(job.paced for job in jobs):
+                window = StartWindow(asked_at, asked_at + within)
+                jobs = [job._replace(window=window) if job.paced else job for job in jobs]
+            pool.put(jobs, low)
+            for (job, fence), cause in (early or {}).items():
+                pool.revoke(job, fence, cause)
+            if self._stopping:
+                pool.return_waiting()
+        # Some jobs are given only if they can start at once.
+        self._more = len(jobs) >= startable
+        if len(jobs) >= most or look_again <= 0:
+            signal.pending = True
+        else:
+            recheck = self._engine.settings.recheck_seconds * random.uniform(0.75, 1.0)  # noqa: S311
+            self._poll_at = pool.monotonic() + min(look_again, recheck)
+            drained = self._drained
+            if not jobs and idle and not signal.pending and drained is not None and not drained.done():
+                drained.set_result(None)
+
+    @property
+    def _idle(self) -> bool:
+        """Whether nothing is under way here that could make jobs ready."""
+        return not self._pool.running and not self._pool.waiting and not self._completer.unacknowledged

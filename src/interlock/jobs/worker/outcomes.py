@@ -23,57 +23,57 @@ if TYPE_CHECKING:
     from interlock.ports.jobs import FetchedJob, HandlerVersion
 
 __all__ = [
-    "GOES_ON",
+    "LANE_CONTINUES",
     "LateStartError",
-    "UnpreparedError",
-    "Why",
-    "failed_for_good",
-    "note",
+    "PreparationError",
+    "StopCause",
+    "failed",
+    "log_outcome",
     "one_line",
+    "outcome_of",
     "returned",
     "stopped",
-    "told",
     "unreadable",
 ]
 
 _log = logging.getLogger("interlock.jobs")
 UNLOADED_DELAY = 5.0
-"""Seconds until a job is tried again whose event could not be loaded."""
-_MOST_LINE = 2000
-_MOST_TRACE = 20_000
+"""Seconds until a job is retried whose event could not be loaded."""
+_MAX_LINE = 2000
+_MAX_TRACE = 20_000
 _OWN = str(Path(__file__).parent)
 
-GOES_ON = frozenset({Outcome.DONE, Outcome.DISCARDED, Outcome.CANCELLED})
-"""After these the next job of the lane may follow. After any other the lane may have to wait."""
+LANE_CONTINUES = frozenset({Outcome.DONE, Outcome.DISCARDED, Outcome.CANCELLED})
+"""After these outcomes the next job of the lane may start. After any other the lane may have to wait."""
 
 
-class UnpreparedError(Exception):
-    """What the handler takes could not be had, so that it never began."""
+class PreparationError(Exception):
+    """The handler's arguments could not be loaded, so it never started."""
 
-    def __init__(self, why: Exception) -> None:
-        super().__init__(str(why))
-        self.why = why
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
 
 
 class LateStartError(Exception):
-    """The handler did not begin, as it would have come too close to the next start under the same rate or cooldown."""
+    """The handler did not start: it would have been too close to the next start under the same rate or cooldown."""
 
 
-class Why(IntEnum):
-    """Why a handler was told to stop, the stronger reason last."""
+class StopCause(IntEnum):
+    """Why a handler was told to stop. The stronger cause has the larger number."""
 
-    NOTHING = 0
+    NONE = 0
     TIMEOUT = 1
     CANCELLED = 2
     """A person cancelled the job."""
     STOPPED = 3
     """The worker was stopped."""
     LOST = 4
-    """The session was lost: others may run the job soon."""
+    """The session was lost: another worker may run the job soon."""
 
 
-def note(job: FetchedJob, acknowledgement: Acknowledgement) -> None:
-    """Log an end that somebody may want to hear of."""
+def log_outcome(job: FetchedJob, acknowledgement: Acknowledgement) -> None:
+    """Log a failure, a retry or unreadable arguments."""
     if acknowledgement.outcome is Outcome.FAILED:
         emit(
             _log, logging.ERROR, "job_failed", id=job.id, job=job.name, attempt=job.attempt, error=acknowledgement.error
@@ -94,82 +94,84 @@ def note(job: FetchedJob, acknowledgement: Acknowledgement) -> None:
 
 
 def returned(job: FetchedJob) -> Acknowledgement:
-    """It never started."""
+    """Return a job that never started."""
     return Acknowledgement(job.id, job.fence, Outcome.RETURNED)
 
 
 def unreadable(job: FetchedJob, error: BaseException, reads: HandlerVersion) -> Acknowledgement:
-    """This version cannot read its arguments; another may."""
+    """Return a job whose arguments this version of the handler cannot read; another version may."""
     version = json.dumps([reads.fingerprint, reads.version])
-    who = f"refused by version {reads.version} ({reads.fingerprint})"
-    return Acknowledgement(job.id, job.fence, Outcome.UNREADABLE, result=version, error=one_line(error), trace=who)
+    refused = f"refused by version {reads.version} ({reads.fingerprint})"
+    return Acknowledgement(job.id, job.fence, Outcome.UNREADABLE, result=version, error=one_line(error), trace=refused)
 
 
-def failed_for_good(job: FetchedJob, ran: float, error: BaseException) -> Acknowledgement:
-    """What its handler gave is no good, and would not be next time."""
+def failed(job: FetchedJob, ran: float, error: BaseException) -> Acknowledgement:
+    """Fail a job permanently: it would fail in the same way again."""
     return Acknowledgement(job.id, job.fence, Outcome.FAILED, ran, error=one_line(error))
 
 
-def stopped(job: FetchedJob, ran: float, why: str) -> Acknowledgement:
-    """It is to start again, and has not failed."""
-    return Acknowledgement(job.id, job.fence, Outcome.SNOOZED, ran, error=_bounded(why))
+def stopped(job: FetchedJob, ran: float, cause: str) -> Acknowledgement:
+    """Return a job that was interrupted. It starts again and has not failed."""
+    return Acknowledgement(job.id, job.fence, Outcome.SNOOZED, ran, error=_bounded(cause))
 
 
-def told(job: FetchedJob, ran: float, error: BaseException, terms: Terms, why: Why, why_text: str) -> Acknowledgement:
-    """What an exception of the handler means, which may have been told to stop before."""
-    if why is Why.CANCELLED:
-        return Acknowledgement(job.id, job.fence, Outcome.CANCELLED, ran, error=_bounded(why_text))
-    if why is Why.STOPPED:
-        return stopped(job, ran, why_text)
+def outcome_of(
+    job: FetchedJob, ran: float, error: BaseException, terms: Terms, cause: StopCause, cause_text: str
+) -> Acknowledgement:
+    """The outcome of a handler that raised an exception, perhaps because it was told to stop."""
+    if cause is StopCause.CANCELLED:
+        return Acknowledgement(job.id, job.fence, Outcome.CANCELLED, ran, error=_bounded(cause_text))
+    if cause is StopCause.STOPPED:
+        return stopped(job, ran, cause_text)
     if isinstance(error, LateStartError):
         return returned(job)
-    if isinstance(error, UnpreparedError):
-        return _unprepared(job, ran, error.why)
+    if isinstance(error, PreparationError):
+        return _unprepared(job, ran, error.cause)
     signal = _signal_in(error)
     if isinstance(signal, Discard):
         return Acknowledgement(job.id, job.fence, Outcome.DISCARDED, ran, error=_bounded(signal.reason))
     if isinstance(signal, Snooze):
-        return Acknowledgement(job.id, job.fence, Outcome.SNOOZED, ran, signal.seconds, error=_bounded(signal.reason))
+        return Acknowledgement(job.id, job.fence, Outcome.SNOOZED, ran, signal.delay, error=_bounded(signal.reason))
     if isinstance(signal, RetryLater):
         outcome = Outcome.RETRY if job.attempt < terms.retry.attempts else Outcome.FAILED
-        delay = signal.seconds if outcome is Outcome.RETRY else 0.0
+        delay = signal.delay if outcome is Outcome.RETRY else 0.0
         return Acknowledgement(job.id, job.fence, outcome, ran, delay, error=_bounded(signal.reason) or "RetryLater")
     trace = _trace(error)
     if isinstance(error, asyncio.CancelledError):
-        if why is Why.TIMEOUT:
-            error = TimeoutError(why_text)
+        if cause is StopCause.TIMEOUT:
+            error = TimeoutError(cause_text)
         else:
             error = asyncio.CancelledError("The handler was cancelled, and not by its worker.")
-    again_in = _again_in(job, error, terms)
-    if again_in is None:
+    delay_or_none = _retry_delay(job, error, terms)
+    if delay_or_none is None:
         return Acknowledgement(job.id, job.fence, Outcome.FAILED, ran, error=one_line(error), trace=trace)
-    return Acknowledgement(job.id, job.fence, Outcome.RETRY, ran, again_in, error=one_line(error), trace=trace)
+    return Acknowledgement(job.id, job.fence, Outcome.RETRY, ran, delay_or_none, error=one_line(error), trace=trace)
 
 
-def _unprepared(job: FetchedJob, ran: float, why: Exception) -> Acknowledgement:
-    """The event of a job could not be loaded. Only one that is gone, or that nobody can read, fails the job."""
-    if isinstance(why, StoreUnavailableError):
+def _unprepared(job: FetchedJob, ran: float, cause: Exception) -> Acknowledgement:
+    """The outcome of a job whose event could not be loaded. Only an event that is gone or malformed fails the job."""
+    if isinstance(cause, StoreUnavailableError):
         return returned(job)  # loading has waited for the store already
-    if isinstance(why, (EventGoneError, MalformedEventError)):
-        return failed_for_good(job, ran, why)
-    delay = UNLOADED_DELAY * random.uniform(0.8, 1.2)  # noqa: S311 - only spreads them out
-    return Acknowledgement(job.id, job.fence, Outcome.SNOOZED, ran, delay, error=f"Not loaded: {one_line(why)}")
+    if isinstance(cause, (EventGoneError, MalformedEventError)):
+        return failed(job, ran, cause)
+    delay = UNLOADED_DELAY * random.uniform(0.8, 1.2)  # noqa: S311 - only spreads the retries
+    return Acknowledgement(job.id, job.fence, Outcome.SNOOZED, ran, delay, error=f"Not loaded: {one_line(cause)}")
 
 
 def one_line(error: BaseException) -> str:
-    """What kind of error, and what it says."""
+    """The type and message of an error in one line."""
     kind = type(error).__qualname__
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 - an error that cannot even say what it is
-        text = "(it cannot be shown)"
+    except Exception:  # noqa: BLE001 - an error whose __str__ fails
+        text = "(its message cannot be shown)"
     return _bounded(f"{kind}: {text}" if text else kind)
 
 
-def _again_in(job: FetchedJob, error: BaseException, terms: Terms) -> float | None:
+def _retry_delay(job: FetchedJob, error: BaseException, terms: Terms) -> float | None:
     try:
-        return terms.retry.again_in(error, job.attempt)
-    except Exception as mistake:  # noqa: BLE001 - a predicate of the app's own may be wrong
+        return terms.retry.retry_delay(error, job.attempt)
+    except Exception as mistake:  # noqa: BLE001 - the app's own predicates may raise anything
         emit(_log, logging.ERROR, "job_classification_failed", id=job.id, job=job.name, error=one_line(mistake))
         return None if job.attempt >= terms.retry.attempts else terms.retry.delay_after(job.attempt)
 
@@ -185,13 +187,13 @@ def _signal_in(error: BaseException) -> Signal | None:
 
 
 def _trace(error: BaseException) -> str:
-    """Where it happened, without the steps on the way to the handler."""
+    """The traceback without the worker's own frames before the handler."""
     try:
         lines = traceback.format_exception(type(error), error, _from_handler(error.__traceback__))
-    except Exception as mistake:  # noqa: BLE001 - an error that cannot be shown
+    except Exception as mistake:  # noqa: BLE001 - an error that cannot be formatted
         return one_line(mistake)
     text = _plain("".join(lines))
-    return text if len(text) <= _MOST_TRACE else f"{text[: _MOST_TRACE // 2]}\n…\n{text[-_MOST_TRACE // 2 :]}"
+    return text if len(text) <= _MAX_TRACE else f"{text[: _MAX_TRACE // 2]}\n…\n{text[-_MAX_TRACE // 2 :]}"
 
 
 def _from_handler(trace: TracebackType | None) -> TracebackType | None:
@@ -203,9 +205,9 @@ def _from_handler(trace: TracebackType | None) -> TracebackType | None:
 
 def _bounded(text: str) -> str:
     line = _plain(" ".join(text.split("\n")).strip())
-    return line if len(line) <= _MOST_LINE else f"{line[:_MOST_LINE]}…"
+    return line if len(line) <= _MAX_LINE else f"{line[:_MAX_LINE]}…"
 
 
 def _plain(text: str) -> str:
-    """As text that every store can keep."""
+    """Text that every store can keep."""
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")

@@ -1,45 +1,33 @@
-"""Removes the history of jobs when it is old, and the events that they came from."""
+"""Removes the history of jobs when it is old, and the events that caused them."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import random
 from typing import TYPE_CHECKING
 
-from interlock.errors import StoreUnavailableError
-from interlock.jobs.worker.outcomes import one_line
-from interlock.telemetry.lasting import LastingFailure
-from interlock.telemetry.log import emit
+from interlock.jobs.worker.chore import Chore
 
 if TYPE_CHECKING:
     from interlock.jobs.engine import JobEngine
-    from interlock.jobs.worker.rescuer import Health
+    from interlock.jobs.worker.chore import Health
 
-__all__ = ["prune_now_and_then"]
+__all__ = ["prune_periodically"]
 
-_log = logging.getLogger("interlock.jobs")
-_EVERY = 60.0
-_MOST = 10_000
+_INTERVAL = 60.0
+_MAX_ROWS = 10_000
 _PLENTY = 1000
 
 
-async def prune_now_and_then(engine: JobEngine, health: Health) -> None:
-    """Prune about every minute, for ever, each time until little is found."""
-    failure = LastingFailure(engine.monotonic)
+async def prune_periodically(engine: JobEngine, health: Health) -> None:
+    """Prune about once a minute, each time until little is left to remove."""
+    chore = Chore("prune", engine.monotonic, health)
+
+    async def prune() -> None:
+        removed = _PLENTY
+        while removed >= _PLENTY:
+            removed = await engine.jobs.prune(engine.settings.keep_history_seconds, most=_MAX_ROWS)
+            if engine.events is not None:
+                removed = max(removed, await engine.events.prune(most=_MAX_ROWS))
+
     while True:
-        await asyncio.sleep(_EVERY * random.uniform(0.75, 1.25))  # noqa: S311 - only keeps the workers apart
-        try:
-            found = _PLENTY
-            while found >= _PLENTY:
-                found = await engine.jobs.prune(engine.settings.keep_history_seconds, most=_MOST)
-                if engine.events is not None:
-                    found = max(found, await engine.events.prune(most=_MOST))
-        except StoreUnavailableError as error:
-            health.trouble()
-            if failure.failed(error):
-                emit(_log, logging.WARNING, "job_chore_failed", chore="prune", error=one_line(error))
-        except Exception as error:  # noqa: BLE001 - whatever failed is tried again
-            emit(_log, logging.ERROR, "job_chore_failed", chore="prune", error=one_line(error))
-        else:
-            failure.over()
+        await chore.pause(_INTERVAL)
+        await chore.attempt(prune)

@@ -1,4 +1,4 @@
-"""Runs jobs, one after the other: a long-lived task that awaits the handlers itself."""
+"""A long-lived task that runs jobs one after the other and awaits their handlers itself."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 from interlock.errors import InvalidArgumentError
 from interlock.jobs.current import CurrentJob
 from interlock.jobs.definition import Terms
-from interlock.jobs.worker.drive import call, first_step, other_steps
+from interlock.jobs.worker.handler_steps import call, first_step, other_steps
 from interlock.jobs.worker.outcomes import (
-    GOES_ON,
+    LANE_CONTINUES,
     LateStartError,
-    UnpreparedError,
-    Why,
-    failed_for_good,
-    note,
+    PreparationError,
+    StopCause,
+    failed,
+    log_outcome,
+    outcome_of,
     returned,
     stopped,
-    told,
     unreadable,
 )
-from interlock.jobs.worker.threads import Hand
+from interlock.jobs.worker.threads import HandlerThread
 from interlock.ports.jobs import Acknowledgement, FetchedJob, Outcome
 from interlock.telemetry.log import emit
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from contextvars import Context
 
     from interlock.jobs.definition import Definition
-    from interlock.jobs.worker.runner_pool import Crew
-    from interlock.jobs.worker.session_batch import Tenure
+    from interlock.jobs.worker.runner_pool import RunnerPool
+    from interlock.jobs.worker.session_batch import SessionBatch
 
 __all__ = ["Runner"]
 
@@ -42,239 +42,242 @@ _DONE = Outcome.DONE
 
 
 class Runner:
-    """One of a worker's runners. ``job`` is what it runs right now."""
+    """One of a worker's runners. ``job`` is the job it runs right now."""
 
     __slots__ = (
         "_arguments",
+        "_awaited",
         "_cancels",
         "_context",
-        "_crew",
         "_definition",
-        "_hand",
+        "_ending",
         "_number",
+        "_pool",
         "_terms",
-        "_unwanted",
-        "_waits_for",
+        "_thread",
         "_work",
         "job",
+        "session_batch",
         "started",
+        "stop_cause",
+        "stop_text",
         "task",
-        "tenure",
-        "why",
-        "why_text",
     )
 
     task: asyncio.Task[None]
-    tenure: Tenure
+    session_batch: SessionBatch
     _arguments: dict[str, Any]
     _context: Context
     _definition: Definition
     _terms: Terms | None
-    _waits_for: Any
+    _awaited: Any
     _work: Coroutine[Any, Any, Any] | None
 
-    def __init__(self, crew: Crew, number: int) -> None:
-        self._crew = crew
+    def __init__(self, pool: RunnerPool, number: int) -> None:
+        self._pool = pool
         self._number = number
-        self._hand: Hand | None = None
+        self._thread: HandlerThread | None = None
         self._cancels = 0
-        self._unwanted = False
+        self._ending = False
         self.job: FetchedJob | None = None
         self.started = 0.0
-        self.why = Why.NOTHING
-        self.why_text = ""
+        self.stop_cause = StopCause.NONE
+        self.stop_text = ""
 
     async def work(self) -> None:
-        """Run what is in the buffer, for ever."""
-        crew = self._crew
-        take, add, pace, completer = crew.buffer.take, crew.completer.add, crew.pace, crew.completer
-        monotonic, behind = crew.monotonic, crew.behind
-        while not self._unwanted:
+        """Run the jobs of the buffer until cancelled."""
+        pool = self._pool
+        buffer, completer, throughput, monotonic = pool.buffer, pool.completer, pool.throughput, pool.monotonic
+        take, add, following = buffer.take, completer.add, buffer.following
+        while not self._ending:
             run = take()
             if run is None:
-                await crew.await_work()
-                pace.next_slice(monotonic())
+                pool.became_idle()
+                await buffer.wait()
+                throughput.next_slice(monotonic())
                 continue
-            tenure = self.tenure = crew.tenure
+            session_batch = self.session_batch = buffer.session_batch
             if isinstance(run, FetchedJob):
                 job = run
             else:
                 job = run.popleft()
                 if run:
-                    behind[job.id, job.fence] = run
-            acknowledgement = self._start(job, tenure)
+                    following[job.id, job.fence] = run
+            acknowledgement = self._start(job, session_batch)
             if acknowledgement is None:
-                acknowledgement = await self._go_on(job, tenure)
+                acknowledgement = await self._finish(job, session_batch)
             if acknowledgement is not None:
-                add(tenure, acknowledgement, job)
-                if behind and acknowledgement.outcome not in GOES_ON:
-                    crew.give_back_behind(job)
-            if monotonic() >= pace.until:
+                add(session_batch, acknowledgement, job)
+                if following and acknowledgement.outcome not in LANE_CONTINUES:
+                    pool.return_following(job)
+            if monotonic() >= throughput.until:
                 await asyncio.sleep(0)
-                pace.next_slice(monotonic())
+                throughput.next_slice(monotonic())
             if completer.full:
-                await completer.room()
+                await completer.wait_for_room()
 
-    def interrupt(self, why: Why, text: str) -> None:
-        """Tell the handler that runs, if one does, to stop. A stronger reason tells it once more."""
+    def interrupt(self, cause: StopCause, text: str) -> None:
+        """Tell the running handler, if there is one, to stop. A stronger cause tells it once more."""
         job = self.job
-        if job is None or why <= self.why:
+        if job is None or cause <= self.stop_cause:
             return
-        self.why, self.why_text = why, text
-        if self._hand is not None and self._hand.busy:
-            emit(_log, logging.WARNING, "job_cannot_be_stopped", id=job.id, job=job.name, why=text)
+        self.stop_cause, self.stop_text = cause, text
+        if self._thread is not None and self._thread.busy:
+            emit(_log, logging.WARNING, "job_cannot_be_stopped", id=job.id, job=job.name, cause=text)
         elif asyncio.current_task() is self.task:
-            # It is told by what it does right now. Cancelled while it runs it might be so once more after its end.
+            # The handler itself caused this. Cancelled while it runs, it might be cancelled again after its end.
             asyncio.get_running_loop().call_soon(self._cancel, job)
         else:
             self._cancel(job)
 
-    def leave(self) -> None:
-        """Wait no longer for a thread that does not end."""
-        if self._hand is not None and self._hand.busy and self.job is not None:
-            self._crew.abandon(self.job, self.tenure, self._hand)
+    def abandon(self) -> None:
+        """Stop waiting for a thread that does not end."""
+        if self._thread is not None and self._thread.busy and self.job is not None:
+            self._pool.abandon(self.job, self.session_batch, self._thread)
 
-    def retire(self) -> None:
-        """Let go of the thread."""
-        if self._hand is not None:
-            self._hand.retire()
+    def close_thread(self) -> None:
+        """Let the thread end."""
+        if self._thread is not None:
+            self._thread.close()
 
     def _cancel(self, job: FetchedJob) -> None:
         if self.job is job:
             self._cancels += 1
-            self.task.cancel(self.why_text)
+            self.task.cancel(self.stop_text)
 
     def _time_out(self, job: FetchedJob, timeout: float) -> None:
         if self.job is job:
-            self.interrupt(Why.TIMEOUT, f"It ran for more than {timeout:g} s.")
+            self.interrupt(StopCause.TIMEOUT, f"It ran for more than {timeout:g} s.")
 
     # -- one job -----------------------------------------------------------------------------------------------------
 
-    def _start(self, job: FetchedJob, tenure: Tenure) -> Acknowledgement | None:
-        """Begin a job. Its acknowledgement if it has ended by that; None if it goes on, or cannot begin in this
-        session."""
-        crew = self._crew
-        session = tenure.session
-        self.started = now = crew.monotonic()
+    def _start(self, job: FetchedJob, session_batch: SessionBatch) -> Acknowledgement | None:
+        """Start a job. Returns its outcome if that ends it; None if it goes on, or its session is over."""
+        pool = self._pool
+        session = session_batch.session
+        self.started = now = pool.monotonic()
         if session.lost or now >= session.deadline:
-            crew.lose(session)
+            pool.lose_session(session)
             return None
-        definition = crew.definitions.get(job.name)
+        definition = pool.definitions.get(job.name)
         if definition is None:
             return returned(job)
         try:
             arguments = definition.read(job.arguments)
             self._terms = definition.terms(job.options) if job.options else None
-        except Exception as error:  # noqa: BLE001 - validators are the app's own and may raise anything
-            acknowledgement = unreadable(job, error, crew.reads(definition, job.name))
-            crew.count(job.name, acknowledgement.outcome)
-            note(job, acknowledgement)
+        except Exception as error:  # noqa: BLE001 - the app's own validators may raise anything
+            acknowledgement = unreadable(job, error, pool.version_of(definition, job.name))
+            pool.count(job.name, acknowledgement.outcome)
+            log_outcome(job, acknowledgement)
             return acknowledgement
-        if job.window is not None and definition.prepare is None and not crew.in_time(job, job.window):
+        if job.window is not None and definition.prepare is None and not pool.in_time(job, job.window):
             return returned(job)
-        crew.waits.observe(max(0.0, now + crew.clock_offset - job.due_at))
+        pool.waits.observe(max(0.0, now + pool.clock_offset - job.due_at))
         self.job = job
         session.at_work += 1
         self._definition = definition
-        context = crew.context.copy()
+        context = pool.context.copy()
         if not definition.is_async or definition.prepare is not None:
             self._context, self._work, self._arguments = context, None, arguments
             return None
         try:
             work = definition.function(**arguments)
-            self._waits_for = context.run(first_step, CurrentJob(job), work)
+            self._awaited = context.run(first_step, CurrentJob(job), work)
         except StopIteration as end:
-            return self._ended(job, tenure, end.value, None)
-        except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its job's failure
-            return self._ended(job, tenure, None, error)
+            return self._ended(job, session_batch, end.value, None)
+        except BaseException as error:  # noqa: BLE001 - any error of a handler is its job's failure
+            return self._ended(job, session_batch, None, error)
         self._context, self._work, self._arguments = context, work, arguments
         return None
 
-    async def _go_on(self, job: FetchedJob, tenure: Tenure) -> Acknowledgement | None:
-        """See a job through to its end. None if nothing can be said about it."""
+    async def _finish(self, job: FetchedJob, session_batch: SessionBatch) -> Acknowledgement | None:
+        """Run a started job to its end. Returns None if there is no outcome to report."""
         if self.job is None:
             return None
-        crew = self._crew
-        crew.wake_next()
+        pool = self._pool
+        pool.buffer.wake_runner()
         terms = self._terms
         timeout = self._definition.timeout if terms is None else terms.timeout
-        timer = None if timeout is None else crew.loop.call_later(timeout, self._time_out, job, timeout)
+        timer = None if timeout is None else pool.loop.call_later(timeout, self._time_out, job, timeout)
         value, error = None, None
         try:
             if self._definition.prepare is not None:
                 self._arguments = await _prepared(self._definition.prepare, self._arguments)
-                if job.window is not None and not crew.in_time(job, job.window):
+                if job.window is not None and not pool.in_time(job, job.window):
                     raise LateStartError
             if self._definition.is_async:
                 value = await self._in_task(job)
             else:
                 await self._in_thread(job)
-                assert self._hand is not None
-                value, error = self._hand.result()
+                assert self._thread is not None
+                value, error = self._thread.result()
         except GeneratorExit:
-            self._forget(tenure)
+            self.job = None
+            session_batch.session.at_work -= 1
             raise
-        except BaseException as caught:  # noqa: BLE001 - whatever a handler raises is its job's failure
+        except BaseException as caught:  # noqa: BLE001 - any error of a handler is its job's failure
             error = caught
         finally:
             if timer is not None:
                 timer.cancel()
-        if self._hand is not None and self._hand.busy:
-            # Its thread goes on without us: left alone, or because this task was cancelled by the loop's end.
-            crew.abandon(job, tenure, self._hand)
+        if self._thread is not None and self._thread.busy:
+            # The thread goes on alone: it was abandoned, or the end of the loop cancelled this task.
+            pool.abandon(job, session_batch, self._thread)
             self.job = None
-            self._unwanted = True
-            crew.give_back_behind(job)
+            self._ending = True
+            pool.return_following(job)
             return None
-        del self._work, self._context, self._arguments  # however long the next one lets us wait
+        del self._work, self._context, self._arguments  # the next job may be a long time coming
         try:
-            return self._ended(job, tenure, value, error)
+            return self._ended(job, session_batch, value, error)
         finally:
-            error = None  # whose traceback knows this frame
+            error = None  # its traceback refers to this frame
 
     async def _in_task(self, job: FetchedJob) -> Any:
         work = self._work
         if work is None:
             work = self._work = self._definition.function(**self._arguments)
             try:
-                self._waits_for = self._context.run(first_step, CurrentJob(job), work)
+                self._awaited = self._context.run(first_step, CurrentJob(job), work)
             except StopIteration as end:
                 return end.value
-        return await other_steps(self._context, work, self._waits_for)
+        return await other_steps(self._context, work, self._awaited)
 
     async def _in_thread(self, job: FetchedJob) -> None:
-        if self._hand is None:
-            self._hand = Hand(self._crew.loop, f"interlock-job-{self._number}")
+        if self._thread is None:
+            self._thread = HandlerThread(self._pool.loop, f"interlock-job-{self._number}")
         work = partial(call, CurrentJob(job), self._definition.function, self._arguments)
-        self._hand.begin(partial(self._context.run, work))
-        await self._hand.end()
+        self._thread.start(partial(self._context.run, work))
+        await self._thread.wait()
 
-    def _ended(self, job: FetchedJob, tenure: Tenure, value: Any, error: BaseException | None) -> Acknowledgement:
-        """Its handler has ended: what to say of it."""
-        crew = self._crew
-        ran = crew.monotonic() - self.started
+    def _ended(
+        self, job: FetchedJob, session_batch: SessionBatch, value: Any, error: BaseException | None
+    ) -> Acknowledgement:
+        """Return the outcome of a handler that has ended."""
+        pool = self._pool
+        ran = pool.monotonic() - self.started
         self.job = None
-        tenure.session.at_work -= 1
-        pace = crew.pace
-        pace.finished += 1
-        pace.spent += ran
+        session_batch.session.at_work -= 1
+        throughput = pool.throughput
+        throughput.finished += 1
+        throughput.spent += ran
         definition = self._definition
         if self.task.cancelling():
             self._uncancel()
-        if error is None and self.why is not Why.LOST:
+        if error is None and self.stop_cause is not StopCause.LOST:
             acknowledgement = self._done(job, definition, ran, value)
-        elif self.why is Why.LOST:
-            acknowledgement = stopped(job, ran, self.why_text)
+        elif self.stop_cause is StopCause.LOST:
+            acknowledgement = stopped(job, ran, self.stop_text)
         else:
             assert error is not None
             terms = self._terms or Terms(definition.retry, definition.timeout)
-            acknowledgement = told(job, ran, error, terms, self.why, self.why_text)
-        self.why = Why.NOTHING
+            acknowledgement = outcome_of(job, ran, error, terms, self.stop_cause, self.stop_text)
+        self.stop_cause = StopCause.NONE
         if acknowledgement.outcome is Outcome.RETURNED:
             return acknowledgement
-        crew.count(job.name, acknowledgement.outcome).durations.observe(ran)
+        pool.count(job.name, acknowledgement.outcome).durations.observe(ran)
         if acknowledgement.outcome is not _DONE:
-            note(job, acknowledgement)
+            log_outcome(job, acknowledgement)
         return acknowledgement
 
     def _done(self, job: FetchedJob, definition: Definition, ran: float, value: Any) -> Acknowledgement:
@@ -282,22 +285,18 @@ class Runner:
             return Acknowledgement(job.id, job.fence, _DONE, ran)
         try:
             return Acknowledgement(job.id, job.fence, _DONE, ran, 0.0, definition.write(value))
-        except Exception as error:  # noqa: BLE001 - serialisers are the app's own and may raise anything
+        except Exception as error:  # noqa: BLE001 - the app's own serializers may raise anything
             if not isinstance(error, InvalidArgumentError):
-                error = InvalidArgumentError(f"The result of {job.name!r} cannot be kept: {error!r}.")
-            return failed_for_good(job, ran, error)
+                error = InvalidArgumentError(f"Could not serialize the result of {job.name!r}: {error!r}.")
+            return failed(job, ran, error)
 
     def _uncancel(self) -> None:
-        """Take back the cancellations that were meant for the handler. One that was not ours ends the runner."""
+        """Clear the cancellations that were meant for the handler. Any other cancellation ends the runner."""
         if self.task.cancelling() > self._cancels:
-            self._unwanted = True
+            self._ending = True
         while self.task.cancelling():
             self.task.uncancel()
         self._cancels = 0
-
-    def _forget(self, tenure: Tenure) -> None:
-        self.job = None
-        tenure.session.at_work -= 1
 
 
 async def _prepared(
@@ -306,4 +305,4 @@ async def _prepared(
     try:
         return await prepare(arguments)
     except Exception as error:
-        raise UnpreparedError(error) from error
+        raise PreparationError(error) from error

@@ -1,4 +1,4 @@
-"""A worker's runners, and what they work with."""
+"""The runners of one worker, and the jobs that it has fetched."""
 
 from __future__ import annotations
 
@@ -6,179 +6,163 @@ import asyncio
 import contextvars
 import logging
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from interlock.callers import clear_caller
-from interlock.jobs.current import CURRENT, runs_jobs, workplace
-from interlock.jobs.worker.allowance import StartAllowance
-from interlock.jobs.worker.buffer import cut
-from interlock.jobs.worker.outcomes import Why, one_line, returned
+from interlock.jobs.current import CURRENT, current_engine, register_runner
+from interlock.jobs.worker.outcomes import StopCause, one_line, returned
 from interlock.jobs.worker.runner import Runner
+from interlock.jobs.worker.start_latency import StartLatency
+from interlock.jobs.worker.throughput import Throughput
+from interlock.jobs.worker.wakeup import Wakeup
 from interlock.ports.jobs import Acknowledgement, Outcome
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
-    from collections import deque
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from interlock.jobs.engine import JobEngine
     from interlock.jobs.worker.buffer import Buffer
     from interlock.jobs.worker.completer import Completer
-    from interlock.jobs.worker.session_batch import Tenure
-    from interlock.jobs.worker.threads import Hand
-    from interlock.jobs.worker.throughput import Pace
+    from interlock.jobs.worker.coordinator import Coordinator
+    from interlock.jobs.worker.session_batch import SessionBatch
+    from interlock.jobs.worker.threads import HandlerThread
+    from interlock.jobs.worker.wakeup import FetchSignal
     from interlock.ports.jobs import FetchedJob, StartWindow
     from interlock.sessions import Session
     from interlock.telemetry.jobs import JobTally
 
-__all__ = ["Crew"]
+__all__ = ["RunnerPool"]
 
 _log = logging.getLogger("interlock.jobs")
-_DISMISS_SECONDS = 1.0
+_CLOSE_SECONDS = 1.0
 HELD = "held"
-"""What the message of a hold begins with."""
+"""The beginning of the message that the lane of a job is held."""
 
 
-class Crew:
-    """``concurrency`` runners on one buffer.
-
-    Of those who wait for work one is woken at a time: when there is something in the buffer, and again when a handler
-    that has begun waits for something. So jobs that never wait cost no change of tasks.
-    """
-
-    tenure: Tenure
-    """Under which session what is in the buffer was fetched."""
+class RunnerPool:
+    """``concurrency`` runners that take jobs from one buffer."""
 
     def __init__(
         self,
         engine: JobEngine,
+        queues: tuple[str, ...],
         concurrency: int,
         buffer: Buffer,
-        pace: Pace,
         completer: Completer,
-        lose: Callable[[Session], None],
-        quiet: Callable[[], None],
+        coordinator: Coordinator,
+        signal: FetchSignal,
     ) -> None:
+        self.queues = queues
+        self.concurrency = concurrency
         self.buffer = buffer
-        self.pace = pace
         self.completer = completer
+        self.throughput = Throughput(concurrency)
+        self.start_latency = StartLatency()
+        self.idle = Wakeup()
+        """Wakes the worker that waits for its runners to end."""
         self.definitions = engine.definitions
-        self.reads = engine.reads_of
-        """What a definition can read, by the name that it is known by."""
+        self.version_of = engine.version_of
         self.monotonic = engine.monotonic
         self.waits = engine.metrics.waits
-        self.lose = lose
-        """To be called with the session when it is over."""
         self.loop = asyncio.get_running_loop()
         self.context = contextvars.copy_context()
-        """What handlers find in their context variables, each a copy of its own."""
-        self.context.run(_set_up, engine)
+        """The context variables that each handler gets a copy of."""
+        self.context.run(_prepare_context, engine)
         self.clock_offset = engine.clock.now() - engine.monotonic()
-        self.behind: dict[tuple[int, int], deque[FetchedJob]] = {}
-        """What follows in the same run, by id and fence of the job whose end the store has to know before it starts."""
-        self.allowance = StartAllowance()
         self.counts: dict[Outcome, int] = {}
         self._clock = engine.clock
         self._metrics = engine.metrics
-        self._quiet = quiet
-        self._concurrency = concurrency
-        self._hired = 0
+        self._coordinator = coordinator
+        self._signal = signal
+        self._wanted = concurrency
+        self._started = 0
         self._runners: dict[Runner, None] = {}
         self._abandoned: dict[tuple[int, int], Session] = {}
-        self._idle: list[asyncio.Future[None]] = []
 
     # -- runners -----------------------------------------------------------------------------------------------------
 
     def fill(self) -> None:
-        """Have as many runners as there are to be."""
-        while len(self._runners) < self._concurrency:
-            self._hired += 1
-            runner = Runner(self, self._hired)
+        """Start the runners that are missing."""
+        while len(self._runners) < self._wanted:
+            self._started += 1
+            runner = Runner(self, self._started)
             self._runners[runner] = None
-            runner.task = self.loop.create_task(runner.work(), name=f"interlock-runner-{self._hired}")
-            runs_jobs(runner.task)
+            runner.task = self.loop.create_task(runner.work(), name=f"interlock-runner-{self._started}")
+            register_runner(runner.task)
             runner.task.add_done_callback(lambda task, runner=runner: self._ended(runner, task))  # type: ignore[misc]
 
-    async def dismiss(self) -> None:
-        """End the runners. None of them runs a handler any more, except one that does not stop."""
-        self._concurrency = 0
+    async def close(self) -> None:
+        """End the runners. By now none of them runs a handler, except one that does not stop."""
+        self._wanted = 0
         runners = list(self._runners)
         for runner in runners:
             runner.task.cancel()
-            runner.retire()
+            runner.close_thread()
         if runners:
-            await asyncio.wait([runner.task for runner in runners], timeout=_DISMISS_SECONDS)
+            await asyncio.wait([runner.task for runner in runners], timeout=_CLOSE_SECONDS)
 
-    async def await_work(self) -> None:
-        """For a runner: wait until there may be something in the buffer."""
-        waiter: asyncio.Future[None] = self.loop.create_future()
-        self._idle.append(waiter)
-        self._quiet()
-        try:
-            await waiter
-        except asyncio.CancelledError:
-            if waiter in self._idle:
-                self._idle.remove(waiter)
-            else:
-                self.wake_next()  # it was meant to take something
-            raise
-
-    def wake_next(self) -> None:
-        """Let one more runner take something, if there is something and somebody."""
-        if self._idle and len(self.buffer):
-            waiter = self._idle.pop()
-            if not waiter.done():
-                waiter.set_result(None)
-
-    @property
-    def running(self) -> list[Runner]:
-        """Those who run a job right now."""
-        return [runner for runner in self._runners if runner.job is not None]
-
-    def at_work(self, session: Session | None = None) -> set[int]:
-        """The jobs whose handlers run, also those that nobody waits for; of one session, if that is given."""
-        found = {r.job.id for r in self.running if r.job is not None and session in (None, r.tenure.session)}
-        return found | {job for (job, _), relied_on in self._abandoned.items() if session in (None, relied_on)}
-
-    def job_of(self, task: asyncio.Task[Any]) -> FetchedJob | None:
-        """The job whose handler runs in a task. May be asked from another thread."""
-        return next((runner.job for runner in list(self._runners) if runner.task is task), None)
-
-    @property
-    def free(self) -> int:
-        """How many could start a job right now."""
-        return sum(runner.job is None for runner in self._runners)
-
-    @property
-    def waiting(self) -> int:
-        """How many jobs are fetched and have not started."""
-        return self.buffer.count + self.aside
-
-    @property
-    def aside(self) -> int:
-        """How many of them wait for the one before them in their lane."""
-        return sum(map(len, self.behind.values()))
+    def became_idle(self) -> None:
+        """Note that a runner has nothing to run."""
+        self._signal.wake()
+        self.idle.wake()
 
     def _ended(self, runner: Runner, task: asyncio.Task[None]) -> None:
         del self._runners[runner]
         if not task.cancelled() and (error := task.exception()) is not None:
             emit(_log, logging.CRITICAL, "job_runner_failed", error=one_line(error))
-        self._quiet()
+        self.became_idle()
+
+    @property
+    def running(self) -> list[Runner]:
+        """The runners that run a job right now."""
+        return [runner for runner in self._runners if runner.job is not None]
+
+    @property
+    def free(self) -> int:
+        """How many runners could start a job right now."""
+        return sum(runner.job is None for runner in self._runners)
+
+    @property
+    def waiting(self) -> int:
+        """How many jobs are fetched and have not started."""
+        return self.buffer.count + self.buffer.following_count
+
+    @property
+    def busy(self) -> bool:
+        """Whether a handler has not ended, or the store has not acknowledged one that has."""
+        return bool(self.running_ids() or self.completer.unacknowledged)
+
+    def running_ids(self, session: Session | None = None) -> set[int]:
+        """The jobs whose handlers run, abandoned threads included; those of one session if it is given."""
+        found = {r.job.id for r in self.running if r.job is not None and session in (None, r.session_batch.session)}
+        return found | {job for (job, _), owner in self._abandoned.items() if session in (None, owner)}
+
+    def known_ids(self, session: Session) -> Iterator[int]:
+        """The jobs of a session that this worker runs, has yet to start, or has yet to acknowledge."""
+        yield from self.running_ids(session)
+        if self.buffer.session_batch.session is session:
+            for job in self.buffer:
+                yield job.id
+        yield from self.completer.pending(session)
+
+    def job_of(self, task: asyncio.Task[Any]) -> FetchedJob | None:
+        """The job whose handler runs in a task. Thread-safe."""
+        return next((runner.job for runner in list(self._runners) if runner.task is task), None)
 
     # -- jobs --------------------------------------------------------------------------------------------------------
 
     def count(self, name: str, outcome: Outcome) -> JobTally:
-        """Count the end of a fetch; gives what else is counted for jobs of that name."""
+        """Count an outcome; returns the counters of the job's name."""
         self.counts[outcome] = self.counts.get(outcome, 0) + 1
         tally = self._metrics.tallies.get(name) or self._metrics.of(name)
         tally.outcomes[outcome] = tally.outcomes.get(outcome, 0) + 1
         return tally
 
     def in_time(self, job: FetchedJob, window: StartWindow) -> bool:
-        """Whether a job with a pace may start now. One that is too late goes back, and is fetched again."""
+        """Whether a job with a rate or cooldown may start now. One that is too late is returned and fetched again."""
         now = self.monotonic()
-        self.allowance.measured(now - window.asked_at)
+        self.start_latency.observe(now - window.asked_at)
         if now <= window.start_by:
             return True
         self._metrics.late_starts += 1
@@ -186,125 +170,94 @@ class Crew:
         return False
 
     def put(self, jobs: Sequence[FetchedJob], low: int) -> None:
-        """Have jobs run."""
+        """Run the jobs of a fetch."""
         self.clock_offset = self._clock.now() - self.monotonic()
         self.buffer.put(jobs, low)
-        self.wake_next()
 
-    def give_back(self, jobs: Iterable[FetchedJob], tenure: Tenure) -> None:
-        """Return jobs that have not started."""
+    def return_jobs(self, jobs: Iterable[FetchedJob]) -> None:
+        """Return jobs that have not started to the store."""
         for job in jobs:
-            self.completer.add(tenure, returned(job), job)
+            self.completer.add(self.buffer.session_batch, returned(job), job)
 
-    def give_back_behind(self, job: FetchedJob) -> None:
-        """Return what stands behind a job."""
-        self.give_back(self.behind.pop((job.id, job.fence), ()), self.tenure)
+    def return_waiting(self) -> None:
+        """Return every job that has not started."""
+        self.return_jobs(self.buffer.empty() + self.buffer.empty_following())
 
-    def give_back_waiting(self) -> None:
-        """Return all that has not started."""
-        self._give_back_all_behind(self.buffer.empty())
+    def return_lanes(self) -> None:
+        """Return every job of a lane that has not started: its lane may have been held."""
+        self.return_jobs(self.buffer.remove_lanes())
 
-    def give_back_lanes(self) -> None:
-        """Return what has not started of any lane: somebody may have held it."""
-        self._give_back_all_behind(self.buffer.pick(lambda job: bool(job.lane)))
+    def return_following(self, job: FetchedJob) -> None:
+        """Return the jobs that follow this one in its run."""
+        self.return_jobs(self.buffer.following.pop((job.id, job.fence), ()))
 
-    def give_back_behind_long(self, since: float) -> None:
-        """Return what stands behind jobs that have been running since then."""
+    def return_behind_long(self, since: float) -> None:
+        """Return the jobs that follow those that have been running since then."""
         for runner in self.running:
             if runner.started <= since and runner.job is not None:
-                self.give_back_behind(runner.job)
+                self.return_following(runner.job)
 
-    def _give_back_all_behind(self, others: list[FetchedJob]) -> None:
-        for run in self.behind.values():
-            others += run
-        self.behind.clear()
-        self.give_back(others, self.tenure)
+    def lose_session(self, session: Session) -> None:
+        """Drop the jobs fetched under a session that is over, and stop those that run."""
+        session_batch = self.buffer.session_batch
+        if session_batch.session is session and not session_batch.lost:
+            session_batch.lost = session.lost = True
+            self._coordinator.owe(session)
+            self._drop(session)
+            self._signal.wake()
 
-    def answered(self, tenure: Tenure, batch: Sequence[Acknowledgement], accepted: Sequence[bool]) -> None:
-        """The store knows how these ended: what stands behind them is next. If it was not ours, neither is that."""
-        if not self.behind or tenure is not self.tenure:
-            return
-        for acknowledgement, good in zip(batch, accepted, strict=True):
-            # By its fence too: an answer about an earlier fetch of the same job says nothing about this one.
-            run = self.behind.pop((acknowledgement.id, acknowledgement.fence), None)
-            if run is None:
-                continue
-            if good:
-                self.buffer.put_first(run)
-            else:
-                self.give_back(run, tenure)
-        self.wake_next()
-
-    def drop(self, session: Session) -> None:
-        """The session is lost: forget what has not started, and stop what runs."""
+    def _drop(self, session: Session) -> None:
         self.buffer.empty()
-        self.behind.clear()
+        self.buffer.empty_following()
         for runner in self.running:
-            if runner.tenure.session is session:
-                runner.interrupt(Why.LOST, "the worker's session was lost")
+            if runner.session_batch.session is session:
+                runner.interrupt(StopCause.LOST, "the worker's session was lost")
 
     def stop(self) -> None:
-        """Stop what runs."""
+        """Stop the running handlers."""
         for runner in self.running:
-            runner.interrupt(Why.STOPPED, "the worker was stopped")
+            runner.interrupt(StopCause.STOPPED, "the worker was stopped")
 
-    def leave_threads(self) -> None:
-        """Wait no longer for what does not stop."""
+    def abandon_threads(self) -> None:
+        """Stop waiting for handler threads that do not end."""
         for runner in self.running:
-            runner.leave()
+            runner.abandon()
 
-    def abandon(self, job: FetchedJob, tenure: Tenure, hand: Hand) -> None:
-        """Let a job run on in a thread that nobody waits for."""
-        self._abandoned[job.id, job.fence] = tenure.session
-        hand.leave(partial(self._ended_alone, job))
+    def abandon(self, job: FetchedJob, session_batch: SessionBatch, thread: HandlerThread) -> None:
+        """Let a job go on in its thread without a runner that waits for it."""
+        self._abandoned[job.id, job.fence] = session_batch.session
+        thread.abandon(partial(self._abandoned_ended, job))
 
-    def _ended_alone(self, job: FetchedJob) -> None:
+    def _abandoned_ended(self, job: FetchedJob) -> None:
         session = self._abandoned.pop((job.id, job.fence), None)
         if session is not None:
             session.at_work -= 1
 
-    def taken(self, job_id: int, fence: int, why: str) -> bool:
-        """Somebody held the lane of a job under this fetch, or cancelled it; whether the fetch is known here.
+    def revoke(self, job_id: int, fence: int, cause: str) -> bool:
+        """A person held the lane of a fetched job, or cancelled the job; returns whether this fetch is known here.
 
-        What has not started of a held lane goes back; what runs goes on. A cancelled job is stopped, or not even begun.
-        What was said of one fetch may be heard again during the next one, of which it says nothing.
+        Jobs of a held lane that have not started go back, and the running one goes on. A cancelled job is stopped, or
+        never started. A message about one fetch may arrive again during the next, about which it says nothing.
         """
-        held = why.startswith(HELD)
+        held = cause.startswith(HELD)
         for runner in self.running:
             if runner.job is not None and (runner.job.id, runner.job.fence) == (job_id, fence):
                 if not held:
-                    runner.interrupt(Why.CANCELLED, why)
+                    runner.interrupt(StopCause.CANCELLED, cause)
                 return True
-        found = self._take_out(job_id, fence, behind=held)
+        found = self.buffer.remove(job_id, fence, rest=held)
         if held:
-            self.give_back(found, self.tenure)
+            self.return_jobs(found)
             return bool(found)
         for job in found:
             self.count(job.name, Outcome.CANCELLED)
-            self.completer.add(self.tenure, Acknowledgement(job.id, job.fence, Outcome.CANCELLED, error=why), job)
+            cancelled = Acknowledgement(job.id, job.fence, Outcome.CANCELLED, error=cause)
+            self.completer.add(self.buffer.session_batch, cancelled, job)
         return bool(found)
 
-    def _take_out(self, job_id: int, fence: int, *, behind: bool) -> list[FetchedJob]:
-        def wanted(job: FetchedJob) -> bool:
-            return job.id == job_id and job.fence == fence
 
-        found = self.buffer.pick(wanted, behind=behind)
-        for first, run in list(self.behind.items()):
-            found += cut(run, wanted, behind=behind)
-            if not run:
-                del self.behind[first]
-        return found
-
-    def known(self, session: Session) -> Iterator[int]:
-        """The jobs of a session that run, or are about to."""
-        yield from self.at_work(session)
-        if self.tenure.session is session:
-            for job in chain(self.buffer, *self.behind.values()):
-                yield job.id
-
-
-def _set_up(engine: JobEngine) -> None:
-    """The context that every handler starts with: in no other job, as nobody in particular, at this engine's."""
-    workplace.set(engine)
+def _prepare_context(engine: JobEngine) -> None:
+    """Set up the context that every handler starts with: no current job, no waiting caller, this engine."""
+    current_engine.set(engine)
     CURRENT.set(None)
     clear_caller()

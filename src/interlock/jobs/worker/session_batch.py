@@ -1,4 +1,4 @@
-"""One worker under one session: what it has to say there about the jobs that it fetched."""
+"""The acknowledgements that one worker owes the store for the jobs it fetched under one session."""
 
 from __future__ import annotations
 
@@ -8,27 +8,26 @@ if TYPE_CHECKING:
     from interlock.ports.jobs import Acknowledgement, FetchedJob
     from interlock.sessions import Session
 
-__all__ = ["Tenure"]
+__all__ = ["SessionBatch"]
 
 
-class Tenure:
-    """From the beginning of a session until all that was fetched in it is acknowledged."""
+class SessionBatch:
+    """Exists from the start of a session until the store has answered for every job fetched under it."""
 
-    __slots__ = ("acknowledgements", "aside", "jobs", "lost", "session")
+    __slots__ = ("acknowledgements", "blocked", "jobs", "lost", "session")
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self.lost = False
-        """Whether the worker has let go of all that it had fetched."""
+        """Whether the worker has dropped the jobs it fetched under this session."""
         self.acknowledgements: list[Acknowledgement] = []
-        """Not yet answered by the store, in the order to send them."""
+        """Acknowledgements the store has not answered, in the order to send them."""
         self.jobs: list[FetchedJob] = []
-        """Whose acknowledgements these are."""
-        self.aside: list[tuple[Acknowledgement, FetchedJob]] = []
-        """Acknowledgements that the store could not take because other transactions have locked rows that they
-        change."""
+        """The job of each acknowledgement."""
+        self.blocked: list[tuple[Acknowledgement, FetchedJob]] = []
+        """Acknowledgements the store could not apply because other transactions had locked their rows."""
 
     @property
     def unanswered(self) -> bool:
-        """Whether there are acknowledgements that the store has not answered."""
-        return bool(self.acknowledgements or self.aside)
+        """Whether the store has not answered some acknowledgements."""
+        return bool(self.acknowledgements or self.blocked)

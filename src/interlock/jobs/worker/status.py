@@ -1,4 +1,4 @@
-"""A worker as people see it."""
+"""The status of a worker, for people and logs."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ __all__ = ["RunningJob", "WorkerStatus"]
 
 
 class RunningJob(NamedTuple):
-    """A job whose handler runs."""
+    """A job whose handler is running."""
 
     id: int
     name: str
     lane: str
     attempt: int
     seconds: float
-    """Since it started."""
+    """How long it has been running."""
     told_to_stop: str
-    """Why, if it was."""
+    """Why it was told to stop; empty if it was not."""
 
 
 class WorkerStatus(NamedTuple):
-    """What a worker does right now, and what it has done."""
+    """What a worker is doing right now, and what it has done."""
 
     state: str
     """``new``, ``working``, ``finishing``, ``stopping`` or ``closed``."""
     session: str
-    """Empty while there is none, because the store is away."""
+    """Empty while there is none because the store is unavailable."""
     queues: tuple[str, ...]
     concurrency: int
     running: tuple[RunningJob, ...]
-    """The oldest first."""
+    """The longest-running first."""
     buffered: int
-    """Fetched and not started."""
+    """Jobs fetched and not started."""
     unacknowledged: int
-    """Ended, and not yet acknowledged by the store."""
+    """Jobs that have ended and that the store has not acknowledged yet."""
     counts: dict[str, int]
-    """How many ended how since the worker was opened; ``refused``: those that came too late."""
+    """Jobs by outcome since the worker was opened; ``refused``: acknowledgements that came too late."""
     trouble: str = ""
     """Why the store does not take acknowledgements or give jobs; empty if it does both."""

@@ -1,8 +1,8 @@
 """Threads for handlers that are plain functions.
 
-Each runner has a thread of its own, made when it first needs one, so there are never more than runners. Nothing can
-stop a function in a thread: whoever wants its end has to wait for it. They are daemons, so that a function that never
-ends cannot keep the process from ending.
+Each runner has its own thread, created when first needed, so there are never more threads than runners. Nothing can
+stop a function in a thread: the runner has to wait for its end. The threads are daemons, so a function that never ends
+cannot keep the process alive.
 """
 
 from __future__ import annotations
@@ -16,44 +16,44 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-__all__ = ["Hand"]
+__all__ = ["HandlerThread"]
 
 
-class Hand:
-    """One thread, which does one thing at a time."""
+class HandlerThread:
+    """One thread that runs one function at a time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, name: str) -> None:
         self._loop = loop
         self._tasks: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
         self._waiter: asyncio.Future[None] | None = None
-        self._left: Callable[[], None] | None = None
+        self._on_abandoned_end: Callable[[], None] | None = None
         self.busy = False
         self._result: tuple[Any, BaseException | None] = (None, None)
         threading.Thread(target=self._work, name=name, daemon=True).start()
 
-    def begin(self, work: Callable[[], Any]) -> None:
-        """Have something done."""
+    def start(self, work: Callable[[], Any]) -> None:
+        """Run a function in the thread."""
         self.busy = True
         self._tasks.put(work)
 
-    async def end(self) -> None:
-        """Wait until it is done; returns with ``busy`` still true if it was left."""
-        while self.busy and self._left is None:
+    async def wait(self) -> None:
+        """Wait until the function has ended; returns with ``busy`` still true if it was abandoned."""
+        while self.busy and self._on_abandoned_end is None:
             self._waiter = self._loop.create_future()
             await self._waiter
 
     def result(self) -> tuple[Any, BaseException | None]:
-        """What came of it, once: what was returned, or what was raised."""
+        """Return once what the function returned or raised."""
         result, self._result = self._result, (None, None)
         return result
 
-    def leave(self, at_end: Callable[[], None]) -> None:
-        """Nobody waits any longer. Should it end all the same, this is to be done."""
-        self._left = at_end
+    def abandon(self, on_end: Callable[[], None]) -> None:
+        """Stop waiting for the function. ``on_end`` is called if it ends after all."""
+        self._on_abandoned_end = on_end
         self._wake()
 
-    def retire(self) -> None:
-        """Let the thread end once it has nothing to do."""
+    def close(self) -> None:
+        """Let the thread end once it has nothing to run."""
         self._tasks.put(None)
 
     def _work(self) -> None:
@@ -62,10 +62,10 @@ class Hand:
             error: BaseException | None = None
             try:
                 value = work()
-            except BaseException as caught:  # noqa: BLE001 - whatever it is, the runner decides what it means
+            except BaseException as caught:  # noqa: BLE001 - the runner decides what any error means
                 error = caught
             del work
-            with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody is left to tell
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so no runner waits for the result
                 self._loop.call_soon_threadsafe(self._ended, value, error)
             del value, error
 
@@ -73,8 +73,8 @@ class Hand:
         self.busy = False
         self._result = (value, error)
         self._wake()
-        if self._left is not None:
-            self._left()
+        if self._on_abandoned_end is not None:
+            self._on_abandoned_end()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

@@ -23,7 +23,7 @@ from interlock.testing.conformance.jobs.apps import AppSuite
 
 __all__ = ["RunningConformance"]
 
-_SOON = Retry(attempts=3, delay=0.001, most=0.002)
+_SOON = Retry(attempts=3, delay=0.001, max_delay=0.002)
 
 
 @dataclasses.dataclass

@@ -77,7 +77,7 @@ class TellingConformance(AppSuite):
     async def test_it_is_told_how_a_job_ended_or_what_it_waits_for_after_a_try(self, store_url: str) -> None:
         async with self.app(store_url) as app:
 
-            @app.job(retry=Retry(attempts=2, delay=3600, most=3600), lane="{lane}", on_failure="park", coalesce=True)
+            @app.job(retry=Retry(attempts=2, delay=3600), lane="{lane}", on_failure="park", coalesce=True)
             async def end(lane: str, how: str) -> None:
                 if how == "snooze":
                     raise Snooze(3600)

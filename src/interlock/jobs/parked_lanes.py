@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock.jobs.why import PARKED_BY
+from interlock.jobs.reasons import PARKED_BY
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
 

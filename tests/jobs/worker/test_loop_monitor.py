@@ -12,7 +12,7 @@ import pytest
 
 from interlock import App, Settings
 from interlock.jobs import JobState
-from interlock.jobs.why import Reason
+from interlock.jobs.reasons import Reason
 from interlock.testing.clock import until
 from interlock.testing.processes import Worker, report
 
@@ -114,7 +114,7 @@ async def test_a_blocked_event_loop_is_logged_with_its_handler_and_explained_els
     said = {record.event: record.fields for record in caplog.records if hasattr(record, "event")}  # type: ignore[attr-defined]
     blocked, recovered = said["event_loop_blocked"], said["event_loop_recovered"]
     assert (blocked["id"], blocked["job"]) == (blocker, "blocks")
-    assert any("test_loop_watch.py" in frame and "in blocks" in frame for frame in blocked["stack"]), blocked["stack"]
+    assert any("test_loop_monitor.py" in frame and "in blocks" in frame for frame in blocked["stack"]), blocked["stack"]
     assert len(blocked["stack"]) <= 20
     assert recovered["seconds"] >= blocked["seconds"] >= 1.0
     assert metrics.loop_blocked == 0.0
@@ -133,7 +133,7 @@ async def test_the_watch_measures_the_lag_and_ends_with_the_last_worker() -> Non
 
     async with app, app.worker():
         await until(lambda: app.jobs.metrics.loop_lag.count >= 2, what="the loop answered twice")
-    assert not [thread for thread in threading.enumerate() if thread.name == "interlock-loop-watch"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "interlock-loop-monitor"]
 
 
 # -- what no thread can see to: a handler that does not release the GIL ------------------------------------------------
@@ -165,7 +165,7 @@ async def test_a_handler_that_keeps_the_gil_past_its_session_is_taken_over_and_a
 ) -> None:
     url, pipe = f"sqlite:///{tmp_path}/gil.db", str(tmp_path / "pipe")
     os.mkfifo(pipe)
-    target = "tests.jobs.worker.test_loop_watch:holds_the_gil"
+    target = "tests.jobs.worker.test_loop_monitor:holds_the_gil"
     app = App(url)
 
     @app.job(name="held")

@@ -1,7 +1,7 @@
-"""Runs a handler inside its runner's task, but in a context of its own.
+"""Steps of a handler, taken inside its runner's task but in a context of its own.
 
-A task for each job would give it a context too, but costs more than the whole rest of a short job. So the runner takes
-the handler's steps itself: the first one at once, and the others, if there are any, as the event loop calls.
+A task for each job would also give it a context, but would cost more than all other work on a short job. So the runner
+advances the handler's coroutine itself: the first step at once, the others, if any, as the event loop resumes it.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ __all__ = ["call", "first_step", "other_steps"]
 
 
 def first_step(current: CurrentJob, work: Coroutine[Any, Any, Any]) -> Any:
-    """Begin a handler, in the context that this is called in: what it waits for; StopIteration if it has ended."""
+    """Start a handler in the present context. Returns what it awaits; StopIteration if it has ended."""
     CURRENT.set(current)
     return work.send(None)
 
 
 @types.coroutine
-def other_steps(context: Context, work: Coroutine[Any, Any, Any], waits_for: Any) -> Generator[Any, Any, Any]:
-    """Take the rest of a handler's steps; gives what it returns."""
+def other_steps(context: Context, work: Coroutine[Any, Any, Any], awaited: Any) -> Generator[Any, Any, Any]:
+    """Run the rest of a handler; returns its result."""
     run, send, throw = context.run, work.send, work.throw
     while True:
         thrown: BaseException | None = None
         value: Any = None
         try:
-            value = yield waits_for
-        except GeneratorExit:  # this runner is no more
+            value = yield awaited
+        except GeneratorExit:  # the runner is gone
             run(work.close)
             raise
         except BaseException as error:  # noqa: BLE001 - a cancellation, for instance, belongs to the handler
             thrown = error
         try:
-            waits_for = run(send, value) if thrown is None else run(throw, thrown.with_traceback(None))
+            awaited = run(send, value) if thrown is None else run(throw, thrown.with_traceback(None))
         except StopIteration as end:
             return end.value
         except GeneratorExit as error:
             raise RuntimeError("The handler raised GeneratorExit.") from error
         finally:
-            thrown = None  # whose traceback knows this frame
+            thrown = None  # its traceback refers to this frame
 
 
 def call(current: CurrentJob, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-    """Call a plain handler, in the context that this is called in."""
+    """Call a plain handler in the present context."""
     CURRENT.set(current)
     return function(**arguments)
