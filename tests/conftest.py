@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from interlock.testing.proxy import ThreadedFaultProxy
-from tests.databases import new_database
+from tests.databases import CleanDatabases, new_database
 from tests.remote import Remote
 
 if TYPE_CHECKING:
@@ -29,11 +29,20 @@ def complete_database(interlock_postgres_server: Any) -> Iterator[str]:
     yield from new_database(interlock_postgres_server, migrated=True)
 
 
+@pytest.fixture(scope="session")
+def clean_databases(interlock_postgres_server: Any, complete_database: str) -> Iterator[CleanDatabases]:
+    """The databases that tests take turns with."""
+    databases = CleanDatabases(interlock_postgres_server, complete_database)
+    yield databases
+    databases.close()
+
+
 @pytest.fixture
-def complete_postgres_url(interlock_postgres_server: Any, complete_database: str) -> Iterator[str]:
-    """The URL of a PostgreSQL database of the test's own that has the whole schema."""
-    for name in new_database(interlock_postgres_server, complete_database):
-        yield interlock_postgres_server.url(name)
+def complete_postgres_url(interlock_postgres_server: Any, clean_databases: CleanDatabases) -> Iterator[str]:
+    """The URL of a PostgreSQL database of the test's own that has the whole schema and nothing in it."""
+    name = clean_databases.take()
+    yield interlock_postgres_server.url(name)
+    clean_databases.give_back(name)
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres", "redis"])
