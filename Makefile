@@ -11,7 +11,7 @@ PARALLEL := -n 4 --dist loadscope
 # Runs under faults have worker processes of their own.
 PARALLEL_FAULTS := -n 2 --dist loadscope
 
-.PHONY: setup demo test test-full test-system lint chaos bench coverage clean
+.PHONY: setup demo test test-full test-system lint chaos bench bench-compare coverage clean
 
 setup: $(READY)
 
@@ -55,6 +55,12 @@ chaos: setup
 bench: setup
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'
 	$(BIN)/python -m benchmarks
+
+# The working tree against another commit, in interleaved pairs: make bench-compare BASE=main
+BASE ?= main
+PAIRS ?= 15
+bench-compare: setup
+	$(BIN)/python -m benchmarks.compare $(BASE) --pairs $(PAIRS)
 
 coverage: setup
 	$(BIN)/pytest tests -m "not system and not chaos" --cov --cov-report term-missing
