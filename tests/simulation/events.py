@@ -12,8 +12,6 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from interlock.testing.simulator.job_check_limits import check_jobs
-
 from interlock.errors import MisuseError, StoreUnavailableError
 from interlock.events import Event, Events, Incoming, Verdict
 from interlock.jobs import Retry, current_job
@@ -23,6 +21,7 @@ from interlock.ports.jobs import JobState
 from interlock.testing.simulator import SimulationError, Violation, World
 from interlock.testing.simulator.history import Odd
 from interlock.testing.simulator.job_events import EnqueueEnded, HandlerBegan, HandlerEnded, JobsLeft
+from interlock.testing.simulator.job_judge import check_jobs
 from tests.simulation.disturbance import bring_back_and_see_end, disturb
 from tests.simulation.jobs import _PROFILES, SETTINGS
 from tests.simulation.workload import PROFILES, Run, at_once

@@ -16,8 +16,6 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from interlock.testing.simulator.job_check_limits import check_jobs
-
 from interlock.errors import InterlockError, MisuseError, StoreUnavailableError
 from interlock.jobs import Discard, Retry, RetryLater, Snooze, current_job
 from interlock.jobs.definition import Definition
@@ -36,6 +34,7 @@ from interlock.testing.simulator.job_events import (
     HandlerResisted,
     JobsLeft,
 )
+from interlock.testing.simulator.job_judge import check_jobs
 from interlock.testing.simulator.processes import PROCESS
 from tests.simulation.disturbance import bring_back_and_see_end, disturb
 from tests.simulation.workload import PROFILES, Run, at_once

@@ -1,5 +1,5 @@
-"""Tools for testing what is built on Interlock, and stores for it: public, and used by Interlock's own tests.
+"""Public tools for testing applications and stores, which Interlock's own tests use too.
 
-``conformance`` holds every store to the same promises, ``simulator`` runs the real engine on a seeded event loop,
+``conformance`` tests every store against the same promises, ``simulator`` runs the real engine on a seeded event loop,
 ``proxy`` breaks connections, ``processes`` runs and kills real workers, ``servers`` starts real databases.
 """

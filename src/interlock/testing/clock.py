@@ -1,4 +1,4 @@
-"""Time that tests hold in their hands, and waiting for conditions instead of for time."""
+"""A virtual clock for tests, and waiting for conditions instead of for time."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["VirtualClock", "until"]
 
 
 class VirtualClock:
-    """A clock that stands still until it is told to go on. Both of its readings move together."""
+    """A clock that moves only when the test advances it. Both of its readings move together."""
 
     def __init__(self, now: float = 1_800_000_000.0) -> None:
         self._epoch = now
         self._elapsed = 0.0
 
     def monotonic(self) -> float:
-        """Seconds since the clock was made."""
+        """Seconds since the clock was created."""
         return self._elapsed
 
     def now(self) -> float:
@@ -29,18 +29,18 @@ class VirtualClock:
         return self._epoch + self._elapsed
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         if seconds < 0:
-            raise ValueError(f"time does not go back, not even by {-seconds} s")
+            raise ValueError(f"time cannot go back: {seconds} s")
         self._elapsed += seconds
 
     def set_back(self, seconds: float) -> None:
-        """Set the clock on the wall back, as an administrator may; the monotonic one does not notice."""
+        """Set the wall clock back, as an administrator may; the monotonic clock is not affected."""
         self._epoch -= seconds
 
 
 async def until(condition: Callable[[], object], *, within: float = 10.0, what: str = "") -> None:
-    """Wait for a condition to hold, and fail if it does not in time. The condition may be a coroutine function."""
+    """Wait until a condition holds, and fail if it does not in time. The condition may be a coroutine function."""
     give_up = time.monotonic() + within
     while not await _seen(condition):
         if time.monotonic() >= give_up:

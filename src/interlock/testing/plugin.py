@@ -1,4 +1,4 @@
-"""The pytest plugin: fixtures that give each test an empty database on a real server.
+"""Pytest plugin: fixtures that give each test an empty database on a real server.
 
 Servers start when a test first asks for one and live for the session. `INTERLOCK_TEST_POSTGRES_URL` and
 `INTERLOCK_TEST_REDIS_URL` name servers to use instead. Nothing but pytest is imported until then.
@@ -32,7 +32,7 @@ def interlock_postgres_server() -> Iterator[PostgresServer | ExternalPostgres]:
     if url := servers.postgres_url_from_environment():
         yield servers.ExternalPostgres(url)
         return
-    # What is written survives any end of the server, only not one of the machine; databases come and go faster.
+    # Data survives every end of the server except a crash of the machine, and databases are created and dropped faster.
     with servers.PostgresServer(settings={"fsync": "off"}) as server:
         yield server
 

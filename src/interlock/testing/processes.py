@@ -1,4 +1,4 @@
-"""Real worker processes for tests: fresh interpreters that talk with the test in JSON lines.
+"""Real worker processes for tests: fresh interpreters that exchange JSON lines with the test.
 
 The test holds a `Worker` for each and can pause, resume and kill it at a known point; a worker's code calls
 `report`, `receive` and `wait_at_barrier`. Every worker is reaped, and none outlives the test process, even
@@ -51,13 +51,13 @@ BARRIER = "barrier"
 
 
 class WorkerFailedError(AssertionError):
-    """A worker ended, or said nothing, where the test relied on it; the message shows its standard error."""
+    """A worker ended, or sent no message, where the test relied on it; the message shows its standard error."""
 
 
 class Worker:
     """One worker process, seen from the test. Enter it as an async context: leaving kills what is left.
 
-    The waiting methods are coroutines; the others return as soon as the operating system has done as told.
+    The waiting methods are coroutines; the others return as soon as the operating system has done its part.
     A worker's prints go to its standard error, of which the last 64 KiB are kept.
     """
 
@@ -125,11 +125,11 @@ class Worker:
             raise self._failure(f"ended with status {self.returncode} without {wanted!r}{end}") from None
 
     async def result(self, timeout: float = 10.0) -> Any:
-        """Wait until the worker's function returns, and give what it returned."""
+        """Wait until the worker's function returns, and return its result."""
         return (await self.wait_for(FINISHED, timeout))["result"]
 
     async def wait(self, timeout: float = 10.0) -> int:
-        """Wait until the worker has ended, and give its exit status."""
+        """Wait until the worker has ended, and return its exit status."""
         try:
             await self._inbox.closed_async(timeout)
         except TimeoutError:
@@ -147,22 +147,22 @@ class Worker:
             raise self._failure(f"was gone when {message!r} was sent") from None
 
     def pause(self) -> None:
-        """Stop the worker as it stands (SIGSTOP), and return when it does stand still."""
+        """Suspend the worker (SIGSTOP), and return when it is suspended."""
         self._signal(signal.SIGSTOP)
         if self.returncode is None:
             with contextlib.suppress(ChildProcessError):
                 os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
-        """Let a paused worker go on (SIGCONT)."""
+        """Resume a paused worker (SIGCONT)."""
         self._signal(signal.SIGCONT)
 
     def terminate(self) -> None:
-        """Ask the worker to end (SIGTERM); a paused one hears it when it is resumed."""
+        """Ask the worker to end (SIGTERM); a paused worker receives it when it is resumed."""
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End the worker at once (SIGKILL), paused or not, and reap it; messages it sent can be taken."""
+        """Kill the worker (SIGKILL), paused or not, and reap it; messages that it sent can still be read."""
         self._signal(signal.SIGKILL)
         self._process.wait(KILL_SECONDS)
         self._drainer.join(KILL_SECONDS)
@@ -205,14 +205,14 @@ class Worker:
 
 
 class Barrier:
-    """Lets workers that stand at `wait_at_barrier` with the same name go on at the same moment."""
+    """Releases workers that wait at `wait_at_barrier` with the same name at the same moment."""
 
     def __init__(self, *workers: Worker, name: str = BARRIER) -> None:
         self._workers = workers
         self._name = name
 
     async def ready(self, timeout: float = 10.0) -> None:
-        """Wait until every worker stands at the barrier; the error tells of each that does not."""
+        """Wait until every worker is at the barrier; the error names each one that is not."""
         arrived = _at_barrier(self._name, "arrived")
         waits = (worker.wait_for(arrived, timeout) for worker in self._workers)
         ends = await asyncio.gather(*waits, return_exceptions=True)
@@ -221,7 +221,7 @@ class Barrier:
             raise WorkerFailedError("\n".join(missing))
 
     async def release(self, timeout: float = 10.0) -> None:
-        """Wait until every worker stands at the barrier, then let all of them go at one point in time."""
+        """Wait until every worker is at the barrier, then release all of them at the same time."""
         await self.ready(timeout)
         moment = time.monotonic() + BARRIER_LEAD_SECONDS
         for worker in self._workers:
@@ -229,7 +229,7 @@ class Barrier:
 
 
 def report(name: str, **fields: Any) -> None:
-    """In a worker: send the test a message. The test reads all the time, so this does not wait."""
+    """In a worker: send the test a message. The test always reads, so this does not wait."""
     _this_worker().report(name, fields)
 
 
@@ -244,7 +244,7 @@ async def receive_async(wanted: str | Callable[[Message], bool] | None = None, t
 
 
 def wait_at_barrier(name: str = BARRIER, timeout: float | None = None) -> None:
-    """In a worker: wait until the test's `Barrier` of that name lets all workers go."""
+    """In a worker: wait until the test's `Barrier` of that name releases all workers."""
     report(BARRIER, barrier=name, step="arrived")
     go = receive(_at_barrier(name, "go"), timeout)
     time.sleep(max(0.0, go["at"] - time.monotonic()))

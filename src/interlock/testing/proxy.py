@@ -1,4 +1,4 @@
-"""A TCP proxy that puts network faults between a client and a real server, for tests.
+"""A TCP proxy for tests that injects network faults between a client and a real server.
 
 Faults are switched on and off while connections are open, apply to old and new connections alike, and are
 counted when they really fire. At most a few chunks per connection are in memory; the rest waits in the peers'
@@ -120,7 +120,7 @@ class FaultProxy:
             self.fired["refuse"] += 1
 
     def point_at(self, host: str, port: int) -> None:
-        """Send new connections elsewhere, as an address does after a fail-over; current ones are reset."""
+        """Send new connections to another target, as after a failover; current ones are reset."""
         self.target = (host, port)
         self.reset()
 
@@ -170,7 +170,7 @@ class FaultProxy:
         self._changed = asyncio.Event()
 
     async def _passes(self, chunk: bytes, is_reply: bool) -> bool:
-        """Hold a chunk as long as the faults say, then tell whether it may go on."""
+        """Hold a chunk as long as the faults require, then return whether it may pass."""
         due = self._loop.time() + self._delay
         held = delayed = False
         while not self._blackhole:
@@ -332,7 +332,7 @@ class _Connection:
                 writer.close()
                 await writer.wait_closed()
         except* OSError:
-            pass  # one side was reset, and so shall be the other
+            pass  # one side was reset, so reset the other too
         finally:
             for writer in self._writers:
                 _abort(writer)

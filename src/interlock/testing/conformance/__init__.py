@@ -1,16 +1,16 @@
-"""The promises as tests that any store can be held to.
+"""The promises as tests that run against any store.
 
-Subclass what your store offers, one class for each suite, and say where it is::
+Subclass the suites for what your store offers, and provide its URL::
 
     class OnMyStore:
         @pytest.fixture
         def store_url(self):
-            return "mystore://…"          # a fresh, empty place for every test
+            return "mystore://…"          # a fresh, empty store for every test
 
     class TestLocks(OnMyStore, LocksConformance): ...
     class TestClaims(OnMyStore, ClaimsConformance): ...
 
-A test that needs a capability which the store does not declare is skipped, and says so; no other test is ever skipped.
+A test that needs a capability that the store does not declare is skipped with a message. No other test is skipped.
 """
 
 from interlock.testing.conformance.claims.store import ClaimStoreConformance

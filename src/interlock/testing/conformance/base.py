@@ -1,4 +1,4 @@
-"""What the suites share: where the store is, which capabilities it has, and short names for common steps."""
+"""Shared by the suites: the store's URL, its capabilities, and helpers for common steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 
 def needs(*capabilities: Capability) -> Callable[[F], F]:
-    """Mark a test as one that only stores with these capabilities can pass."""
+    """Mark a test that needs these capabilities."""
 
     def mark(test: F) -> F:
         test.needed_capabilities = capabilities  # type: ignore[attr-defined]
@@ -32,19 +32,19 @@ def needs(*capabilities: Capability) -> Callable[[F], F]:
 
 
 class StoreSuite:
-    """A group of tests on the store that the fixture ``store_url`` names."""
+    """A group of tests on the store of the fixture ``store_url``."""
 
     needed_capabilities: ClassVar[tuple[Capability, ...]] = ()
-    """What a store must be capable of for any of them."""
+    """The capabilities that all of them need."""
 
     @pytest.fixture
     def store_url(self) -> str:
-        """Where the store is: a fresh, empty place for every test. To be overridden."""
+        """The URL of a fresh, empty store for every test. Override this."""
         raise NotImplementedError("override the fixture store_url in your subclass")
 
     @cached_property
     def namespace(self) -> str:
-        """One for each test, so that suites which use it can share a place that takes long to make."""
+        """A namespace per test, so that suites can share a store that is slow to create."""
         return f"test-{uuid.uuid4().hex}"
 
     @pytest.fixture(autouse=True)

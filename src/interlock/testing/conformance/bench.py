@@ -1,4 +1,4 @@
-"""A store on a virtual clock, with asking made short: what the suites for the locks port work at."""
+"""A test bench for the locks port: a store on a virtual clock, with short helpers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SESSION = 15.0
 
 
 class Bench:
-    """A store on a virtual clock, with sessions a, b and c begun, and asking made short."""
+    """A store on a virtual clock, with sessions a, b and c, and short helpers for requests."""
 
     def __init__(self, store: Store, clock: VirtualClock) -> None:
         self.store = store
@@ -63,7 +63,7 @@ class Bench:
 
 
 class BenchSuite(StoreSuite):
-    """Tests that work at a bench."""
+    """Tests that use a bench."""
 
     @asynccontextmanager
     async def bench(self, url: str, clock: VirtualClock | None = None, **settings: Any) -> AsyncIterator[Bench]:

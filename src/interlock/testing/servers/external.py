@@ -1,4 +1,4 @@
-"""Servers that someone else runs, named by the environment or by a URL."""
+"""External servers, named by the environment or by a URL."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = [
 
 
 class ExternalPostgres:
-    """A PostgreSQL that someone else runs, named by a URL whose user may create databases."""
+    """An external PostgreSQL server, named by a URL whose user may create databases."""
 
     def __init__(self, url: str) -> None:
         self._url = urlsplit(url)
@@ -31,12 +31,12 @@ class ExternalPostgres:
         create_database(self.url(), name, template)
 
     def drop_database(self, name: str) -> None:
-        """Drop a database if it exists, and disconnect who still uses it."""
+        """Drop a database if it exists, and disconnect its clients."""
         drop_database(self.url(), name)
 
 
 class ExternalRedis:
-    """A Redis that someone else runs, named by a URL; only the database in the URL is touched."""
+    """An external Redis server, named by a URL; only the database in the URL is used."""
 
     def __init__(self, url: str) -> None:
         self._url = url

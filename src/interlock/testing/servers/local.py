@@ -145,11 +145,11 @@ class LocalServer(abc.ABC):
 
     @abc.abstractmethod
     def _command(self) -> list[str]:
-        """Give the command line that runs the server in the foreground."""
+        """The command line that runs the server in the foreground."""
 
     @abc.abstractmethod
     def _ready(self) -> bool:
-        """Tell whether the server accepts connections."""
+        """Whether the server accepts connections."""
 
     @abc.abstractmethod
     def _prepare(self) -> None:

@@ -1,4 +1,4 @@
-"""A PostgreSQL of one's own, and creating and dropping databases on any."""
+"""A local PostgreSQL server, and creating and dropping databases on any server."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class PostgresServer(LocalServer):
         create_database(self.url(), name, template)
 
     def drop_database(self, name: str) -> None:
-        """Drop a database if it exists, and disconnect who still uses it."""
+        """Drop a database if it exists, and disconnect its clients."""
         drop_database(self.url(), name)
 
     @property
@@ -133,7 +133,7 @@ def create_database(url: str, name: str, template: str = "template0") -> None:
 
 
 def drop_database(url: str, name: str) -> None:
-    """Drop a database if it exists, and disconnect who still uses it."""
+    """Drop a database if it exists, and disconnect its clients."""
     _execute(url, f"DROP DATABASE IF EXISTS {_quoted(name)} WITH (FORCE)")
 
 

@@ -148,7 +148,7 @@ def _until(condition: Callable[[], bool], seconds: float, what: str) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
-            raise ServerFailedError(f"waited {seconds:g} s in vain for {what}")
+            raise ServerFailedError(f"timed out after {seconds:g} s waiting for {what}")
         time.sleep(POLL_SECONDS)
 
 

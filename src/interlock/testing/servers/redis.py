@@ -1,4 +1,4 @@
-"""A Redis of one's own, and plain commands to any."""
+"""A local Redis server, and plain commands to any server."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class RedisServer(LocalServer):
 
 
 def redis_command(url: str, *words: str) -> str:
-    """Send one command to the database that a URL names, and give its status reply; any other reply is an error."""
+    """Send one command to the database in a URL, and return its status reply; any other reply is an error."""
     parts = urlsplit(url)
     commands = [words]
     if parts.path.strip("/"):

@@ -1,4 +1,4 @@
-"""Ports on loopback that a server can have and keep."""
+"""Loopback ports that a server can bind and keep."""
 
 from __future__ import annotations
 

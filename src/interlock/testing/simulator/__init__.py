@@ -1,12 +1,12 @@
-"""A deterministic world for the real engine: a seed decides the interleavings, the faults and the workload's chances.
+"""A deterministic world for the real engine: a seed decides interleavings, faults and the workload's random choices.
 
     world = World(seed=7, faults=Faults(latency=0.005, reply_lost=0.05))
-    world.run(main)                                     # main(world) spawns processes and lets them work
+    world.run(main)                                     # main(world) spawns processes and runs a workload
     verdict = check(world.history.events, Bounds.of(world.faults, world.settings))
 
-``check`` judges locks, ``check_concepts`` claims, limits and cursors.
+``check`` checks locks; ``check_concepts`` checks claims, limits and cursors.
 
-The same seed gives the same run: ``world.loop.digest`` is equal, and ``world.loop.trace`` reads the same.
+The same seed produces the same run, with an equal ``world.loop.digest`` and ``world.loop.trace``.
 """
 
 from interlock.testing.simulator.callers import ClaimCaller, CursorCaller, LimitCaller, WorkError
@@ -29,10 +29,10 @@ __all__ = [
     "VirtualClock",
     "SeededLoop",
     "Process",
-    # what goes wrong
+    # faults
     "Faults",
     "FaultyStore",
-    # what a workload does
+    # workloads
     "Client",
     "FencedTarget",
     "Request",
@@ -40,7 +40,7 @@ __all__ = [
     "LimitCaller",
     "CursorCaller",
     "WorkError",
-    # what is judged
+    # histories and checks
     "History",
     "StoreModel",
     "Bounds",

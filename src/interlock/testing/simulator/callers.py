@@ -1,7 +1,7 @@
-"""What a workload does with claims, limits and cursors, leaving its trace in the history.
+"""Workload callers for claims, limits and cursors, which record what they do in the history.
 
-The calls are the library's own, written as an application would write them; around each it is recorded who asked,
-what came of it, and when code that relies on it ran.
+The calls are those of the public library, written as an application would write them. Each call records who asked,
+what the outcome was, and when code that relies on it ran.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ __all__ = ["Call", "ClaimCaller", "CursorCaller", "LimitCaller", "WorkError"]
 
 
 class WorkError(Exception):
-    """Work that fails."""
+    """Raised by work that is supposed to fail."""
 
 
 class Call:
-    """One call and the code that relies on what it got: ``with Call(…) as call`` around all of it."""
+    """One call and the code that relies on its result: ``with Call(…) as call`` around all of it."""
 
     def __init__(self, process: SimulatedProcess, kind: str, what: str, wait: Wait) -> None:
         self._history = process.world.history
@@ -68,7 +68,7 @@ class Call:
         self._history.add(CallOver(self._history.now(), self._process, self._number))
 
     def answered(self, how: str) -> None:
-        """The answer is there."""
+        """Record that the call was answered."""
         if self._token is not None:
             REQUEST.reset(self._token)
             self._token = None
@@ -76,7 +76,7 @@ class Call:
 
     @contextmanager
     def working(self, owner: str, *, guarded: bool) -> Iterator[None]:
-        """Code runs that relies on what the owner has."""
+        """Record code that relies on what the owner has."""
         add, now = self._history.add, self._history.now
         add(WorkBegan(now(), self._process, self._number, owner, guarded))
         try:
@@ -85,7 +85,7 @@ class Call:
             add(WorkEnded(now(), self._process, self._number, owner))
 
     async def work(self, owner: str, seconds: Sequence[float], ensure: Claim | Reservation | None = None) -> None:
-        """Do something in pieces that last so long; without a block around it, ask in between."""
+        """Work in pieces of the given durations; without a block around it, check for loss in between."""
         for piece in seconds:
             if ensure is not None:
                 ensure.ensure()
@@ -96,7 +96,7 @@ class Call:
         self._history.add(WorkRan(self._history.now(), self._process, self._number, owner))
 
     def settled(self, owner: str, state: str, error: BaseException | None) -> None:
-        """The settler was told what became of that."""
+        """Record the outcome that the caller was given."""
         how = "settled" if error is None else outcome(error)
         self._history.add(SettleEnded(self._history.now(), self._process, self._number, owner, state, how))
 
@@ -118,7 +118,7 @@ class ClaimCaller:
         fails: bool = False,
         inside: Inside | None = None,
     ) -> None:
-        """``async with claims.claim(…) as claim``, with perhaps something else inside."""
+        """``async with claims.claim(…) as claim``, optionally with something else inside."""
         claims = self._process.claims
         with Call(self._process, "claim", key, 0.0) as call:
             owner = ""
@@ -149,7 +149,7 @@ class ClaimCaller:
     ) -> str:
         """``claim = await claims.claim(…)``, and ``done`` or ``fail`` later.
 
-        If that takes longer than the time-out it is said to have failed, whatever came of the first word.
+        If that exceeds the timeout, ``fail`` is called, regardless of the outcome of the first call.
         """
         with Call(self._process, "claim", key, 0.0) as call:
             claim = await self._process.claims.claim(key, lease_seconds=lease, keep_seconds=keep)
@@ -165,7 +165,7 @@ class ClaimCaller:
                     await self._settle(call, claim, owner, fails=True, retry_in=0.0)
                 raise
             except LeaseLostError:
-                fails = True  # whether somebody has taken it over, the store knows
+                fails = True  # only the store knows whether it was taken over
             try:
                 async with asyncio.timeout(timeout):
                     await self._settle(call, claim, owner, fails=fails, retry_in=retry_in)
@@ -193,7 +193,7 @@ class LimitCaller:
     async def block(
         self, limits: Sequence[Limit], wait: Wait, pieces: Sequence[float], *, inside: Inside | None = None
     ) -> None:
-        """``async with limits.acquire(…)``, with perhaps something else inside."""
+        """``async with limits.acquire(…)``, optionally with something else inside."""
         with Call(self._process, "acquire", _what(limits), wait) as call:
             async with self._process.limits.acquire(*limits, wait=wait) as reservation:
                 call.answered("started")
@@ -242,7 +242,7 @@ class CursorCaller:
         self._process = process
 
     async def advance(self, name: str, value: str, pause: float) -> None:
-        """Read where it stands, work a while, and move it."""
+        """Read the position, work for a while, and move the cursor."""
         cursor = self._process.cursors[name]
         stands = await cursor.read()
         await asyncio.sleep(pause)
@@ -257,7 +257,7 @@ class CursorCaller:
 
 
 class _Finished:
-    """Finishes in any case; that it was lost is news only where nothing else went wrong."""
+    """Finish in any case, and report a loss only if nothing else went wrong."""
 
     def __init__(self, reservation: Reservation) -> None:
         self._reservation = reservation
@@ -278,7 +278,7 @@ def _what(limits: Sequence[Limit]) -> str:
 
 
 def outcome(error: BaseException | None) -> str:
-    """How a call ended that was not answered."""
+    """The outcome of a call that raised."""
     kinds = {
         LimitTimeoutError: "timeout",
         StoreUnavailableError: "unavailable",

@@ -1,8 +1,8 @@
-"""Judges a history: says which promises of locks were broken in a run, and counts what was excused.
+"""Check a history of locks: report broken promises, and count the overlaps that the promises allow.
 
-The store's side is judged by :class:`StoreModel`; this file judges what processes saw and did against it. Code of a
-process that stood still past the end of its lease, or whose lease was taken by force, may run on for a moment: such
-overlaps are counted apart, as the promises say.
+:class:`StoreModel` checks the store's side; this module checks what processes saw and did against it. Code of a
+process that was suspended past the end of its lease, or whose lease was released by force, may run on for a moment.
+Such overlaps are counted separately.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ __all__ = ["Bounds", "Verdict", "check"]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How long things may take at most, in virtual seconds."""
+    """Upper bounds on durations, in virtual seconds."""
 
     handover: float
-    """From a key coming free to the grant to the first live waiter."""
+    """From the release of a key to its grant to the first live waiter."""
     answer: float
-    """From the end of a request's time to wait to its answer."""
+    """From the end of a request's wait to its answer."""
     tidy: float
-    """From a client being through with a request to the store knowing nothing of it."""
+    """From when a client has finished with a request until the store has no trace of it."""
     loss: float
-    """From a forced release to the end of the holder's code, beside its ttl."""
+    """From a forced release to the end of the holder's code, in addition to its TTL."""
     stormy: bool = False
-    """Whether operations may fail, so that what they left ends only with its ttl."""
+    """Whether operations may fail, so that their leftovers end only with their TTL."""
 
     @classmethod
     def of(cls, faults: Faults, settings: Settings) -> Bounds:
-        """What can be promised under these faults. The calmer the network, the stricter."""
+        """The bounds that can be guaranteed under these faults: the fewer faults, the stricter."""
         operation = 20 * faults.latency + 2 * faults.operation_seconds + 0.02
         if not _stormy(faults):
             handover = 2 * operation + faults.message_delay
@@ -71,20 +71,20 @@ class Bounds:
 
 
 def _stormy(faults: Faults) -> bool:
-    """Whether more than messages may be lost or late, so that only trying again or an expiry helps."""
+    """Whether more than messages may be lost or late, so that only a retry or an expiry helps."""
     crashes = faults.crashed_before or faults.crashed_after
     return bool(faults.errors or faults.paused or crashes or faults.operation_seconds > 0.5)
 
 
 @dataclass(slots=True)
 class Verdict:
-    """What the check found."""
+    """The result of a check."""
 
     violations: list[Violation] = field(default_factory=list)
     excused: Counter[str] = field(default_factory=Counter)
     """Overlaps that the promises allow, by cause."""
     outcomes: Counter[str] = field(default_factory=Counter)
-    """How requests ended."""
+    """Requests by outcome."""
 
     def __str__(self) -> str:
         return "\n".join(f"  {v.at:.6f} {v.promise}: {v.what}" for v in self.violations) or "  all promises kept"
@@ -101,7 +101,7 @@ class _Body:
     began_at: float
     grant: Grant | None
     ran_at: float = 0.0
-    """When its code was last seen running. What comes after that is only the way out, which may take a while."""
+    """When its code was last seen running. After that it only unwinds, which may take a while."""
 
 
 @dataclass(slots=True)
@@ -111,15 +111,15 @@ class _Request:
     wait: float | None
     began_at: float
     owners: dict[str, str] = field(default_factory=dict)
-    """Under which names the engine asked for it, and for which of its keys."""
+    """The owners under which the engine asked for it, each with its key."""
     ended_at: float = math.inf
     through_at: float = math.inf
     deadlocked: bool = False
-    """Whether the last thing the store said was that it would close a cycle."""
+    """Whether the store's last answer was that it would close a cycle."""
 
 
 def check(events: Sequence[Event], bounds: Bounds) -> Verdict:
-    """Judge a whole history."""
+    """Check a whole history."""
     return _Check(events, bounds).verdict
 
 
@@ -165,7 +165,7 @@ class _Check:
                     self._model.ghosts.update(self._requests[event.request].owners)
                 self.verdict.outcomes[event.outcome] += 1
                 if event.outcome == "timeout" and self._requests[event.request].deadlocked:
-                    self._broken(event.at, "deadlock-free", f"r{event.request} heard of its cycle by a time-out")
+                    self._broken(event.at, "deadlock-free", f"r{event.request} was in a cycle but got a timeout")
                 if event.outcome not in _OUTCOMES:
                     self._broken(event.at, "errors", f"a request ended with {event.outcome}")
             case GaveUp():
@@ -184,14 +184,14 @@ class _Check:
                 self._broken(event.at, "odd", f"{event.process}: {event.what}")
             case LeftOver():
                 for view in event.views:
-                    self._broken(event.at, "leaves nothing", f"at the end {view.key} is still held or awaited")
+                    self._broken(event.at, "leaves nothing", f"at the end {view.key} is still held or has waiters")
             case _:
                 pass
 
     # -- code runs only under a live lease -------------------------------------------------------------------------
 
     def _check_live(self, event: BodyBegan | BodyRan) -> Grant | None:
-        """The grant a body relies on; broken if it has ended and the body should have known."""
+        """The grant that a body relies on; a violation if it has ended and the body should have known."""
         live = self._model.holder(event.key)
         if live is not None and live.owner == event.owner:
             return live
@@ -215,7 +215,7 @@ class _Check:
         return found
 
     def _excused(self, grant: Grant, process: str, at: float) -> bool:
-        """Whether code may still run at ``at`` though its lease ended: it was stopped, or has yet to hear of force."""
+        """Whether code may still run at ``at`` although its lease ended: suspended, or not yet notified of force."""
         if self._stood.slept_through(process, grant.ended_at, at):
             self.verdict.excused["paused"] += 1
             return True
@@ -260,9 +260,9 @@ class _Check:
         newest = self._last_write.get(event.key)
         stale = newest is not None and newest.number > grant.number
         if event.accepted and stale:
-            self._broken(event.at, "exclusive", f"a stale write to {event.key} with fence {event.fence} was taken")
+            self._broken(event.at, "exclusive", f"a stale write to {event.key} with fence {event.fence} was accepted")
         if not event.accepted and not self._excused(grant, event.process, event.at):
-            self._broken(event.at, "exclusive", f"a good write to {event.key} with fence {event.fence} was refused")
+            self._broken(event.at, "exclusive", f"a valid write to {event.key} with fence {event.fence} was refused")
         if event.accepted and not stale:
             self._last_write[event.key] = grant
 
@@ -298,7 +298,7 @@ class _Check:
                     latest,
                     "leaves nothing",
                     f"{key} was {how} for {request.process}'s {request.kind} for {until - request.through_at:.3f} s "
-                    f"after its client was through with it",
+                    f"after its client had finished with it",
                 )
 
     # -- the queue -------------------------------------------------------------------------------------------------
@@ -310,7 +310,9 @@ class _Check:
             took = until - since - self._stood.paused(place.process, since, until)
             if took > self._bounds.handover:
                 self._broken(
-                    since, "wakes", f"{place.process} was first at the free {key} for {took:.3f} s before it was served"
+                    since,
+                    "wakes",
+                    f"{place.process} was first for the free {key} for {took:.3f} s until it was served",
                 )
 
     def _check_order(self) -> None:
@@ -318,10 +320,10 @@ class _Check:
             if self._deserted(place.owner, place.process, at):
                 continue
             if not self._stood.paused(place.process, at - 2 * TURN_SECONDS, at):
-                self._broken(at, "fair", f"{place.process} was overtaken at {grant.key} though it was there")
+                self._broken(at, "fair", f"{place.process} was overtaken for {grant.key} although it was live")
 
     def _deserted(self, owner: str, process: str, at: float) -> bool:
-        """Whether nobody waits behind a place any more: its client is through, or was killed."""
+        """Whether a position has no client any more: the client has finished or was killed."""
         request = self._request_of.get(owner)
         gone_at = min(math.inf if request is None else request.ended_at, self._stood.crashed_at(process))
         return gone_at <= at

@@ -1,4 +1,4 @@
-"""What a store of claims must do, as a model of its own, written against the port's contract only."""
+"""A model of a claim store, written only from the port's contract."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CLOSE = 1e-5
 
 
 class Attempt(Tenure):
-    """One attempt at a claim. Its tenure is the time in which its holder may work on it."""
+    """One attempt at a claim. Its tenure is the time during which its holder may work on it."""
 
     __slots__ = ("expires_at", "fence", "gone", "keep", "number", "result", "retry_at", "settled_at", "state")
 
@@ -37,7 +37,7 @@ class Attempt(Tenure):
 
 
 class ClaimModel:
-    """Follows a store's claims event by event."""
+    """Follow a store's claims event by event."""
 
     def __init__(self, sessions: Sessions) -> None:
         self.violations: list[Violation] = []
@@ -51,7 +51,7 @@ class ClaimModel:
         self._now = 0.0
 
     def apply(self, event: Event) -> None:
-        """Take one more event into account."""
+        """Process one event."""
         self._now = event.at
         match event:
             case ClaimAsked():
@@ -73,11 +73,11 @@ class ClaimModel:
         return self._of_owner.get(owner)
 
     def live(self, attempt: Attempt, at: float) -> bool:
-        """Whether it is held at a time not before the last event."""
+        """Whether it is held at a time that is not before the last event."""
         return self._notice(attempt, at) is not None
 
     def finish(self, at: float) -> None:
-        """Note what time has ended by now."""
+        """Record what has expired by now."""
         for attempt in self._last.values():
             self._notice(attempt, at)
 
@@ -88,10 +88,10 @@ class ClaimModel:
         alive = self._sessions.ends_at(want.session) > self._now
         if isinstance(answer, SessionEnded):
             if alive:
-                self._broken("sessions", f"a claim on {want.key} was told that its live session had ended")
+                self._broken("sessions", f"a claim on {want.key} was refused although its session is live")
             return
         if not alive:
-            self._broken("sessions", f"a claim on {want.key} of an ended session was answered")
+            self._broken("sessions", f"a claim on {want.key} of an ended session was accepted")
         last = self._kept(want.key)
         held = last is not None and self._notice(last, self._now) is not None
         if isinstance(answer, Known):
@@ -108,14 +108,14 @@ class ClaimModel:
     ) -> None:
         if last is not None:
             if held:
-                self._broken("exclusive", f"{want.key} was claimed anew while attempt {last.number} was held")
+                self._broken("exclusive", f"{want.key} was claimed again while attempt {last.number} was held")
                 last.ended_at = self._now
             if last.state is ClaimState.DONE:
                 self._broken(
-                    "once", f"{want.key} was claimed anew {self._now - last.settled_at:.3f} s after it was done"
+                    "once", f"{want.key} was claimed again {self._now - last.settled_at:.3f} s after it was done"
                 )
             if last.state is ClaimState.FAILED and self._now < last.retry_at - _CLOSE:
-                self._broken("retry", f"{want.key} was claimed anew {last.retry_at - self._now:.3f} s too early")
+                self._broken("retry", f"{want.key} was claimed again {last.retry_at - self._now:.3f} s too early")
             last.gone = True
         if answer.fence <= self._fence:
             self._broken("exclusive", f"{want.key} was claimed with fence {answer.fence}, after {self._fence}")
@@ -130,19 +130,19 @@ class ClaimModel:
 
     def _known(self, want: ClaimWant, view: ClaimView, last: Attempt | None, *, held: bool) -> None:
         if last is None:
-            self._broken("claimable", f"{want.key} was called {view.state} though nothing was kept of it")
+            self._broken("claimable", f"{want.key} was reported as {view.state} although no claim is kept")
             return
         if last.state is ClaimState.IN_PROGRESS and not held:
-            self._broken("claimable", f"{want.key} was not to be had though its holder's lease had ended")
+            self._broken("claimable", f"{want.key} could not be claimed although its holder's lease had ended")
         if last.state is ClaimState.FAILED and self._now >= last.retry_at + _CLOSE:
-            self._broken("claimable", f"{want.key} had failed and was due, but was not to be had")
+            self._broken("claimable", f"{want.key} had failed and was due, but could not be claimed")
         self._same(view, last)
 
     def _renewed(self, key: str, owner: str, lease: float, expires_at: float | None) -> None:
         last = self._kept(key)
         live = last is not None and last.owner == owner and self._notice(last, self._now) is not None
         if live != (expires_at is not None):
-            self._broken("exclusive", f"a claim on {key} was renewed after its end, or not although it was held")
+            self._broken("exclusive", f"a claim on {key} was renewed after its end, or not renewed while held")
         if last is not None and live:
             last.expires_at = self._now + lease
 
@@ -152,11 +152,11 @@ class ClaimModel:
         mine = last is not None and last.owner == said.owner
         if last is None or not mine or last.state not in (ClaimState.IN_PROGRESS, said.state):
             if accepted:
-                self._broken("settles", f"{said.key} was settled by one who did not have it, or once more")
+                self._broken("settles", f"{said.key} was finished by an owner that did not hold it, or finished twice")
             return
         if not accepted:
             if not self._may_be_gone(last):
-                self._broken("settles", f"{said.key} could not be settled by the one who had it")
+                self._broken("settles", f"{said.key} could not be finished by its holder")
             return
         if last.state is ClaimState.IN_PROGRESS:
             self._notice(last, self._now)
@@ -172,7 +172,7 @@ class ClaimModel:
         last = self._kept(key)
         if last is None or view is None:
             if view is not None or (last is not None and not self._may_be_gone(last)):
-                self._broken("kept", f"forgetting {key} found something else than was kept")
+                self._broken("kept", f"forgetting {key} found a different state than was kept")
             return
         self._same(view, last)
         if self._notice(last, self._now) is not None:
@@ -182,21 +182,21 @@ class ClaimModel:
         del self._last[key]
 
     def _seen(self, event: ClaimsSeen) -> None:
-        """Whatever an operation answered, the store must have just this."""
+        """Check that the store contains exactly this, regardless of what its operations answered."""
         views = {view.key: view for view in event.views}
         for key in list(self._last):
             last = self._kept(key)
             if last is not None and key in views:
                 self._same(views[key], last)
             elif last is not None and not self._may_be_gone(last):
-                self._broken("kept", f"the store knows nothing of {key}, which is {last.state}")
+                self._broken("kept", f"the store does not have {key}, which is {last.state}")
         for key in views.keys() - self._last.keys():
-            self._broken("kept", f"the store keeps {key}, which was forgotten or never claimed")
+            self._broken("kept", f"the store has {key}, which was forgotten or never claimed")
 
     # -- state -----------------------------------------------------------------------------------------------------
 
     def _kept(self, key: str) -> Attempt | None:
-        """The last attempt, if the claim has to be kept, or may be."""
+        """The last attempt, if the claim must or may still be kept."""
         last = self._last.get(key)
         if last is None or self._now < self._kept_until(last)[1]:
             return last
@@ -209,7 +209,7 @@ class ClaimModel:
         return self._now >= self._kept_until(last)[0]
 
     def _kept_until(self, last: Attempt) -> tuple[float, float]:
-        """From when on a claim may be gone, and from when on it must not count any more."""
+        """From when a claim may be gone, and from when it must not count any more."""
         if last.state is ClaimState.IN_PROGRESS:
             ended = min(last.expires_at, max(last.began_at, self._sessions.ends_at(last.session)))
             return ended + last.keep - _CLOSE, last.expires_at + last.keep
@@ -217,7 +217,7 @@ class ClaimModel:
         return since + last.keep, since + last.keep
 
     def _notice(self, attempt: Attempt, at: float) -> Attempt | None:
-        """The attempt if it is held; if its time has run out, note when."""
+        """The attempt if it is held; if it has expired, record when."""
         if attempt.gone or attempt.state is not ClaimState.IN_PROGRESS or attempt.ended_at < math.inf:
             return None
         ends_at = min(attempt.expires_at, self._sessions.ends_at(attempt.session))
@@ -231,7 +231,7 @@ class ClaimModel:
         if found != (last.state, last.owner, last.fence, last.number, last.result):
             self._broken("kept", f"{last.key} is shown as {view.state}, attempt {view.attempt}, but is {last.state}")
         if view.state is ClaimState.FAILED and abs((view.retry_at or 0.0) - last.retry_at) > _CLOSE:
-            self._broken("retry", f"{last.key} is due at another time than its holder said")
+            self._broken("retry", f"{last.key} is due at a different time than its holder set")
 
     def _broken(self, promise: str, what: str) -> None:
         self.violations.append(Violation(self._now, promise, what))

@@ -1,7 +1,7 @@
-"""What a workload does with locks, leaving its trace in the history.
+"""A workload client for locks, which records what it does in the history.
 
-A client's calls are the library's own; around each it records who asked, what came of it, and when code that relies
-on a lease ran. A fenced target, which remembers only the largest fence per key, says which writes it takes.
+The calls are those of the public library. Each call records who asked, what the outcome was, and when code that relies
+on a lease ran. A fenced target, which remembers only the largest fence per key, decides which writes it accepts.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ __all__ = ["Client", "FencedTarget", "Request"]
 
 
 class FencedTarget:
-    """Something outside that refuses writes whose fence is older than one it has seen."""
+    """An external target that refuses writes whose fence is smaller than one it has seen."""
 
     def __init__(self) -> None:
         self._newest: dict[str, int] = {}
 
     def write(self, key: str, fence: int) -> bool:
-        """Whether the write was taken."""
+        """Write, and return whether the write was accepted."""
         if fence < self._newest.get(key, 0):
             return False
         self._newest[key] = fence
@@ -71,11 +71,11 @@ class Client:
         return Request(self, "try_acquire", (key,), 0.0, _Try(self._locks, key, ttl))
 
     def hold(self, key: str, ttl: float, wait: Wait) -> Request:
-        """``lease = await locks.acquire(…)`` without a block: its code asks whether the lease is lost."""
+        """``lease = await locks.acquire(…)`` without a block: its code checks whether the lease is lost."""
         return Request(self, "hold", (key,), wait, _Hold(self._locks.acquire(key, ttl, wait=wait)))
 
     def enter_late(self, key: str, ttl: float, wait: Wait, pause: float) -> Request:
-        """``lease = await locks.acquire(…)``, and some time later ``async with lease``."""
+        """``lease = await locks.acquire(…)``, and later ``async with lease``."""
         inner = _Late(self._locks.acquire(key, ttl, wait=wait), pause)
         return Request(self, "enter_late", (key,), wait, inner, extra=pause)
 
@@ -133,14 +133,14 @@ class Request:
             self._through()
 
     async def work(self, seconds: Sequence[float]) -> None:
-        """Do something under the lease, in pieces that last so long, writing to the target before and after."""
+        """Work under the lease in pieces of the given durations, writing to the target before and after."""
         self._touch()
         for piece in seconds:
             await asyncio.sleep(piece)
             self._touch()
 
     def _touch(self) -> None:
-        """Code runs now: under these leases, and under those of the blocks around it."""
+        """Record that code runs now, under these leases and those of the enclosing blocks."""
         history = self._history
         if self._outer is not None:
             self._outer._touch()  # noqa: SLF001 - one of us
@@ -173,7 +173,7 @@ def _outcome(error: BaseException) -> str:
 
 
 class _Way(Protocol):
-    """One way to take and give back leases. ``guarded`` code is stopped when its lease is lost."""
+    """One way to acquire and release leases. ``guarded`` code is cancelled when its lease is lost."""
 
     guarded: bool
 

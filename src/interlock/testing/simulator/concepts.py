@@ -1,8 +1,8 @@
-"""Judges a history: says which promises of claims, limits and cursors were broken, and counts what was excused.
+"""Check a history of claims, limits and cursors: report broken promises, and count the overlaps that are allowed.
 
-The store's side is judged by the models; this file judges what processes saw and did against them. Code of a process
-that stood still past the end of what it had, or whose claim was forgotten by hand, may run on for a moment: that is
-counted apart, as the promises say.
+The models check the store's side; this module checks what processes saw and did against them. Code of a process that
+was suspended past the end of its lease, or whose claim was forgotten by an operator, may run on for a moment. Such
+overlaps are counted separately.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _Work:
 
 
 def check_concepts(events: Sequence[Event], bounds: Bounds) -> Verdict:
-    """Judge a whole history."""
+    """Check a whole history."""
     return _Check(events, bounds).verdict
 
 
@@ -133,7 +133,7 @@ class _Check:
             case SettleEnded():
                 self._check_settled(event)
             case NeverClaimed():
-                self._broken(event.at, "claimable", f"{event.key} stayed {event.state} after all had ended")
+                self._broken(event.at, "claimable", f"{event.key} stayed {event.state} after everything had ended")
             case Odd():
                 self._broken(event.at, "odd", f"{event.process}: {event.what}")
             case _:
@@ -150,17 +150,17 @@ class _Check:
             return attempt
         if self._limits.state.at_work(event.owner, event.at):
             return self._limits.state.of(event.owner)
-        self._limits.state.advance(event.at)  # so that its end is noted
+        self._limits.state.advance(event.at)  # so that its end is recorded
         tenure = self._tenure(event.owner)
         if tenure is None or (attempt is None and self._limits.state.find(event.owner)):
-            self._broken(event.at, "exclusive", "code ran under what was never granted, or has not started")
+            self._broken(event.at, "exclusive", "code ran without a grant, or before its start")
         elif not self._excused(tenure, event.process, event.at):
             late = event.at - tenure.ended_at
             self._broken(event.at, "exclusive", f"{event.process} worked under {tenure.key} {late:.3f} s after its end")
         return tenure
 
     def _excused(self, tenure: Tenure, process: str, at: float) -> bool:
-        """Whether code may still run though what it had has ended: it was stopped, or has yet to hear of force."""
+        """Whether code may still run although its lease has ended: suspended, or not yet notified."""
         if self._stood.slept_through(process, tenure.ended_at, at):
             self.verdict.excused["paused"] += 1
             return True
@@ -171,7 +171,7 @@ class _Check:
         return False
 
     def _check_claims_apart(self) -> None:
-        """Two never work on the same claim at once."""
+        """Check that two holders never work on the same claim at once."""
         by_key: dict[str, list[_Work]] = {}
         for work in self._works.values():
             if work.guarded and isinstance(work.tenure, Attempt):
@@ -180,7 +180,7 @@ class _Check:
             self._check_at_once(key, works, 1, "exclusive")
 
     def _check_slots(self) -> None:
-        """Never do more work at once under slots than there are, whatever their reservations say."""
+        """Check that no more code runs at once under slots than there are, regardless of the reservations."""
         by_key: dict[str, tuple[list[_Work], list[int]]] = {}
         for work in self._works.values():
             stay = self._limits.state.of(work.tenure.owner) if work.tenure is not None else None
@@ -190,7 +190,7 @@ class _Check:
                     works.append(work)
                     most.append(use.most)
         for key, (works, figures) in by_key.items():
-            if len(set(figures)) == 1:  # where they differ it is for the model to say what held when
+            if len(set(figures)) == 1:  # if they differ, the model decides which figure applied when
                 self._check_at_once(key, works, figures[0], "slots")
 
     def _check_at_once(self, key: str, works: list[_Work], most: int, promise: str) -> None:
@@ -214,10 +214,14 @@ class _Check:
         self.verdict.outcomes[f"{event.state}: {event.outcome}"] += 1
         if event.outcome == "settled" and not settled:
             self._broken(
-                event.at, "settles", f"r{event.call} was told that its claim is {event.state}, which it is not"
+                event.at, "settles", f"r{event.call} was answered that its claim is {event.state}, which is wrong"
             )
         if event.outcome == "lost" and attempt is not None and attempt.state == event.state and not attempt.gone:
-            self._broken(event.at, "settles", f"r{event.call} was told that it lost what it settled as {event.state}")
+            self._broken(
+                event.at,
+                "settles",
+                f"r{event.call} was answered as lost although it finished as {event.state}",
+            )
 
     # -- calls end, and leave nothing behind -----------------------------------------------------------------------
 
@@ -244,19 +248,19 @@ class _Check:
             until = min(tenure.ended_at, self._end)
             latest = max(over_at, tenure.began_at) + self._bounds.tidy
             if self._bounds.stormy and isinstance(tenure, Attempt):
-                latest += tenure.ttl  # what nobody knows of is not renewed, and ends by itself
+                latest += tenure.ttl  # a lease without an object in the process is not renewed, and expires
             if until > latest + self._stood.paused(tenure.process, over_at, until):
                 self._broken(
                     latest,
                     "leaves nothing",
                     f"{tenure.key} was kept for {tenure.process}'s {calls[-1].kind} r{calls[-1].number} for "
-                    f"{until - over_at:.3f} s after it was through with it",
+                    f"{until - over_at:.3f} s after it had finished with it",
                 )
 
     # -- turns -----------------------------------------------------------------------------------------------------
 
     def _ready_since(self, event: Event) -> float:
-        """Since when one that asks now, or gives up now, could have started."""
+        """Since when a reservation that asks now, or gives up now, could have started."""
         if isinstance(event, LimitAsked):
             owner = event.plan.owner
         elif isinstance(event, CallEnded) and self._calls[event.call].owners:
@@ -267,7 +271,7 @@ class _Check:
         return math.inf if stay is None or stay.started_at is not None else stay.ready_since()
 
     def _check_wake(self, owner: str, ready: float, at: float) -> None:
-        """Whoever waits asks soon after its turn has come."""
+        """Check that a waiter asks soon after its turn has come."""
         stay = self._limits.state.of(owner)
         calls = [call for call in self._calls_of.get(owner, ()) if call.kind != "reserve"]
         if stay is None or not calls or ready == math.inf:
@@ -276,16 +280,18 @@ class _Check:
         took = min(at, calls[-1].ended_at, self._stood.crashed_at(stay.process)) - since
         took -= self._stood.paused(stay.process, since, at)
         if took > self._bounds.handover:
-            self._broken(since, "wakes", f"{stay.process} had its turn under {stay.key} for {took:.3f} s and slept")
+            self._broken(
+                since, "wakes", f"{stay.process} had its turn under {stay.key} for {took:.3f} s without asking"
+            )
 
     def _check_order(self) -> None:
         for at, stay, by, key in self._limits.passed_over:
             if not self._waits(stay, at) or self._stood.paused(stay.process, at - 2 * TURN_SECONDS, at):
                 continue
-            self._broken(at, "fair", f"{stay.process} was overtaken by {by.process} at {key} though it was there")
+            self._broken(at, "fair", f"{stay.process} was overtaken by {by.process} for {key} although it was live")
 
     def _waits(self, stay: Stay, at: float) -> bool:
-        """Whether somebody waits for its turn at a time."""
+        """Whether a client waits for this reservation's turn at a time."""
         calls = [call for call in self._calls_of.get(stay.owner, ()) if call.kind != "reserve"]
         waiting = any(call.began_at <= at <= call.ended_at for call in calls)
         return waiting and self._stood.crashed_at(stay.process) > at

@@ -1,4 +1,4 @@
-"""What a store of cursors must do: a position moves only from where it was seen, and no move is lost or made twice."""
+"""A model of a cursor store: a cursor moves only from the position that was read, and no move is lost or repeated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["CursorModel"]
 
 
 class CursorModel:
-    """Follows a store's cursors event by event."""
+    """Follow a store's cursors event by event."""
 
     def __init__(self) -> None:
         self.violations: list[Violation] = []
@@ -27,19 +27,19 @@ class CursorModel:
         self._at = 0.0
 
     def apply(self, event: Event) -> None:
-        """Take one more event into account."""
+        """Process one event."""
         self._at = event.at
         match event:
             case CursorRead(_, _, name, view):
                 if view != self._stands.get(name):
-                    self._broken(f"{name} was read elsewhere than it stands")
+                    self._broken(f"{name} was read at a different position than its current one")
             case CursorMoved():
                 self._move(event)
             case CursorSaid(_, _, name, value, outcome):
                 if (outcome == "moved") > ((name, value) in self._values):
-                    self._broken(f"a mover of {name} was told that it moved, but it did not")
+                    self._broken(f"a move of {name} was reported as done, but had no effect")
                 if outcome == "conflict" and (name, value) in self._values:
-                    self._broken(f"a mover of {name} was told of a conflict, but it did move")
+                    self._broken(f"a move of {name} was reported as a conflict, but took effect")
             case _:
                 pass
 
@@ -48,15 +48,15 @@ class CursorModel:
         stands = self._stands.get(move.name)
         if move.id in self._moved:
             if not isinstance(answer, Moved) or answer.view != self._moved[move.id]:
-                self._broken(f"a move of {move.name} was not found done when repeated")
+                self._broken(f"a repeated move of {move.name} was not recognized as done")
         elif move.expected != (stands.version if stands else 0):
             if isinstance(answer, Moved):
-                self._broken(f"{move.name} was moved from where it did not stand")
+                self._broken(f"{move.name} was moved from a position that was not current")
         elif not isinstance(answer, Moved):
-            self._broken(f"a good move of {move.name} was refused")
+            self._broken(f"a valid move of {move.name} was refused")
         if isinstance(answer, Moved) and move.id not in self._moved:
             if answer.view.version <= self._version or answer.view.value != move.value:
-                self._broken(f"{move.name} was moved to another value, or an old version")
+                self._broken(f"{move.name} was moved to a different value, or to an old version")
             self._version = max(self._version, answer.view.version)
             self._stands[move.name] = self._moved[move.id] = answer.view
             self._values.add((move.name, move.value))

@@ -1,4 +1,4 @@
-"""What the simulator itself raises. Each message names the seed, so that the run can be had again."""
+"""Errors of the simulator. Each message names the seed, so that the run can be replayed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["Crashed", "SimulationError", "SimulationOverrunError", "SimulationSt
 
 
 class SimulationError(Exception):
-    """The simulation cannot go on; ``seed`` replays it."""
+    """The simulation cannot continue; ``seed`` replays it."""
 
     def __init__(self, message: str, seed: int) -> None:
         super().__init__(f"{message} Replay with seed {seed} (INTERLOCK_SEED={seed}).")
@@ -18,8 +18,8 @@ class SimulationStuckError(SimulationError):
 
 
 class SimulationOverrunError(SimulationError):
-    """The run took more steps, or more virtual time, than it may."""
+    """The run took more steps or more virtual time than allowed."""
 
 
 class Crashed(BaseException):
-    """A killed process tried to go on while its remains were cleared away."""
+    """A killed process tried to continue while its tasks were cleaned up."""

@@ -1,7 +1,7 @@
-"""What happens to claims, limits and cursors in a run: more events for a history.
+"""Events of claims, limits and cursors in a history.
 
-The store's side says what an operation found and did at the moment it took effect. The processes' side is the same
-for all concepts: a call begins, asks under a name, ends; code works under what it got; the caller is through.
+Events of the store record what an operation found and did at the moment it took effect. Events of processes are the
+same for all concepts: a call begins, asks under an owner, and ends; code relies on it; the caller has finished.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ClaimAsked(NamedTuple):
 
 
 class ClaimsRenewed(NamedTuple):
-    """Claims were renewed, or not."""
+    """An attempt to renew claims."""
 
     at: float
     process: str
@@ -82,7 +82,7 @@ class ClaimsRenewed(NamedTuple):
 
 
 class ClaimSettled(NamedTuple):
-    """A claim was settled, or the settlement refused."""
+    """A claim was finished, or that was refused."""
 
     at: float
     process: str
@@ -96,7 +96,7 @@ class ClaimSettled(NamedTuple):
 
 
 class ClaimForgotten(NamedTuple):
-    """A claim was removed by hand."""
+    """An operator forgot a claim."""
 
     at: float
     process: str
@@ -155,7 +155,7 @@ class CursorRead(NamedTuple):
 
 
 class CursorMoved(NamedTuple):
-    """A cursor was moved, or the move refused."""
+    """A cursor was moved, or the move was refused."""
 
     at: float
     process: str
@@ -169,7 +169,7 @@ class CursorMoved(NamedTuple):
 
 
 class ClaimsSeen(NamedTuple):
-    """All claims that the store has, as looked at from outside."""
+    """All claims in the store, as seen from outside."""
 
     at: float
     process: str
@@ -181,7 +181,7 @@ class ClaimsSeen(NamedTuple):
 
 
 class LimitsSeen(NamedTuple):
-    """All limits in use, as looked at from outside. At the ``end`` nobody works and nobody waits."""
+    """All limits in use, as seen from outside. At the ``end`` nothing is running and nothing is waiting."""
 
     at: float
     process: str
@@ -197,7 +197,7 @@ class LimitsSeen(NamedTuple):
 
 
 class CallBegan(NamedTuple):
-    """A client began to ask for something. Kinds are ``claim``, ``acquire``, ``reserve`` and ``start``."""
+    """A client began a call. Kinds are ``claim``, ``acquire``, ``reserve`` and ``start``."""
 
     at: float
     process: str
@@ -212,7 +212,7 @@ class CallBegan(NamedTuple):
 
 
 class CallNamed(NamedTuple):
-    """The engine asks on behalf of a client's call under this name."""
+    """The engine asks on behalf of a client's call, under this owner."""
 
     at: float
     process: str
@@ -225,7 +225,7 @@ class CallNamed(NamedTuple):
 
 
 class CallEnded(NamedTuple):
-    """The client has its answer."""
+    """The client was answered."""
 
     at: float
     process: str
@@ -238,14 +238,14 @@ class CallEnded(NamedTuple):
 
 
 class WorkBegan(NamedTuple):
-    """Code begins that relies on what the owner got."""
+    """Code that relies on the owner's grant begins."""
 
     at: float
     process: str
     call: int
     owner: str
     guarded: bool
-    """Whether it is stopped when that is lost; otherwise it has to ask."""
+    """Whether it is cancelled on a loss; otherwise it has to check for one."""
 
     def words(self, name: Name) -> list[str]:
         """For the trace."""
@@ -279,7 +279,7 @@ class WorkEnded(NamedTuple):
 
 
 class SettleEnded(NamedTuple):
-    """A client was told what became of its ``done`` or ``fail``: settled, lost, unavailable or cancelled."""
+    """The outcome of a client's ``done`` or ``fail``: settled, lost, unavailable or cancelled."""
 
     at: float
     process: str
@@ -294,7 +294,7 @@ class SettleEnded(NamedTuple):
 
 
 class CallOver(NamedTuple):
-    """A client is through with its call: what it got was given back, lost, or never had."""
+    """A client has finished with its call: its grant was released or lost, or there was none."""
 
     at: float
     process: str
@@ -306,7 +306,7 @@ class CallOver(NamedTuple):
 
 
 class CursorSaid(NamedTuple):
-    """A client was told what became of its move of a cursor to a value."""
+    """The outcome of a client's move of a cursor to a value."""
 
     at: float
     process: str
@@ -320,7 +320,7 @@ class CursorSaid(NamedTuple):
 
 
 class NeverClaimed(NamedTuple):
-    """Someone asked for a claim long enough after all had ended, and got it neither new nor done."""
+    """A claim that was requested long after everything had ended was neither new nor done."""
 
     at: float
     process: str

@@ -1,6 +1,6 @@
-"""What may go wrong between a process and its store, how often, and how often it did.
+"""Faults between a process and its store: their probabilities, and how often they happened.
 
-Every figure is 0 unless set: a plan without figures is a perfect network. Chances are per operation or per message.
+Every figure defaults to 0: a plan without figures is a perfect network. Probabilities are per operation or per message.
 """
 
 from __future__ import annotations
@@ -14,68 +14,68 @@ __all__ = ["Dice", "Faults", "Plan"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """A plan of faults: chances from 0 to 1, and times in virtual seconds."""
+    """A plan of faults: probabilities from 0 to 1, and times in virtual seconds."""
 
     latency: float = 0.0
-    """Every request and every reply takes up to so long."""
+    """Maximum latency of every request and every reply."""
 
     slow_request: float = 0.0
-    """Chance that a request arrives late."""
+    """Probability that a request arrives late."""
     slow_reply: float = 0.0
-    """Chance that the store has done its part but the answer is late."""
+    """Probability that the operation was executed but the reply is late."""
     slow_seconds: float = 1.0
-    """How much later at most."""
+    """Maximum additional delay."""
 
     refused: float = 0.0
-    """Chance that an operation fails and was not executed."""
+    """Probability that an operation fails and was not executed."""
     failed_after: float = 0.0
-    """Chance that an operation fails although it was executed."""
+    """Probability that an operation fails although it was executed."""
     reply_lost: float = 0.0
-    """Chance that an operation is executed and its answer never comes: the caller fails after a time-out."""
+    """Probability that an operation is executed but its reply never arrives: the caller fails after a timeout."""
     late: float = 0.0
-    """Chance that the caller fails after a time-out and the operation takes effect only after that."""
+    """Probability that the caller fails after a timeout and the operation takes effect only after that."""
     timeout_seconds: float = 1.0
-    """How long a caller waits for an answer that does not come."""
+    """How long a caller waits for a reply that does not arrive."""
     late_seconds: float = 1.0
-    """How long after its caller failed a late operation takes effect, at most."""
+    """Maximum time after the caller's failure at which a late operation takes effect."""
 
     duplicated: float = 0.0
-    """Chance that an operation is executed once more, before any later one of its key and, if it is a request for a
+    """Probability that an operation is executed twice, before any later one of its key and, if it is a request for a
     key, before it is answered."""
     duplicate_seconds: float = 0.5
-    """How long after the first time, at most."""
+    """Maximum time after the first execution."""
 
     outage: float = 0.0
-    """Chance that from here on nothing gets through between this process and the store."""
+    """Probability that a partition between this process and the store begins."""
     outage_seconds: float = 5.0
     """For how long, at most."""
 
     paused: float = 0.0
-    """Chance that the process stands still from here on."""
+    """Probability that the process is suspended from here on."""
     pause_seconds: float = 5.0
     """For how long, at most."""
     crashed_before: float = 0.0
-    """Chance that the process is killed before the request leaves."""
+    """Probability that the process is killed before the request is sent."""
     crashed_after: float = 0.0
-    """Chance that the process is killed after the operation took effect, before the answer arrives."""
+    """Probability that the process is killed after the operation took effect and before the reply arrives."""
 
     message_lost: float = 0.0
-    """Chance that a message of the store (your turn, lease forced) does not arrive."""
+    """Probability that a notification of the store (turn, forced release) does not arrive."""
     message_delayed: float = 0.0
-    """Chance that it is late."""
+    """Probability that it is late."""
     message_duplicated: float = 0.0
-    """Chance that it arrives twice."""
+    """Probability that it arrives twice."""
     message_seconds: float = 1.0
-    """How late at most."""
+    """Maximum delay."""
 
     @property
     def errors(self) -> float:
-        """The chance that an operation fails."""
+        """The probability that an operation fails."""
         return self.refused + self.failed_after + self.reply_lost + self.late + self.outage
 
     @property
     def operation_seconds(self) -> float:
-        """How long an operation may take at most, whatever happens to it, queueing behind others not counted."""
+        """Maximum duration of an operation under all faults, not counting the wait behind other operations."""
         usual = 2 * self.latency
         if self.slow_request or self.slow_reply:
             usual += 2 * self.slow_seconds
@@ -87,17 +87,17 @@ class Faults:
 
     @property
     def message_delay(self) -> float:
-        """How long a message that arrives takes at most."""
+        """Maximum delay of a message that arrives."""
         return self.latency + (self.message_seconds if self.message_delayed or self.message_duplicated else 0.0)
 
     def calmed(self) -> Faults:
-        """The same network without anything going wrong."""
+        """The same network without faults."""
         return Faults(latency=self.latency)
 
 
 @dataclass(slots=True)
 class Plan:
-    """What will happen to one operation."""
+    """What happens to one operation."""
 
     before: float = 0.0
     after: float = 0.0
@@ -115,7 +115,7 @@ _CRASHES = ("crashed_before", "crashed_after")
 
 
 class Dice:
-    """Draws the fate of each operation and message of one process, and counts what it drew."""
+    """Draw the faults of each operation and message of one process, and count them."""
 
     def __init__(self, faults: Faults, seed: str, counts: Counter[str] | None = None) -> None:
         self.faults = faults
@@ -124,7 +124,7 @@ class Dice:
         self._back_at = 0.0
 
     def plan(self, now: float) -> Plan:
-        """The fate of one operation begun now."""
+        """The faults of one operation that begins now."""
         faults, draw = self.faults, self._draw
         plan = Plan(before=draw() * faults.latency, after=draw() * faults.latency, dropped_by_crash=draw() < 0.5)
         if self._happens("slow_request"):
@@ -148,7 +148,7 @@ class Dice:
         return plan
 
     def deliveries(self, now: float) -> list[float]:
-        """After how many seconds a message sent now arrives; more than once, or never, if the dice say so."""
+        """The delays after which a message sent now arrives: none if it is lost, several if it is duplicated."""
         faults, draw = self.faults, self._draw
         if self._happens("message_lost") or self._out(now):
             return []

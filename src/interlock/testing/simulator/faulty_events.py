@@ -1,4 +1,4 @@
-"""Events as one simulated process sees them: at the end of its wire."""
+"""The event store as one simulated process sees it, through its wire."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["FaultyEvents"]
 
 
 class FaultyEvents:
-    """Keeps the events port over another's."""
+    """Wrap another store's event port."""
 
     def __init__(self, events: EventStore, wire: Wire, watcher: Watcher) -> None:
         self._events = events
@@ -44,7 +44,7 @@ class FaultyEvents:
         return await self._call("find_event", (), lambda: self._events.find(id))
 
     async def find_many(self, ids: Sequence[int]) -> Sequence[EventView]:
-        """Those that are kept."""
+        """Events that are kept."""
         return await self._call("find_events", (), lambda: self._events.find_many(ids))
 
     async def look(
@@ -58,5 +58,5 @@ class FaultyEvents:
         return await self._call("look_events", (), lambda: self._events.look(filter, limit=limit, before=before))
 
     async def prune(self, *, most: int = 10_000) -> int:
-        """Remove what is old. Nothing can happen to it that matters, so it does not take the wire."""
+        """Remove old events. Faults do not matter here, so it does not take the wire."""
         return await self._events.prune(most=most)

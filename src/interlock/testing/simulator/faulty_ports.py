@@ -1,6 +1,7 @@
-"""Claims, limits and cursors as one simulated process sees them: at the end of its wire.
+"""Claims, limits and cursors as one simulated process sees them, through its wire.
 
-Operations of one owner take effect in the order begun, as the port wants; those of others overtake them freely.
+Operations of one owner take effect in the order in which they were started, as the port requires. Those of other owners
+may overtake them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ __all__ = ["FaultyClaims", "FaultyCursors", "FaultyLimits"]
 
 
 class FaultyClaims:
-    """Keeps the claims port over another's."""
+    """Wrap another store's claim port."""
 
     def __init__(self, claims: ClaimStore, wire: Wire, watcher: Watcher) -> None:
         self._claims = claims
@@ -104,7 +105,7 @@ class FaultyClaims:
 
 
 class FaultyLimits:
-    """Keeps the limits port over another's."""
+    """Wrap another store's limit port."""
 
     def __init__(self, limits: LimitStore, wire: Wire, watcher: Watcher) -> None:
         self._limits = limits
@@ -112,7 +113,7 @@ class FaultyLimits:
         self._watcher = watcher
 
     async def ask(self, plan: Plan) -> LimitAnswer:
-        """Reserve, and start."""
+        """Reserve and start."""
 
         async def operation() -> LimitAnswer:
             answer = await self._limits.ask(plan)
@@ -146,7 +147,7 @@ class FaultyLimits:
 
 
 class FaultyCursors:
-    """Keeps the cursors port over another's."""
+    """Wrap another store's cursor port."""
 
     def __init__(self, cursors: CursorStore, wire: Wire, watcher: Watcher) -> None:
         self._cursors = cursors
@@ -174,7 +175,7 @@ class FaultyCursors:
         return await self._call("move", (move.id,), operation)
 
     async def history(self, name: str) -> Sequence[CursorView]:
-        """Its last moves."""
+        """The last moves of a cursor."""
         return await self._call("history", (), lambda: self._cursors.history(name))
 
     async def look(self, *, limit: int = 1000) -> Sequence[CursorView]:
@@ -182,5 +183,5 @@ class FaultyCursors:
         return await self._call("look", (), lambda: self._cursors.look(limit=limit))
 
     async def forget(self, name: str) -> CursorView | None:
-        """Forget one."""
+        """Forget a cursor."""
         return await self._call("forget", (), lambda: self._cursors.forget(name))

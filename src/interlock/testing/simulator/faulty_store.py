@@ -1,4 +1,4 @@
-"""Any store as one simulated process sees it: at the end of a wire on which things go wrong."""
+"""Any store as one simulated process sees it, through a wire with faults."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = ["FaultyStore"]
 
 
 class FaultyStore:
-    """Keeps the store port for one simulated process over another store and a :class:`Wire`."""
+    """Wrap another store for one simulated process, through a :class:`Wire`."""
 
     def __init__(self, store: Store, wire: Wire, watcher: Watcher) -> None:
         self._store = store
@@ -58,14 +58,14 @@ class FaultyStore:
 
     @property
     def jobs(self) -> JobStore:
-        """Jobs; not every store has them."""
+        """Jobs, if the store has them."""
         if self._jobs is None:
             self._jobs = FaultyJobs(self._store.jobs, self._wire, self._watcher)
         return self._jobs
 
     @property
     def events(self) -> EventStore:
-        """Events; not every store has them."""
+        """Events, if the store has them."""
         if self._events is None:
             self._events = FaultyEvents(self._store.events, self._wire, self._watcher)
         return self._events
@@ -87,7 +87,7 @@ class FaultyStore:
 
     @property
     def insight(self) -> JobInsight:
-        """Looking is not what goes wrong here."""
+        """Reads have no faults here."""
         return self._store.insight
 
     def snapshot(self) -> AbstractAsyncContextManager[None]:
@@ -95,13 +95,13 @@ class FaultyStore:
         return self._store.snapshot()
 
     def lifeline(self) -> None:
-        """None: there are no threads here, so heartbeats run on the process's own loop."""
+        """None: there are no threads here, so the heartbeat runs on the process's own loop."""
 
     async def open(self) -> None:
-        """Nothing: the world opened the store."""
+        """Do nothing: the world opened the store."""
 
     async def close(self) -> None:
-        """Nothing: the store outlives the process."""
+        """Do nothing: the store outlives the process."""
 
 
 class _FaultySessions:
@@ -150,7 +150,7 @@ class _FaultySessions:
         return await self._call("sweep", (), operation)
 
     async def close(self) -> None:
-        """Nothing: the store outlives the process."""
+        """Do nothing: the store outlives the process."""
 
 
 class _FaultyLocks:
@@ -241,5 +241,5 @@ class _FaultyMessages:
 
 
 def _session_lane(session: str) -> str:
-    """A lane that no key can have."""
+    """An order that no key can have."""
     return f"\0{session}"

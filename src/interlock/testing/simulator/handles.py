@@ -1,4 +1,4 @@
-"""A callback that waits for its turn."""
+"""A scheduled callback."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Handle"]
 
 
 class Handle(asyncio.TimerHandle):
-    """What ``call_soon`` and ``call_at`` return. It shares nothing with asyncio's handles but their interface."""
+    """The result of ``call_soon`` and ``call_at``. It shares only the interface with asyncio's handles."""
 
     __slots__ = ("args", "at", "callback", "context", "dropped", "process")
 
@@ -44,7 +44,7 @@ class Handle(asyncio.TimerHandle):
         return self is other
 
     def cancel(self) -> None:
-        """Never run it."""
+        """Cancel the callback."""
         self.dropped = True
         self.args = ()
 

@@ -1,7 +1,7 @@
-"""What happened in a run, in order: what the store really did, and what the processes saw and did.
+"""The history of a run, in order: what the store really did, and what the processes saw and did.
 
-Times are the store's. The store's side is recorded at the moment an operation takes effect, the processes' side when
-their code gets there. :func:`interlock.testing.simulator.checker.check` judges a history.
+Times are the store's. Events of the store are recorded when an operation takes effect, events of processes when their
+code gets there. :func:`interlock.testing.simulator.checker.check` checks a history.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ REQUEST: ContextVar[int] = ContextVar("interlock_simulated_request", default=0)
 
 
 class SessionBegan(NamedTuple):
-    """A session began, or was begun once more."""
+    """A session began, or its beginning was repeated."""
 
     at: float
     process: str
@@ -63,7 +63,7 @@ class SessionBegan(NamedTuple):
 
 
 class SessionRenewed(NamedTuple):
-    """A session was renewed, or the store said that it had ended."""
+    """A session was renewed, or the store answered that it had ended."""
 
     at: float
     process: str
@@ -81,7 +81,7 @@ class SessionOver(NamedTuple):
 
 
 class Swept(NamedTuple):
-    """Ended sessions were cleared away."""
+    """Ended sessions were swept."""
 
     at: float
     process: str
@@ -97,7 +97,7 @@ class Asked(NamedTuple):
 
 
 class LeasesRenewed(NamedTuple):
-    """Leases were renewed, or not."""
+    """An attempt to renew leases."""
 
     at: float
     process: str
@@ -106,7 +106,7 @@ class LeasesRenewed(NamedTuple):
 
 
 class KeyLeft(NamedTuple):
-    """A lease or a place was given up."""
+    """A lease or a position was released."""
 
     at: float
     process: str
@@ -115,7 +115,7 @@ class KeyLeft(NamedTuple):
 
 
 class Forced(NamedTuple):
-    """A key was taken from its holder."""
+    """A key was released by force."""
 
     at: float
     process: str
@@ -138,7 +138,7 @@ class RequestBegan(NamedTuple):
 
 
 class OwnerNamed(NamedTuple):
-    """The engine asks on behalf of a client's request under this name."""
+    """The engine asks on behalf of a client's request, under this owner."""
 
     at: float
     process: str
@@ -148,7 +148,7 @@ class OwnerNamed(NamedTuple):
 
 
 class RequestEnded(NamedTuple):
-    """The client has its answer: granted, busy, timeout, deadlock, unavailable or cancelled."""
+    """The client was answered: granted, busy, timeout, deadlock, unavailable or cancelled."""
 
     at: float
     process: str
@@ -167,7 +167,7 @@ class BodyBegan(NamedTuple):
     fence: int
     ttl: float
     guarded: bool
-    """Whether it is stopped when the lease is lost; otherwise it has to ask."""
+    """Whether it is cancelled when the lease is lost; otherwise it has to check."""
 
 
 class BodyRan(NamedTuple):
@@ -193,7 +193,7 @@ class Wrote(NamedTuple):
 
 
 class BodyEnded(NamedTuple):
-    """Code that relied on a lease has ended; it gives it back now, if it still has it."""
+    """Code that relied on a lease has ended, and releases it now if it still has it."""
 
     at: float
     process: str
@@ -203,7 +203,7 @@ class BodyEnded(NamedTuple):
 
 
 class GaveUp(NamedTuple):
-    """A client is through with its request: the lease was given back, lost, or never had."""
+    """A client has finished with its request: the lease was released or lost, or there was none."""
 
     at: float
     process: str
@@ -211,7 +211,7 @@ class GaveUp(NamedTuple):
 
 
 class PausedAt(NamedTuple):
-    """A process stands still."""
+    """A process is suspended."""
 
     at: float
     process: str
@@ -226,7 +226,7 @@ class CrashedAt(NamedTuple):
 
 
 class Odd(NamedTuple):
-    """Something that must not happen was seen by the workload itself."""
+    """The workload itself observed a violation."""
 
     at: float
     process: str
@@ -234,7 +234,7 @@ class Odd(NamedTuple):
 
 
 class LeftOver(NamedTuple):
-    """What the store still holds at the end."""
+    """What the store still contains at the end."""
 
     at: float
     process: str
@@ -268,7 +268,7 @@ Event = (
 
 
 class History:
-    """Collects events and puts a label of each into the loop's trace."""
+    """Collect events, and add a label for each to the loop's trace."""
 
     def __init__(self, loop: SeededLoop, clock: Clock) -> None:
         self.events: list[Event] = []
@@ -289,7 +289,7 @@ class History:
         return self._requests
 
     def describe(self, event: Event) -> str:
-        """One line that is the same in every run of a seed."""
+        """A label that is the same in every run of a seed."""
         parts = [event.process, type(event).__name__]
         match event:
             case Asked(_, _, want, answer):
@@ -332,7 +332,7 @@ class History:
         return " ".join(parts)
 
     def name(self, raw: str) -> str:
-        """A name that does not depend on chance outside the seed, for a session or an owner."""
+        """A name for a session or an owner that depends only on the seed."""
         session, dot, count = raw.partition(".")
         known = self._names.get(session)
         if known is None:

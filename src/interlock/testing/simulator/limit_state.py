@@ -1,6 +1,6 @@
-"""Who has reserved what, who has started, and since when there is room: what the model of limits goes by.
+"""The state of the limit model: reservations, starts, and since when there is room.
 
-Times are whole microseconds, so that starts exactly a span apart can be told from those too close.
+Times are whole microseconds, so that starts exactly one span apart differ from those that are too close.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def micros(at: float) -> int:
 
 
 class Start(NamedTuple):
-    """A start under one limit, which counts whatever becomes of its owner."""
+    """A start under one limit, which counts regardless of its owner's fate."""
 
     at: int
     owner: str
@@ -43,15 +43,15 @@ class Stay(Tenure):
         self.uses = plan.uses
         self.order = order
         self.at: int | None = None
-        """When it may start, as far as paces go."""
+        """When its paces allow it to start."""
         self.started_at: int | None = None
         self.line = ""
-        """The key in whose line it stands."""
+        """The key in whose queue it waits."""
         self.slots_since: int | None = None
-        """Since when there is a slot for it wherever it needs one."""
+        """Since when all its limits have had a slot for it."""
 
     def shown(self, key: str) -> bool:
-        """Whether it is to be seen at one of its limits. At paces starts are, not those at work."""
+        """Whether it is visible at one of its limits. Paces show starts, not running work."""
         return self.started_at is None or any(use.key == key and not use.per for use in self.uses)
 
     def ready_since(self) -> float:
@@ -67,11 +67,11 @@ class _Limit:
         self.starts: list[Start] = []
         self.free_since = 0
         self.kept_from = 0
-        """The store may count a free slot as free only since then, to keep it for one who asked."""
+        """The store may count a slot as free only since then, to keep it for a waiter that asked."""
 
 
 class LimitState:
-    """All reservations that live."""
+    """All live reservations."""
 
     def __init__(self, sessions: Sessions) -> None:
         self.limits: dict[str, _Limit] = {}
@@ -82,7 +82,7 @@ class LimitState:
         self._last_of: dict[str, Stay] = {}
 
     def advance(self, at: float, *, cleared: bool = False) -> None:
-        """Let time pass: what ended sessions had is gone, in the order in which they ended."""
+        """Advance time: reservations of ended sessions are removed, in the order in which the sessions ended."""
         self.now = micros(at)
         dead = [(ends, stay) for stay in self._of_owner.values() if (ends := self._ends(stay)) <= self.now / 1e6]
         for ends, stay in sorted(dead, key=lambda pair: (pair[0], pair[1].order)):
@@ -98,22 +98,22 @@ class LimitState:
         return self._of_owner.get(owner)
 
     def of(self, owner: str) -> Stay | None:
-        """The last reservation of an owner, also if it has ended."""
+        """The last reservation of an owner, even if it has ended."""
         return self._last_of.get(owner)
 
     def all(self) -> Iterable[Stay]:
-        """All that live."""
+        """All live reservations."""
         return self._of_owner.values()
 
     def at_work(self, owner: str, at: float) -> bool:
-        """Whether it has started and is live at a time not before the last event."""
+        """Whether it has started and is live at a time that is not before the last event."""
         stay = self._of_owner.get(owner)
         return stay is not None and stay.started_at is not None and self._ends(stay) > at
 
     # -- changes ---------------------------------------------------------------------------------------------------
 
     def add(self, plan: Plan, process: str) -> Stay:
-        """A new reservation, behind all others."""
+        """Add a reservation behind all others."""
         stay = Stay(plan, process, self.now / 1e6, len(self.stays))
         self.stays.append(stay)
         self._of_owner[stay.owner] = self._last_of[stay.owner] = stay
@@ -122,7 +122,7 @@ class LimitState:
         return stay
 
     def start(self, stay: Stay) -> None:
-        """It has started: all of its limits are taken."""
+        """Record its start: all of its limits are taken."""
         stay.started_at = self.now
         stay.line = ""
         for use in stay.uses:
@@ -130,7 +130,7 @@ class LimitState:
                 self.limits[use.key].starts.append(Start(self.now, stay.owner, use.most, micros(use.per)))
 
     def drop(self, stay: Stay, at: int) -> None:
-        """It has ended."""
+        """Record its end."""
         del self._of_owner[stay.owner]
         stay.ended_at = at / 1e6
         for use in stay.uses:
@@ -141,7 +141,7 @@ class LimitState:
                 limit.free_since = at
 
     def see_who_is_ready(self) -> None:
-        """Note since when there are slots for those who have not started."""
+        """Record since when there are slots for reservations that have not started."""
         for stay in self._of_owner.values():
             if stay.started_at is None:
                 slots = [use.key for use in stay.uses if not use.per]
@@ -153,32 +153,32 @@ class LimitState:
     # -- questions -------------------------------------------------------------------------------------------------
 
     def figures(self, key: str) -> set[tuple[int, int]]:
-        """What the live ones know of a limit."""
+        """The figures of the live reservations of a limit."""
         found = self.limits[key].stays.values()
         return {(use.most, micros(use.per)) for stay in found for use in stay.uses if use.key == key}
 
     def free(self, key: str) -> float:
-        """How many more may start, as far as slots go: the smallest figure holds."""
+        """How many more may start under slots: the smallest figure applies."""
         stays = self.limits[key].stays.values()
         most = min((most for most, per in self.figures(key) if not per), default=math.inf)
         return most - sum(stay.started_at is not None for stay in stays)
 
     def ahead(self, key: str, stay: Stay) -> list[Stay]:
-        """Those in a limit's line who asked before."""
+        """Waiters of a limit that asked earlier."""
         others = self.limits[key].stays.values()
         return [other for other in others if other.line == key and other.order < stay.order]
 
     def next_in_line(self, key: str) -> list[Stay]:
-        """The first in a limit's line, as many as there is room for."""
+        """The first waiters of a limit, as many as there is room for."""
         line = [stay for stay in self.limits[key].stays.values() if stay.line == key]
         return line[: int(max(0, min(self.free(key), len(line))))]
 
     def counted(self, key: str) -> list[str]:
-        """Whose starts count for a pace now."""
+        """The starts that count toward a pace now."""
         return [start.owner for start in self.limits[key].starts if start.at + start.per > self.now]
 
     def in_pace(self, stay: Stay) -> bool:
-        """Whether a start now would not come too soon after the starts that were."""
+        """Whether a start now would not be too soon after the actual starts."""
         for use in stay.uses:
             for most, per in self.figures(use.key):
                 recent = sum(start.at > self.now - per for start in self.limits[use.key].starts)
@@ -187,7 +187,7 @@ class LimitState:
         return True
 
     def earliest(self, stay: Stay) -> int:
-        """The first time from now on that fits all its paces and what was started or planned before it."""
+        """The earliest time from now that is compatible with all its paces and with earlier starts and plans."""
         wanted = []
         for use in stay.uses:
             limit = self.limits[use.key]

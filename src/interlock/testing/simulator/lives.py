@@ -1,4 +1,4 @@
-"""Who lived when: sessions by the store's clock, and processes that stood still or were killed."""
+"""Lifetimes: sessions by the store's clock, and processes that were suspended or killed."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["GRACE", "Sessions", "Standstills", "Tenure"]
 
 GRACE = 0.05
-"""To get from waking up, or from a message, to the end of a body: steps take (almost) no time."""
+"""Time from waking up, or from a message, to the end of a body: steps take almost no time."""
 
 
 class Tenure:
-    """What one owner had of the store, from when to when."""
+    """What one owner held in the store, and from when to when."""
 
     __slots__ = ("began_at", "ended_at", "forced", "key", "owner", "process", "session", "ttl")
 
@@ -35,19 +35,19 @@ class Tenure:
         self.began_at = began_at
         self.ended_at = math.inf
         self.ttl = ttl
-        """How long it may last without being renewed."""
+        """How long it may last without a renewal."""
         self.forced = False
-        """Whether it was taken away by hand."""
+        """Whether an operator took it away."""
 
 
 class Sessions:
-    """Until when each session is alive."""
+    """Until when each session is live."""
 
     def __init__(self) -> None:
         self._until: dict[str, float] = {}
 
     def apply(self, event: Event) -> str:
-        """Take one more event into account; says what was wrong with it, if anything."""
+        """Process one event, and return what was wrong with it, if anything."""
         match event:
             case SessionBegan():
                 self._until.setdefault(event.session, event.at + event.seconds)
@@ -56,7 +56,7 @@ class Sessions:
                 if alive:
                     self._until[event.session] = event.at + event.seconds
                 if alive != event.alive:
-                    return "a session was renewed after its end, or not although it lived"
+                    return "a session was renewed after its end, or not renewed although it was live"
             case SessionOver():
                 self._until[event.session] = min(event.at, self.ends_at(event.session))
             case _:
@@ -69,12 +69,12 @@ class Sessions:
 
     @staticmethod
     def cleared(event: Event) -> bool:
-        """Whether ended sessions are cleared away by this event."""
+        """Whether this event sweeps ended sessions."""
         return isinstance(event, (SessionOver, Swept))
 
 
 class Standstills:
-    """When processes stood still, and when they were killed."""
+    """When processes were suspended, and when they were killed."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         self._pauses: dict[str, list[tuple[float, float]]] = {}
@@ -86,7 +86,7 @@ class Standstills:
                 self._crashes[event.process] = event.at
 
     def _add(self, event: PausedAt) -> None:
-        """Pauses that follow one another at once are one."""
+        """Merge adjacent pauses into one."""
         pauses = self._pauses.setdefault(event.process, [])
         if pauses and event.at <= pauses[-1][1] + GRACE:
             pauses[-1] = (pauses[-1][0], max(pauses[-1][1], event.until))
@@ -98,10 +98,10 @@ class Standstills:
         return self._crashes.get(process, math.inf)
 
     def paused(self, process: str, since: float, until: float) -> float:
-        """For how long it stood still between two times."""
+        """For how long it was suspended between two times."""
         spans = self._pauses.get(process, [])
         return sum(max(0.0, min(end, until) - max(begin, since)) for begin, end in spans)
 
     def slept_through(self, process: str, at: float, until: float) -> bool:
-        """Whether it stood still at a time and has only just woken up, if at all."""
+        """Whether it was suspended at a time and has woken up only just, if at all."""
         return any(stopped <= at and until <= woke + GRACE for stopped, woke in self._pauses.get(process, []))

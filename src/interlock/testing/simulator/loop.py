@@ -1,8 +1,8 @@
-"""An event loop in which a seed decides everything that in real life chance decides.
+"""A deterministic event loop: a seed decides everything that is left to chance in reality.
 
-Time is virtual: when nothing is ready it jumps to the next timer. Callbacks belong to simulated processes; within a
-process they run first in, first out, as asyncio promises, and which process runs next is drawn by lot. A process
-can stand still (SIGSTOP) or be gone from one step to the next (``kill -9``). The same seed gives the same run.
+Time is virtual: when nothing is ready, it jumps to the next timer. Callbacks belong to simulated processes. Within a
+process they run first in, first out, as asyncio guarantees; which process runs next is random. A process can be
+suspended (SIGSTOP) or killed between two steps (``kill -9``). The same seed produces the same run.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _PRUNE_AT = 64
 class SeededLoop(EventLoop):
     """A deterministic event loop without a network, threads or real time.
 
-    ``jitter`` lets up to so many seconds pass after some of the steps; otherwise computing takes no time.
-    ``trace`` keeps the last labelled events (:meth:`note`); :attr:`digest` covers them all, and every decision.
+    ``jitter`` lets up to this many seconds pass after some of the steps; otherwise, steps take no time.
+    ``trace`` keeps the last labeled events (:meth:`note`); :attr:`digest` covers all of them, and every decision.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class SeededLoop(EventLoop):
         self.steps = 0
         self.trace: deque[str] = deque(maxlen=trace_size)
         self.complaints: list[dict[str, Any]] = []
-        """What asyncio reported to the exception handler, such as errors of tasks that nobody looked at."""
+        """What asyncio reported to the exception handler, such as errors of tasks that were never retrieved."""
         self._draw = Random(f"interlock/{seed}/schedule").random
         self._jitter = jitter
         self._most_steps = most_steps
@@ -70,14 +70,14 @@ class SeededLoop(EventLoop):
         self._handler: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None = None
         self._task_factory: Any = None
         self.world = Process("world", 0)
-        """The process that callbacks belong to which belong to no other: the network, the store, the main coroutine."""
+        """The process of all other callbacks: the network, the store, the main coroutine."""
         self._active = [self.world]
         self._all = [self.world]
 
     # -- simulated processes ---------------------------------------------------------------------------------------
 
     def new_process(self, name: str) -> Process:
-        """Add a process. What runs in its :meth:`Process.context` belongs to it."""
+        """Add a process. Everything that runs in its :meth:`Process.context` belongs to it."""
         process = Process(name, len(self._all))
         self._all.append(process)
         self._active.append(process)
@@ -88,7 +88,7 @@ class SeededLoop(EventLoop):
         return PROCESS.get(self.world)
 
     def pause(self, process: Process, seconds: float) -> None:
-        """Let the process stand still for a while: its callbacks and timers pile up."""
+        """Suspend the process for a while: its callbacks and timers accumulate."""
         process.paused_until = max(process.paused_until, self._now + seconds)
         self.call_at(process.paused_until, _nothing, context=self.world.context())
 
@@ -102,14 +102,14 @@ class SeededLoop(EventLoop):
     # -- what happened ---------------------------------------------------------------------------------------------
 
     def note(self, label: str) -> None:
-        """Put a labelled event into the trace and the digest."""
+        """Add a labeled event to the trace and the digest."""
         line = f"{self._now:.6f} {label}"
         self.trace.append(line)
         self._hash.update(line.encode())
 
     @property
     def digest(self) -> str:
-        """A hash of every scheduling decision and labelled event so far: equal for equal runs."""
+        """A hash of every scheduling decision and labeled event so far: equal for equal runs."""
         self._fold()
         return self._hash.copy().hexdigest()
 
@@ -129,7 +129,7 @@ class SeededLoop(EventLoop):
             self._leave()
 
     def run_until_complete(self, future: Generator[Any, None, T] | Awaitable[T]) -> T:
-        """Run until the future, or the coroutine made into a task, is done."""
+        """Run until the future or coroutine is done."""
         main = asyncio.ensure_future(cast("Awaitable[T]", future), loop=self)
         self._enter()
         try:
@@ -143,7 +143,7 @@ class SeededLoop(EventLoop):
         if self._closed:
             raise RuntimeError("This loop is closed.")
         if self._running or asyncio._get_running_loop() is not None:  # noqa: SLF001 - asyncio's door for event loops
-            raise RuntimeError("A loop is running already.")
+            raise RuntimeError("A loop is already running.")
         asyncio._set_running_loop(self)  # noqa: SLF001
         self._running = True
         self._stopping = False
@@ -153,7 +153,7 @@ class SeededLoop(EventLoop):
         asyncio._set_running_loop(None)  # noqa: SLF001
 
     def _step(self) -> None:
-        """Run one callback of one process, or let time jump to the next timer."""
+        """Run one callback of one process, or advance time to the next timer."""
         now = self._now
         timers = self._timers
         if timers and timers[0][0] <= now:
@@ -192,7 +192,7 @@ class SeededLoop(EventLoop):
         self._ring()
 
     def _ring(self) -> None:
-        """Put the timers that are due into their processes' queues, in the order of their times."""
+        """Move due timers to the queues of their processes, in order of time."""
         timers = self._timers
         now = self._now
         while timers and timers[0][0] <= now:
@@ -205,15 +205,15 @@ class SeededLoop(EventLoop):
         self._stopping = True
 
     def is_running(self) -> bool:
-        """Whether it runs."""
+        """Whether the loop is running."""
         return self._running
 
     def is_closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the loop was closed."""
         return self._closed
 
     def close(self) -> None:
-        """Clear away what is left of tasks that never ended: whatever they still try has no effect."""
+        """Clean up tasks that never ended. Nothing that they still do has an effect."""
         if self._running:
             raise RuntimeError("A running loop cannot be closed.")
         if self._closed:
@@ -234,10 +234,10 @@ class SeededLoop(EventLoop):
             asyncio._set_running_loop(None)  # noqa: SLF001
 
     async def shutdown_asyncgens(self) -> None:
-        """Nothing to do: asynchronous generators are not tracked."""
+        """Do nothing: asynchronous generators are not tracked."""
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
-        """Nothing to do: there is no executor."""
+        """Do nothing: there is no executor."""
 
     # -- callbacks and timers --------------------------------------------------------------------------------------
 
@@ -254,13 +254,13 @@ class SeededLoop(EventLoop):
     def call_soon_threadsafe(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> Handle:
-        """The same as :meth:`call_soon`: there are no threads in here."""
+        """The same as :meth:`call_soon`: there are no threads."""
         return self.call_soon(callback, *args, context=context)
 
     def call_later(
         self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> Handle:
-        """Queue a callback once so many virtual seconds have passed."""
+        """Queue a callback after the given number of virtual seconds."""
         return self.call_at(self._now + delay, callback, *args, context=context)
 
     def call_at(
@@ -276,7 +276,7 @@ class SeededLoop(EventLoop):
         return handle
 
     def time(self) -> float:
-        """Virtual seconds since the loop was made."""
+        """Virtual seconds since the loop was created."""
         return self._now
 
     # -- futures and tasks -----------------------------------------------------------------------------------------
@@ -304,18 +304,18 @@ class SeededLoop(EventLoop):
             coro.close()
             return task
         process = (context or copy_context()).get(PROCESS, self.world)
-        # Held here, so that a killed process's coroutines are not finalised, and so run on, by the collector.
+        # Keep a reference, so that garbage collection does not finalize, and so resume, coroutines of a killed process.
         process.tasks.append(task)
         if len(process.tasks) % _PRUNE_AT == 0:
             process.tasks = [known for known in process.tasks if not known.done()]
         return task
 
     def set_task_factory(self, factory: Any) -> None:
-        """Make tasks in another way."""
+        """Set a task factory."""
         self._task_factory = factory
 
     def get_task_factory(self) -> Any:
-        """The other way in which tasks are made, if any."""
+        """The task factory that was set, if any."""
         return self._task_factory
 
     # -- errors ----------------------------------------------------------------------------------------------------
@@ -335,15 +335,15 @@ class SeededLoop(EventLoop):
     def set_exception_handler(
         self, handler: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None
     ) -> None:
-        """Hear of errors that reached the loop."""
+        """Set a handler for errors that reached the loop."""
         self._handler = handler
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
-        """Keep the complaint for whoever judges the run."""
+        """Keep the report for the check of the run."""
         self.complaints.append(context)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Pass a complaint on, except those about the remains of a closed loop."""
+        """Pass a report on, except for those about leftovers of a closed loop."""
         if self._closed:
             return
         if self._handler is None:
@@ -355,7 +355,7 @@ class SeededLoop(EventLoop):
 def _bury(task: asyncio.Task[Any]) -> None:
     """Unwind a task that never ended. Its ``finally`` blocks run now, when they can no longer change anything.
 
-    From the inside out: one that awaits something more in a ``finally`` block is closed once more, as often as needed.
+    From the inside out: a coroutine that awaits again in a ``finally`` block is closed again, as often as needed.
     """
     for _ in range(1000):
         innermost: Any = None
@@ -364,9 +364,9 @@ def _bury(task: asyncio.Task[Any]) -> None:
             innermost, waits_for = waits_for, waits_for.cr_await
         if innermost is None:
             return
-        with suppress(BaseException):  # whatever it says, nobody is there to hear it
+        with suppress(BaseException):  # its error has no recipient
             innermost.close()
 
 
 def _nothing() -> None:
-    """Only lets time stop here."""
+    """Sets a timer and does nothing else."""

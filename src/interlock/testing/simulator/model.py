@@ -1,7 +1,7 @@
-"""What a store of leases must do, as a model of its own: slow, plain, and written against the port's contract only.
+"""A model of a lock store: slow, plain, and written only from the port's contract.
 
-Fed with what a store really did, in order, it says where the store broke its contract: who may be granted a key,
-with which fence, in which order, and which wait would close a cycle.
+It processes what a store really did, in order, and reports where the store broke its contract: which owner may be
+granted a key, with which fence, in which order, and which wait would close a cycle.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Grant", "Handover", "Place", "StoreModel", "Violation"]
 
 
 class Violation(NamedTuple):
-    """A promise that was broken, and how."""
+    """A broken promise, and how it was broken."""
 
     at: float
     promise: str
@@ -56,7 +56,7 @@ class Grant:
 
     def __init__(self, number: int, want: Want, fence: int, at: float) -> None:
         self.number = number
-        """How many grants there were before, in the whole store."""
+        """How many grants came before it in the whole store."""
         self.key, self.owner, self.caller, self.session = want.key, want.owner, want.caller, want.session
         self.fence = fence
         self.granted_at = at
@@ -66,7 +66,7 @@ class Grant:
 
 
 class Place:
-    """One waiter's place in a queue."""
+    """One waiter's position in a queue."""
 
     __slots__ = ("caller", "clear_at", "ended_at", "gives_up_at", "key", "owner", "process", "queued_at", "session")
 
@@ -74,13 +74,13 @@ class Place:
         self.key, self.owner, self.caller, self.session = want.key, want.owner, want.caller, want.session
         self.process = process
         self.queued_at = self.clear_at = at
-        """``clear_at`` is when the last one ahead of it went."""
+        """``clear_at`` is when the last waiter ahead of it left."""
         self.gives_up_at = math.inf if want.wait is None else at + want.wait
         self.ended_at = math.inf
 
 
 class Handover(NamedTuple):
-    """A live waiter stood first at a free key from ``since`` until it was served, or left, at ``until``."""
+    """A live waiter was first in line for a free key from ``since`` until it was served, or left, at ``until``."""
 
     key: str
     place: Place
@@ -98,24 +98,24 @@ class _Key:
 
 
 class StoreModel:
-    """Follows a store event by event; :attr:`violations` collects what it must not have done."""
+    """Follow a store event by event; :attr:`violations` collects what it must not have done."""
 
     def __init__(self) -> None:
         self.violations: list[Violation] = []
         self.grants: list[Grant] = []
         self.places: list[Place] = []
         self.passed_over: list[tuple[float, Place, Grant]] = []
-        """Waiters that were first but did not claim, and whom the contract let others overtake."""
+        """Waiters that were first but did not take their turn, and that others were allowed to overtake."""
         self.handovers: list[Handover] = []
         self.ghosts: set[str] = set()
-        """Owners whose clients are through with them: the store may not know yet. Told by whoever feeds the model."""
+        """Owners whose clients have finished with them. The store may not know that yet. Set by the checker."""
         self._keys: dict[str, _Key] = {}
         self._alive_until: dict[str, float] = {}
         self._fence = 0
         self._now = 0.0
 
     def apply(self, event: Event) -> None:
-        """Take one more event into account. Those that are not the store's change nothing."""
+        """Process one event. Events of processes change nothing."""
         self._now = event.at
         match event:
             case Asked():
@@ -128,7 +128,7 @@ class StoreModel:
             case Forced(_, _, key, holder):
                 grant = self.holder(key)
                 if (holder is None) != (grant is None) or (holder and grant and holder.owner != grant.owner):
-                    self._broken("exclusive", f"force found another holder of {key} than there was")
+                    self._broken("exclusive", f"a forced release found a different holder of {key} than there was")
                 if grant is not None:
                     grant.forced = True
                     self._end(grant)
@@ -137,7 +137,7 @@ class StoreModel:
             case SessionRenewed():
                 alive = self._alive(event.session)
                 if alive != event.alive:
-                    self._broken("sessions", "a session was renewed after its end, or not although it lived")
+                    self._broken("sessions", "a session was renewed after its end, or not renewed while live")
                 if alive:
                     self._alive_until[event.session] = event.at + event.seconds
             case SessionOver():
@@ -161,7 +161,7 @@ class StoreModel:
         return None
 
     def finish(self, at: float) -> None:
-        """Settle everything that time has ended by now."""
+        """Record everything that has expired by now."""
         self._now = at
         for key, lock in self._keys.items():
             self.holder(key)
@@ -174,10 +174,13 @@ class StoreModel:
         alive = self._alive(want.session)
         if isinstance(answer, SessionEnded):
             if alive:
-                self._broken("sessions", f"a request for {want.key} was told that its live session had ended")
+                self._broken(
+                    "sessions",
+                    f"a request for {want.key} was refused although its session is live",
+                )
             return
         if not alive:
-            self._broken("sessions", f"a request for {want.key} of an ended session was answered")
+            self._broken("sessions", f"a request for {want.key} of an ended session was accepted")
         lock = self._key(want.key)
         grant = self.holder(want.key)
         if grant is not None and grant.owner == want.owner:
@@ -191,13 +194,13 @@ class StoreModel:
                 self._granted(want, lock, grant, ahead, answer, may_have=may_have)
             case Busy():
                 if may_have:
-                    self._broken("fair", f"{want.key} was called busy though it was there for the taking")
+                    self._broken("fair", f"{want.key} was reported as busy although it was free")
             case Deadlocked():
                 if want.owner in lock.queue or not self.closes_cycle(want, ghosts=True):
-                    self._broken("deadlock-free", f"a wait for {want.key} was refused though it closes no cycle")
+                    self._broken("deadlock-free", f"a wait for {want.key} was refused although it closes no cycle")
             case Waiting():
                 if may_have:
-                    self._broken("fair", f"one was left waiting for {want.key} though it was its turn")
+                    self._broken("fair", f"a waiter for {want.key} was not served although it was its turn")
                 if want.owner not in lock.queue:
                     if want.owner not in self.ghosts and self.closes_cycle(want, ghosts=False):
                         self._broken("deadlock-free", f"a wait for {want.key} that closes a cycle was begun")
@@ -226,7 +229,7 @@ class StoreModel:
             self._broken("exclusive", f"{want.key} was granted while its lease {held.fence} was live")
             self._end(held)
         elif not may_have:
-            self._broken("fair", f"{want.key} was granted out of turn, before {len(ahead)} live waiters")
+            self._broken("fair", f"{want.key} was granted out of order, before {len(ahead)} live waiters")
         if answer.fence <= self._fence:
             self._broken("exclusive", f"{want.key} was granted with fence {answer.fence}, after {self._fence}")
         self._fence = max(self._fence, answer.fence)
@@ -242,7 +245,7 @@ class StoreModel:
         grant = self.holder(key)
         live = grant is not None and grant.owner == owner
         if live != (expires_at is not None):
-            self._broken("exclusive", f"a lease on {key} was renewed after its end, or not although it was live")
+            self._broken("exclusive", f"a lease on {key} was renewed after its end, or not renewed while live")
         if live and grant is not None:
             grant.expires_at = self._now + ttl
 
@@ -262,7 +265,7 @@ class StoreModel:
             self._remove(lock, want.owner, self._now)
         first = next(iter(lock.queue), None) if lock.grant is None else None
         if left.next_owner != first:
-            self._broken("fair", f"leaving {want.key} named another as next than the first in its queue")
+            self._broken("fair", f"leaving {want.key} did not name the first waiter in its queue as the next")
 
     # -- the graph of waits ----------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""A simulated process as the event loop sees it: a queue of callbacks that runs, stands still, or is gone."""
+"""A simulated process as the event loop sees it: a queue of callbacks that is running, suspended or gone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["PROCESS", "Process"]
 
 
 class Process:
-    """One process: what belongs to it is told by the context in which a callback runs."""
+    """One process. The context in which a callback runs determines its process."""
 
     __slots__ = ("__weakref__", "_context", "crashed", "name", "number", "paused_until", "queue", "tasks")
 

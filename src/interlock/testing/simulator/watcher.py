@@ -1,4 +1,4 @@
-"""Who is told what the store really did, and writes it down."""
+"""Observers of what the store really did, which record it."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ __all__ = ["ProcessWatcher", "Watcher"]
 
 
 class Watcher(Protocol):
-    """Who is told what the store really did, at the moment it did it."""
+    """An observer that is called at the moment at which the store does something."""
 
     def calling(self, want: Want) -> None:
-        """A request is about to leave the process."""
+        """A request is about to be sent."""
         ...
 
     def asked(self, want: Want, answer: Answer) -> None:
@@ -45,15 +45,15 @@ class Watcher(Protocol):
         ...
 
     def left(self, want: Want, left: Left) -> None:
-        """A lease or a place was given up."""
+        """A lease or a position was released."""
         ...
 
     def forced(self, key: str, holder: Holder | None) -> None:
-        """A key was taken from its holder."""
+        """A key was released by force."""
         ...
 
     def session_began(self, session: str, seconds: float) -> None:
-        """A session was begun."""
+        """A session began."""
         ...
 
     def session_renewed(self, session: str, seconds: float, alive: bool) -> None:
@@ -65,11 +65,11 @@ class Watcher(Protocol):
         ...
 
     def swept(self) -> None:
-        """Ended sessions were cleared away."""
+        """Ended sessions were swept."""
         ...
 
     def naming(self, owner: str) -> None:
-        """A request for a claim or a limit is about to leave the process under this name."""
+        """A request for a claim or a limit is about to be sent under this owner."""
         ...
 
     def saw(self, kind: Callable[..., ConceptEvent | JobEvent], *about: object) -> None:
@@ -78,7 +78,7 @@ class Watcher(Protocol):
 
 
 class ProcessWatcher:
-    """Records what the store does for one process."""
+    """Record what the store does for one process."""
 
     def __init__(self, history: History, process: str) -> None:
         self._add = history.add
@@ -88,14 +88,14 @@ class ProcessWatcher:
         self._named: set[tuple[int, str]] = set()
 
     def calling(self, want: Want) -> None:
-        """Tie the owner to the client's request."""
+        """Associate the owner with the client's request."""
         request = REQUEST.get()
         if request and want.owner not in self._known:
             self._known.add(want.owner)
             self._add(OwnerNamed(self._now(), self._process, request, want.key, want.owner))
 
     def naming(self, owner: str) -> None:
-        """Tie the owner to the client's call; one may be asked for by several in turn."""
+        """Associate the owner with the client's call; several calls may use one owner in turn."""
         call = REQUEST.get()
         if call and (call, owner) not in self._named:
             self._named.add((call, owner))
@@ -114,11 +114,11 @@ class ProcessWatcher:
         self._add(LeasesRenewed(self._now(), self._process, leases, answers))
 
     def left(self, want: Want, left: Left) -> None:
-        """A lease or a place was given up."""
+        """A lease or a position was released."""
         self._add(KeyLeft(self._now(), self._process, want, left))
 
     def forced(self, key: str, holder: Holder | None) -> None:
-        """A key was taken from its holder."""
+        """A key was released by force."""
         self._add(Forced(self._now(), self._process, key, holder))
 
     def session_began(self, session: str, seconds: float) -> None:
@@ -134,5 +134,5 @@ class ProcessWatcher:
         self._add(SessionOver(self._now(), self._process, session))
 
     def swept(self) -> None:
-        """Ended sessions were cleared away."""
+        """Ended sessions were swept."""
         self._add(Swept(self._now(), self._process))

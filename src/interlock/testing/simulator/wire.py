@@ -1,8 +1,8 @@
-"""The way from one process to its store, with all that can happen on it.
+"""The connection from one process to its store, with its faults.
 
-Each operation travels on its own, in the world outside the process: once begun it goes on though its caller is
-cancelled, stopped or killed. Operations on one key take effect in the order begun, as the store's contract wants,
-except those that failed for their caller, which may take effect late.
+Each operation travels by itself, outside the process: once started, it continues even if its caller is cancelled,
+suspended or killed. Operations on one key take effect in the order in which they were started, as the store's contract
+requires, except for those that failed for their caller, which may take effect late.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Wire:
-    """Carries operations of one process to the store, answers and messages back."""
+    """Carry the operations of one process to the store, and replies and messages back."""
 
     def __init__(
         self,
@@ -64,8 +64,8 @@ class Wire:
         loop = self._loop
         if process.crashed:
             if loop.is_closed():
-                raise Crashed  # its remains are being cleared away
-            # The crash came in the middle of a step: its rest goes no further than to here.
+                raise Crashed  # its tasks are being cleaned up
+            # The crash came in the middle of a step: the rest of the step ends here.
             return await loop.create_future()  # type: ignore[no-any-return]
         plan = self._dice.plan(loop.time())
         if once:
@@ -90,7 +90,7 @@ class Wire:
         return await answer
 
     def post(self, callback: Callable[..., None], *args: Any) -> None:
-        """Bring a message to the process."""
+        """Deliver a message to the process."""
         for delay in self._dice.deliveries(self._loop.time()):
             self._loop.call_later(delay, callback, *args, context=self._process.context())
 
@@ -113,7 +113,7 @@ class Wire:
             await self._fail(plan, answer)
         elif plan.error == "late":
             await self._fail(plan, answer)
-            if answer.cancelled():  # nobody was told that it failed, so it has to keep its place
+            if answer.cancelled():  # its caller did not see a failure, so it has to keep its order
                 await operation()
             done.set_result(None)
             if not answer.cancelled():

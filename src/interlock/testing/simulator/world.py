@@ -1,4 +1,4 @@
-"""A world to run the real engine in: one store, several processes, one virtual clock, all decided by a seed."""
+"""A world in which the real engine runs: one store, several processes, one virtual clock, all decided by a seed."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 __all__ = ["SimulatedProcess", "VirtualClock", "World"]
 
 T = TypeVar("T")
-_EPOCH = 1_000_000.0  # small enough for floats to keep nanoseconds apart
+_EPOCH = 1_000_000.0  # small enough for floats to distinguish nanoseconds
 
 
 class VirtualClock:
-    """The loop's virtual time as both of Interlock's clocks."""
+    """The loop's virtual time, for both of Interlock's clocks."""
 
     def __init__(self, loop: SeededLoop, epoch: float = _EPOCH) -> None:
         self._time = loop.time
@@ -54,7 +54,7 @@ class VirtualClock:
 class SimulatedProcess:
     """A process with engines of its own, which share one store_client as those of an App do.
 
-    Made by :meth:`World.spawn`.
+    Created by :meth:`World.spawn`.
     """
 
     def __init__(self, world: World, process: Process) -> None:
@@ -82,17 +82,17 @@ class SimulatedProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it was not killed."""
+        """Whether it is alive."""
         return not self.process.crashed
 
     @property
     def paused(self) -> bool:
-        """Whether it stands still right now."""
+        """Whether it is suspended."""
         return self.alive and self.process.paused_until > self.world.loop.time()
 
     @property
     def idle(self) -> bool:
-        """Whether nothing that was started in it still runs. A killed process is idle."""
+        """Whether nothing that was started in it is still running. A killed process is idle."""
         return not self.alive or all(task.done() for task in self.tasks)
 
     def start(self, work: Coroutine[Any, Any, T], name: str | None = None) -> asyncio.Task[T]:
@@ -102,7 +102,7 @@ class SimulatedProcess:
         return task
 
     def pause(self, seconds: float) -> None:
-        """SIGSTOP, and SIGCONT so many seconds later."""
+        """Send SIGSTOP, and SIGCONT after the given number of seconds."""
         self._pause(self.process, seconds)
 
     def crash(self) -> None:
@@ -147,7 +147,7 @@ class World:
         self.faults = faults or Faults()
         self.settings = settings or Settings(stuck_work="report")
         self.random = Random(f"interlock/{seed}/workload")
-        """Chance for the workload, apart from that of the network and the scheduler."""
+        """Randomness for the workload, separate from that of the network and the scheduler."""
         self.loop = SeededLoop(seed, jitter=jitter, most_seconds=most_seconds, most_steps=most_steps)
         self.clock = VirtualClock(self.loop)
         self.store = make_store(self.clock)
@@ -157,24 +157,24 @@ class World:
         self.make_cursors = make_cursors
         self.history = History(self.loop, self.clock)
         self.fault_counts: Counter[str] = Counter()
-        """Which faults really happened, and how often."""
+        """The faults that really happened, with their counts."""
         self.processes: list[SimulatedProcess] = []
         self._logs = logs
 
     def spawn(self, name: str | None = None) -> SimulatedProcess:
-        """A new process. Open its ``locks`` and so on inside of it."""
+        """Create a process. Open its ``locks`` and other concepts inside it."""
         process = SimulatedProcess(self, self.loop.new_process(name or f"p{len(self.processes) + 1}"))
         self.processes.append(process)
         return process
 
     def heal(self) -> None:
-        """From here on nothing goes wrong any more."""
+        """End all faults from here on."""
         self.faults = self.faults.calmed()
         for process in self.processes:
             process.dice.faults = self.faults
 
     async def until(self, condition: Callable[[], bool], within: float, *, every: float = 0.25) -> bool:
-        """Let virtual time pass until the condition holds; False if it does not within so many seconds."""
+        """Advance virtual time until the condition holds; False if it does not hold in time."""
         give_up = self.loop.time() + within
         while not condition():
             if self.loop.time() >= give_up:
@@ -183,7 +183,7 @@ class World:
         return True
 
     def run(self, main: Callable[[World], Coroutine[Any, Any, T]]) -> T:
-        """Run the main coroutine to its end in this world. A world runs once."""
+        """Run the main coroutine to its end. A world runs once."""
         logger = logging.getLogger("interlock")
         level = logger.level
         if not self._logs:

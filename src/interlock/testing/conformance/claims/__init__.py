@@ -1,1 +1,1 @@
-"""Claims: the port's contract, and what users of ``Claims`` rely on."""
+"""Claims: the contract of the port, and the public class ``Claims``."""

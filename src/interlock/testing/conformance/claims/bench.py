@@ -1,4 +1,4 @@
-"""A store on a virtual clock, with claiming made short: what the suites for the claims port work at."""
+"""A test bench for the claims port: a store on a virtual clock, with short helpers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEEP = 3600.0
 
 
 class ClaimBench(Bench):
-    """Owner ``a1`` belongs to session ``a``, which lives for ``SESSION`` unless it is kept alive."""
+    """Owner ``a1`` belongs to session ``a``, which lasts ``SESSION`` seconds unless it is renewed."""
 
     def __init__(self, store: Store, clock: VirtualClock) -> None:
         super().__init__(store, clock)
@@ -53,7 +53,7 @@ class ClaimBench(Bench):
         return view
 
     async def let_pass(self, seconds: float, *alive: str) -> None:
-        """Let time pass, with these sessions alive to the end."""
+        """Advance time while renewing these sessions."""
         while seconds > 0:
             step = min(seconds, SESSION - 1)
             self.clock.advance(step)
@@ -62,7 +62,7 @@ class ClaimBench(Bench):
 
 
 class ClaimSuite(BenchSuite):
-    """Tests that work at one bench, or at several that share a store."""
+    """Tests that use one bench, or several that share a store."""
 
     @asynccontextmanager
     async def claim_bench(
@@ -74,7 +74,7 @@ class ClaimSuite(BenchSuite):
 
     @asynccontextmanager
     async def claim_benches(self, url: str, count: int) -> AsyncIterator[list[ClaimBench]]:
-        """Benches that reach one store each in its own way, as processes do, with a common clock."""
+        """Benches with separate connections to one store, like processes, and a common clock."""
         clock = VirtualClock()
         async with AsyncExitStack() as stack:
             yield [await stack.enter_async_context(self.claim_bench(url, clock)) for _ in range(count)]

@@ -1,4 +1,4 @@
-"""Who is told that a claim is new, and what the others hear."""
+"""Which claimant gets a new claim, and what the others get."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ClaimingConformance"]
 
 
 class ClaimingConformance(ClaimSuite):
-    """One holder at a time, growing attempts and fences, and the truth for everybody else."""
+    """One holder at a time, growing attempts and fences, and the correct state for all other claimants."""
 
     async def test_a_key_that_nobody_claimed_is_new_and_held_for_its_lease(self, store_url: str) -> None:
         async with self.claim_bench(store_url) as b:

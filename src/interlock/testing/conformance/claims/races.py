@@ -1,4 +1,4 @@
-"""Many at once: exactly one of them is told that a claim is new, however close they come."""
+"""Concurrent claims: exactly one claimant gets a new claim."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _ROUNDS = 25
 
 
 async def claimants(benches: Sequence[ClaimBench], key: str, count: int = _CLAIMANTS) -> list[Any]:
-    """All claim at once, turn by turn each in its own way to the store."""
+    """Claim from all connections at once, in alternation."""
     asking = [benches[i % len(benches)].claim(f"{'abc'[i % 3]}-{key}-{i}", key) for i in range(count)]
     return await asyncio.gather(*asking)
 
 
 def the_one(answers: Sequence[Any], attempt: int) -> Claimed:
-    """The one answer that says "new", with all others saying that it is in progress with this one."""
+    """The single new claim; all other answers must say that it is in progress."""
     (mine,) = [answer for answer in answers if isinstance(answer, Claimed)]
     assert mine.attempt == attempt
     for answer in answers:
@@ -38,7 +38,7 @@ def the_one(answers: Sequence[Any], attempt: int) -> Claimed:
 
 
 class ClaimRaceConformance(ClaimSuite):
-    """Check and mark are one step."""
+    """Checking and marking are one atomic step."""
 
     async def test_of_all_tasks_that_claim_a_key_at_once_one_is_told_that_it_is_new(self, store_url: str) -> None:
         async with self.claim_bench(store_url) as b:
@@ -130,7 +130,7 @@ class ClaimRaceConformance(ClaimSuite):
                 for turn in range(_ROUNDS):
                     answer = await bench.claim(f"a-{who}-{turn}")
                     if isinstance(answer, Claimed):
-                        # Whoever claims after this was forgotten must get a larger one.
+                        # A claim after this one was forgotten must get a larger fence.
                         granted.append(answer.fence)
                         await bench.claims.forget("k", "why")
 

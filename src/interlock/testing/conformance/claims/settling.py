@@ -1,4 +1,4 @@
-"""How claims are renewed, settled, forgotten and removed."""
+"""How claims are renewed, finished, forgotten and removed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["SettlingConformance"]
 
 
 class SettlingConformance(ClaimSuite):
-    """What becomes of a claim."""
+    """The end of a claim."""
 
     # -- renewing --------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The claims port, step by step on a clock that the test moves, and with many at it at once."""
+"""The claims port: step by step on a virtual clock, and under concurrency."""
 
 from interlock.testing.conformance.claims.claiming import ClaimingConformance
 from interlock.testing.conformance.claims.races import ClaimRaceConformance
@@ -8,4 +8,4 @@ __all__ = ["ClaimStoreConformance"]
 
 
 class ClaimStoreConformance(ClaimingConformance, SettlingConformance, ClaimRaceConformance):
-    """What the claims port promises."""
+    """The promises of the claims port."""

@@ -1,1 +1,1 @@
-"""Cursors: the port's contract, and what users of ``Cursors`` rely on."""
+"""Cursors: the contract of the port, and the public class ``Cursors``."""

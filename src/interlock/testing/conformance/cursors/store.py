@@ -1,4 +1,4 @@
-"""The cursors port: positions that move by compare-and-set, and what is remembered of them."""
+"""The cursors port: positions that move by compare-and-set, and their history."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _BY = "poller@host:7"
 
 
 async def moved(cursors: CursorStore, expected: int, value: str, id: str = "", name: str = "c") -> CursorView:  # noqa: A002
-    """Where a move that has to succeed leads to."""
+    """Move, expect success, and return the new position."""
     answer = await cursors.move(Move(name, expected, value, id or f"{name}:{value}", _BY))
     assert isinstance(answer, Moved), answer
     return answer.view
 
 
 async def overtaken(cursors: CursorStore, expected: int, value: str, name: str = "c") -> CursorView | None:
-    """Where the cursor stands instead, for a move that has to be refused."""
+    """Move, expect a refusal, and return the current position."""
     answer = await cursors.move(Move(name, expected, value, f"refused:{name}:{value}", _BY))
     assert isinstance(answer, Overtaken), answer
     return answer.view
 
 
 class CursorStoreConformance(BenchSuite):
-    """What the cursors port promises."""
+    """The promises of the cursors port."""
 
     async def test_a_cursor_that_was_never_moved_is_none(self, store_url: str) -> None:
         async with self.bench(store_url) as b:

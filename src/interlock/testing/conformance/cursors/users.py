@@ -1,4 +1,4 @@
-"""What users of ``Cursors`` rely on, through the public face."""
+"""The public class ``Cursors``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["CursorsConformance"]
 
 
 class CursorsConformance(StoreSuite):
-    """What ``Cursors`` promises."""
+    """The promises of ``Cursors``."""
 
     async def test_a_cursor_moves_from_where_it_was_read(self, store_url: str) -> None:
         async with Cursors.from_url(store_url) as cursors:

@@ -1,1 +1,1 @@
-"""What the events port and ``app.events`` promise."""
+"""Events: the contract of the port, and ``app.events``."""

@@ -1,4 +1,4 @@
-"""Accepting: an event with all of its jobs, or nothing; once for each delivery, whoever tries and however often."""
+"""Accepting: an event with all of its jobs, or nothing, and once per delivery, however often it is tried."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class EventAcceptingConformance(EventSuite):
             assert view.jobs == ()
             assert await b.work_all() == [job.id for job in loud.jobs]
 
-    # -- answers that were lost --------------------------------------------------------------------------------------
+    # -- lost replies --------------------------------------------------------------------------------------
 
     @pytest.mark.parametrize("done", [False, True])
     async def test_a_call_whose_answer_was_lost_can_be_repeated(self, store_url: str, done: bool) -> None:
@@ -179,7 +179,7 @@ class EventAcceptingConformance(EventSuite):
         async with self.event_bench(store_url) as b:
             order: list[int] = []
             for number in range(4):
-                # Names of deliveries in no order: it is the calls that count.
+                # Delivery names in no order: only the order of the calls counts.
                 event = await b.accepted(f"{'dbca'[number]}", jobs=2, job={"lane": "l"})
                 order += [*(job.id for job in event.jobs), await b.add(lane="l")]
 

@@ -1,4 +1,4 @@
-"""Apps that hear of signed deliveries: what the suites for the public face of events work at."""
+"""Apps that receive signed deliveries, for the suites of the public API of events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECRET = "It's a Secret to Everybody"
 
 
 def issue(number: int = 7, **more: Any) -> dict[str, Any]:
-    """What GitHub sends when somebody opens an issue, in short."""
+    """A short form of what GitHub sends when an issue is opened."""
     payload: dict[str, Any] = {
         "action": "opened",
         "issue": {"number": number, "title": "It does not work"},
@@ -34,7 +34,7 @@ def issue(number: int = 7, **more: Any) -> dict[str, Any]:
 
 
 def delivery(payload: Any, guid: str, kind: str = "issues", *, secret: str = SECRET) -> tuple[dict[str, str], bytes]:
-    """Headers and body of a delivery of GitHub's, signed."""
+    """Headers and body of a signed GitHub delivery."""
     body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
     headers = {
         "content-type": "application/json",
@@ -46,17 +46,17 @@ def delivery(payload: Any, guid: str, kind: str = "issues", *, secret: str = SEC
 
 
 class EventAppSuite(AppSuite):
-    """Tests with one or more apps that take events from ``github``, in real time."""
+    """Tests with one or more apps that receive events from ``github``, in real time."""
 
     needed_capabilities: ClassVar[tuple[Capability, ...]] = (Capability.JOBS, Capability.EVENTS)
 
     @asynccontextmanager
     async def hearing(self, url: str, **settings: Any) -> AsyncIterator[App]:
-        """An open app with the source; this app itself is ``mybot[bot]`` there."""
+        """An open app with the source, whose own account is ``mybot[bot]``."""
         async with self.app(url, **settings) as app:
             app.source(GitHub(SECRET, own=("mybot[bot]",)))
             yield app
 
     async def send(self, app: App, guid: str, kind: str = "issues", **more: Any) -> Receipt:
-        """Deliver an issue that was opened, or something like it."""
+        """Deliver an opened issue, or a variation of it."""
         return await app.events.receive("github", *delivery(issue(**more), guid, kind))

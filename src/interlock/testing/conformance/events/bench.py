@@ -1,4 +1,4 @@
-"""A store on a virtual clock, with accepting made short: what the suites for the events port work at."""
+"""A test bench for the events port: a store on a virtual clock, with short helpers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEEP = 3600.0
 
 
 class EventBench(JobBench):
-    """Events ``issues.opened`` of the source ``src`` by ``ann``, each with one job, unless told otherwise."""
+    """Events ``issues.opened`` of the source ``src`` by ``ann``, each with one job by default."""
 
     def __init__(self, store: Store, clock: VirtualClock) -> None:
         super().__init__(store, clock)
@@ -30,7 +30,7 @@ class EventBench(JobBench):
     async def event(
         self, delivery: str = "d", *, jobs: int = 1, job: dict[str, Any] | None = None, **changes: Any
     ) -> Any:
-        """An event that is not accepted yet, with so many jobs like this."""
+        """A new event with the given number of jobs."""
         number, *numbers = await self.jobs.ids(1 + jobs)
         values: dict[str, Any] = {
             "source": "src",
@@ -45,7 +45,7 @@ class EventBench(JobBench):
         return NewEvent(number, delivery=delivery, jobs=caused, **(values | changes))
 
     async def accepted(self, delivery: str = "d", **changes: Any) -> NewEvent:
-        """Accept one, a millisecond after what was before, so that times tell the order."""
+        """Accept an event, a millisecond after the previous one, so that times define the order."""
         self.clock.advance(0.001)
         event: NewEvent = await self.event(delivery, **changes)
         assert list(await self.events.accept([event])) == [event.id]
@@ -60,7 +60,7 @@ class EventBench(JobBench):
         return [view.id for view in await self.events.look(EventFilter(**wanted), limit=limit, before=before)]
 
     async def work_all(self) -> list[int]:
-        """Run all that there is to run; the ids of the jobs."""
+        """Run all ready jobs, and return their IDs."""
         ran: list[int] = []
         while jobs := await self.fetch(run=10):
             await self.done(*jobs)
@@ -69,7 +69,7 @@ class EventBench(JobBench):
 
 
 class EventSuite(JobSuite):
-    """Tests that work at such a bench, or at several that share a store."""
+    """Tests that use such a bench, or several that share a store."""
 
     needed_capabilities: ClassVar[tuple[Capability, ...]] = (Capability.JOBS, Capability.EVENTS)
 
@@ -83,7 +83,7 @@ class EventSuite(JobSuite):
 
     @asynccontextmanager
     async def event_benches(self, url: str, count: int) -> AsyncIterator[list[EventBench]]:
-        """Benches that reach one store each in its own way, as processes do; only one if the store has only one."""
+        """Benches with separate connections to one store, like processes; only one if the store allows only one."""
         clock = VirtualClock()
         async with AsyncExitStack() as stack:
             first = await stack.enter_async_context(self.event_bench(url, clock))

@@ -1,4 +1,4 @@
-"""What is kept, for how long, and how it is found again."""
+"""Retention and lookup of events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["EventKeepingConformance"]
 
 
 class EventKeepingConformance(EventSuite):
-    """Events are found again, and go when they are old and done with."""
+    """Events can be found, and are removed when they are old and all of their jobs have ended."""
 
     # -- finding -----------------------------------------------------------------------------------------------------
 
@@ -29,7 +29,7 @@ class EventKeepingConformance(EventSuite):
             late_number = await b.event("late")
             events = [await b.accepted(f"d{n}") for n in range(4)]
             b.clock.advance(0.001)
-            await b.events.accept([late_number])  # its id is the smallest, and it came last
+            await b.events.accept([late_number])  # it has the smallest ID, and came last
             views = await b.events.look(EventFilter())
 
             assert [view.id for view in views] == [late_number.id, *(event.id for event in reversed(events))]

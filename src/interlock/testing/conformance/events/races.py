@@ -1,4 +1,4 @@
-"""Many at it at once: one delivery at fifty doors, batches that overlap, tries of one event that meet."""
+"""Concurrent accepts: one delivery fifty times, overlapping batches, simultaneous tries of one event."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def _everything(b: EventBench) -> list[int]:
 
 
 class EventRaceConformance(EventSuite):
-    """One unit of work for one delivery, whoever comes at the same time."""
+    """One unit of work per delivery, whatever else happens at the same time."""
 
     async def test_fifty_deliveries_of_one_id_lead_to_one_job(self, store_url: str) -> None:
         async with self.event_benches(store_url, 4) as benches:
@@ -36,7 +36,7 @@ class EventRaceConformance(EventSuite):
                 )
                 kept = {id for (id,) in answers}  # noqa: A001
 
-                assert len(kept) == 1, "they were told of different events"
+                assert len(kept) == 1, "they got different events"
                 (winner,) = (event for event in tries if event.id in kept)
                 assert await _everything(benches[0]) == [job.id for job in winner.jobs]
                 assert await benches[0].listed(delivery=f"d{round_}") == [winner.id]

@@ -1,4 +1,4 @@
-"""The events port, step by step on a clock that the test moves, and with many at it at once."""
+"""The events port: step by step on a virtual clock, and under concurrency."""
 
 from interlock.testing.conformance.events.accepting import EventAcceptingConformance
 from interlock.testing.conformance.events.keeping import EventKeepingConformance
@@ -8,4 +8,4 @@ __all__ = ["EventStoreConformance"]
 
 
 class EventStoreConformance(EventAcceptingConformance, EventKeepingConformance, EventRaceConformance):
-    """What the events port promises."""
+    """The promises of the events port."""

@@ -1,1 +1,1 @@
-"""What those are told who look at many things at once."""
+"""Insight: reading many items at once."""

@@ -1,4 +1,4 @@
-"""Counts, limits, workers and what came and went."""
+"""Counts, limits, workers and activity."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["FigureConformance"]
 
 
 class FigureConformance(JobSuite):
-    """What is counted is what there is."""
+    """Counts match the stored items."""
 
     async def test_jobs_are_counted_by_state_and_queue(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:

@@ -1,4 +1,4 @@
-"""Lists of jobs and lanes: complete, in order, and in agreement with what is told of one alone."""
+"""Lists of jobs and lanes: complete, in order, and consistent with the views of single items."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["JobListConformance"]
 
 
 async def all_states(b: JobBench) -> list[int]:
-    """Jobs in every state there is, and workers that know them."""
+    """Jobs in every state, and workers that know them."""
     for session in "ab":
         await b.jobs.attend(session, ["q"], ["n"], 5)
     for outcome in Outcome:
@@ -37,14 +37,14 @@ async def all_states(b: JobBench) -> list[int]:
 
 
 def in_short(situation: JobSituation) -> JobSituation:
-    """What lists leave out of one."""
+    """Remove what lists omit."""
     return situation._replace(
         job=situation.job._replace(arguments="", result=None, attempts=()), holders=tuple(sorted(situation.holders))
     )
 
 
 class JobListConformance(JobSuite):
-    """What is listed is what there is."""
+    """Lists match the stored items."""
 
     async def test_every_state_is_listed_completely_page_by_page(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
@@ -85,7 +85,7 @@ class JobListConformance(JobSuite):
             assert [situation.job.id for situation in told] == ids
             for situation in told:
                 alone = in_short(await b.situation(situation.job.id))
-                if situation.job.state.final:  # nobody asks who would run it
+                if situation.job.state.final:  # workers do not matter for it
                     alone, situation = (one._replace(workers=0, workers_of_queue=0) for one in (alone, situation))
                 assert in_short(situation) == alone
 

@@ -15,7 +15,7 @@ __all__ = ["ListConformance", "SnapshotConformance"]
 
 
 class SnapshotConformance(JobSuite):
-    """What is read inside one snapshot belongs together."""
+    """Reads inside one snapshot are consistent."""
 
     async def test_a_job_that_moves_between_two_reads_is_not_seen_half(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
@@ -44,7 +44,7 @@ class SnapshotConformance(JobSuite):
             assert [view.key for view in await b.store.locks.look()] == ["k"]
 
     async def _nothing_comes_between(self, insight: object, store: object) -> None:
-        """Where nothing gives way nothing can change."""
+        """Without a suspension point, nothing can change."""
         meanwhile: list[str] = []
         asyncio.get_running_loop().call_soon(meanwhile.append, "something")
         async with store.snapshot():  # type: ignore[attr-defined]

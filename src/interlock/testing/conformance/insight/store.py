@@ -1,4 +1,4 @@
-"""What a store tells those who look, of jobs and of all that can be listed."""
+"""The read side of a store: jobs, and everything that can be listed."""
 
 from interlock.testing.conformance.insight.figures import FigureConformance
 from interlock.testing.conformance.insight.jobs import JobListConformance
@@ -8,4 +8,4 @@ __all__ = ["InsightConformance", "ListConformance"]
 
 
 class InsightConformance(JobListConformance, FigureConformance, SnapshotConformance):
-    """What the port of insight promises, and what a snapshot does."""
+    """The promises of the insight port, and of snapshots."""

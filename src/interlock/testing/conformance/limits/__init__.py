@@ -1,1 +1,1 @@
-"""Limits: the port's contract, and what users of ``Limits`` rely on."""
+"""Limits: the contract of the port, and the public class ``Limits``."""

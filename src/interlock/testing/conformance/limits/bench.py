@@ -1,4 +1,4 @@
-"""A store on a virtual clock, with reserving made short: what the suites for the limits port work at."""
+"""A test bench for the limits port: a store on a virtual clock, with short helpers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["SESSION", "LimitBench", "LimitSuite", "pace", "slots"]
 
 
 def slots(most: int, key: str = "k") -> Use:
-    """At most so many at once."""
+    """At most this many at once."""
     return Use(key, most, 0.0)
 
 
 def pace(most: int, per: float, key: str = "k") -> Use:
-    """At most so many starts in any so many seconds."""
+    """At most this many starts in any span of this many seconds."""
     return Use(key, most, per)
 
 
@@ -36,52 +36,52 @@ class LimitBench(Bench):
 
     @property
     def now(self) -> float:
-        """The clock's time."""
+        """The current time of the clock."""
         return self.clock.now()
 
     async def reserve(self, owner: str, *uses: Use, start: bool = True) -> Any:
-        """Whatever the store answers."""
+        """Ask, and return the store's answer."""
         ordered = tuple(sorted(uses))
         return await self.limits.ask(Plan(owner, f"caller-{owner}", owner[0], ordered, start))
 
     async def started(self, owner: str, *uses: Use) -> Turn:
-        """Ask, and be started."""
+        """Ask, and expect a start."""
         turn = await self.turn(owner, *uses)
         assert turn.started, turn
         return turn
 
     async def waits(self, owner: str, *uses: Use, start: bool = True) -> Turn:
-        """Ask, and not be started."""
+        """Ask, and expect no start."""
         turn = await self.turn(owner, *uses, start=start)
         assert not turn.started, turn
         return turn
 
     async def turn(self, owner: str, *uses: Use, start: bool = True) -> Turn:
-        """Ask, and have a reservation."""
+        """Ask, and expect a reservation."""
         answer = await self.reserve(owner, *uses, start=start)
         assert isinstance(answer, Turn), answer
         return answer
 
     async def finish(self, owner: str) -> Finished:
-        """The work is over."""
+        """Finish the work."""
         return await self.limits.finish(owner[0], owner)
 
     async def view(self, key: str = "k") -> LimitView:
-        """The key, which is in use."""
+        """The view of a key that is in use."""
         (view,) = await self.limits.look(key)
         return view
 
     async def at_work(self, key: str = "k") -> list[str]:
-        """Those who have started, as a look shows them."""
+        """The owners that have started, as the view shows them."""
         return [user.owner for view in await self.limits.look(key) for user in view.started]
 
     async def in_line(self, key: str = "k") -> list[str]:
-        """Those who stand in the key's line, as a look shows them."""
+        """The waiters of the key, as the view shows them."""
         views = await self.limits.look(key)
         return [user.owner for view in views for user in view.waiting if user.waits_for == key]
 
     async def let_pass(self, seconds: float, *alive: str) -> None:
-        """Let time pass, with these sessions alive to the end; all three unless told otherwise."""
+        """Advance time while renewing these sessions, all three by default."""
         while seconds > 0:
             step = min(seconds, SESSION / 2)
             self.clock.advance(step)
@@ -90,7 +90,7 @@ class LimitBench(Bench):
 
 
 class LimitSuite(BenchSuite):
-    """Tests that work at such a bench."""
+    """Tests that use such a bench."""
 
     @asynccontextmanager
     async def limit_bench(

@@ -1,4 +1,4 @@
-"""How reservations end, what repeating does, who is told, and what is seen."""
+"""How reservations end, what repeated requests do, notifications, and views."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["LimitEndingConformance"]
 
 
 class LimitEndingConformance(LimitSuite):
-    """Idempotence, sessions, staleness, bounds and looks."""
+    """Idempotence, sessions, staleness, bounds and views."""
 
     async def test_asking_again_is_harmless_for_one_that_has_started(self, store_url: str) -> None:
         async with self.limit_bench(store_url) as b:

@@ -1,4 +1,4 @@
-"""How often: paces, plans, and what becomes of those who start late."""
+"""Paces: rates, cooldowns, plans and late starts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["PaceConformance"]
 
 
 def near(seconds: float) -> object:
-    """The same microsecond, give or take what a float cannot hold."""
+    """The same microsecond, within the precision of a float."""
     return pytest.approx(seconds, abs=2e-6, rel=0)
 
 
 class PaceConformance(LimitSuite):
-    """Never more starts than allowed in any span; everyone knows its time at once."""
+    """Never more starts than allowed in any span; every reservation gets its time immediately."""
 
     async def test_as_many_start_at_once_as_the_pace_allows_and_the_rest_are_planned(self, store_url: str) -> None:
         async with self.limit_bench(store_url) as b:

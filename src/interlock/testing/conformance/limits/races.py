@@ -1,4 +1,4 @@
-"""Many at once, through several ways to one store and in real time: limits hold however close they come."""
+"""Concurrent reservations through several connections in real time: limits hold."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["LimitRaceConformance"]
 
 
 class _Hand:
-    """One way to the store, with a session of its own."""
+    """One connection to the store, with its own session."""
 
     def __init__(self, store: Store, session: str) -> None:
         self.limits = store.limits
@@ -49,7 +49,7 @@ class _Hand:
 
 
 async def _while(work: Awaitable[Any], do: Callable[[], Awaitable[object]]) -> None:
-    """Do something again and again until the work is over."""
+    """Repeat something until the work is done."""
     over = False
 
     async def repeat() -> None:
@@ -66,7 +66,7 @@ async def _while(work: Awaitable[Any], do: Callable[[], Awaitable[object]]) -> N
 
 
 class LimitRaceConformance(StoreSuite):
-    """Exact also when many ask at the same instant."""
+    """Exact even if many ask at the same instant."""
 
     @asynccontextmanager
     async def _hands(self, url: str, count: int) -> AsyncIterator[list[_Hand]]:
@@ -115,7 +115,7 @@ class LimitRaceConformance(StoreSuite):
                 turns = await asyncio.gather(*asks)
 
                 assert sum(turn.started for turn in turns) == 3
-                # Asked again, when all stand in line: one that arrived late may have gone before others.
+                # Ask again when all are in the queue: one that arrived late may have started before others.
                 again = [
                     await hands[i % 4].ask(owner, slots(3, f"k{round_}"))
                     for i, owner in enumerate(owners)

@@ -1,4 +1,4 @@
-"""How many at once: slots, their lines, and several limits together."""
+"""Slots: how many at once, queues, and several limits together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["SlotConformance"]
 
 
 class SlotConformance(LimitSuite):
-    """At most so many are started and not finished; lines are served in order."""
+    """At most N are started and not finished; queues are served in order."""
 
     async def test_as_many_start_as_there_are_slots_and_no_more(self, store_url: str) -> None:
         async with self.limit_bench(store_url) as b:

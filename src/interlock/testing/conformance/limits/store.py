@@ -1,4 +1,4 @@
-"""The limits port, step by step on a clock that the test moves, and with many at it at once."""
+"""The limits port: step by step on a virtual clock, and under concurrency."""
 
 from interlock.testing.conformance.limits.endings import LimitEndingConformance
 from interlock.testing.conformance.limits.paces import PaceConformance
@@ -9,4 +9,4 @@ __all__ = ["LimitStoreConformance"]
 
 
 class LimitStoreConformance(SlotConformance, PaceConformance, LimitEndingConformance, LimitRaceConformance):
-    """What the limits port promises."""
+    """The promises of the limits port."""

@@ -1,1 +1,1 @@
-"""Locks: the port's contract, what users of ``Locks`` rely on, and what holds between processes."""
+"""Locks: the contract of the port, the public class ``Locks``, and several processes."""

@@ -1,4 +1,4 @@
-"""How leases and sessions end, who is told, and what is seen of them."""
+"""How leases and sessions end, notifications, and views."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["EndingConformance"]
 
 
 class EndingConformance(BenchSuite):
-    """Expiry, release, force and the end of sessions."""
+    """Expiry, release, forced release and the end of sessions."""
 
     async def test_a_lease_that_ran_out_passes_on_with_a_larger_fence(self, store_url: str) -> None:
         async with self.bench(store_url) as b:

@@ -1,4 +1,4 @@
-"""Who is granted a key, and in which order."""
+"""Which request is granted a key, and in which order."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class GrantingConformance(BenchSuite):
             assert (left.held, left.next_owner) == (True, "a2")
             fence = await b.granted("a2", ttl=20.0)
             assert fence > first
-            if left.handed is not None:  # a store may; then asking again changes nothing
+            if left.handed is not None:  # a store may do this; then asking again changes nothing
                 assert left.handed.fence == fence
                 assert left.handed.expires_at == pytest.approx(b.clock.now() + 20, abs=0.01)
             assert (await b.leave("a2")).handed is None

@@ -1,4 +1,4 @@
-"""The graph of waits: every cycle is found when it closes, and nothing else is."""
+"""The graph of waits: every cycle is found when it closes, and nothing else is reported."""
 
 from __future__ import annotations
 

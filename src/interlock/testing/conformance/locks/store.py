@@ -1,4 +1,4 @@
-"""The locks and sessions ports, step by step on a clock that the test moves: exact, with nothing left to timing."""
+"""The locks and sessions ports, step by step on a virtual clock: exact, and independent of timing."""
 
 from interlock.testing.conformance.locks.endings import EndingConformance
 from interlock.testing.conformance.locks.fencing import FencingConformance
@@ -9,4 +9,4 @@ __all__ = ["LockStoreConformance"]
 
 
 class LockStoreConformance(GrantingConformance, EndingConformance, GraphConformance, FencingConformance):
-    """What the locks and sessions ports promise."""
+    """The promises of the locks and sessions ports."""
