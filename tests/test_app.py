@@ -10,19 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock import (
-    App,
-    CapabilityError,
-    Claims,
-    Cooldown,
-    LeaseLostError,
-    Limits,
-    Locks,
-    MisuseError,
-    Settings,
-    Slots,
-)
+from interlock import App, Claims, Cooldown, Limits, Locks, Settings, Slots
 from interlock.backends.memory import MemoryStore
+from interlock.errors import CapabilityError, LeaseLostError, MisuseError
 from interlock.jobs import Outcome
 from interlock.store_client import StoreClient
 from interlock.testing.clock import until
@@ -31,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 durable = pytest.mark.parametrize("every_store_url", ["memory", "sqlite", "postgres"], indirect=True)
-SHORT = Settings(session_seconds=1.0, stuck_work="report")
+SHORT = Settings(session_ttl=1.0, stuck_work="report")
 
 
 async def test_all_parts_of_an_app_share_one_session(store_url: str) -> None:

@@ -9,8 +9,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
-from interlock import App, InterlockError, Locks, Settings
+from interlock import App, Locks, Settings
 from interlock.cli.store_url import Place
+from interlock.errors import InterlockError
 from interlock.testing.clock import until
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from interlock import InvalidArgumentError
 from interlock.arguments import checked_reason
+from interlock.errors import InvalidArgumentError
 
 
 @pytest.mark.parametrize("wrong", ["", " ", "\0", "\ud800", None, 7, "x" * 501])

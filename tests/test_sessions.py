@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock import LeaseLostError, Locks, Settings
+from interlock import Locks, Settings
 from interlock import sessions as sessions_module
 from interlock.backends.memory import MemoryStore
 from interlock.backends.sqlite.sessions import SqliteSessions
+from interlock.errors import LeaseLostError
 from interlock.testing.clock import until
+from interlock.testing.lookup import get_or_none
 from interlock.testing.processes import Worker, report
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ async def test_a_failing_sweep_does_not_end_the_session(tmp_path: Path, monkeypa
     monkeypatch.setattr(sessions_module, "_SWEEP_EVERY", 0.0)
     monkeypatch.setattr(SqliteSessions, "sweep", broken)
     async with (
-        Locks.from_url(f"sqlite:///{tmp_path}/i.db", session_seconds=1.0) as locks,
+        Locks.from_url(f"sqlite:///{tmp_path}/i.db", session_ttl=1.0) as locks,
         locks.acquire("key") as lease,
     ):
         first = lease.session.deadline
@@ -37,7 +39,7 @@ async def test_a_failing_sweep_does_not_end_the_session(tmp_path: Path, monkeypa
 
 async def test_closing_ends_also_when_the_session_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SqliteSessions, "end", broken)
-    locks = Locks.from_url(f"sqlite:///{tmp_path}/i.db", session_seconds=1.0)
+    locks = Locks.from_url(f"sqlite:///{tmp_path}/i.db", session_ttl=1.0)
     await locks.open()
     await asyncio.wait_for(locks.close(), 5)
 
@@ -45,14 +47,14 @@ async def test_closing_ends_also_when_the_session_cannot_be(tmp_path: Path, monk
 async def test_a_session_that_cannot_be_renewed_stops_its_bodies_before_it_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with Locks.from_url(f"sqlite:///{tmp_path}/i.db", session_seconds=1.0) as locks:
+    async with Locks.from_url(f"sqlite:///{tmp_path}/i.db", session_ttl=1.0) as locks:
         with pytest.raises(LeaseLostError, match="session"):  # noqa: PT012
             async with locks.acquire("key") as lease:
                 monkeypatch.setattr(SqliteSessions, "renew", broken)
                 try:
                     await asyncio.sleep(30)
                 except asyncio.CancelledError:
-                    view = await locks.show("key")
+                    view = await get_or_none(locks, "key")
                     assert view is not None, "the store must still honour it when the body is stopped"
                     assert view.holder is not None
                     assert view.holder.fence == lease.fence
@@ -64,7 +66,7 @@ async def test_a_session_that_cannot_be_renewed_stops_its_bodies_before_it_ends(
 
 async def test_bodies_are_stopped_even_if_the_heartbeat_itself_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
-    async with Locks(store, Settings(session_seconds=1.0)) as locks:
+    async with Locks(store, Settings(session_ttl=1.0)) as locks:
         with monkeypatch.context() as patch, pytest.raises(LeaseLostError, match="session"):  # noqa: PT012
             async with locks.acquire("key"):
                 patch.setattr(store.sessions, "renew", broken)
@@ -74,7 +76,7 @@ async def test_bodies_are_stopped_even_if_the_heartbeat_itself_is_silent(monkeyp
 
 async def test_a_busy_event_loop_does_not_cost_a_process_its_session(tmp_path: Path) -> None:
     # Long enough for the heartbeat's thread to have its turn on a busy machine.
-    async with Locks.from_url(f"sqlite:///{tmp_path}/i.db", session_seconds=3.0, stuck_work="report") as locks:
+    async with Locks.from_url(f"sqlite:///{tmp_path}/i.db", session_ttl=3.0, stuck_work="report") as locks:
         async with locks.acquire("key") as lease:
             busy_until = lease.session.deadline + 1.5
             while locks._store_client.clock.monotonic() < busy_until:  # nothing else on this loop can run
@@ -85,7 +87,7 @@ async def test_a_busy_event_loop_does_not_cost_a_process_its_session(tmp_path: P
 
 def work_that_ignores_everything(directory: str, stuck_work: str) -> None:
     async def work() -> None:
-        settings = Settings(session_seconds=1.0, stuck_work=stuck_work)  # type: ignore[arg-type]
+        settings = Settings(session_ttl=1.0, stuck_work=stuck_work)  # type: ignore[arg-type]
         async with Locks.from_url(f"sqlite:///{directory}/i.db", settings=settings) as locks:
             try:
                 async with locks.acquire("key") as lease:
@@ -129,7 +131,7 @@ async def test_the_heartbeat_sweeps_while_there_is_more_and_renews_meanwhile(mon
 
     monkeypatch.setattr(store.sessions, "renew", counted)
     monkeypatch.setattr(store.sessions, "sweep", sweep)
-    async with Locks(store, Settings(session_seconds=2.0)) as locks, locks.acquire("key") as lease:
+    async with Locks(store, Settings(session_ttl=2.0)) as locks, locks.acquire("key") as lease:
         await until(lambda: left[0] == 0, within=20, what="all is swept")
         swept_after = renewals[0]
         await until(lambda: renewals[0] > swept_after + 1, within=20, what="renewed after that")
@@ -147,7 +149,7 @@ async def test_a_sweep_that_never_ends_leaves_the_heartbeat_its_time(monkeypatch
         return 1000
 
     monkeypatch.setattr(store.sessions, "sweep", sweep)
-    async with Locks(store, Settings(session_seconds=2.0)) as locks, locks.acquire("key") as lease:
+    async with Locks(store, Settings(session_ttl=2.0)) as locks, locks.acquire("key") as lease:
         first = lease.session.deadline
         await until(lambda: lease.session.deadline > first + 1, within=20, what="renewed between the sweeps")
         lease.ensure()

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from interlock import App, InvalidArgumentError, Locks, Settings
+from interlock import App, Locks, Settings
+from interlock.errors import InvalidArgumentError
 
 
 @pytest.mark.parametrize(
@@ -16,16 +17,16 @@ from interlock import App, InvalidArgumentError, Locks, Settings
         {"namespace": ""},
         {"namespace": "A b"},
         {"namespace": "x" * 64},
-        {"session_seconds": 0.5},
-        {"session_seconds": float("nan")},
-        {"recheck_seconds": 0},
+        {"session_ttl": 0.5},
+        {"session_ttl": float("nan")},
+        {"recheck_interval": 0},
         {"store_wait": float("inf")},
-        {"keep_history_seconds": 0},
+        {"keep_history": 0},
         {"stuck_work": "ignore"},
         {"metrics_prefix": "1st"},
-        {"session_seconds": "5"},
-        {"session_seconds": True},
-        {"session_seconds": timedelta(0)},
+        {"session_ttl": "5"},
+        {"session_ttl": True},
+        {"session_ttl": timedelta(0)},
         {"store_wait": None},
         {"namespace": 5},
         {"metrics_prefix": None},
@@ -41,12 +42,12 @@ def test_what_cannot_work_is_refused_by_name(changes: dict[str, Any]) -> None:
 
 
 def test_seconds_may_be_a_timedelta() -> None:
-    assert App("memory://", session_seconds=timedelta(seconds=5)).settings.session_seconds == 5.0
+    assert App("memory://", session_ttl=timedelta(seconds=5)).settings.session_ttl == 5.0
 
 
 def test_what_is_no_setting_and_no_store_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"no setting called foo\. Known are: namespace, session_seconds, "):
-        App("memory://", foo=3)
+    with pytest.raises(InvalidArgumentError, match=r"Unknown setting: foo\. Valid settings: namespace, session_ttl, "):
+        App("memory://", foo=3)  # type: ignore[call-arg]
     with pytest.raises(InvalidArgumentError, match="settings is a dict"):
         App("memory://", settings={"namespace": "x"})  # type: ignore[arg-type]
     for make in (App, Locks.from_url):

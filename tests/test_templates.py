@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock import InvalidArgumentError
+from interlock.errors import InvalidArgumentError
 from interlock.templates import Template
 
 

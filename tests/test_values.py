@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock import InvalidArgumentError
+from interlock.errors import InvalidArgumentError
 from interlock.values import decoded, encoded
 
 _texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))

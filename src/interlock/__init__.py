@@ -1,7 +1,8 @@
 """Interlock makes automation safe to run concurrently.
 
-A name is imported from its module when it is first used, so that ``import interlock`` is quick and loads no more than a
-program needs.
+The top level holds the names that a program uses every day. Errors are in :mod:`interlock.errors`; views, filters and
+the rest are with their concept, such as :mod:`interlock.jobs`. A name is imported from its module on first use, so
+``import interlock`` is quick and loads no more than a program needs.
 """
 
 from __future__ import annotations
@@ -11,39 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from interlock.app import App
     from interlock.claims import Claim, Claims, ClaimState
-    from interlock.cursors import Cursor, Cursors, Position
-    from interlock.errors import (
-        CapabilityError,
-        ConcurrencyConflictError,
-        ConflictError,
-        DeadlockError,
-        EventError,
-        EventGoneError,
-        EventRefusedError,
-        InterlockError,
-        InvalidArgumentError,
-        JobCancelledError,
-        JobError,
-        JobFailedError,
-        JobTimeoutError,
-        LeaseLostError,
-        LimitError,
-        LimitFullError,
-        LimitTimeoutError,
-        LockError,
-        LockTimeoutError,
-        MalformedEventError,
-        MisuseError,
-        NotFoundError,
-        ResultGoneError,
-        SchemaMismatchError,
-        SignatureError,
-        StoreError,
-        StoreReplacedError,
-        StoreUnavailableError,
-    )
-    from interlock.events import Event, Events, GitHub, Hmac, Receipt, Verdict
-    from interlock.jobs import Discard, Handle, Job, Jobs, JobState, JobStatus, Retry, RetryLater, Snooze, current_job
+    from interlock.cursors import Cursor, Cursors
+    from interlock.events import Event, Events, GitHub, Hmac, Receipt
+    from interlock.jobs import Discard, Handle, Job, Jobs, JobState, Retry, RetryLater, Snooze, current_job
     from interlock.limits import Cooldown, Limits, Rate, Reservation, Slots
     from interlock.locks import FOREVER, Lease, Locks
     from interlock.settings import Settings
@@ -63,7 +34,6 @@ __all__ = [
     # cursors
     "Cursors",
     "Cursor",
-    "Position",
     # limits
     "Limits",
     "Slots",
@@ -75,7 +45,6 @@ __all__ = [
     "Job",
     "Handle",
     "JobState",
-    "JobStatus",
     "Retry",
     "RetryLater",
     "Snooze",
@@ -87,36 +56,6 @@ __all__ = [
     "GitHub",
     "Hmac",
     "Receipt",
-    "Verdict",
-    # errors
-    "InterlockError",
-    "MisuseError",
-    "InvalidArgumentError",
-    "NotFoundError",
-    "LockError",
-    "LockTimeoutError",
-    "LeaseLostError",
-    "DeadlockError",
-    "LimitError",
-    "LimitTimeoutError",
-    "LimitFullError",
-    "JobError",
-    "JobFailedError",
-    "JobCancelledError",
-    "JobTimeoutError",
-    "ResultGoneError",
-    "EventError",
-    "SignatureError",
-    "MalformedEventError",
-    "EventRefusedError",
-    "EventGoneError",
-    "ConflictError",
-    "ConcurrencyConflictError",
-    "StoreError",
-    "StoreUnavailableError",
-    "StoreReplacedError",
-    "SchemaMismatchError",
-    "CapabilityError",
 ]
 
 __version__ = "0.1.0"
@@ -124,50 +63,9 @@ __version__ = "0.1.0"
 _MODULES = {
     "interlock.app": ("App",),
     "interlock.claims": ("Claim", "Claims", "ClaimState"),
-    "interlock.cursors": ("Cursor", "Cursors", "Position"),
-    "interlock.errors": (
-        "CapabilityError",
-        "ConcurrencyConflictError",
-        "ConflictError",
-        "DeadlockError",
-        "EventError",
-        "EventGoneError",
-        "EventRefusedError",
-        "InterlockError",
-        "InvalidArgumentError",
-        "JobCancelledError",
-        "JobError",
-        "JobFailedError",
-        "JobTimeoutError",
-        "LeaseLostError",
-        "LimitError",
-        "LimitFullError",
-        "LimitTimeoutError",
-        "LockError",
-        "LockTimeoutError",
-        "MalformedEventError",
-        "MisuseError",
-        "NotFoundError",
-        "ResultGoneError",
-        "SchemaMismatchError",
-        "SignatureError",
-        "StoreError",
-        "StoreReplacedError",
-        "StoreUnavailableError",
-    ),
-    "interlock.events": ("Event", "Events", "GitHub", "Hmac", "Receipt", "Verdict"),
-    "interlock.jobs": (
-        "Discard",
-        "Handle",
-        "Job",
-        "Jobs",
-        "JobState",
-        "JobStatus",
-        "Retry",
-        "RetryLater",
-        "Snooze",
-        "current_job",
-    ),
+    "interlock.cursors": ("Cursor", "Cursors"),
+    "interlock.events": ("Event", "Events", "GitHub", "Hmac", "Receipt"),
+    "interlock.jobs": ("Discard", "Handle", "Job", "Jobs", "JobState", "Retry", "RetryLater", "Snooze", "current_job"),
     "interlock.limits": ("Cooldown", "Limits", "Rate", "Reservation", "Slots"),
     "interlock.locks": ("FOREVER", "Lease", "Locks"),
     "interlock.settings": ("Settings",),

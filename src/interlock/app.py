@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from interlock.jobs.worker import Worker
     from interlock.ports.store import Capability
     from interlock.service import Service
+    from interlock.settings import SettingsChanges
     from interlock.web import Credentials, Web
 
 __all__ = ["App"]
@@ -55,7 +56,7 @@ class App:
         locks: str | None = None,
         claims: str | None = None,
         settings: Settings | None = None,
-        **changes: Any,
+        **changes: Unpack[SettingsChanges],
     ) -> None:
         self.settings = Settings.of(settings, changes)
         for given in (url, locks or url, claims or url):
@@ -92,6 +93,9 @@ class App:
             store, locks=store_clients[places[Locks]].store, claims=store_clients[places[Claims]].store
         )
         """Questions about all of it."""
+        for concept in (self.locks, self.claims, self.limits, self._events):
+            if concept is not None:
+                concept.explain_with(self.insight.explain)
         self._opened: AsyncExitStack | None = None
 
     @property

@@ -76,14 +76,12 @@ def checked_url(url: object) -> str:
     return url
 
 
-def checked_ttl(ttl_seconds: Seconds, *, name: str = "ttl_seconds") -> float:
+def checked_ttl(ttl: Seconds, *, name: str = "ttl") -> float:
     """The time to live in seconds, if it is finite and at least a second."""
-    ttl = _seconds(name, ttl_seconds)
-    if not _LEAST_TTL <= ttl <= _MOST_SECONDS:
-        raise InvalidArgumentError(
-            f"{name} is {ttl_seconds!r}.", remedy=f"Use {_LEAST_TTL:g} to {_MOST_SECONDS:,} seconds."
-        )
-    return ttl
+    seconds = _seconds(name, ttl)
+    if not _LEAST_TTL <= seconds <= _MOST_SECONDS:
+        raise InvalidArgumentError(f"{name} is {ttl!r}.", remedy=f"Use {_LEAST_TTL:g} to {_MOST_SECONDS:,} seconds.")
+    return seconds
 
 
 def checked_seconds(name: str, value: Seconds) -> float:

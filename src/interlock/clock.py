@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Clock", "SystemClock", "as_datetime", "as_text"]
+__all__ = ["Clock", "SystemClock", "as_datetime", "as_optional_datetime", "as_text"]
 
 
 class Clock(Protocol):
@@ -48,3 +48,8 @@ def as_datetime(seconds: float) -> datetime:
 def as_text(seconds: float) -> str:
     """A store's time as people and programs read it: ISO 8601 in UTC, to the millisecond."""
     return as_datetime(seconds).isoformat(timespec="milliseconds")
+
+
+def as_optional_datetime(seconds: float | None) -> datetime | None:
+    """An aware UTC datetime for a store's time; None for None."""
+    return None if seconds is None else as_datetime(seconds)

@@ -10,11 +10,13 @@ import os
 import secrets
 import socket
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from interlock.arguments import checked_key, checked_limit
-from interlock.clock import as_datetime
-from interlock.errors import ConcurrencyConflictError
+from interlock.clock import as_datetime, as_text
+from interlock.errors import ConcurrencyConflictError, NotFoundError
+from interlock.explanation import Explanation, Subject, brief
 from interlock.ports.cursors import Move, Overtaken
 from interlock.ports.store import Capability
 from interlock.service import Service
@@ -30,17 +32,28 @@ if TYPE_CHECKING:
     from interlock.sessions import Session
     from interlock.store_client import StoreClient
 
-__all__ = ["Cursor", "Cursors", "Position"]
+__all__ = ["Cursor", "Cursors", "Position", "Reason"]
 
 T = TypeVar("T")
 R = TypeVar("R")
 _MOST_VALUE = 64 * 1024
 
 
+class Reason(StrEnum):
+    """Why a cursor is where it is."""
+
+    NEVER_MOVED = "never-moved"
+    """No poller has moved it yet."""
+    MOVED = "moved"
+    """A poller moved it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Position(Generic[T]):
-    """Where a cursor stands, or stood."""
+    """The position of a cursor, now or after an earlier move."""
 
+    name: str
+    """The cursor's name."""
     value: T
     version: int
     moved_at: datetime
@@ -137,9 +150,27 @@ class Cursors(Service[CursorEngine]):
         """The cursor of that name, whether it was ever moved or not: ``app.cursors["gitlab:notes"]``."""
         return Cursor(checked_key(name), self._running)
 
-    async def list(self, *, limit: int = 1000) -> Sequence[CursorView]:
-        """All cursors by name."""
-        return await self._running.store.cursors.look(limit=checked_limit(limit))
+    async def list(self, *, limit: int = 1000) -> Sequence[Position[Any]]:
+        """List the positions of all cursors, by name."""
+        return [_position(row) for row in await self._running.store.cursors.look(limit=checked_limit(limit))]
+
+    async def get(self, name: str) -> Position[Any]:
+        """Return a cursor's position. Raises :class:`NotFoundError` if it was never moved."""
+        row = await self._running.read(checked_key(name))
+        if row is None:
+            raise NotFoundError(f"The cursor {name!r} was never moved.", remedy="See: interlock cursors list.")
+        return _position(row)
+
+    async def explain(self, name: str) -> Explanation[Reason]:
+        """Explain where a cursor stands, and who moved it there."""
+        subject, row = Subject("cursor", checked_key(name)), await self._running.read(name)
+        if row is None:
+            lines = [f"The cursor {name!r} was never moved: its poller starts from the beginning."]
+            return Explanation.of(subject, Reason.NEVER_MOVED, "was never moved", lines, "", {"name": name})
+        at = as_text(row.moved_at)
+        lines = [f"The cursor {name!r} was moved to {brief(row.value)} by {row.by} at {at}."]
+        data = {**row._asdict(), "value": decoded(row.value), "moved_at": at}
+        return Explanation.of(subject, Reason.MOVED, brief(f"was moved by {row.by} at {at}"), lines, "", data)
 
     async def forget(self, name: str) -> bool:
         """Remove a cursor and its history; False if there was none."""
@@ -147,4 +178,4 @@ class Cursors(Service[CursorEngine]):
 
 
 def _position(view: CursorView) -> Position[Any]:
-    return Position(decoded(view.value), view.version, as_datetime(view.moved_at), view.by)
+    return Position(view.name, decoded(view.value), view.version, as_datetime(view.moved_at), view.by)

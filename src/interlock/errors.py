@@ -1,35 +1,34 @@
 """Every error Interlock raises, as one tree grouped by what the caller must do.
 
     InterlockError
-    ├── MisuseError               mend the call
-    │   └── InvalidArgumentError    (also a ValueError)
-    ├── NotFoundError             ask for something that exists
-    ├── LockError                 decide whether to try again
-    │   ├── LockTimeoutError        (also a TimeoutError)
-    │   ├── LeaseLostError
-    │   └── DeadlockError
-    ├── LimitError                wait, or ask for less
-    │   ├── LimitTimeoutError       (also a TimeoutError)
-    │   └── LimitFullError
-    ├── JobError                  see what became of the job
-    │   ├── JobFailedError
-    │   ├── JobCancelledError
-    │   ├── JobTimeoutError         (also a TimeoutError)
+    ├── MisuseError                fix the call
+    │   └── InvalidArgumentError     (also a ValueError)
+    ├── NotFoundError              ask for something that exists
+    │   ├── EventGoneError
     │   └── ResultGoneError
-    ├── EventError                see what came in
+    ├── WaitTimeoutError           wait longer, or do something else (also a TimeoutError)
+    │   ├── LockTimeoutError
+    │   ├── LimitTimeoutError
+    │   └── JobTimeoutError
+    ├── RetryableError             start over; nothing was changed
+    │   ├── DeadlockError
+    │   ├── ConcurrencyConflictError
+    │   └── LimitFullError
+    ├── LeaseLostError             stop; another process may own it now
+    ├── JobError                   find out how the job ended
+    │   ├── JobFailedError
+    │   └── JobCancelledError
+    ├── EventError                 reject the delivery
     │   ├── SignatureError
     │   ├── MalformedEventError
-    │   ├── EventRefusedError
-    │   └── EventGoneError
-    ├── ConflictError             read again, then decide
-    │   └── ConcurrencyConflictError
-    └── StoreError                mend the store or its settings
-        ├── StoreUnavailableError   (also a ConnectionError)
+    │   └── EventRefusedError
+    └── StoreError                 reach, repair or replace the store
+        ├── StoreUnavailableError    (also a ConnectionError)
         ├── StoreReplacedError
         ├── SchemaMismatchError
         └── CapabilityError
 
-Each class has a stable ``code`` for programs and ends its message with a remedy for people.
+Each class has a stable ``code`` for programs. Each message ends with a remedy for people.
 """
 
 from __future__ import annotations
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 __all__ = [
     "CapabilityError",
     "ConcurrencyConflictError",
-    "ConflictError",
     "DeadlockError",
     "EventError",
     "EventGoneError",
@@ -54,25 +52,25 @@ __all__ = [
     "JobFailedError",
     "JobTimeoutError",
     "LeaseLostError",
-    "LimitError",
     "LimitFullError",
     "LimitTimeoutError",
-    "LockError",
     "LockTimeoutError",
     "MalformedEventError",
     "MisuseError",
     "NotFoundError",
     "ResultGoneError",
+    "RetryableError",
     "SchemaMismatchError",
     "SignatureError",
     "StoreError",
     "StoreReplacedError",
     "StoreUnavailableError",
+    "WaitTimeoutError",
 ]
 
 
 class InterlockError(Exception):
-    """Something that Interlock was asked to do cannot be done."""
+    """Interlock could not do what it was asked to do."""
 
     code: ClassVar[str] = "interlock"
     remedy: str = ""
@@ -80,103 +78,165 @@ class InterlockError(Exception):
     def __init__(self, message: str = "", *, remedy: str | None = None) -> None:
         self.message = message or (type(self).__doc__ or "").partition("\n")[0]
         if self.message.endswith("..") and not self.message.endswith("..."):
-            self.message = self.message[:-1]  # what was quoted at its end had a full stop already
+            self.message = self.message[:-1]  # the text quoted at its end already had a full stop
         if remedy is not None:
             self.remedy = remedy
         super().__init__(f"{self.message} {self.remedy}".rstrip())
+
+
+# -- fix the call ------------------------------------------------------------------------------------------------------
 
 
 class MisuseError(InterlockError):
     """Interlock was called in a way that cannot work."""
 
     code = "misuse"
+    remedy = "Fix the call."
 
 
 class InvalidArgumentError(MisuseError, ValueError):
-    """An argument is not acceptable."""
+    """An argument is invalid."""
 
     code = "invalid-argument"
+    remedy = "Pass a valid argument."
+
+
+# -- ask for something that exists -------------------------------------------------------------------------------------
 
 
 class NotFoundError(InterlockError):
-    """The thing asked for does not exist."""
+    """The requested object does not exist."""
 
     code = "not-found"
+    remedy = "Check the key or ID."
 
 
-class LockError(InterlockError):
-    """A lock could not be taken or kept."""
+class EventGoneError(NotFoundError):
+    """The event is no longer kept."""
 
-    code = "lock"
+    code = "event-gone"
+    remedy = "Keep events for longer: keep_events=…."
 
 
-class LockTimeoutError(LockError, TimeoutError):
-    """The lock did not come free within the time to wait."""
+class ResultGoneError(NotFoundError):
+    """The result is no longer kept."""
+
+    code = "result-gone"
+    remedy = "Ask sooner, or keep results for longer: keep_result=…."
+
+    def __init__(self, message: str = "", *, job: int = 0, remedy: str | None = None) -> None:
+        super().__init__(message, remedy=remedy)
+        self.job = job
+        """The job's ID."""
+
+
+# -- wait longer, or do something else ---------------------------------------------------------------------------------
+
+
+class WaitTimeoutError(InterlockError, TimeoutError):
+    """The wait took longer than the caller allowed."""
+
+    code = "wait-timeout"
+    remedy = "Wait longer: wait=…, or FOREVER."
+
+
+class LockTimeoutError(WaitTimeoutError):
+    """The lock was not released within the time to wait."""
 
     code = "lock-timeout"
     remedy = "Wait longer (wait=…, or FOREVER), or see who holds it: interlock locks show KEY."
 
 
-class LeaseLostError(LockError):
-    """The lease ended while its holder was still at work."""
+class LimitTimeoutError(WaitTimeoutError):
+    """The limit did not allow a start within the time to wait."""
 
-    code = "lease-lost"
-    remedy = "What the body did since then may overlap with the next holder; fenced writes were refused."
+    code = "limit-timeout"
+    remedy = "Wait longer (wait=…, or FOREVER), or see who is ahead: interlock limits show KEY."
 
 
-class DeadlockError(LockError):
-    """Waiting here would close a cycle of waits that nothing could ever end.
+class JobTimeoutError(WaitTimeoutError):
+    """The job did not end within the time to wait. It keeps running."""
 
-    ``cycle`` names its members in order: each waits for the next, the last one for the first.
+    code = "job-timeout"
+    remedy = "Wait longer (wait=…, or FOREVER), or see why it takes so long: interlock explain job ID."
+
+    def __init__(self, message: str = "", *, job: int = 0, remedy: str | None = None) -> None:
+        super().__init__(message, remedy=remedy)
+        self.job = job
+        """The job's ID."""
+
+
+# -- start over --------------------------------------------------------------------------------------------------------
+
+
+class RetryableError(InterlockError):
+    """The operation lost against another one, and nothing was changed."""
+
+    code = "retryable"
+    remedy = "Start over."
+
+
+class DeadlockError(RetryableError):
+    """Waiting would close a cycle of waits that could never end.
+
+    ``cycle`` describes its members in order: each waits for the next, and the last waits for the first.
     """
 
     code = "deadlock"
-    remedy = "Release what is held and try again; take several locks at once with acquire_many."
+    remedy = "Release what is held and retry; acquire several locks at once with acquire_many."
 
     def __init__(self, message: str = "", *, cycle: Sequence[str] = (), remedy: str | None = None) -> None:
         super().__init__(message, remedy=remedy)
         self.cycle = tuple(cycle)
 
 
-class LimitError(InterlockError):
-    """A limit does not let this start."""
+class ConcurrencyConflictError(RetryableError):
+    """Another process changed it first; nothing was written."""
 
-    code = "limit"
-
-
-class LimitTimeoutError(LimitError, TimeoutError):
-    """The turn did not come within the time to wait."""
-
-    code = "limit-timeout"
-    remedy = "Wait longer (wait=…, or FOREVER), or see who is before you: interlock limits show KEY."
+    code = "concurrency-conflict"
+    remedy = "Read it again, then decide again."
 
 
-class LimitFullError(LimitError):
-    """So many wait for this limit already that no more can be taken on."""
+class LimitFullError(RetryableError):
+    """Too many callers already wait for this limit."""
 
     code = "limit-full"
-    remedy = "Turn work away sooner, or raise the limit."
+    remedy = "Reject work earlier, or raise the limit."
+
+
+# -- stop --------------------------------------------------------------------------------------------------------------
+
+
+class LeaseLostError(InterlockError):
+    """The lease ended while its holder was still working."""
+
+    code = "lease-lost"
+    remedy = "Work done since then may overlap with the next holder's; fenced writes were refused."
+
+
+# -- find out how the job ended ----------------------------------------------------------------------------------------
 
 
 class JobError(InterlockError):
-    """A job has no result to give."""
+    """The job ended without a result."""
 
     code = "job"
+    remedy = "See how it ended: interlock jobs show ID."
 
     def __init__(self, message: str = "", *, job: int = 0, remedy: str | None = None) -> None:
         super().__init__(message, remedy=remedy)
         self.job = job
-        """Its id."""
+        """The job's ID."""
 
 
 class JobFailedError(JobError):
-    """The job failed for good, or killed too many workers.
+    """The job failed permanently, or crashed too many workers.
 
-    ``error`` says in one line what its last attempt failed of, ``trace`` where, and ``state`` how it ended.
+    ``error`` describes why its last attempt failed, ``trace`` shows where, and ``state`` is its final state.
     """
 
     code = "job-failed"
-    remedy = "Mend the cause, then have it tried again: interlock jobs retry ID."
+    remedy = "Fix the cause, then retry: interlock jobs retry ID."
 
     def __init__(
         self,
@@ -195,90 +255,64 @@ class JobFailedError(JobError):
 
 
 class JobCancelledError(JobError):
-    """The job was cancelled, or its handler found that there is nothing to do."""
+    """The job was cancelled, or its handler discarded it."""
 
     code = "job-cancelled"
-    remedy = "Enqueue another, or have it tried after all: interlock jobs retry ID."
+    remedy = "Enqueue another job, or retry this one: interlock jobs retry ID."
 
 
-class JobTimeoutError(JobError, TimeoutError):
-    """The job did not end within the time to wait. It goes on."""
-
-    code = "job-timeout"
-    remedy = "Wait longer (wait=…, or FOREVER), or see why it takes so long: interlock explain job ID."
-
-
-class ResultGoneError(JobError):
-    """The result is no longer kept."""
-
-    code = "result-gone"
-    remedy = "Ask sooner, or have it kept for longer: keep_result=…."
+# -- reject the delivery -----------------------------------------------------------------------------------------------
 
 
 class EventError(InterlockError):
-    """An event cannot be taken, or is not there any more."""
+    """The delivery cannot be accepted as an event."""
 
     code = "event"
+    remedy = "Reject the delivery."
 
 
 class SignatureError(EventError):
-    """The delivery is not signed, or not with a secret that is known here."""
+    """The delivery has no signature, or none that matches a known secret."""
 
     code = "signature"
-    remedy = "Set the same secret here and at the sender."
+    remedy = "Configure the same secret here and at the sender."
 
 
 class MalformedEventError(EventError):
-    """The delivery is signed, but cannot be read."""
+    """The delivery is signed but cannot be parsed."""
 
     code = "malformed-event"
-    remedy = "Look at what the sender has sent."
+    remedy = "Check what the sender sent."
 
 
 class EventRefusedError(EventError):
-    """A rule of the app failed over the event: nothing was stored."""
+    """A rule of the app failed for the event; nothing was stored."""
 
     code = "event-refused"
-    remedy = "Mend the rule, then have it delivered again."
+    remedy = "Fix the rule, then deliver the event again."
 
 
-class EventGoneError(EventError):
-    """The event is no longer kept."""
-
-    code = "event-gone"
-    remedy = "Keep events for longer: keep_events_seconds=…."
-
-
-class ConflictError(InterlockError):
-    """Something changed since it was looked at."""
-
-    code = "conflict"
-
-
-class ConcurrencyConflictError(ConflictError):
-    """Somebody else was faster; nothing was changed."""
-
-    code = "concurrency-conflict"
-    remedy = "Read again, and decide anew."
+# -- reach, repair or replace the store --------------------------------------------------------------------------------
 
 
 class StoreError(InterlockError):
     """The store cannot do what was asked."""
 
     code = "store"
+    remedy = "Check the store and its settings."
 
 
 class StoreUnavailableError(StoreError, ConnectionError):
     """The store did not answer in time."""
 
     code = "store-unavailable"
-    remedy = "Check that it is running and reachable; the call may be repeated."
+    remedy = "Check that it is running and reachable; the call can be repeated."
 
 
 class StoreReplacedError(StoreError):
     """The store was deleted or replaced while it was in use.
 
-    Waiting does not help: a process keeps to the store that it opened, and has to be started again.
+    Waiting does not help: a process stays with the store that it opened and has to be restarted.
     """
 
     code = "store-replaced"
@@ -289,13 +323,14 @@ class StoreReplacedError(StoreError):
 
 
 class SchemaMismatchError(StoreError):
-    """The tables in the store do not fit this version of Interlock."""
+    """The store's schema does not match this version of Interlock."""
 
     code = "schema-mismatch"
     remedy = "Run: interlock migrate up."
 
 
 class CapabilityError(StoreError):
-    """This store does not offer what was asked for."""
+    """The store does not support what was asked for."""
 
     code = "capability"
+    remedy = "Choose another store for this part."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, Self, TypeVar, Unpack
 
 from interlock.arguments import checked_url
 from interlock.backends import from_url
@@ -12,10 +12,15 @@ from interlock.settings import Settings
 from interlock.store_client import StoreClient, present
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from types import TracebackType
 
     from interlock.clock import Clock
+    from interlock.explanation import Explanation
     from interlock.ports.store import Capability, Store
+    from interlock.settings import SettingsChanges
+
+    Explainer = Callable[[str, str | int], Awaitable[Explanation]]
 
 __all__ = ["Service", "Engine"]
 
@@ -49,9 +54,14 @@ class Service(Generic[E]):
         self._store_client = present(store, settings, clock)
         self._engine: E | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._explainer: Explainer | None = None
+
+    def explain_with(self, explainer: Explainer) -> None:
+        """Let :class:`Insight` explain, which also knows the app's jobs. An App does this."""
+        self._explainer = explainer
 
     @classmethod
-    def from_url(cls, url: str, *, settings: Settings | None = None, **changes: Any) -> Self:
+    def from_url(cls, url: str, *, settings: Settings | None = None, **changes: Unpack[SettingsChanges]) -> Self:
         """This alone, without an App: ``async with Locks.from_url("sqlite:///bot.db") as locks: …``.
 
         Further keywords are those of :class:`Settings`, such as ``namespace="…"``.

@@ -217,7 +217,7 @@ class SessionKeeper:
         Whether it was done, and what came of it.
         """
         try:
-            async with asyncio.timeout(self._settings.session_seconds / 6):
+            async with asyncio.timeout(self._settings.session_ttl / 6):
                 return True, await work(*args)
         except Exception as error:  # noqa: BLE001
             emit(_log, logging.WARNING, "session_chore_failed", chore=chore, error=repr(error))
@@ -231,7 +231,7 @@ class SessionKeeper:
             card = SessionCard(secrets.token_hex(8), socket.gethostname(), os.getpid(), program())
             sent = self._clock.monotonic()
             try:
-                await sessions.begin(card, self._settings.session_seconds)
+                await sessions.begin(card, self._settings.session_ttl)
             except Exception as error:  # noqa: BLE001 - the heart goes on beating whatever happens
                 if isinstance(error, StoreReplacedError):
                     self._end_for_good(error)
@@ -243,15 +243,15 @@ class SessionKeeper:
                 if sent >= tell_at:
                     tell_at = sent + _TELL_EVERY
                     emit(_log, logging.WARNING, "session_begin_failed", error=str(error))
-                await self._pause(min(0.25, self._settings.session_seconds / 20))
+                await self._pause(min(0.25, self._settings.session_ttl / 20))
                 continue
-            session = Session(card.id, sent + self._settings.session_seconds - self._settings.session_margin)
+            session = Session(card.id, sent + self._settings.session_ttl - self._settings.session_margin)
             self._tell(self._announce, session)
             return session
         return None
 
     async def _renew_until_lost(self, sessions: SessionStore, session: Session) -> None:
-        seconds = self._settings.session_seconds
+        seconds = self._settings.session_ttl
         pause = seconds / 3
         sweep_at = self._clock.monotonic() + _SWEEP_EVERY
         blocked = False

@@ -1,6 +1,6 @@
-"""The figures that can be turned, with the values that hold when nobody turns them.
+"""Settings and their defaults.
 
-Settings are checked when they are made: a combination that cannot work is refused before anything opens.
+Settings are checked when they are created, so that an invalid combination is refused before anything opens.
 """
 
 from __future__ import annotations
@@ -9,76 +9,112 @@ import math
 import re
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 from interlock.errors import InvalidArgumentError
 
-__all__ = ["Settings"]
+if TYPE_CHECKING:
+    from interlock.arguments import Seconds
+
+__all__ = ["Settings", "SettingsChanges"]
 
 _NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
-_LEAST_CONNECTIONS, _MOST_CONNECTIONS = 4, 1000
+_MIN_CONNECTIONS, _MAX_CONNECTIONS = 4, 1000
 _VERSION = re.compile(r"[\x20-\x7e]{0,100}")
 _PREFIX = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_MIN_SECONDS = {
+    "session_ttl": 1.0,
+    "recheck_interval": 0.05,
+    "store_wait": 0.1,
+    "keep_history": 1.0,
+    "keep_events": 1.0,
+}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsChanges(TypedDict, total=False):
+    """The settings that differ from their defaults, as :class:`Settings`, ``App`` and ``from_url`` accept them."""
+
+    namespace: str
+    session_ttl: Seconds
+    recheck_interval: Seconds
+    store_wait: Seconds
+    keep_history: Seconds
+    keep_events: Seconds
+    version: str
+    stuck_work: Literal["exit", "report"]
+    connections: int
+    listen_url: str | None
+    metrics_prefix: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Settings:
-    """How one App, or one primitive used alone, behaves."""
+    """The settings of one App, or of one concept that is used alone.
+
+    Durations are a number of seconds or a ``timedelta``; they are kept in seconds.
+    """
 
     namespace: str = "default"
-    """Keeps several applications apart in one store."""
+    """Separates applications that share a store."""
 
-    session_seconds: float = 15.0
-    """How long a process may be silent before everything it holds is free. Renewed three times as often."""
+    session_ttl: float = 15.0
+    """How long a process may be silent before everything it holds is released. The heartbeat runs three times as
+    often."""
 
-    recheck_seconds: float = 5.0
-    """How often waiting work looks for itself, should a notification be lost."""
+    recheck_interval: float = 5.0
+    """How often waiting work polls the store, in case a notification is lost."""
 
     store_wait: float = 10.0
     """How long an operation, and opening, keep trying to reach the store before they raise StoreUnavailableError."""
 
-    keep_history_seconds: float = 7 * 24 * 3600.0
-    """How long finished jobs are kept to be looked at."""
+    keep_history: float = 7 * 24 * 3600.0
+    """How long finished jobs are kept for inspection."""
 
-    keep_events_seconds: float = 72 * 3600.0
-    """How long events are kept, and so how late a repeated delivery is still known. Those with unfinished jobs stay."""
+    keep_events: float = 72 * 3600.0
+    """How long events are kept, and therefore how late a repeated delivery is still recognized. An event with
+    unfinished jobs is kept longer."""
 
     version: str = ""
-    """What this version of the program is called, such as a release or a commit. A job that one version cannot read is
-    tried by the others."""
+    """The version of the program, such as a release or a commit. A job whose arguments one version cannot read is
+    offered to the others."""
 
     stuck_work: Literal["exit", "report"] = "exit"
-    """What happens to work that ignores its cancellation past the end of the process's session:
-    the process exits hard, or the overrun is only logged and counted."""
+    """What happens when work ignores its cancellation past the end of the process's session: the process exits hard,
+    or the overrun is only logged and counted."""
 
     connections: int = 8
-    """PostgreSQL only: the most connections that this process opens to the store, all told. At least 4: one for the
+    """PostgreSQL only: how many connections this process may open to the store in total. At least 4: one for the
     heartbeat, one that listens, one for operations, and one for fenced transactions and the like."""
 
     listen_url: str | None = field(default=None, repr=False)
-    """PostgreSQL only: a direct address for messages, where the main one goes through a pooler."""
+    """PostgreSQL only: a direct address for notifications, where the main address goes through a pooler."""
 
     metrics_prefix: str = "interlock"
-    """What the names of the Prometheus metrics begin with."""
+    """The prefix of the names of the Prometheus metrics."""
 
-    def __post_init__(self) -> None:
+    def __init__(self, **changes: Unpack[SettingsChanges]) -> None:
+        known = {one.name: one.default for one in fields(Settings)}
+        unknown = [name for name in changes if name not in known]
+        if unknown:
+            raise InvalidArgumentError(
+                f"Unknown setting: {', '.join(unknown)}.", remedy=f"Valid settings: {', '.join(known)}."
+            )
+        for name, value in {**known, **changes}.items():
+            object.__setattr__(self, name, value)
+        self._check()
+
+    def _check(self) -> None:
         if not _matches(_NAMESPACE, self.namespace):
             raise InvalidArgumentError(
-                f"namespace {self.namespace!r} is not acceptable.",
+                f"Invalid namespace {self.namespace!r}.",
                 remedy="Use 1 to 63 characters of a-z, 0-9, dot, dash and underscore.",
             )
-        for name, least in (
-            ("session_seconds", 1.0),
-            ("recheck_seconds", 0.05),
-            ("store_wait", 0.1),
-            ("keep_history_seconds", 1.0),
-            ("keep_events_seconds", 1.0),
-        ):
-            object.__setattr__(self, name, _seconds(name, getattr(self, name), least))
+        for name, minimum in _MIN_SECONDS.items():
+            object.__setattr__(self, name, _seconds(name, getattr(self, name), minimum))
         if not _matches(_PREFIX, self.metrics_prefix):
             raise InvalidArgumentError(
-                f"metrics_prefix {self.metrics_prefix!r} is not acceptable.",
-                remedy="Use letters, digits and underscores, not beginning with a digit.",
+                f"Invalid metrics_prefix {self.metrics_prefix!r}.",
+                remedy="Use letters, digits and underscores, and do not start with a digit.",
             )
         if not _matches(_VERSION, self.version):
             raise InvalidArgumentError(
@@ -86,25 +122,24 @@ class Settings:
                 remedy="Use a release or commit.",
             )
         if self.stuck_work not in ("exit", "report"):
-            raise InvalidArgumentError(f"stuck_work is {self.stuck_work!r}.", remedy="Use 'exit' or 'report'.")
-        if type(self.connections) is not int or not _LEAST_CONNECTIONS <= self.connections <= _MOST_CONNECTIONS:
+            raise InvalidArgumentError(f"Invalid stuck_work {self.stuck_work!r}.", remedy="Use 'exit' or 'report'.")
+        if type(self.connections) is not int or not _MIN_CONNECTIONS <= self.connections <= _MAX_CONNECTIONS:
             raise InvalidArgumentError(
-                f"connections is {self.connections!r}.",
-                remedy=f"Use a whole number from {_LEAST_CONNECTIONS} to {_MOST_CONNECTIONS}.",
+                f"Invalid connections {self.connections!r}.",
+                remedy=f"Use a whole number from {_MIN_CONNECTIONS} to {_MAX_CONNECTIONS}.",
             )
         if not isinstance(self.listen_url, (str, type(None))):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidArgumentError(f"listen_url is a {type(self.listen_url).__name__}.", remedy="Use a URL.")
+            raise InvalidArgumentError(f"Invalid listen_url: {type(self.listen_url).__name__}.", remedy="Use a URL.")
 
     @classmethod
-    def of(cls, settings: Settings | None, changes: dict[str, Any]) -> Settings:
-        """Settings from whichever of the two a caller passed."""
+    def of(cls, settings: Settings | None, changes: SettingsChanges) -> Settings:
+        """Build the settings from whichever of the two a caller passed."""
         if settings is None:
-            _check_known(changes)
             return cls(**changes)
         if not isinstance(settings, cls):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
             raise InvalidArgumentError(
                 f"settings is a {type(settings).__name__}.",
-                remedy="Pass Settings(…), or single settings: session_seconds=….",
+                remedy="Pass Settings(…), or single settings: session_ttl=….",
             )
         if changes:
             raise InvalidArgumentError(
@@ -114,30 +149,21 @@ class Settings:
 
     @property
     def session_margin(self) -> float:
-        """How long before its session's end work is cancelled: the time it has to stop."""
-        return self.session_seconds / 5
+        """The time that work has to stop in: it is cancelled this many seconds before its session ends."""
+        return self.session_ttl / 5
 
 
 def _matches(pattern: re.Pattern[str], value: object) -> bool:
     return isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
-def _seconds(name: str, value: object, least: float) -> float:
+def _seconds(name: str, value: object, minimum: float) -> float:
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     if (
         not isinstance(seconds, (int, float))
         or isinstance(seconds, bool)
         or not math.isfinite(seconds)
-        or seconds < least
+        or seconds < minimum
     ):
-        raise InvalidArgumentError(f"{name} is {value!r}.", remedy=f"Use at least {least} seconds.")
+        raise InvalidArgumentError(f"Invalid {name} {value!r}.", remedy=f"Use at least {minimum} seconds.")
     return seconds
-
-
-def _check_known(changes: dict[str, Any]) -> None:
-    known = [field.name for field in fields(Settings)]
-    unknown = [name for name in changes if name not in known]
-    if unknown:
-        raise InvalidArgumentError(
-            f"There is no setting called {', '.join(unknown)}.", remedy=f"Known are: {', '.join(known)}."
-        )

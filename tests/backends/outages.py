@@ -13,8 +13,10 @@ import asyncpg
 import pytest
 import redis
 
-from interlock import Locks, Settings, StoreUnavailableError
+from interlock import Locks, Settings
+from interlock.errors import StoreUnavailableError
 from interlock.testing import clock
+from interlock.testing.lookup import get_or_none
 from interlock.testing.proxy import ThreadedFaultProxy
 from interlock.testing.servers import PostgresServer, RedisServer
 
@@ -28,9 +30,9 @@ SMALL = 0.8
 SOON = 5.0
 
 # stuck_work: work that overruns shall fail its test, not end the test run.
-SHORT = Settings(session_seconds=3, store_wait=STORE_WAIT, recheck_seconds=0.5, stuck_work="report")
-SQLITE = Settings(session_seconds=30, store_wait=0.5, recheck_seconds=0.5, stuck_work="report")
-STEADY = Settings(session_seconds=30, store_wait=STORE_WAIT, recheck_seconds=0.5, stuck_work="report")
+SHORT = Settings(session_ttl=3, store_wait=STORE_WAIT, recheck_interval=0.5, stuck_work="report")
+SQLITE = Settings(session_ttl=30, store_wait=0.5, recheck_interval=0.5, stuck_work="report")
+STEADY = Settings(session_ttl=30, store_wait=STORE_WAIT, recheck_interval=0.5, stuck_work="report")
 
 
 class Events:
@@ -64,7 +66,7 @@ async def until_free(locks: Locks, key: str, seconds: float = SOON) -> None:
     deadline = time.monotonic() + seconds
     while True:
         try:
-            view = await locks.show(key)
+            view = await get_or_none(locks, key)
         except StoreUnavailableError:
             assert time.monotonic() < deadline, "still out of reach"
             continue
@@ -78,7 +80,7 @@ async def queue_of(locks: Locks, key: str, length: int) -> list[str]:
     """Wait for a queue of that length, and name its members in order."""
     deadline = time.monotonic() + SOON
     while True:
-        view = await locks.show(key)
+        view = await get_or_none(locks, key)
         owners = [waiter.owner for waiter in view.waiters] if view else []
         if len(owners) == length:
             return owners

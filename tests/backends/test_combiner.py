@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import pytest
 
-from interlock import StoreUnavailableError
 from interlock.backends.postgres.combiner import Combiner, Operation
 from interlock.backends.postgres.locks import ASK, LEAVE
+from interlock.errors import StoreUnavailableError
 from interlock.ports.locks import Want
 
 if TYPE_CHECKING:

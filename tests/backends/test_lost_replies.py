@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock import Locks, Settings, StoreUnavailableError
+from interlock import Locks, Settings
+from interlock.errors import StoreUnavailableError
+from interlock.testing.lookup import get_or_none
 from tests.backends.outages import (
     SOON,
     STEADY,
@@ -50,7 +52,7 @@ async def test_a_grant_whose_reply_was_lost_is_the_same_grant(kind: str, url: st
         proxy.drop_replies(1, containing=REPLIES[kind]["granted"])
 
         async with locks.acquire("key", wait=SOON) as lease:
-            view = await locks.show("key")
+            view = await get_or_none(locks, "key")
 
         assert proxy.fired["drop_replies"] == 1
         assert view is not None
@@ -72,9 +74,9 @@ async def test_a_grant_that_nobody_heard_of_is_given_back(kind: str, url: str, p
         proxy.refuse()
 
         with pytest.raises(StoreUnavailableError):
-            await locks.acquire("key", ttl_seconds=300)
+            await locks.acquire("key", ttl=300)
         assert proxy.fired["drop_replies"] == 1
-        view = await others.show("key")
+        view = await get_or_none(others, "key")
         assert view is not None
         assert view.holder is not None
         proxy.heal()
@@ -91,8 +93,8 @@ async def test_a_grant_on_the_way_to_a_cancelled_caller_is_given_back(url: str, 
         async with locks.acquire("key"):
             pass  # so that the connection knows the statement
         proxy.half_open()
-        task = asyncio.create_task(take(locks, "key", ttl_seconds=300))
-        await until(lambda: others.show("key"), SOON)
+        task = asyncio.create_task(take(locks, "key", ttl=300))
+        await until(lambda: get_or_none(others, "key"), SOON)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -111,7 +113,7 @@ async def test_a_request_that_was_cancelled_before_it_was_sent_leaves_nothing(
         proxy.reset()
         proxy.delay(0.05)  # so that it is cancelled while the connection is still being made
         for _ in range(5):
-            task = asyncio.create_task(take(locks, "key", ttl_seconds=300))
+            task = asyncio.create_task(take(locks, "key", ttl=300))
             await asyncio.sleep(0)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -126,9 +128,9 @@ async def test_a_request_that_was_cancelled_before_it_was_sent_leaves_nothing(
 async def test_a_release_whose_reply_was_lost_still_calls_the_next(
     kind: str, url: str, proxy: ThreadedFaultProxy
 ) -> None:
-    settings = Settings(session_seconds=30, store_wait=STORE_WAIT, recheck_seconds=20, stuck_work="report")
+    settings = Settings(session_ttl=30, store_wait=STORE_WAIT, recheck_interval=20, stuck_work="report")
     async with Locks.from_url(proxy.url(url), settings=settings) as locks:
-        lease = await locks.acquire("key", ttl_seconds=300)
+        lease = await locks.acquire("key", ttl=300)
         waiter = asyncio.create_task(take(locks, "key", wait=30))
         (next_owner,) = await queue_of(locks, "key", 1)
         proxy.drop_replies(1, containing=next_owner.encode())
@@ -165,7 +167,7 @@ async def test_a_release_whose_reply_was_lost_and_cannot_be_repeated_leaves_noth
             return found
 
         monkeypatch.setattr(locks._store_client.store.locks, "belongings", count_belongings)
-        lease = await locks.acquire("key", ttl_seconds=300)
+        lease = await locks.acquire("key", ttl=300)
         waiter = asyncio.create_task(take(others, "key", wait=30))
         (next_owner,) = await queue_of(others, "key", 1)
         await on_one_connection(locks)
@@ -193,7 +195,7 @@ async def test_connections_reset_in_the_middle_lose_and_keep_nothing(
     kind: str, url: str, proxy: ThreadedFaultProxy, cut_after: str
 ) -> None:
     # Every cut may hit the same few requests again: they shall have the time to outlast them all.
-    settings = Settings(session_seconds=30, store_wait=10, recheck_seconds=0.5, stuck_work="report")
+    settings = Settings(session_ttl=30, store_wait=10, recheck_interval=0.5, stuck_work="report")
     async with Locks.from_url(proxy.url(url), settings=settings) as locks:
         fences: list[int] = []
 

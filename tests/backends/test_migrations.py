@@ -12,11 +12,13 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 import pytest
 
-from interlock import Locks, SchemaMismatchError, Settings, StoreError, StoreUnavailableError
+from interlock import Locks, Settings
 from interlock.backends import from_url
 from interlock.backends.postgres import function_set, lane
+from interlock.errors import SchemaMismatchError, StoreError, StoreUnavailableError
 from interlock.ports.migrations import Migration
 from interlock.testing.clock import until
+from interlock.testing.lookup import get_or_none
 from interlock.testing.processes import Barrier, Worker, receive_async, report, wait_at_barrier_async
 
 if TYPE_CHECKING:
@@ -252,7 +254,7 @@ async def test_a_schema_whose_record_was_lost_is_not_overwritten(store_url: str)
         with pytest.raises(SchemaMismatchError, match=r"already exists.*interlock migrate status"):
             await Locks.from_url(store_url).open()
 
-        assert await locks.show("key") is not None
+        assert await get_or_none(locks, "key") is not None
 
 
 # -- functions -----------------------------------------------------------------------------------------------------

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock import FOREVER, LeaseLostError, Locks, Settings, StoreUnavailableError
+from interlock import FOREVER, Locks, Settings
 from interlock.clock import SystemClock
+from interlock.errors import LeaseLostError, StoreUnavailableError
+from interlock.testing.lookup import get_or_none
 from tests.backends.outages import (
     SHORT,
     SMALL,
@@ -83,7 +85,7 @@ async def test_opening_raises_in_bounded_time_and_can_be_repeated(outage: Outage
 
 @when("killed", "blackhole", "reset")
 async def test_opening_waits_for_a_store_that_is_away_and_says_so(outage: Outage, events: Events) -> None:
-    locks = Locks.from_url(outage.url, session_seconds=30, store_wait=20)
+    locks = Locks.from_url(outage.url, session_ttl=30, store_wait=20)
 
     await outage.begin()
     opening = asyncio.create_task(locks.open())
@@ -105,7 +107,7 @@ async def test_closing_takes_bounded_time_and_leaves_no_connection(outage: Outag
     lease = await locks.acquire("key")
 
     await outage.begin()
-    async with no_longer_than(SHORT.session_seconds + STORE_WAIT + SMALL):
+    async with no_longer_than(SHORT.session_ttl + STORE_WAIT + SMALL):
         await locks.close()
     await outage.end()
 
@@ -123,10 +125,10 @@ async def test_closing_takes_bounded_time_and_leaves_no_connection(outage: Outag
 
 @when("killed", "blackhole")
 async def test_a_lease_survives_a_short_outage(outage: Outage, events: Events) -> None:
-    settings = Settings(session_seconds=5, store_wait=STORE_WAIT, recheck_seconds=0.5, stuck_work="report")
+    settings = Settings(session_ttl=5, store_wait=STORE_WAIT, recheck_interval=0.5, stuck_work="report")
     async with (
         Locks.from_url(outage.url, settings=settings) as locks,
-        locks.acquire("key", ttl_seconds=5) as lease,
+        locks.acquire("key", ttl=5) as lease,
     ):
         session = lease.session
         await outage.begin()
@@ -136,7 +138,7 @@ async def test_a_lease_survives_a_short_outage(outage: Outage, events: Events) -
         await until(lambda: lease.deadline > deadlines[0] and session.deadline > deadlines[1])
 
         lease.ensure()
-        view = await locks.show("key")
+        view = await get_or_none(locks, "key")
         assert view is not None
         assert view.holder is not None
         assert (view.holder.owner, view.holder.fence) == (lease.owner, lease.fence)
@@ -150,7 +152,7 @@ async def test_a_long_outage_cancels_the_body_before_the_lease_can_pass_on(outag
         times: list[tuple[Lease, float, float]] = []
 
         async def body() -> None:
-            async with locks.acquire("key", ttl_seconds=300) as lease:
+            async with locks.acquire("key", ttl=300) as lease:
                 entered.set()
                 try:
                     await asyncio.get_running_loop().create_future()
@@ -179,7 +181,7 @@ async def test_a_long_outage_cancels_the_body_before_the_lease_can_pass_on(outag
 @when("killed", "blackhole", "half_open")
 async def test_a_release_that_fails_is_logged_and_made_good(outage: Outage, events: Events) -> None:
     async with Locks.from_url(outage.url, settings=STEADY) as locks:
-        lease = await locks.acquire("key", ttl_seconds=300)
+        lease = await locks.acquire("key", ttl=300)
 
         await outage.begin()
         async with no_longer_than(2 * STORE_WAIT + SMALL):
@@ -195,7 +197,7 @@ async def test_a_release_that_fails_is_logged_and_made_good(outage: Outage, even
 @when("reset")
 async def test_leaving_the_block_during_an_outage_raises_nothing(outage: Outage, events: Events) -> None:
     async with Locks.from_url(outage.url, settings=STEADY) as locks:
-        async with locks.acquire("key", ttl_seconds=300):
+        async with locks.acquire("key", ttl=300):
             await outage.begin()
         assert events["lock_release_failed"]
         await outage.end()
@@ -212,7 +214,7 @@ async def test_waiters_stay_in_order_through_a_restart(outage: Outage) -> None:
         Locks.from_url(outage.url, settings=STEADY) as locks,
         Locks.from_url(outage.url, settings=STEADY) as others,
     ):
-        holder = await locks.acquire("key", ttl_seconds=300)
+        holder = await locks.acquire("key", ttl=300)
         served: list[int] = []
 
         async def wait(number: int) -> None:
@@ -238,7 +240,7 @@ async def test_waiters_outlast_an_outage_that_ends_their_sessions(outage: Outage
         Locks.from_url(outage.url, settings=SHORT) as locks,
         Locks.from_url(outage.url, settings=SHORT) as others,
     ):
-        holder = await locks.acquire("key", ttl_seconds=300)
+        holder = await locks.acquire("key", ttl=300)
         async with observing(url) as observer:
             # Who is asking when an outage begins may give up after store_wait; here all shall sit and wait.
             await until(lambda: observer.hear(locks, others))
@@ -259,7 +261,7 @@ async def test_waiters_outlast_an_outage_that_ends_their_sessions(outage: Outage
         await until(lambda: len(events["session_lost"]) == 2)
         await outage.end()
 
-        async with no_longer_than(SOON + SHORT.session_seconds):
+        async with no_longer_than(SOON + SHORT.session_ttl):
             fences = await asyncio.gather(*waiters)
         assert all(fence > holder.fence for fence in fences)
         assert len(set(fences)) == 5

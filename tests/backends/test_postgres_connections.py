@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import pytest
 
-from interlock import InvalidArgumentError, Locks, Settings, StoreUnavailableError
+from interlock import Locks, Settings
 from interlock.backends.postgres import pool as pool_module
 from interlock.backends.postgres.lane import Lane, Server, translated
 from interlock.backends.postgres.pool import Pool
+from interlock.errors import InvalidArgumentError, StoreUnavailableError
 from interlock.testing import clock
 from interlock.testing.processes import Worker
 from interlock.testing.servers import PostgresServer

@@ -8,7 +8,8 @@ import time
 import asyncpg
 import pytest
 
-from interlock import Locks, LockTimeoutError, MisuseError
+from interlock import Locks
+from interlock.errors import LockTimeoutError, MisuseError
 
 
 async def test_who_gives_up_waiting_does_not_wait_for_a_fenced_transaction(complete_postgres_url: str) -> None:
@@ -41,12 +42,12 @@ async def test_a_process_can_leave_while_others_are_in_fenced_transactions(compl
 async def test_nobody_takes_over_from_the_dead_before_their_last_fenced_transaction_ends(
     complete_postgres_url: str,
 ) -> None:
-    settings = {"session_seconds": 1.0, "stuck_work": "report", "recheck_seconds": 0.2}
+    settings = {"session_ttl": 1.0, "stuck_work": "report", "recheck_interval": 0.2}
     order: list[str] = []
     async with Locks.from_url(complete_postgres_url, **settings) as two:
         one = Locks.from_url(complete_postgres_url, **settings)
         await one.open()
-        lease = await one.acquire("key", ttl_seconds=1)
+        lease = await one.acquire("key", ttl=1)
         fenced = one._store_client.store.locks.fenced("key", lease.owner, lease.fence)
         transaction = await fenced.__aenter__()
         await transaction.execute("create table target (value integer)")

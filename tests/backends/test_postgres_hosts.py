@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import asyncpg
 import pytest
 
-from interlock import InvalidArgumentError, Locks, Settings, StoreUnavailableError
+from interlock import Locks, Settings
 from interlock.backends.postgres.hosts import Hosts
 from interlock.backends.postgres.lane import Server, translated
+from interlock.errors import InvalidArgumentError, StoreUnavailableError
 from interlock.testing.proxy import ThreadedFaultProxy
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ async def test_the_first_host_that_can_be_used_is_used(
         silent.blackhole()
         place = f"127.0.0.1:{interlock_postgres_server.port}"
         url = complete_postgres_url.replace(place, f"127.0.0.1:1,127.0.0.1:{silent.port},{place}")
-        settings = Settings(session_seconds=30, store_wait=6)
+        settings = Settings(session_ttl=30, store_wait=6)
         async with Locks.from_url(url, settings=settings) as locks, locks.acquire("key") as lease:
             lease.ensure()
             asked = silent.accepted

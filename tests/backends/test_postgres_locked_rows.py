@@ -27,7 +27,7 @@ class Stage:
     """An app whose jobs run only when they may."""
 
     def __init__(self, url: str) -> None:
-        self.app = App(url, recheck_seconds=0.5)
+        self.app = App(url, recheck_interval=0.5)
         self.may_end = asyncio.Event()
         self.started: set[str] = set()
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import pytest
 
-from interlock import LeaseLostError, Locks, LockTimeoutError, Settings, StoreUnavailableError
+from interlock import Locks, Settings
 from interlock.backends.postgres import lane, reader
 from interlock.backends.postgres.lane import Lane, Server
 from interlock.backends.postgres.pool import Pool
 from interlock.backends.postgres.reader import Reader
+from interlock.errors import LeaseLostError, LockTimeoutError, StoreUnavailableError
 from tests.backends.outages import (
     SHORT,
     SMALL,
@@ -99,7 +100,7 @@ async def test_a_connection_that_ends_between_two_steps_of_the_driver_is_an_outa
 async def test_closing_ends_also_while_the_listener_is_in_the_middle_of_something(
     url: str, proxy: ThreadedFaultProxy
 ) -> None:
-    settings = Settings(session_seconds=30, store_wait=3, recheck_seconds=0.5, stuck_work="report")
+    settings = Settings(session_ttl=30, store_wait=3, recheck_interval=0.5, stuck_work="report")
     locks = Locks.from_url(proxy.url(url), settings=settings)
     await locks.open()
     listener = listener_of(locks)
@@ -135,7 +136,7 @@ async def test_a_fenced_transaction_ends_in_bounded_time(outage: Outage, events:
                 await outage.begin()
                 await transaction.execute("insert into written values ($1)", lease.fence)
 
-        async with no_longer_than(SHORT.session_seconds + SMALL):
+        async with no_longer_than(SHORT.session_ttl + SMALL):
             with pytest.raises((LeaseLostError, StoreUnavailableError)):
                 await write()
         await outage.end()
@@ -164,7 +165,7 @@ async def test_a_host_that_vanished_in_a_fenced_transaction_holds_its_key_no_lon
             await vanish()
 
         newer = None
-        async with asyncio.timeout(SHORT.session_seconds + 2 * SOON):
+        async with asyncio.timeout(SHORT.session_ttl + 2 * SOON):
             while newer is None:
                 with contextlib.suppress(StoreUnavailableError, LockTimeoutError):
                     newer = await others.acquire("key", wait=SOON)

@@ -46,7 +46,7 @@ async def test_connections_to_a_server_that_became_read_only_are_given_up(url: s
     async with (
         Locks.from_url(url, settings=SHORT) as locks,
         Locks.from_url(url, settings=SHORT) as others,
-        locks.acquire("held", ttl_seconds=300) as lease,
+        locks.acquire("held", ttl=300) as lease,
     ):
         waiting = asyncio.create_task(take(others, "held", wait=30))
         await until(lambda: listener_of(locks).works and listener_of(others).works)
@@ -59,7 +59,7 @@ async def test_connections_to_a_server_that_became_read_only_are_given_up(url: s
             await until(lambda: listener_of(locks).works and listener_of(others).works)
             session = lease.session
             renewed = session.deadline
-            await until(lambda: session.deadline > renewed + SHORT.session_seconds)  # by its own connection
+            await until(lambda: session.deadline > renewed + SHORT.session_ttl)  # by its own connection
             lease.ensure()
             await lease.release()
             async with await waiting as next_one:
@@ -68,7 +68,7 @@ async def test_connections_to_a_server_that_became_read_only_are_given_up(url: s
 
 
 async def test_jobs_go_on_when_the_server_became_read_only(url: str) -> None:
-    app = App(url, settings=Settings(session_seconds=30, store_wait=5, stuck_work="report"))
+    app = App(url, settings=Settings(session_ttl=30, store_wait=5, stuck_work="report"))
     ran: list[int] = []
 
     @app.job()
@@ -87,7 +87,7 @@ async def test_jobs_go_on_when_the_server_became_read_only(url: str) -> None:
 async def test_a_server_that_is_read_only_is_waited_for_when_opening(url: str, events: Events) -> None:
     admin = await asyncpg.connect(url)
     await admin.execute("alter role postgres set default_transaction_read_only = on")
-    locks = Locks.from_url(url, session_seconds=30, store_wait=20)
+    locks = Locks.from_url(url, session_ttl=30, store_wait=20)
     opening = asyncio.create_task(locks.open())
     await until(lambda: events["store_awaited"])
     await admin.execute("alter role postgres reset default_transaction_read_only")

@@ -11,8 +11,9 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 import pytest
 
-from interlock import App, GitHub, Settings, Slots, StoreError
+from interlock import App, GitHub, Settings, Slots
 from interlock.backends import from_url
+from interlock.errors import StoreError
 from interlock.insight import Insight
 from interlock.ports.jobs import Outcome
 

@@ -82,7 +82,7 @@ async def test_a_cancelling_that_falls_into_a_reconnect_arrives(
         return await listen(self)
 
     monkeypatch.setattr(Listener, "_listen_once", listen_once)
-    async with App(complete_postgres_url, settings=Settings(recheck_seconds=600)) as app:
+    async with App(complete_postgres_url, settings=Settings(recheck_interval=600)) as app:
         job = app.job(name="work")(work.__call__)
         async with app.worker(concurrency=1):
             handle = await job.enqueue()
@@ -107,7 +107,7 @@ async def test_a_cancelling_that_was_never_said_is_found(
 
     monkeypatch.setattr(Listener, "_on_message", deaf_to_losses)
     work = Work()
-    async with App(complete_postgres_url, settings=Settings(recheck_seconds=0.5)) as app:
+    async with App(complete_postgres_url, settings=Settings(recheck_interval=0.5)) as app:
         job = app.job(name="work")(work.__call__)
         async with app.worker(concurrency=1):
             handle = await job.enqueue()

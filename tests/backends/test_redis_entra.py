@@ -20,9 +20,11 @@ import pytest
 import redis
 from redis.credentials import StreamingCredentialProvider
 
-from interlock import InvalidArgumentError, Locks, Settings, StoreError, StoreUnavailableError
+from interlock import Locks, Settings
 from interlock.backends import from_url
 from interlock.backends.redis import RedisStore
+from interlock.errors import InvalidArgumentError, StoreError, StoreUnavailableError
+from interlock.testing.lookup import get_or_none
 from interlock.testing.servers import RedisServer
 from tests.backends.outages import SHORT, SMALL, SOON, STEADY, STORE_WAIT, Events, no_longer_than, until
 
@@ -148,7 +150,7 @@ async def test_every_connection_authenticates_anew_before_its_token_ends(
         for user in first_users:
             admin.acl_deluser(user)  # their tokens have ended by now
 
-        view = await locks.show("key")
+        view = await get_or_none(locks, "key")
         assert view is not None
         assert view.holder is not None
         assert view.holder.fence == lease.fence

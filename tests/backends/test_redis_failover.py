@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
-from interlock import Claims, ClaimState, LeaseLostError, Locks, Settings
+from interlock import Claims, ClaimState, Locks, Settings
+from interlock.errors import LeaseLostError
 from interlock.testing.clock import until
+from interlock.testing.lookup import get_or_none
 from interlock.testing.proxy import ThreadedFaultProxy
 from interlock.testing.servers import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SETTINGS = Settings(session_seconds=3, store_wait=2, recheck_seconds=0.5, stuck_work="report")
+SETTINGS = Settings(session_ttl=3, store_wait=2, recheck_interval=0.5, stuck_work="report")
 
 
 class Pair:
@@ -69,7 +71,7 @@ async def test_a_lease_that_the_replica_knew_of_survives(pair: Pair) -> None:
         await asyncio.to_thread(pair.fail_over)
 
         async def renewed() -> bool:
-            view = await locks.show("key")
+            view = await get_or_none(locks, "key")
             return view is not None and view.holder is not None and view.holder.owner == lease.owner
 
         await until(renewed)

@@ -10,11 +10,12 @@ import pytest
 import redis
 import redis.asyncio
 
-from interlock import CapabilityError, InvalidArgumentError, Locks, Settings, StoreError, StoreUnavailableError
+from interlock import Locks, Settings
 from interlock.backends import from_url
 from interlock.backends.redis.address import Address
 from interlock.backends.redis.replies import failure_of
 from interlock.backends.redis.server import Server
+from interlock.errors import CapabilityError, InvalidArgumentError, StoreError, StoreUnavailableError
 from interlock.testing.servers import RedisServer
 from tests.backends.outages import SHORT, Events
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
-from interlock import LeaseLostError, Locks, StoreUnavailableError
+from interlock import Locks
 from interlock.backends.redis import messages
+from interlock.errors import LeaseLostError, StoreUnavailableError
 from interlock.testing.servers import RedisServer
 from tests.backends.outages import (
     SHORT,
@@ -53,7 +54,7 @@ async def holder_is_told_and_work_goes_on(url: str, forget: Callable[[], None]) 
         fences: list[int] = []
 
         async def body() -> None:
-            async with locks.acquire("key", ttl_seconds=300) as lease:
+            async with locks.acquire("key", ttl=300) as lease:
                 fences.append(lease.fence)
                 entered.set()
                 await asyncio.get_running_loop().create_future()
@@ -61,7 +62,7 @@ async def holder_is_told_and_work_goes_on(url: str, forget: Callable[[], None]) 
         task = asyncio.create_task(body())
         await entered.wait()
         await asyncio.to_thread(forget)
-        async with no_longer_than(SHORT.session_seconds + SMALL):
+        async with no_longer_than(SHORT.session_ttl + SMALL):
             with pytest.raises(LeaseLostError):
                 await task
 
@@ -86,12 +87,12 @@ async def test_a_server_that_restarts_without_its_data_tells_holders_and_fences_
 
 async def test_waiters_outlast_a_flushed_server(server: RedisServer, url: str) -> None:
     async with Locks.from_url(url, settings=SHORT) as locks:
-        holder = await locks.acquire("key", ttl_seconds=300)
+        holder = await locks.acquire("key", ttl=300)
         waiters = [asyncio.create_task(take(locks, "key", wait=30)) for _ in range(3)]
         await queue_of(locks, "key", 3)
         server.flush()
 
-        async with no_longer_than(SHORT.session_seconds + SOON):
+        async with no_longer_than(SHORT.session_ttl + SOON):
             for _ in waiters:
                 (done, *_), waiting = await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
                 lease = done.result()

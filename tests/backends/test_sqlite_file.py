@@ -11,8 +11,10 @@ from urllib.parse import quote
 
 import pytest
 
-from interlock import App, LeaseLostError, Locks, Settings, StoreError, StoreReplacedError, StoreUnavailableError
+from interlock import App, Locks, Settings
 from interlock.backends import from_url
+from interlock.errors import LeaseLostError, StoreError, StoreReplacedError, StoreUnavailableError
+from interlock.testing.lookup import get_or_none
 from interlock.testing.processes import Worker, receive_async, report
 from tests.backends.outages import SQLITE, Events, events, own_threads
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["events"]
 
-FAST = Settings(session_seconds=1.5, store_wait=0.5, recheck_seconds=0.5, stuck_work="report")
+FAST = Settings(session_ttl=1.5, store_wait=0.5, recheck_interval=0.5, stuck_work="report")
 SOON = 30.0
 
 
@@ -169,14 +171,14 @@ async def hold_and_work(url: str) -> dict[str, Any]:
     async with Locks.from_url(url, settings=FAST) as locks:
         outcome = {}
         try:
-            async with locks.acquire("key", ttl_seconds=300):
+            async with locks.acquire("key", ttl=300):
                 report("holds")
                 await asyncio.wait_for(asyncio.get_running_loop().create_future(), SOON)
         except LeaseLostError:
             outcome["body"] = "cancelled"
         for name, use in {
             "acquire": lambda: locks.acquire("other"),
-            "look": lambda: locks.show("key"),
+            "look": lambda: get_or_none(locks, "key"),
         }.items():
             try:
                 await use()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock import Settings, StoreError
+from interlock import Settings
 from interlock.backends import from_url
 from interlock.backends.sqlite import job_fetch
 from interlock.backends.sqlite.job_acknowledge import acknowledge
@@ -22,6 +22,7 @@ from interlock.backends.sqlite.job_lookout import Lookout
 from interlock.backends.sqlite.job_news import JobNews
 from interlock.backends.sqlite.job_rows import JobRows, sql
 from interlock.backends.statements import read_migrations
+from interlock.errors import StoreError
 from interlock.ports.jobs import Acknowledgement, FetchRequest, FetchResult, Outcome
 from interlock.ports.sessions import SessionCard
 from interlock.testing.clock import VirtualClock, until

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock import App, Settings, Slots, StoreUnavailableError
+from interlock import App, Settings, Slots
 from interlock.backends import from_url
 from interlock.backends.sqlite.tickets import AskingTimes, place
+from interlock.errors import StoreUnavailableError
 from interlock.ports.locks import Answer, Granted, Waiting, Want
 from interlock.ports.sessions import SessionCard
 from interlock.testing.clock import VirtualClock, until
+from interlock.testing.lookup import get_or_none
 from interlock.testing.processes import Worker, receive_async, report
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 PROCESSES, ASKS = 4, 20
 SOON = 60.0
-SETTINGS = Settings(session_seconds=120, store_wait=100, stuck_work="report")
+SETTINGS = Settings(session_ttl=120, store_wait=100, stuck_work="report")
 
 
 async def ask_when_told(url: str, log: str) -> None:
@@ -69,7 +71,7 @@ async def test_locks_and_limits_are_served_in_the_order_of_asking(tmp_path: Path
     app = App(url, settings=SETTINGS)
 
     async def all_wait() -> bool:
-        view = await app.locks.show("key")
+        view = await get_or_none(app.locks, "key")
         limited = [user for limit in await app.limits.list() for user in limit.waiting]
         return view is not None and len(view.waiters) == len(limited) == ASKS
 

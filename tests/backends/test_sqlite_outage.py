@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock import LeaseLostError, Locks, StoreError, StoreUnavailableError
+from interlock import Locks
+from interlock.errors import LeaseLostError, StoreError, StoreUnavailableError
 from interlock.testing.processes import Worker, receive, report
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ async def test_a_file_that_stays_locked_raises_in_bounded_time_and_works_again(t
 async def test_a_release_while_the_file_is_locked_is_logged_and_made_good(tmp_path: Path, events: Events) -> None:
     path = tmp_path / "interlock.db"
     async with Locks.from_url(f"sqlite:///{path}", settings=SQLITE) as locks:
-        lease = await locks.acquire("key", ttl_seconds=300)
+        lease = await locks.acquire("key", ttl=300)
 
         async with locked_by_another_process(path) as let_go:
             async with no_longer_than(2 * SQLITE.store_wait + SMALL):
@@ -100,7 +101,7 @@ async def test_a_file_locked_for_long_cancels_the_body_before_the_lease_can_pass
 ) -> None:
     path = tmp_path / "interlock.db"
     async with Locks.from_url(f"sqlite:///{path}", settings=SHORT) as locks:
-        lease = await locks.acquire("key", ttl_seconds=300)
+        lease = await locks.acquire("key", ttl=300)
         async with locked_by_another_process(path) as let_go:
             with pytest.raises(LeaseLostError):
                 async with lease:
@@ -150,7 +151,7 @@ async def test_opening_waits_for_a_locked_file_and_says_so(
 ) -> None:
     monkeypatch.setattr("interlock.store_client._TELL_AFTER", 0.05, raising=False)
     path = tmp_path / "interlock.db"
-    locks = Locks.from_url(f"sqlite:///{path}", session_seconds=30, store_wait=20)
+    locks = Locks.from_url(f"sqlite:///{path}", session_ttl=30, store_wait=20)
 
     async with locked_by_another_process(path) as let_go:
         opening = asyncio.create_task(locks.open())

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock import Settings, StoreUnavailableError
+from interlock import Settings
 from interlock.backends import from_url
 from interlock.backends.sqlite import connection as sqlite_connection
+from interlock.errors import StoreUnavailableError
 from interlock.testing.processes import Worker, receive, report
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from interlock import Settings, StoreUnavailableError
+from interlock import Settings
+from interlock.errors import StoreUnavailableError
 from interlock.testing.processes import report
 from tests.chaos.records import Journal
 
@@ -32,8 +33,8 @@ class BasePlan:
     url: str
     folder: str
     tasks: int = 3
-    session_seconds: float = 3.0
-    recheck_seconds: float = 1.0
+    session_ttl: float = 3.0
+    recheck_interval: float = 1.0
     store_wait: float = 8.0
     seconds: float = 60.0
     """After so long it stops by itself, whatever happens."""
@@ -43,8 +44,8 @@ class BasePlan:
     @property
     def settings(self) -> Settings:
         return Settings(
-            session_seconds=self.session_seconds,
-            recheck_seconds=self.recheck_seconds,
+            session_ttl=self.session_ttl,
+            recheck_interval=self.recheck_interval,
             store_wait=self.store_wait,
             stuck_work="exit",
         )

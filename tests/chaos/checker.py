@@ -82,8 +82,8 @@ class History:
     """By fence: when a lease was released by force."""
     oddities: list[str] = field(default_factory=list)
     """What should never happen whatever the faults: unexpected errors, crashes of processes."""
-    session_seconds: float = 3.0
-    recheck_seconds: float = 1.0
+    session_ttl: float = 3.0
+    recheck_interval: float = 1.0
 
 
 @dataclass
@@ -220,8 +220,8 @@ class _Excuses:
 
     def __init__(self, history: History) -> None:
         self._losses = data_losses(history.faults)
-        self._hearing = history.session_seconds + GRACE
-        self.pause = Pauses(history.faults, history.session_seconds).excuse
+        self._hearing = history.session_ttl + GRACE
+        self.pause = Pauses(history.faults, history.session_ttl).excuse
 
     def forgotten(self, one: Attempt) -> bool:
         """Whether the store lost the lease with all its data, and the holder stopped when it heard of that."""
@@ -261,13 +261,13 @@ class _Places:
 
     def __init__(self, history: History) -> None:
         self._lost = history.sessions_lost
-        self._need = history.session_seconds + history.recheck_seconds + SETTLE
+        self._need = history.session_ttl + history.recheck_interval + SETTLE
         self._faults = sorted(history.faults, key=lambda fault: fault.begin)
         self._losses = data_losses(self._faults)
         self._long_pauses = [
             fault
             for fault in self._faults
-            if fault.kind.endswith("pause") and fault.end - fault.begin >= history.session_seconds * 2 / 3 - SLACK
+            if fault.kind.endswith("pause") and fault.end - fault.begin >= history.session_ttl * 2 / 3 - SLACK
         ]
 
     def sure_since(self, waiter: Attempt) -> float:

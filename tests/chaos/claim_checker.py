@@ -77,7 +77,7 @@ class ClaimHistory:
     claimants: int = 0
     """By how many each key was to be claimed."""
     oddities: list[str] = field(default_factory=list)
-    session_seconds: float = 3.0
+    session_ttl: float = 3.0
 
 
 @dataclass
@@ -121,7 +121,7 @@ class ClaimVerdict:
 def judge_claims(history: ClaimHistory) -> ClaimVerdict:
     """Check every promise."""
     verdict = ClaimVerdict(oddities=list(history.oddities))
-    pauses = Pauses(history.faults, history.session_seconds)
+    pauses = Pauses(history.faults, history.session_ttl)
     by_key: dict[str, list[Work]] = {key: [] for key in history.keys}
     for work in history.works:
         by_key.setdefault(work.key, []).append(work)

@@ -86,7 +86,7 @@ def gather_claims(
         final=final,
         faults=faults,
         claimants=plan.claimants,
-        session_seconds=plan.session_seconds,
+        session_ttl=plan.session_ttl,
         **read_claims(read_journals(folder), ended),
     )
 
@@ -98,7 +98,7 @@ async def run_claims_here(folder: Path, **changes: object) -> Outcome:
     quick = {
         "keys": 20,
         "claimants": 6,
-        "session_seconds": 1.0,
+        "session_ttl": 1.0,
         "lease": (1.0, 1.0),
         "retry_in": 0.1,
         "slow": 0.0,

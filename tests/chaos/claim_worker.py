@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interlock import LeaseLostError, StoreUnavailableError
 from interlock.claims import Claims, ClaimState
+from interlock.errors import LeaseLostError, StoreUnavailableError
+from interlock.testing.lookup import get_or_none
 from tests.chaos.actor import Actor, BasePlan, Ear, run_process
 from tests.chaos.claim_sabotage import sabotage
 
@@ -133,7 +134,7 @@ class Claimant(Actor):
             key = f"kept{self.slot}.{number}"
             with contextlib.suppress(StoreUnavailableError):
                 asked = time.monotonic()
-                claim = await self.claims.claim(key, lease_seconds=self.plan.lease[1], keep_seconds=self.plan.keep)
+                claim = await self.claims.claim(key, ttl=self.plan.lease[1], keep=self.plan.keep)
                 self._answer(claim, key, NOBODY, asked, self.plan.lease[1])
 
     # -- one claimant ----------------------------------------------------------------------------------------------
@@ -148,13 +149,13 @@ class Claimant(Actor):
         name = ""
         try:
             if end in ("done", "raise", "cancel"):
-                making = self.claims.claim(key, lease_seconds=lease, keep_seconds=plan.keep, retry_in=retry_in)
+                making = self.claims.claim(key, ttl=lease, keep=plan.keep, retry_in=retry_in)
                 async with making as claim:
                     name = self._answer(claim, key, claimant, asked, lease)
                     if claim.new:
                         await self._in_block(claim, name, end)
             else:
-                claim = await self.claims.claim(key, lease_seconds=lease, keep_seconds=plan.keep)
+                claim = await self.claims.claim(key, ttl=lease, keep=plan.keep)
                 name = self._answer(claim, key, claimant, asked, lease)
                 if claim.new:
                     await self._by_hand(claim, name, end, retry_in)
@@ -250,10 +251,10 @@ class Sweeper(Claimant):
     async def _take(self, keys: Iterator[str]) -> None:
         plan = self.plan
         for key in keys:
-            give_up = time.monotonic() + max(plan.session_seconds, plan.lease[1]) + plan.retry_in + plan.patience
+            give_up = time.monotonic() + max(plan.session_ttl, plan.lease[1]) + plan.retry_in + plan.patience
             while time.monotonic() < give_up:
                 await self.claim(key, NOBODY, "done by hand")
-                view = await self.claims.show(key)
+                view = await get_or_none(self.claims, key)
                 if view is not None and view.state is ClaimState.DONE:
                     break
                 await asyncio.sleep(0.05)

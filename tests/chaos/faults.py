@@ -47,8 +47,8 @@ def data_losses(faults: Iterable[Fault]) -> list[Fault]:
 class Pauses:
     """Knows whose lease may have run out during a pause, so that the code ran on when it woke."""
 
-    def __init__(self, faults: Iterable[Fault], session_seconds: float) -> None:
-        self._session = session_seconds
+    def __init__(self, faults: Iterable[Fault], session_ttl: float) -> None:
+        self._session = session_ttl
         self._faults = list(faults)
         self._by_who: dict[str, list[Fault]] = {}
         for fault in self._faults:

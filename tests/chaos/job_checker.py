@@ -115,7 +115,7 @@ class _Excuses:
     """
 
     def __init__(self, history: JobHistory) -> None:
-        self._pauses = Pauses(history.faults, history.session_seconds)
+        self._pauses = Pauses(history.faults, history.session_ttl)
         self._held = {
             (one.id, one.fence) for one in history.acknowledgings if one.accepted and one.outcome != "returned"
         }
@@ -322,7 +322,7 @@ def _check_limits(history: JobHistory, runs: Sequence[Run], excuses: _Excuses, v
                 one = Start(f"job {run.id}", run.who, (use,), ask, 0.0, run.ttl, run.start)
                 one.exit, one.died = run.end, run.died
                 slots.append(one)
-    judged = judge_limits(LimitHistory(slots, history.faults, session_seconds=history.session_seconds))
+    judged = judge_limits(LimitHistory(slots, history.faults, session_ttl=history.session_ttl))
     verdict.too_many = judged.too_many
     verdict.counts.update({name: figure for name, figure in judged.counts.items() if name != "starts"})
     for use, starts in paces.items():

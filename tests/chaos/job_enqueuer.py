@@ -13,7 +13,8 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from interlock import App, StoreUnavailableError
+from interlock import App
+from interlock.errors import StoreUnavailableError
 from tests.chaos.actor import Actor, run_process
 from tests.chaos.job_worker import JobPlan, OpenApp, define
 

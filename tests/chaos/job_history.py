@@ -121,12 +121,12 @@ class JobHistory:
     oddities: list[str] = field(default_factory=list)
     unfinished: list[str] = field(default_factory=list)
     """What still waited when there was nothing left to wait for."""
-    session_seconds: float = 3.0
+    session_ttl: float = 3.0
 
 
-def read_jobs(events: Iterable[dict[str, Any]], ended: Mapping[str, float], session_seconds: float) -> dict[str, Any]:
+def read_jobs(events: Iterable[dict[str, Any]], ended: Mapping[str, float], session_ttl: float) -> dict[str, Any]:
     """Put journals together. ``ended`` says when processes were ended that could not write it down themselves."""
-    reader = _Reader(ended, session_seconds)
+    reader = _Reader(ended, session_ttl)
     for event in events:
         reader.read(event)
     return reader.found()
@@ -137,8 +137,8 @@ class _Reader:
 
     _NOTED = ("session_lost", "job_acknowledgement_refused", "job_rescued", "job_quarantined", "open_failed")
 
-    def __init__(self, ended: Mapping[str, float], session_seconds: float) -> None:
-        self._session_seconds = session_seconds
+    def __init__(self, ended: Mapping[str, float], session_ttl: float) -> None:
+        self._session_ttl = session_ttl
         self._stopped = dict(ended)
         self._last_seen: dict[str, float] = {}
         self._calls: dict[str, list[Ticket]] = {}
@@ -157,7 +157,7 @@ class _Reader:
         if what == "start":
             about = (event["id"], event["ticket"], event["fence"], event["attempt"])
             # What starts right after a pause may have been fetched before it.
-            self._runs[who, event["run"]] = Run(who, *about, start=at, ask=at - 1.0, ttl=self._session_seconds)
+            self._runs[who, event["run"]] = Run(who, *about, start=at, ask=at - 1.0, ttl=self._session_ttl)
         elif what == "end":
             run = self._runs[who, event["run"]]
             run.end, run.how = at, event["how"]

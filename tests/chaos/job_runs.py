@@ -17,7 +17,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interlock import App, StoreUnavailableError
+from interlock import App
+from interlock.errors import StoreUnavailableError
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
 from interlock.testing.clock import until
@@ -199,14 +200,14 @@ def _judged(
     with (folder / "nemesis.json").open("w") as file:  # for whoever looks into a failure
         about = {"ended": dict(ended), "final": overseer.final, "quarantined": overseer.quarantined}
         json.dump({"faults": [asdict(fault) for fault in faults], **about}, file)
-    found = read_jobs(read_journals(folder), ended, plan.session_seconds)
+    found = read_jobs(read_journals(folder), ended, plan.session_ttl)
     found["oddities"] += oddities
     history = JobHistory(
         final=overseer.final,
         quarantined=overseer.quarantined,
         faults=faults,
         unfinished=overseer.unfinished,
-        session_seconds=plan.session_seconds,
+        session_ttl=plan.session_ttl,
         **found,
     )
     return judge_jobs(history)
@@ -228,9 +229,9 @@ class _NoFaults:
 class _Outages:
     """What is done to a server anyway, and besides it is stopped and started three times, once past all sessions."""
 
-    def __init__(self, others: ServerFaults, session_seconds: float) -> None:
+    def __init__(self, others: ServerFaults, session_ttl: float) -> None:
         self._others = others
-        self._session = session_seconds
+        self._session = session_ttl
 
     def deck(self, dice: random.Random) -> Sequence[Card]:
         seconds = [dice.uniform(0.0, 0.3), dice.uniform(0.3, 0.8), dice.uniform(1.1, 1.5)]
@@ -251,5 +252,5 @@ class _Outages:
 
 def _faults(store: Place, plan: JobPlan) -> StoreFaults:
     if isinstance(store.faults, ServerFaults):
-        return _Outages(store.faults, plan.session_seconds)
+        return _Outages(store.faults, plan.session_ttl)
     return store.faults

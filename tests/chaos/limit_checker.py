@@ -59,7 +59,7 @@ class LimitHistory:
     oddities: list[str] = field(default_factory=list)
     stuck: list[str] = field(default_factory=list)
     """What could not be had in the end, when everybody was gone."""
-    session_seconds: float = 3.0
+    session_ttl: float = 3.0
 
 
 @dataclass
@@ -91,7 +91,7 @@ class LimitVerdict:
 def judge_limits(history: LimitHistory) -> LimitVerdict:
     """Check every promise."""
     verdict = LimitVerdict(Counter(history.counts), oddities=list(history.oddities), stuck=list(history.stuck))
-    pauses = Pauses(history.faults, history.session_seconds)
+    pauses = Pauses(history.faults, history.session_ttl)
     by_use: dict[Use, list[Start]] = {}
     for start in history.starts:
         for use in start.uses:
@@ -150,7 +150,7 @@ def _told(start: Start) -> str:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def read_starts(events: Iterable[dict[str, Any]], ended: Mapping[str, float], session_seconds: float) -> dict[str, Any]:
+def read_starts(events: Iterable[dict[str, Any]], ended: Mapping[str, float], session_ttl: float) -> dict[str, Any]:
     """Put journals together. ``ended`` says when processes were ended that could not write it down themselves."""
     turns: dict[str, Start] = {}
     counts: Counter[str] = Counter()
@@ -162,7 +162,7 @@ def read_starts(events: Iterable[dict[str, Any]], ended: Mapping[str, float], se
         last_seen[who] = at
         if what == "ask":
             uses = tuple(Use(*use) for use in event["uses"])
-            turns[event["turn"]] = Start(event["turn"], who, uses, at, event["wall"], session_seconds)
+            turns[event["turn"]] = Start(event["turn"], who, uses, at, event["wall"], session_ttl)
         elif what in ("oops", "background_failed"):
             oddities.append(f"{who} at {at:.3f}: {event.get('what') or event.get('error')}\n{event.get('trace', '')}")
         elif what == "work_overran_session":

@@ -72,7 +72,7 @@ async def run_limits(
 
 async def run_limits_here(folder: Path, seconds: float = 0.5, **changes: object) -> Outcome:
     """A small run without faults in one process, in memory, for what needs no more."""
-    about = {"url": f"memory://limits-{time.monotonic_ns()}", "folder": str(folder), "session_seconds": 1.0}
+    about = {"url": f"memory://limits-{time.monotonic_ns()}", "folder": str(folder), "session_ttl": 1.0}
     plan = LimitPlan(**{**about, **changes})  # type: ignore[arg-type]
     actors = [Starter(plan, f"w{number}.1", number) for number in range(3)]
     with Ear():
@@ -95,7 +95,7 @@ async def run_limits_here(folder: Path, seconds: float = 0.5, **changes: object)
 
 async def _take_all(plan: LimitPlan, patience: float) -> list[str]:
     """A newcomer takes every slot there is, and has all of them at once, soon after the sessions of all have ended."""
-    patience += plan.session_seconds
+    patience += plan.session_ttl
     async with Limits.from_url(plan.url, settings=plan.settings) as limits:
         try:
             async with asyncio.timeout(patience + 1.0):
@@ -114,6 +114,6 @@ def _judged(
     folder = Path(plan.folder)
     with (folder / "nemesis.json").open("w") as file:  # for whoever looks into a failure
         json.dump({"faults": [asdict(fault) for fault in faults], "ended": dict(ended)}, file)
-    found = read_starts(read_journals(folder), ended, plan.session_seconds)
+    found = read_starts(read_journals(folder), ended, plan.session_ttl)
     found["oddities"] += oddities
-    return judge_limits(LimitHistory(faults=faults, stuck=stuck, session_seconds=plan.session_seconds, **found))
+    return judge_limits(LimitHistory(faults=faults, stuck=stuck, session_ttl=plan.session_ttl, **found))

@@ -9,8 +9,7 @@ import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from interlock import InterlockError, LeaseLostError, StoreUnavailableError
-from interlock.errors import LimitTimeoutError
+from interlock.errors import InterlockError, LeaseLostError, LimitTimeoutError, StoreUnavailableError
 from interlock.limits import Cooldown, Limits, Rate, Slots
 from interlock.limits.kinds import uses_of
 from tests.chaos.actor import Actor, BasePlan, run_process

@@ -39,7 +39,7 @@ class FleetPlan(Protocol):
     """What all processes of a fleet are told to do."""
 
     @property
-    def session_seconds(self) -> float: ...
+    def session_ttl(self) -> float: ...
 
     def as_json(self) -> dict[str, Any]: ...
 
@@ -199,7 +199,7 @@ class Nemesis:
         self._store = store
         self._dice = random.Random(seed)
         self._pace = pace
-        self._session = fleet.plan.session_seconds
+        self._session = fleet.plan.session_ttl
         self._pauses: set[asyncio.Task[None]] = set()
 
     async def run(self, seconds: float, *, enough: Callable[[], bool] = lambda: True, most: float = 0.0) -> None:

@@ -147,8 +147,8 @@ def _gather(plan: Plan, faults: list[Fault], ended: dict[str, float], oddities: 
         attempts=attempts,
         faults=faults,
         written=read_targets(folder),
-        session_seconds=plan.session_seconds,
-        recheck_seconds=plan.recheck_seconds,
+        session_ttl=plan.session_ttl,
+        recheck_interval=plan.recheck_interval,
         **found,
     )
 
@@ -245,7 +245,7 @@ class _Crowd:
     async def _hold_up(self) -> None:
         """Keep the loop from running, as a blocking call does: a pause of everybody."""
         begin = time.monotonic()
-        time.sleep(self._dice.uniform(0.3, 1.3) * self._plan.session_seconds)
+        time.sleep(self._dice.uniform(0.3, 1.3) * self._plan.session_ttl)
         end = time.monotonic()
         self.faults += [Fault("loop pause", begin, end, contender.who) for contender in self._members.values()]
         self.fired["loop held up"] += 1

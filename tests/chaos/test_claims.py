@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock import LeaseLostError
+from interlock.errors import LeaseLostError
 from tests.chaos.actor import Ear
 from tests.chaos.claim_checker import judge_claims
 from tests.chaos.claim_runs import as_final, gather_claims, run_claims, run_claims_here
@@ -41,7 +41,7 @@ async def test_each_key_is_done_once_under_faults(
         keys=250,
         claimants=8,
         slots=4,
-        session_seconds=2.0,
+        session_ttl=2.0,
         lease=(1.5, 3.0),
         slow=0.05,
         long_work=(0.3, 1.2),
@@ -92,7 +92,7 @@ async def test_a_broken_store_is_noticed(tmp_path: Path, broken: str, noticed: s
 @pytest.mark.parametrize("broken", ["", "anybody settles"])
 async def test_settling_what_is_somebody_elses_by_now_is_noticed(tmp_path: Path, broken: str) -> None:
     url = f"memory://late-{time.monotonic_ns()}"
-    about = {"url": url, "folder": str(tmp_path), "keys": 1, "kept": 0, "claimants": 2, "session_seconds": 60.0}
+    about = {"url": url, "folder": str(tmp_path), "keys": 1, "kept": 0, "claimants": 2, "session_ttl": 60.0}
     plan = ClaimPlan(**about, sabotage=broken)  # type: ignore[arg-type]
     slow, quick = actors = [Claimant(plan, who, 1) for who in ("w0.1", "w1.1")]
     with Ear():
@@ -115,7 +115,7 @@ async def test_settling_what_is_somebody_elses_by_now_is_noticed(tmp_path: Path,
 
 async def begin(actor: Claimant) -> tuple[Claim, str]:
     asked = time.monotonic()
-    claim = await actor.claims.claim("k00000", lease_seconds=1.0)
+    claim = await actor.claims.claim("k00000", ttl=1.0)
     name = actor._answer(claim, "k00000", 0, asked, 1.0)
     actor.note("end", work=name)
     return claim, name

@@ -47,7 +47,7 @@ async def test_nothing_is_lost_and_order_is_kept_under_faults(
         jobs=3000,
         workers=4,
         enqueuers=2,
-        session_seconds=2.0,
+        session_ttl=2.0,
         crew=3,
         slow=0.08,
         pause=0.2,

@@ -26,7 +26,7 @@ async def test_limits_hold_under_faults(
     tmp_path: Path, seed: int, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outcome = await run_limits(
-        kind, tmp_path, 5.0, seed, pace=QUICK, starts=100, at_once=5, scale=0.3, session_seconds=2.0, slow=0.1
+        kind, tmp_path, 5.0, seed, pace=QUICK, starts=100, at_once=5, scale=0.3, session_ttl=2.0, slow=0.1
     )
     outcome.show_and_check(capsys, FAULTS[kind], starts=100)
     assert outcome.counts["most at once under slots:crew"] == 5

@@ -48,7 +48,7 @@ async def test_postgres_keeps_its_promises_under_faults(
 async def test_redis_keeps_its_promises_under_faults(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    outcome = await run_redis(tmp_path, SHORT / 2, seed, grants=100, scale=0.5, session_seconds=2.0)
+    outcome = await run_redis(tmp_path, SHORT / 2, seed, grants=100, scale=0.5, session_ttl=2.0)
     outcome.show_and_check(capsys, FAULTS["redis"], **enough(100))
 
 
@@ -56,7 +56,7 @@ async def test_redis_keeps_its_promises_under_faults(
 async def test_fences_protect_what_a_redis_that_forgets_grants_twice(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    outcome = await run_redis(tmp_path, SHORT / 2, seed, grants=100, flush=True, scale=0.3, session_seconds=2.0)
+    outcome = await run_redis(tmp_path, SHORT / 2, seed, grants=100, flush=True, scale=0.3, session_ttl=2.0)
     outcome.show_and_check(capsys, FAULTS["forgetful redis"], **enough(100))
 
 

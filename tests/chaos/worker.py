@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interlock import InterlockError, Locks
+from interlock import Locks
+from interlock.errors import InterlockError
 from interlock.ports.locks import Waiting
 from tests.chaos.actor import Actor, BasePlan, current, run_process
 from tests.chaos.records import Target

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock import App, Claims, ClaimState, InvalidArgumentError, Locks, Settings, StoreUnavailableError
+from interlock import App, Claims, ClaimState, Locks, Settings
 from interlock.backends.memory import MemoryStore
+from interlock.errors import InvalidArgumentError, StoreUnavailableError
 from interlock.store_client import StoreClient
 from interlock.testing.clock import until
 
@@ -97,7 +98,7 @@ async def test_an_app_that_closes_gives_its_claims_back(store: MemoryStore) -> N
     url = "memory://given-back"
     async with App(url, settings=SETTINGS) as keeps_the_store, Claims.from_url(url, settings=SETTINGS) as once:
         async with App(url, settings=SETTINGS) as app:
-            assert (await app.claims.claim("key", lease_seconds=600)).new
+            assert (await app.claims.claim("key", ttl=600)).new
         assert (await once.claim("key")).new
         assert keeps_the_store
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock import Claims, ClaimState, Settings, StoreUnavailableError
+from interlock import Claims, ClaimState, Settings
+from interlock.errors import StoreUnavailableError
 from interlock.testing.clock import until
 
 if TYPE_CHECKING:
     from tests.remote import Remote
 
-SETTINGS = Settings(session_seconds=30, store_wait=10.0, stuck_work="report")
+SETTINGS = Settings(session_ttl=30, store_wait=10.0, stuck_work="report")
 BRIEF = dataclasses.replace(SETTINGS, store_wait=3.0)
 """For tests in which the store does not come back before the caller gives up."""
 
@@ -54,7 +55,7 @@ async def test_a_claim_that_nobody_heard_of_can_be_had_again(remote: Remote, lon
         await (await once.claim("warm-up")).done()
         remote.proxy.half_open()  # requests arrive, answers do not
         with pytest.raises(StoreUnavailableError):
-            await once.claim("key", lease_seconds=600)
+            await once.claim("key", ttl=600)
         if long:
             await until(lambda: not once._running._owners, what="the first try to give it up has failed")
         remote.proxy.heal()
@@ -71,7 +72,7 @@ async def test_what_was_done_during_an_outage_is_said_when_it_is_over(remote: Re
         Claims.from_url(remote.direct, settings=SETTINGS) as others,
     ):
         with pytest.raises(StoreUnavailableError):  # noqa: PT012
-            async with once.claim("key", lease_seconds=20) as claim:
+            async with once.claim("key", ttl=20) as claim:
                 claim.result = "it happened"
                 remote.proxy.refuse()
                 remote.proxy.reset()

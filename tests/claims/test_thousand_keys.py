@@ -20,7 +20,7 @@ async def test_one_new_each_no_done_repeated_no_failed_lost(store_url: str) -> N
     async with AsyncExitStack() as stack:
         processes = 1 if store_url == "memory://" else 2
         pods = [
-            await stack.enter_async_context(Claims.from_url(store_url, session_seconds=60, stuck_work="report"))
+            await stack.enter_async_context(Claims.from_url(store_url, session_ttl=60, stuck_work="report"))
             for _ in range(processes)
         ]
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock import Claims, LeaseLostError
+from interlock import Claims
 from interlock.backends import from_url
+from interlock.errors import LeaseLostError
 from interlock.ports.claims import ClaimWant
 from interlock.ports.sessions import SessionCard
 from interlock.settings import Settings
+from interlock.testing.lookup import get_or_none
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -220,7 +222,7 @@ async def test_forget_asks_on_a_terminal(
         await (await once.claim("k")).done()
         args = ("claims", "forget", "k", "--reason=x", "--url", ready_url)
         code, seen = await asyncio.to_thread(on_terminal, answer, *args)
-        left = await once.show("k")
+        left = await get_or_none(once, "k")
 
     assert "was done by" in seen
     assert "Forget it, so that it may be done again?" in seen

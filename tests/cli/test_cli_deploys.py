@@ -26,7 +26,7 @@ BOT = """
 import asyncio, pathlib, time
 from interlock import App
 
-app = App({url!r}, session_seconds=1.0, recheck_seconds=0.2)
+app = App({url!r}, session_ttl=1.0, recheck_interval=0.2)
 here = pathlib.Path({here!r})
 
 def begun():
@@ -71,7 +71,7 @@ class Service:
         self.processes: list[subprocess.Popen[str]] = []
         self._spawn = spawn
         (directory / "bot.py").write_text(BOT.format(url=url, here=str(directory)))
-        self.app = App(url, session_seconds=5.0)
+        self.app = App(url, session_ttl=5.0)
 
         @self.app.job(name="build", lane="{repo}")
         async def build(repo: str, how: str) -> None: ...

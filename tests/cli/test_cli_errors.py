@@ -39,7 +39,7 @@ def test_a_store_has_to_be_named(cli: Callable[..., Any]) -> None:
     ("args", "says"),
     [
         (("--url", "mysql://host/db"), "There is no backend for mysql://"),
-        (("--url", "sqlite:///x.db", "--namespace", "No Good"), "namespace 'No Good' is not acceptable"),
+        (("--url", "sqlite:///x.db", "--namespace", "No Good"), "Invalid namespace 'No Good'"),
     ],
 )
 def test_a_call_that_must_be_mended_ends_with_2(cli: Callable[..., Any], args: tuple[str, ...], says: str) -> None:

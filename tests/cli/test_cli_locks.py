@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock import LeaseLostError, Locks
+from interlock import Locks
 from interlock.callers import calling_as
+from interlock.errors import LeaseLostError
+from interlock.testing.lookup import get_or_none
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -40,7 +42,7 @@ async def contended(url: str, key: str = KEY) -> AsyncGenerator[asyncio.Future[s
             with calling_as(name):
                 tasks.append(asyncio.create_task(act(locks)))
             await held.wait()
-        while not (view := await locks.show(key)) or len(view.waiters) < 1:
+        while not (view := await get_or_none(locks, key)) or len(view.waiters) < 1:
             await asyncio.sleep(0.01)
         try:
             yield ended

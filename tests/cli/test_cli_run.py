@@ -24,7 +24,7 @@ BOT = """
 import asyncio, os, pathlib, time
 from interlock import App, Retry
 
-app = App("sqlite:///{db}", session_seconds={session}, recheck_seconds=0.5)
+app = App("sqlite:///{db}", session_ttl={session}, recheck_interval=0.5)
 here = pathlib.Path({here!r})
 
 def note(what):
@@ -319,7 +319,7 @@ def test_what_does_not_stop_ends_with_the_process(brisk_project: Project, signal
     project = brisk_project
     if signals == 3:
         project.directory.joinpath("bot.py").write_text(
-            project.directory.joinpath("bot.py").read_text().replace("session_seconds=1.0", "session_seconds=600")
+            project.directory.joinpath("bot.py").read_text().replace("session_ttl=1.0", "session_ttl=600")
         )
     project.enqueue("stuck")
     process = project.run()

@@ -27,7 +27,7 @@ BOT = """
 import asyncio, os, pathlib
 from interlock import App, Event, GitHub
 
-app = App("sqlite:///{here}/bot.db", recheck_seconds=0.5)
+app = App("sqlite:///{here}/bot.db", recheck_interval=0.5)
 app.source(GitHub("a secret of some length"))
 web = app.web()
 here = pathlib.Path("{here}")

@@ -8,18 +8,13 @@ from typing import Any
 
 import pytest
 
-from interlock import (
-    App,
+from interlock import App, Event, Events, GitHub, Hmac, Settings
+from interlock.errors import (
     CapabilityError,
-    Event,
-    Events,
-    GitHub,
-    Hmac,
     InvalidArgumentError,
     MalformedEventError,
     MisuseError,
     NotFoundError,
-    Settings,
     SignatureError,
 )
 from interlock.events import Incoming, Source
@@ -268,7 +263,7 @@ async def test_a_source_that_fails_takes_nothing(app: App, verify: Any, read: An
     async with app:
         with pytest.raises(error):
             await app.events.receive("broken", {}, b"1")
-        assert await app.events.look() == []
+        assert await app.events.list() == []
         assert hear.name == "hear"
 
 
@@ -304,10 +299,10 @@ async def test_what_is_asked_for_has_to_be_sayable(app: App) -> None:
     async with app:
         for wrong in ({"type": 7}, {"actor": "\0"}, {"limit": 0}, {"before": -1}, {"before": "x"}):
             with pytest.raises(InvalidArgumentError):
-                await app.events.look(**wrong)  # type: ignore[arg-type]
+                await app.events.list(**wrong)  # type: ignore[arg-type]
         for number in (0, -1, 2**63, "1", True, None):
             with pytest.raises(InvalidArgumentError):
-                await app.events.find(number)  # type: ignore[arg-type]
+                await app.events.get(number)  # type: ignore[arg-type]
         with pytest.raises(InvalidArgumentError):
             await app.events.replay(1, by="")
         with pytest.raises(NotFoundError):
@@ -315,9 +310,9 @@ async def test_what_is_asked_for_has_to_be_sayable(app: App) -> None:
 
 
 def test_keep_events_seconds_is_checked() -> None:
-    assert Settings().keep_events_seconds == 72 * 3600
+    assert Settings().keep_events == 72 * 3600
     with pytest.raises(InvalidArgumentError):
-        Settings(keep_events_seconds=0)
+        Settings(keep_events=0)
 
 
 async def test_a_handler_of_a_source_that_is_not_there_is_told(app: App, caplog: pytest.LogCaptureFixture) -> None:

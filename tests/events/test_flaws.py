@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-from interlock import App, Event, GitHub, Verdict
+from interlock import App, Event, GitHub
 from interlock.backends.sqlite import events as sqlite_events
+from interlock.events import Verdict
 from interlock.testing.conformance.events.apps import SECRET, delivery, issue
 
 
@@ -41,7 +42,7 @@ async def test_a_delivery_is_not_marked_before_its_work_is_safe(monkeypatch: pyt
 
 async def test_what_is_known_of_deliveries_does_not_grow_for_ever() -> None:
     """F-C2: sets of what was seen, and maps of locks, that only grow."""
-    app = door(keep_events_seconds=1.0)
+    app = door(keep_events=1.0)
 
     @app.on("github.**", lane="{issue.number}")
     async def handle(event: Event) -> None: ...
@@ -55,7 +56,7 @@ async def test_what_is_known_of_deliveries_does_not_grow_for_ever() -> None:
         async with asyncio.timeout(10):
             while removed < 20:
                 removed += await store.events.prune()
-        assert await app.events.look() == []
+        assert await app.events.list() == []
         assert await app.jobs.lanes() == []
         assert handle.name == "handle"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from interlock import InvalidArgumentError
+from interlock.errors import InvalidArgumentError
 from interlock.events.patterns import Pattern
 
 

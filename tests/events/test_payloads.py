@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import from_json
 
-from interlock import MalformedEventError
+from interlock.errors import MalformedEventError
 from interlock.events.payloads import read_object
 
 DEEP = 200

@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock import App, Event, GitHub, StoreUnavailableError, Verdict
-from interlock.errors import EventRefusedError, JobFailedError, MalformedEventError, SignatureError, StoreError
+from interlock import App, Event, GitHub
+from interlock.errors import (
+    EventRefusedError,
+    JobFailedError,
+    MalformedEventError,
+    SignatureError,
+    StoreError,
+    StoreUnavailableError,
+)
+from interlock.events import Verdict
 from interlock.jobs import JobState
 from interlock.testing.clock import until
 from interlock.testing.conformance.events.apps import SECRET, delivery, issue
@@ -25,7 +33,7 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def opened(url: str, **settings: Any) -> AsyncIterator[App]:
-    usual: dict[str, Any] = {"session_seconds": 30.0, "store_wait": 1.0, "recheck_seconds": 0.5, "stuck_work": "report"}
+    usual: dict[str, Any] = {"session_ttl": 30.0, "store_wait": 1.0, "recheck_interval": 0.5, "stuck_work": "report"}
     app = App(url, **(usual | settings))
     app.source(GitHub(SECRET, own=["mybot[bot]"]))
     async with app:
@@ -320,7 +328,7 @@ def lambda_handler(seen: list[int]) -> Any:
 
 
 async def _kept(app: App, guid: str) -> bool:
-    return bool(await app.events.look(delivery=guid))
+    return bool(await app.events.list(delivery=guid))
 
 
 async def _drained(app: App) -> bool:

@@ -10,7 +10,8 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from interlock import GitHub, Hmac, InvalidArgumentError, MalformedEventError, SignatureError
+from interlock import GitHub, Hmac
+from interlock.errors import InvalidArgumentError, MalformedEventError, SignatureError
 from interlock.testing.conformance.events.apps import SECRET, delivery, issue
 
 VECTOR = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock import App, Settings, StoreError, StoreUnavailableError
+from interlock import App, Settings
 from interlock.backends import from_url
+from interlock.errors import StoreError, StoreUnavailableError
 from interlock.insight import Insight
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from tests.remote import Remote
 
 WAIT = 1.0
-SETTINGS = Settings(session_seconds=30, store_wait=2 * WAIT, stuck_work="report")
+SETTINGS = Settings(session_ttl=30, store_wait=2 * WAIT, stuck_work="report")
 
 
 async def test_looking_ends_in_bounded_time_and_recovers(remote: Remote) -> None:

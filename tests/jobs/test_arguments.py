@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from interlock import InvalidArgumentError
+from interlock.errors import InvalidArgumentError
 from interlock.jobs.definition import Definition
 from interlock.jobs.options import JobOptions
 from interlock.ports.jobs import MAX_ARGUMENT_BYTES

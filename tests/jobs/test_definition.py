@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock import App, CapabilityError, InvalidArgumentError, Jobs, MisuseError, NotFoundError
+from interlock import App, Jobs
+from interlock.errors import CapabilityError, InvalidArgumentError, MisuseError, NotFoundError
 from interlock.jobs import AsyncJob, PlainJob
 from interlock.jobs.definition import Definition
 from interlock.jobs.options import JobOptions

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import pytest
 
-from interlock import App, DeadlockError, Retry, RetryLater, Slots
+from interlock import App, Retry, RetryLater, Slots
+from interlock.errors import DeadlockError
 from interlock.ports.jobs import JobState
 from interlock.testing.clock import until
 from interlock.testing.conformance.jobs.bench import JobSuite
@@ -157,7 +158,7 @@ async def test_f_c2_nothing_is_kept_for_lanes_and_jobs_that_are_over(store_url: 
 
     assert await growth(one_by_one, held_by_the_flawed) >= 600, "the check does not bite"
 
-    app = App(store_url, recheck_seconds=0.2)
+    app = App(store_url, recheck_interval=0.2)
 
     @app.job(lane="{issue}", limits=[Slots("agents", 50), Slots("agent", 1, key="{issue}")])
     async def handle(issue: str) -> None:
@@ -177,7 +178,7 @@ async def test_f_c2_nothing_is_kept_for_lanes_and_jobs_that_are_over(store_url: 
     async def swept() -> bool:
         """Whether next to nothing is left when what every process does once a minute was done."""
         await app.jobs._store_client.store.sessions.sweep()
-        await app.jobs._store_client.store.jobs.prune(app.settings.keep_history_seconds)
+        await app.jobs._store_client.store.jobs.prune(app.settings.keep_history)
         return await unfinished_rows(store_url) < 50
 
     async with app, app.worker(concurrency=10):

@@ -10,19 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import BaseModel
 
-from interlock import (
-    App,
-    Cooldown,
-    InvalidArgumentError,
-    Jobs,
-    JobState,
-    MisuseError,
-    Retry,
-    Settings,
-    Slots,
-    StoreUnavailableError,
-)
+from interlock import App, Cooldown, Jobs, JobState, Retry, Settings, Slots
 from interlock.backends.memory import MemoryStore
+from interlock.errors import InvalidArgumentError, MisuseError, StoreUnavailableError
 from interlock.jobs.ids import Ids
 
 if TYPE_CHECKING:

@@ -9,26 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock import (
-    App,
+from interlock import App, Discard, Jobs, JobState, Retry, Settings, Slots, current_job
+from interlock.backends.memory import MemoryStore
+from interlock.errors import (
     DeadlockError,
-    Discard,
     InvalidArgumentError,
     JobCancelledError,
     JobFailedError,
-    Jobs,
-    JobState,
     JobTimeoutError,
     MisuseError,
     NotFoundError,
     ResultGoneError,
-    Retry,
-    Settings,
-    Slots,
     StoreUnavailableError,
-    current_job,
 )
-from interlock.backends.memory import MemoryStore
 from interlock.testing.clock import VirtualClock, until
 
 if TYPE_CHECKING:
@@ -101,7 +94,7 @@ async def test_results_of_every_kind(store_url: str) -> None:
 @stores
 async def test_a_result_is_heard_of_at_once(store_url: str) -> None:
     """By message: a look now and then alone would take the 60 seconds that are set here."""
-    async with App(store_url, recheck_seconds=60) as app, App(store_url, recheck_seconds=60) as other:
+    async with App(store_url, recheck_interval=60) as app, App(store_url, recheck_interval=60) as other:
         if store_url == "memory://":
             other = app
         go_on = asyncio.Event()
@@ -122,7 +115,7 @@ async def test_a_result_is_heard_of_at_once(store_url: str) -> None:
 
 
 async def test_a_message_that_is_lost_costs_only_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with App("memory://", recheck_seconds=0.05) as app:
+    async with App("memory://", recheck_interval=0.05) as app:
 
         @app.job()
         async def report() -> str:
@@ -140,7 +133,7 @@ async def test_a_message_that_is_lost_costs_only_time(monkeypatch: pytest.Monkey
 
 async def test_waiting_outlasts_a_store_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
-    async with Jobs(store, Settings(recheck_seconds=60)) as jobs:
+    async with Jobs(store, Settings(recheck_interval=60)) as jobs:
 
         @jobs.job()
         async def report() -> str:
@@ -164,7 +157,7 @@ async def test_waiting_outlasts_a_store_that_is_away(monkeypatch: pytest.MonkeyP
 
 
 async def test_waiting_outlasts_a_session() -> None:
-    async with App("memory://", session_seconds=1.0, recheck_seconds=60, stuck_work="report") as app:
+    async with App("memory://", session_ttl=1.0, recheck_interval=60, stuck_work="report") as app:
 
         @app.job()
         async def report() -> str:

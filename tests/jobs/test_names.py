@@ -6,7 +6,8 @@ import secrets
 
 import pytest
 
-from interlock import App, InvalidArgumentError, JobState, MisuseError
+from interlock import App, JobState
+from interlock.errors import InvalidArgumentError, MisuseError
 
 on_every_store = pytest.mark.parametrize("every_store_url", ["memory", "sqlite", "postgres"], indirect=True)
 

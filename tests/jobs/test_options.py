@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from interlock import Cooldown, InvalidArgumentError, MisuseError, Rate, Retry, Slots
+from interlock import Cooldown, Rate, Retry, Slots
+from interlock.errors import InvalidArgumentError, MisuseError
 from interlock.jobs.definition import Definition
 from interlock.jobs.options import JobOptions
 from interlock.ports.jobs import Failing

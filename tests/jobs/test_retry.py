@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from interlock import InvalidArgumentError, LockTimeoutError, Retry, StoreUnavailableError
+from interlock import Retry
+from interlock.errors import InvalidArgumentError, LockTimeoutError, StoreUnavailableError
 from interlock.jobs import ErrorClass
 
 TRANSIENT, PERMANENT, UNKNOWN = ErrorClass.TRANSIENT, ErrorClass.PERMANENT, ErrorClass.UNKNOWN

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PROGRAM = """
 from interlock import App
 
-app = App({url!r}, version={version!r}, recheck_seconds=0.3)
+app = App({url!r}, version={version!r}, recheck_interval=0.3)
 
 @app.job(name="pay", lane="{{account}}")
 async def pay({parameters}) -> str:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock import Cooldown, LeaseLostError, Limits, LimitTimeoutError, Slots
+from interlock import Cooldown, Limits, Slots
 from interlock.backends.memory import MemoryStore
+from interlock.errors import LeaseLostError, LimitTimeoutError
 from interlock.testing.clock import until
+from interlock.testing.lookup import get_or_none
 
 if TYPE_CHECKING:
     from interlock.ports.limits import LimitAnswer, Plan
@@ -42,7 +44,7 @@ async def test_waiting_for_no_time_at_all() -> None:
     async with Limits.from_url("memory://") as limits, limits.acquire(Slots("one", 1)):
         with pytest.raises(LimitTimeoutError, match="1 of 1 are at work"):
             await limits.acquire(Slots("one", 1), wait=0)
-        view = await limits.show("slots:one")
+        view = await get_or_none(limits, "slots:one")
         assert view is not None
         assert view.waiting == ()
 

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock import Cooldown, Limits, Settings, Slots, StoreUnavailableError
+from interlock import Cooldown, Limits, Settings, Slots
+from interlock.errors import StoreUnavailableError
 from interlock.testing.clock import until
+from interlock.testing.lookup import get_or_none
 
 if TYPE_CHECKING:
     from tests.remote import Remote
 
-SETTINGS = Settings(session_seconds=30, store_wait=10.0, recheck_seconds=0.5, stuck_work="report")
+SETTINGS = Settings(session_ttl=30, store_wait=10.0, recheck_interval=0.5, stuck_work="report")
 BRIEF = dataclasses.replace(SETTINGS, store_wait=3.0)
 """For tests in which the store does not come back before the caller gives up."""
 
@@ -26,7 +28,7 @@ async def test_a_start_whose_answer_was_lost_counts_once(remote: Remote) -> None
         remote.proxy.drop_replies()
         async with limits.acquire(Slots("two", 2), Cooldown("gap", 90)) as turn:
             assert remote.proxy.fired["drop_replies"] == 1
-            view = await limits.show("slots:two")
+            view = await get_or_none(limits, "slots:two")
             assert view is not None
             assert len(view.started) == 1
             async with limits.acquire(Slots("two", 2), wait=5):
@@ -92,5 +94,5 @@ async def _through(limits: Limits) -> None:
 
 
 async def _waiting(limits: Limits) -> bool:
-    view = await limits.show("slots:one")
+    view = await get_or_none(limits, "slots:one")
     return view is not None and len(view.waiting) == 1

@@ -10,6 +10,7 @@ import pytest
 from interlock import Locks, Settings
 from interlock.errors import LeaseLostError
 from interlock.testing.clock import until
+from interlock.testing.lookup import get_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Generator
@@ -63,7 +64,7 @@ async def run_cancelled(work: Coroutine[Any, Any, None], suspension: int) -> boo
 
 @pytest.mark.parametrize("way", ["block", "bare", "many", "failing body"])
 async def test_cancelled_at_any_await_of_an_uncontended_lock(store_url: str, way: str) -> None:
-    async with Locks.from_url(store_url, settings=Settings(recheck_seconds=60.0)) as locks:
+    async with Locks.from_url(store_url, settings=Settings(recheck_interval=60.0)) as locks:
 
         async def work() -> None:
             if way == "block":
@@ -90,7 +91,7 @@ async def test_cancelled_at_any_await_of_an_uncontended_lock(store_url: str, way
 
 
 async def test_cancelled_at_any_await_of_a_contended_lock(store_url: str) -> None:
-    async with Locks.from_url(store_url, settings=Settings(recheck_seconds=60.0)) as locks:
+    async with Locks.from_url(store_url, settings=Settings(recheck_interval=60.0)) as locks:
         holds = asyncio.Event()
 
         async def hold() -> None:
@@ -147,7 +148,7 @@ async def cancel_everywhere(locks: Locks, work: Any) -> None:
 async def until_waited_for(locks: Locks, waiters: int) -> None:
     async with asyncio.timeout(10):
         while True:
-            view = await locks.show("key")
+            view = await get_or_none(locks, "key")
             if view is not None and len(view.waiters) == waiters:
                 return
             await asyncio.sleep(0)

@@ -7,7 +7,8 @@ import logging
 
 import pytest
 
-from interlock import DeadlockError, InvalidArgumentError, Locks
+from interlock import Locks
+from interlock.errors import DeadlockError, InvalidArgumentError
 
 
 async def test_both_of_two_opposite_orders_get_there_in_under_a_second(store_url: str) -> None:

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from interlock import DeadlockError, InvalidArgumentError, LeaseLostError, Locks, MisuseError, Settings
+from interlock import Locks, Settings
 from interlock.backends.memory import MemoryStore
 from interlock.callers import calling_as
+from interlock.errors import DeadlockError, InvalidArgumentError, LeaseLostError, MisuseError
 from interlock.leases.eager import begun
 from interlock.testing.clock import until
+from interlock.testing.lookup import get_or_none
 
 
 async def test_an_acquisition_is_used_once() -> None:
@@ -91,13 +93,13 @@ async def test_a_lease_that_was_lost_is_not_given_back_while_its_body_is_stoppin
     store = MemoryStore()
     async with Locks(store, Settings(store_wait=0.2)) as locks:
         with pytest.raises(LeaseLostError):  # noqa: PT012
-            async with locks.acquire("key", ttl_seconds=1) as lease:
+            async with locks.acquire("key", ttl=1) as lease:
                 monkeypatch.setattr(store.locks, "renew", _broken)
                 try:
                     await asyncio.sleep(30)
                 except asyncio.CancelledError:
                     await locks._running._reach._tidy_once()
-                    view = await locks.show("key")
+                    view = await get_or_none(locks, "key")
                     assert view is not None, "tidied away under its body"
                     assert view.holder is not None
                     assert view.holder.owner == lease.owner
@@ -106,7 +108,7 @@ async def test_a_lease_that_was_lost_is_not_given_back_while_its_body_is_stoppin
 
 async def test_looking_out_goes_on_after_an_unexpected_error(monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
-    async with Locks(store, Settings(recheck_seconds=0.05)) as locks:
+    async with Locks(store, Settings(recheck_interval=0.05)) as locks:
         turns, failures = store.locks.turns, 3
 
         async def sometimes(*args: Any) -> Any:
@@ -128,7 +130,7 @@ async def test_looking_out_goes_on_after_an_unexpected_error(monkeypatch: pytest
 
 
 async def test_a_release_cancelled_on_its_way_still_reaches_the_next(complete_postgres_url: str) -> None:
-    async with Locks.from_url(complete_postgres_url, recheck_seconds=600.0) as locks:
+    async with Locks.from_url(complete_postgres_url, recheck_interval=600.0) as locks:
         for _ in range(5):
             lease = await locks.acquire("key")
             waiting = asyncio.create_task(_enter(locks))
@@ -147,7 +149,7 @@ async def test_a_task_may_have_any_name(store_url: str, name: str) -> None:
 
         async def work() -> None:
             async with locks.acquire("key"):
-                view = await locks.show("key")
+                view = await get_or_none(locks, "key")
                 assert view is not None
                 assert view.holder is not None
                 assert len(view.holder.caller) < 1000

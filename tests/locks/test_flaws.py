@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock import LeaseLostError, Locks, LockTimeoutError, Settings, StoreUnavailableError
+from interlock import Locks, Settings
 from interlock.backends.memory import MemoryStore
+from interlock.errors import LeaseLostError, LockTimeoutError, StoreUnavailableError
 from interlock.ports.locks import Granted, Want
 from interlock.ports.sessions import SessionCard
 from interlock.testing.clock import VirtualClock, until
+from interlock.testing.lookup import get_or_none
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -210,7 +212,7 @@ async def test_f_a4_one_failed_renewal_is_followed_by_another(monkeypatch: pytes
         return await renew(leases)
 
     monkeypatch.setattr(store.locks, "renew", fail_twice)
-    async with Locks(store) as locks, locks.acquire("key", ttl_seconds=1) as lease:
+    async with Locks(store) as locks, locks.acquire("key", ttl=1) as lease:
         first = lease.expires_at
         await until(lambda: (lease.expires_at - first).total_seconds() > 1.2, within=5)
         assert failures == 0
@@ -222,12 +224,12 @@ async def test_f_a4_a_holder_is_stopped_before_its_lease_runs_out(monkeypatch: p
     monkeypatch.setattr(store.locks, "renew", away)
     async with Locks(store) as locks:
         with pytest.raises(LeaseLostError, match="could not be renewed"):  # noqa: PT012
-            async with locks.acquire("key", ttl_seconds=1) as lease:
+            async with locks.acquire("key", ttl=1) as lease:
                 try:
                     await asyncio.sleep(30)
                 except asyncio.CancelledError:
                     # Stopped, and still nobody else can have the key.
-                    view = await locks.show("key")
+                    view = await get_or_none(locks, "key")
                     assert view is not None
                     assert view.holder is not None
                     assert view.holder.owner == lease.owner

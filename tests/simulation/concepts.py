@@ -114,7 +114,7 @@ class ConceptScenario(Scenario):
     async def see_what_is_left(self) -> None:
         world = self.world
         await super().see_what_is_left()
-        await world.until(lambda: not self._taken(), within=self.bounds.tidy + SETTINGS.session_seconds)
+        await world.until(lambda: not self._taken(), within=self.bounds.tidy + SETTINGS.session_ttl)
         world.history.add(LimitsSeen(world.clock.now(), "world", at_once(world.store.limits.look()), end=True))
         if self.kind != "limits":
             prober = world.spawn("prober")
@@ -139,7 +139,7 @@ class ConceptScenario(Scenario):
         caller = ClaimCaller(prober)
         for part in self.parts(prober):
             await part.open()
-        until = self.world.clock.now() + _LONGEST_LEASE + _LONGEST_RETRY + SETTINGS.session_seconds + self.bounds.tidy
+        until = self.world.clock.now() + _LONGEST_LEASE + _LONGEST_RETRY + SETTINGS.session_ttl + self.bounds.tidy
         for key in self.keys:
             while (state := await caller.by_hand(key, 1.0, 600.0, [])) not in ("new", "done"):
                 if self.world.clock.now() > until:

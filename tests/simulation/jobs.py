@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from interlock.jobs.worker import Worker
     from interlock.testing.simulator import Process, SimulatedProcess
 
-SETTINGS = Settings(session_seconds=3.0, recheck_seconds=1.0, store_wait=2.0, stuck_work="report")
+SETTINGS = Settings(session_ttl=3.0, recheck_interval=1.0, store_wait=2.0, stuck_work="report")
 _RETRY = Retry(attempts=3, delay=0.3, max_delay=1.0, jitter=0.2)
 _UNUSUAL = ("fails once", "fails", "scheduled", "snoozes", "discards", "slow", "stubborn")
 _BEHAVIOURS = (*["well"] * 4, *_UNUSUAL)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from interlock.errors import ConflictError, DeadlockError, LeaseLostError, MisuseError, StoreUnavailableError
+from interlock.errors import ConcurrencyConflictError, DeadlockError, LeaseLostError, MisuseError, StoreUnavailableError
 from interlock.locks import FOREVER
 from interlock.settings import Settings
 from interlock.testing.simulator import (
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from interlock.service import Service
     from interlock.testing.simulator import SimulatedProcess
 
-SETTINGS = Settings(session_seconds=3.0, recheck_seconds=1.0, store_wait=2.0, stuck_work="report")
+SETTINGS = Settings(session_ttl=3.0, recheck_interval=1.0, store_wait=2.0, stuck_work="report")
 
 _CALM = Faults(latency=0.004)
 _SLOW = Faults(latency=0.004, slow_request=0.05, slow_reply=0.1, slow_seconds=1.2, message_delayed=0.1)
@@ -77,7 +77,7 @@ _STORM = Faults(
 )
 PROFILES = {"calm": _CALM, "slow": _SLOW, "flaky": _FLAKY, "deaf": _DEAF, "cut off": _CUT_OFF, "storm": _STORM}
 
-EXPECTED = (TimeoutError, DeadlockError, LeaseLostError, StoreUnavailableError, ConflictError, WorkError)
+EXPECTED = (TimeoutError, DeadlockError, LeaseLostError, StoreUnavailableError, ConcurrencyConflictError, WorkError)
 
 
 @dataclass
@@ -169,7 +169,7 @@ class Scenario:
     async def see_what_is_left(self) -> None:
         """Nothing may be left in the store once all work has ended."""
         world = self.world
-        if not await world.until(lambda: not self._left_over(), within=self.bounds.tidy + SETTINGS.session_seconds):
+        if not await world.until(lambda: not self._left_over(), within=self.bounds.tidy + SETTINGS.session_ttl):
             world.history.add(LeftOver(world.clock.now(), "world", self._left_over()))
 
     async def _disturb(self) -> None:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import asyncpg
 import pytest
 
-from interlock import App, Locks, StoreUnavailableError
+from interlock import App, Locks
+from interlock.errors import StoreUnavailableError
 from interlock.jobs import JobState
 from interlock.testing.proxy import ThreadedFaultProxy
 from tests.system.replication import Pair
@@ -174,7 +175,7 @@ async def test_a_synchronous_standby_takes_over_under_load(tmp_path: Path, pair:
 
 async def test_fences_grow_also_when_an_asynchronous_standby_lost_some(asynchronous_pair: Pair) -> None:
     pair = asynchronous_pair
-    async with Locks.from_url(pair.url, session_seconds=30, stuck_work="report") as locks:
+    async with Locks.from_url(pair.url, session_ttl=30, stuck_work="report") as locks:
         await locks.acquire("lost")
         standby = await asyncpg.connect(pair.standby.url())
         await standby.execute("alter system set primary_conninfo = ''")

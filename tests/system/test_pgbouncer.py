@@ -12,15 +12,9 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import pytest
 
-from interlock import (
-    DeadlockError,
-    LeaseLostError,
-    Locks,
-    LockTimeoutError,
-    MisuseError,
-    Settings,
-    StoreUnavailableError,
-)
+from interlock import Locks, Settings
+from interlock.errors import DeadlockError, LeaseLostError, LockTimeoutError, MisuseError, StoreUnavailableError
+from interlock.testing.lookup import get_or_none
 from interlock.testing.processes import Barrier, Worker, receive_async, wait_at_barrier_async
 from interlock.testing.proxy import ThreadedFaultProxy
 
@@ -65,7 +59,7 @@ async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
 async def queue_of(locks: Locks, key: str, length: int) -> None:
     deadline = time.monotonic() + 20
     while True:
-        view = await locks.show(key)
+        view = await get_or_none(locks, key)
         if view is not None and len(view.waiters) == length:
             return
         assert time.monotonic() < deadline, f"{length} do not wait: {view}"
@@ -177,14 +171,14 @@ async def test_two_processes_of_ten_tasks_exclude_one_another(pooled_url: str, d
 
 async def test_leases_and_sessions_are_renewed(pooled_url: str) -> None:
     async with (
-        Locks.from_url(pooled_url, session_seconds=3) as locks,
-        locks.acquire("key", ttl_seconds=3) as lease,
+        Locks.from_url(pooled_url, session_ttl=3) as locks,
+        locks.acquire("key", ttl=3) as lease,
     ):
         deadline, session_deadline = lease.deadline, lease.session.deadline
         await until(lambda: lease.deadline > deadline + 2 and lease.session.deadline > session_deadline + 2)
 
         lease.ensure()
-        view = await locks.show("key")
+        view = await get_or_none(locks, "key")
         assert view is not None
         assert view.holder is not None
         assert view.holder.fence == lease.fence
@@ -233,7 +227,7 @@ async def test_a_fenced_transaction_commits_with_its_lease_and_is_refused_withou
 
 async def test_a_forced_release_reaches_the_holder(pooled_url: str) -> None:
     async with Locks.from_url(pooled_url) as locks, Locks.from_url(pooled_url) as admin:
-        lease = await locks.acquire("key", ttl_seconds=300)
+        lease = await locks.acquire("key", ttl=300)
         begun = time.monotonic()
         await admin.force_release("key", reason="stuck", by="eva")
         await until(lambda: lease.lost)
@@ -264,7 +258,7 @@ async def test_with_a_direct_address_for_messages_they_arrive(
     caplog: pytest.LogCaptureFixture,
     record_property: Callable[[str, object], None],
 ) -> None:
-    settings = Settings(listen_url=direct_url, recheck_seconds=30)
+    settings = Settings(listen_url=direct_url, recheck_interval=30)
     async with (
         Locks.from_url(pooled_url, settings=settings) as one,
         Locks.from_url(pooled_url, settings=settings) as two,
@@ -280,7 +274,7 @@ async def test_with_a_direct_address_for_messages_they_arrive(
 
 
 async def test_who_waits_from_the_first_moment_is_not_forgotten(pooled_url: str) -> None:
-    async with Locks.from_url(pooled_url) as one, Locks.from_url(pooled_url, recheck_seconds=30) as two:
+    async with Locks.from_url(pooled_url) as one, Locks.from_url(pooled_url, recheck_interval=30) as two:
         lease = await one.acquire("key")
         waiter = asyncio.create_task(take(two, "key"))  # before it is known whether messages arrive
         await queue_of(one, "key", 1)
@@ -294,7 +288,7 @@ async def test_who_waits_from_the_first_moment_is_not_forgotten(pooled_url: str)
 
 
 async def test_all_of_many_that_open_at_once_find_out(pooled_url: str, caplog: pytest.LogCaptureFixture) -> None:
-    stores = [Locks.from_url(pooled_url, recheck_seconds=30) for _ in range(12)]
+    stores = [Locks.from_url(pooled_url, recheck_interval=30) for _ in range(12)]
     await asyncio.gather(*(locks.open() for locks in stores))
     try:
         for locks in stores:
@@ -364,7 +358,7 @@ async def test_a_hundred_waiters_occupy_no_server_connection(
 async def test_a_host_that_vanished_in_a_fenced_transaction_does_not_keep_its_key(
     pooled_url: str, direct_url: str, pgbouncer: PgBouncer
 ) -> None:
-    settings = Settings(session_seconds=3, store_wait=4, recheck_seconds=0.5, stuck_work="report")
+    settings = Settings(session_ttl=3, store_wait=4, recheck_interval=0.5, stuck_work="report")
     with ThreadedFaultProxy("127.0.0.1", pgbouncer.port) as proxy:
         async with (
             Locks.from_url(direct_url, settings=settings) as others,

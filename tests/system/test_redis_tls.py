@@ -8,7 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
-from interlock import App, InvalidArgumentError, Locks, Settings, Slots, StoreError, StoreUnavailableError
+from interlock import App, Locks, Settings, Slots
+from interlock.errors import InvalidArgumentError, StoreError, StoreUnavailableError
 from interlock.testing.servers import RedisServer
 from interlock.testing.servers.tcp import free_port
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.system
 
 STORE_WAIT = 3.0
-SETTINGS = Settings(session_seconds=3, store_wait=STORE_WAIT)
+SETTINGS = Settings(session_ttl=3, store_wait=STORE_WAIT)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,8 @@ from urllib.parse import quote
 import asyncpg
 import pytest
 
-from interlock import Locks, Settings, StoreError, StoreUnavailableError
+from interlock import Locks, Settings
+from interlock.errors import StoreError, StoreUnavailableError
 from interlock.testing.servers import PostgresServer
 from tests.system.pgbouncer import DEBIAN_POSTGRES
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.system
 
 STORE_WAIT = 3.0
-SETTINGS = Settings(session_seconds=3, store_wait=STORE_WAIT)
+SETTINGS = Settings(session_ttl=3, store_wait=STORE_WAIT)
 USER = "tls_user"
 
 
@@ -177,7 +178,7 @@ async def test_a_certificate_that_is_replaced_while_running_is_refused_and_the_o
         address = f"postgresql://postgres@localhost:{server.port}/postgres?sslmode=verify-full"
         async with Locks.from_url(
             f"{address}&sslrootcert={quote(str(ours.certificate))}",
-            settings=Settings(session_seconds=3, store_wait=1.5, stuck_work="report"),
+            settings=Settings(session_ttl=3, store_wait=1.5, stuck_work="report"),
         ) as locks:
             async with locks.acquire("before"):
                 pass

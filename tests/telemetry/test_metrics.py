@@ -8,7 +8,8 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from interlock import InvalidArgumentError, Locks, Settings
+from interlock import Locks, Settings
+from interlock.errors import InvalidArgumentError
 from interlock.telemetry.metrics import Durations
 
 PROMISED = {

@@ -3,6 +3,7 @@
 from interlock.claims.claim import Claim
 from interlock.claims.claims import Claiming, Claims
 from interlock.claims.explain import Reason
-from interlock.ports.claims import ClaimState, ClaimView
+from interlock.claims.views import ClaimView
+from interlock.ports.claims import ClaimState
 
 __all__ = ["Claim", "ClaimState", "ClaimView", "Claiming", "Claims", "Reason"]

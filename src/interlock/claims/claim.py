@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from interlock.clock import as_datetime
+from interlock.claims.views import claim_view
 from interlock.errors import LeaseLostError, MisuseError
 from interlock.leases.owned_lease import OwnedLease
 from interlock.ports.claims import ClaimState
-from interlock.values import decoded
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
     from datetime import datetime
 
     from interlock.arguments import Seconds
-    from interlock.ports.claims import Claimed, ClaimView
+    from interlock.ports import claims as port
+    from interlock.ports.claims import Claimed
     from interlock.sessions import Session
 
     class Settler(Protocol):
@@ -83,12 +83,11 @@ class ClaimLease(OwnedLease):
 class Claim:
     """What became of a request for a claim. Only one whose state is ``new`` is the claimant's to work on."""
 
-    def __init__(self, key: str, lease: ClaimLease | None, view: ClaimView | None) -> None:
+    def __init__(self, key: str, lease: ClaimLease | None, row: port.ClaimView | None) -> None:
         self.key = key
         self._lease = lease
-        self.view = view
-        """How the claim stood if it was not new, and who has or had it."""
-        self._result = None if view is None or view.result is None else decoded(view.result)
+        self.view = None if row is None else claim_view(row)
+        """The claim as it was if it was not new, with its holder."""
 
     def __repr__(self) -> str:
         return f"<Claim {self.key!r} {self.state}>"
@@ -116,7 +115,7 @@ class Claim:
     @property
     def result(self) -> Any:
         """What was left by the one who did it. In the block of a new claim: set it, to leave it for others."""
-        return self._lease.result if self._lease is not None else self._result
+        return self._lease.result if self._lease is not None else None if self.view is None else self.view.result
 
     @result.setter
     def result(self, result: Any) -> None:
@@ -125,9 +124,7 @@ class Claim:
     @property
     def retry_at(self) -> datetime | None:
         """Failed: from when on it may be claimed again."""
-        if self.view is None or self.view.retry_at is None:
-            return None
-        return as_datetime(self.view.retry_at)
+        return None if self.view is None else self.view.retry_at
 
     @property
     def error(self) -> str:

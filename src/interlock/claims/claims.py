@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.arguments import checked_key, checked_limit, checked_prefix, checked_reason, checked_seconds, checked_ttl
 from interlock.claims.engine import ClaimEngine
-from interlock.errors import MisuseError
+from interlock.claims.explain import explain
+from interlock.claims.views import claim_view
+from interlock.errors import MisuseError, NotFoundError
 from interlock.ports.store import Capability
 from interlock.service import Service
 
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
 
     from interlock.arguments import Seconds
     from interlock.claims.claim import Claim
-    from interlock.ports.claims import ClaimState, ClaimView
+    from interlock.claims.views import ClaimView
+    from interlock.explanation import Explanation
+    from interlock.ports.claims import ClaimState
     from interlock.store_client import StoreClient
     from interlock.telemetry.claims import ClaimMetrics
 
@@ -44,41 +48,50 @@ class Claims(Service[ClaimEngine]):
         """What these claims have counted and timed; register it with a Prometheus registry."""
         return self._opened.metrics
 
-    def claim(
-        self, key: str, *, keep_seconds: Seconds = _KEEP, lease_seconds: Seconds = _LEASE, retry_in: Seconds = 0.0
-    ) -> Claiming:
+    def claim(self, key: str, *, keep: Seconds = _KEEP, ttl: Seconds = _LEASE, retry_in: Seconds = 0.0) -> Claiming:
         """Claim the key, in one step.
 
         ``async with once.claim(key) as claim:`` marks a new claim as done when the block ends and as failed when it
         raises, to be tried again after ``retry_in`` seconds; the block runs in any case, so ask ``if claim.new:``.
         ``claim = await once.claim(key)`` leaves :meth:`Claim.done` and :meth:`Claim.fail` to you. While its process
-        lives the claim is renewed; a settled one is kept for ``keep_seconds``.
+        lives the claim is renewed; a settled one is kept for ``keep``.
         """
         return Claiming(
             self._running,
             checked_key(key),
-            checked_ttl(lease_seconds, name="lease_seconds"),
-            checked_ttl(keep_seconds, name="keep_seconds"),
+            checked_ttl(ttl),
+            checked_ttl(keep, name="keep"),
             checked_seconds("retry_in", retry_in),
         )
 
     async def list(
         self, *, prefix: str = "", state: ClaimState | None = None, limit: int = 1000
     ) -> Sequence[ClaimView]:
-        """Claims that are kept, by key."""
-        return await self._running.store.claims.look(
+        """List the claims that are kept, by key."""
+        rows = await self._running.store.claims.look(
             prefix=checked_prefix(prefix), state=state, limit=checked_limit(limit)
         )
+        return [claim_view(row) for row in rows]
 
-    async def show(self, key: str) -> ClaimView | None:
-        """One claim; None if the key is new."""
-        views = await self._running.store.claims.look(checked_key(key))
-        return views[0] if views else None
+    async def get(self, key: str) -> ClaimView:
+        """Return one claim. Raises :class:`NotFoundError` if the key is new."""
+        rows = await self._running.store.claims.look(checked_key(key))
+        if not rows:
+            raise NotFoundError(f"There is no claim on {key!r}.", remedy="See: interlock claims list.")
+        return claim_view(rows[0])
+
+    async def explain(self, key: str) -> Explanation:
+        """Explain the state of a claim and what happens next."""
+        if self._explainer is not None:
+            return await self._explainer("claim", checked_key(key))
+        rows = await self._running.store.claims.look(checked_key(key))
+        return explain(key, rows[0] if rows else None)
 
     async def forget(self, key: str, *, reason: str, by: str) -> ClaimView | None:
         """Make a key new again. Whoever works on it is stopped and told why. None if there was no claim."""
         checked_reason("Forgetting a claim", reason, by)
-        return await self._running.forget(checked_key(key), reason, by)
+        row = await self._running.forget(checked_key(key), reason, by)
+        return None if row is None else claim_view(row)
 
 
 class Claiming:

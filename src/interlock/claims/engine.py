@@ -42,14 +42,14 @@ class ClaimEngine(LeaseEngine[ClaimRequest, ClaimLease, Settled]):
         self.metrics = ClaimMetrics(self.store.name, self._settings.metrics_prefix)
         self._claims = self.store.claims
 
-    async def claim(self, key: str, lease_seconds: float, keep: float, retry_in: float) -> Claim:
+    async def claim(self, key: str, ttl: float, keep: float, retry_in: float) -> Claim:
         """Claim the key, or hear how it stands."""
         for _ in range(_MOST_LATE):
             if self._reach.closed:
                 raise MisuseError("These claims are closed.", remedy="Open them again.")
             session = await self._live_session()
-            request = ClaimRequest(key, self._new_owner(session), session.id, lease_seconds, keep, retry_in)
-            want = ClaimWant(key, request.owner, session.id, lease_seconds, keep)
+            request = ClaimRequest(key, self._new_owner(session), session.id, ttl, keep, retry_in)
+            want = ClaimWant(key, request.owner, session.id, ttl, keep)
             try:
                 sent, answer = await self._ask(want)
             except BaseException:
@@ -71,7 +71,7 @@ class ClaimEngine(LeaseEngine[ClaimRequest, ClaimLease, Settled]):
                 self.metrics.count(answer.view.state)
                 return Claim(key, None, answer.view)
             session.lost = True
-        raise StoreUnavailableError(f"Its answers come too late for a lease of {lease_seconds:g} s.")
+        raise StoreUnavailableError(f"Its answers come too late for a lease of {ttl:g} s.")
 
     async def _ask(self, want: ClaimWant) -> tuple[float, ClaimAnswer]:
         async def attempt() -> tuple[float, ClaimAnswer]:

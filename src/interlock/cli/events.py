@@ -145,13 +145,15 @@ async def _find(place: Place, event_id: int) -> tuple[EventView | None, Sequence
 
 
 async def _about(found: App, event_id: int) -> str | None:
-    from interlock.clock import as_text
+    from interlock.errors import NotFoundError
 
     async with found:
-        view = await found.events.view(event_id)
-    if view is None:
-        return None
-    return f"Event {view.id}: {view.source}.{view.type} by {view.actor or 'nobody known'}, {as_text(view.received_at)}."
+        try:
+            view = await found.events.get(event_id)
+        except NotFoundError:
+            return None
+    at = view.received_at.isoformat(timespec="milliseconds")
+    return f"Event {view.id}: {view.source}.{view.type} by {view.actor or 'nobody known'}, {at}."
 
 
 async def _replay(found: App, event_id: int, by: str, reason: str) -> Receipt:

@@ -7,7 +7,8 @@ from interlock.events.github import GitHub
 from interlock.events.receipt import Receipt, Verdict
 from interlock.events.signed import Hmac
 from interlock.events.source import Incoming, Source
-from interlock.ports.events import EventFilter, EventView
+from interlock.events.views import EventView
+from interlock.ports.events import EventFilter
 
 __all__ = [
     "Event",

@@ -147,7 +147,7 @@ class EventEngine:
             event.type,
             event.actor,
             text,
-            self._settings.keep_events_seconds,
+            self._settings.keep_events,
             event.replay_of,
             by,
             tuple(_call(handler, event).new(number) for handler, number in zip(handlers, numbers[1:], strict=False)),

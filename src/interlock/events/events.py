@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 from interlock.arguments import checked_limit, checked_reason
 from interlock.errors import CapabilityError, InvalidArgumentError, MisuseError, NotFoundError
 from interlock.events.engine import EventEngine
-from interlock.events.event import event_of
 from interlock.events.explain import explain_event
 from interlock.events.handler import EventDefinition, Handler, Hears
 from interlock.events.loader import Loader
 from interlock.events.patterns import Pattern
 from interlock.events.router import Router
 from interlock.events.source import Source, checked_actors, checked_source_name
+from interlock.events.views import event_view
 from interlock.jobs.jobs import Jobs
 from interlock.jobs.options import JobOptions, checked_aliases
 from interlock.ports.events import EventFilter
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
     from interlock.clock import Clock
     from interlock.events.event import Event
-    from interlock.events.explain import EventReason
     from interlock.events.handler import Ignore
     from interlock.events.receipt import Receipt
+    from interlock.events.views import EventView
     from interlock.explanation import Explanation
     from interlock.jobs.job import Job
     from interlock.jobs.options import JobDefinitionOptions
-    from interlock.ports.events import EventView
+    from interlock.ports import events as port
     from interlock.ports.store import Store
     from interlock.settings import Settings
     from interlock.store_client import StoreClient
@@ -184,23 +184,16 @@ class Events(Service[EventEngine]):
         """Route a kept event again, by the handlers of today and as a new event; ``by`` says who wants it."""
         checked_reason("Replaying an event", reason or "by hand", by)
         engine, number = self._running, _number(event)
-        view = await engine.jobs.repeat(lambda: engine.events.find(number))
-        if view is None:
-            raise NotFoundError(f"There is no event {number}.", remedy="Look which there are: interlock events list.")
+        view = await self._row(number)
         return await engine.replay(view, self._own.get(view.source, frozenset()), by, reason)
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
-    async def find(self, event: int | Event) -> Event | None:
-        """One event with its payload; None if it is not known, or no longer."""
-        view = await self.view(event)
-        return None if view is None else event_of(view)
+    async def get(self, event: int | Event) -> EventView:
+        """Return one event with its payload and its jobs. Raises :class:`NotFoundError` if it is not kept."""
+        return event_view(await self._row(_number(event)))
 
-    async def view(self, event: int | Event) -> EventView | None:
-        """One event as the store keeps it, with the ids of the jobs that it caused."""
-        return await self._running.events.find(_number(event))
-
-    async def look(
+    async def list(
         self,
         *,
         source: str = "",
@@ -210,19 +203,30 @@ class Events(Service[EventEngine]):
         limit: int = 100,
         before: int | None = None,
     ) -> Sequence[EventView]:
-        """Events as one snapshot, newest first, without payloads; ``before`` goes on behind the event of that id."""
+        """List events as one snapshot, newest first, without payloads. ``before`` is the ID of the last event seen."""
         chosen = EventFilter(*(_text(*given) for given in zip(EventFilter._fields, (source, type, actor, delivery))))  # noqa: B905
         start = None if before is None else _number(before)
-        return await self._running.events.look(chosen, limit=checked_limit(limit), before=start)
+        rows = await self._running.events.look(chosen, limit=checked_limit(limit), before=start)
+        return [event_view(row) for row in rows]
 
-    async def explain(self, event: int | Event) -> Explanation[EventReason]:
-        """What came of an event: the jobs that it caused and how they stand, and what to do."""
-        engine, number = self._running, _number(event)
-        view = await engine.events.find(number)
-        if view is None:
-            raise NotFoundError(f"There is no event {number}.", remedy="Look which there are: interlock events list.")
-        jobs = [await engine.jobs.jobs.find(job) for job in view.jobs]
-        return explain_event(view, [job for job in jobs if job is not None])
+    async def explain(self, event: int | Event) -> Explanation:
+        """Explain what became of an event: the jobs that it caused, their states, and what to do."""
+        number = _number(event)
+        if self._explainer is not None:
+            return await self._explainer("event", number)
+        row = await self._row(number)
+        jobs = [await self._running.jobs.jobs.find(job) for job in row.jobs]
+        return explain_event(row, [job for job in jobs if job is not None])
+
+    async def _row(self, number: int) -> port.EventView:
+        engine = self._running
+        row = await engine.jobs.repeat(lambda: engine.events.find(number))
+        if row is None:
+            raise NotFoundError(
+                f"There is no event {number}: it was never accepted here, or is no longer kept.",
+                remedy="See: interlock events list.",
+            )
+        return row
 
 
 def _number(event: object) -> int:

@@ -70,7 +70,7 @@ class EventDefinition(Definition):
         if not 0 < event.id < 2**63:
             raise InvalidArgumentError(
                 f"The event has the id {event.id!r}, and so is not kept.",
-                remedy="Only an event that was accepted can be handled; see app.events.find.",
+                remedy="Only an event that was accepted can be handled; see app.events.get.",
             )
         return stored_event(event.id), {"event": event}
 

@@ -70,7 +70,7 @@ class Loader:
         for id, waiting in asking.items():  # noqa: A001
             answer = found.get(id) or EventGoneError(
                 f"Event {id} is no longer kept.",
-                remedy="Keep events for longer (keep_events_seconds=…), or have it delivered again.",
+                remedy="Keep events for longer (keep_events=…), or have it delivered again.",
             )
             for future in waiting:
                 if future.done():

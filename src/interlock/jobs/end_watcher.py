@@ -87,7 +87,7 @@ class EndWatcher:
             self._watch_messages(-1)
 
     async def _check(self) -> None:
-        recheck = self._store_client.settings.recheck_seconds
+        recheck = self._store_client.settings.recheck_interval
         pause = _MIN_PAUSE
         while True:
             if not self._unchecked:

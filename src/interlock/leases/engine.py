@@ -37,12 +37,7 @@ class LeaseEngine(Generic[W, O, L]):
         self._settings = store_client.settings
         self._room = WaitQueue(store_client, self, custody)
         self._warden: LeaseRenewer[O] = LeaseRenewer(
-            custody,
-            store_client.clock,
-            store_client.settings.session_seconds,
-            self._held,
-            self._lose,
-            self._renewal_failed,
+            custody, store_client.clock, store_client.settings.session_ttl, self._held, self._lose, self._renewal_failed
         )
         self._reach: StoreAccess[W, O, L] = StoreAccess(store_client, custody, self._room)
         self._owners = self._reach.owners

@@ -54,14 +54,14 @@ class LeaseRenewer(Generic[O]):
         self,
         store: Renewing,
         clock: Clock,
-        session_seconds: float,
+        session_ttl: float,
         leases: Callable[[], Iterable[O]],
         lose: Callable[[O, str, str], None],
         failed: Callable[[O, Exception], None],
     ) -> None:
         self._store = store
         self._failed = failed
-        self._session_seconds = session_seconds
+        self._session_ttl = session_ttl
         self._monotonic = clock.monotonic
         self._leases = leases
         self._lose = lose
@@ -73,7 +73,7 @@ class LeaseRenewer(Generic[O]):
         """Look after a lease granted by a request sent at ``sent``."""
         ttl = lease.want.ttl
         if ttl == math.inf:  # it ends with its session, and needs nothing of its own
-            ttl = self._session_seconds
+            ttl = self._session_ttl
         else:
             renew_after, stop_after = schedule(ttl)
             lease.renew_at = sent + renew_after
@@ -125,7 +125,7 @@ class LeaseRenewer(Generic[O]):
                 # Unless the renewal says otherwise before, the next thing to happen is the end.
                 lease.renew_at = lease.deadline
             due_at = min(due_at, lease.renew_at, lease.session.deadline)
-            shortest = min(shortest, lease.want.ttl if lease.want.ttl < math.inf else self._session_seconds)
+            shortest = min(shortest, lease.want.ttl if lease.want.ttl < math.inf else self._session_ttl)
         self._shortest = shortest
         if shortest < math.inf:
             self._next_round(min(due_at - now, shortest / 10))

@@ -73,7 +73,7 @@ class WaitQueue:
         self._store_client = store_client
         self._part = part
         self._store = store
-        self._recheck = store_client.settings.recheck_seconds
+        self._recheck = store_client.settings.recheck_interval
         self._monotonic = store_client.clock.monotonic
         self._seats: dict[str, PendingWait] = {}
         self._early: dict[str, None] = {}

@@ -4,6 +4,17 @@ from interlock.limits.explain import Reason
 from interlock.limits.kinds import Cooldown, Limit, Rate, Slots
 from interlock.limits.limits import Limits, Starting
 from interlock.limits.reservation import Reservation
-from interlock.ports.limits import LimitView
+from interlock.limits.views import LimitUser, LimitView
 
-__all__ = ["Cooldown", "Limit", "LimitView", "Limits", "Rate", "Reason", "Reservation", "Slots", "Starting"]
+__all__ = [
+    "Cooldown",
+    "Limit",
+    "LimitUser",
+    "LimitView",
+    "Limits",
+    "Rate",
+    "Reason",
+    "Reservation",
+    "Slots",
+    "Starting",
+]

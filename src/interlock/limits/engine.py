@@ -117,7 +117,7 @@ class LimitEngine(LeaseEngine[Place, Reservation, Finished]):
                     if give_up is not None and self.monotonic() >= give_up:
                         raise
                     # Its place outlasts an outage, for as long as the session does.
-                    turn = reservation.turn._replace(at=None, look_again=self._settings.recheck_seconds)
+                    turn = reservation.turn._replace(at=None, look_again=self._settings.recheck_interval)
                 if turn is None:
                     reservation.session.lost = True
                     continue
@@ -142,7 +142,7 @@ class LimitEngine(LeaseEngine[Place, Reservation, Finished]):
         if turn.at is None:
             return await self._room.enter(owner, turn.look_again).turn(left)
         pause = turn.look_again if left is None else min(turn.look_again, left)
-        await self._room.enter(owner, self._settings.recheck_seconds).turn(pause)
+        await self._room.enter(owner, self._settings.recheck_interval).turn(pause)
         return True
 
     def _ensure(self, reservation: Reservation) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interlock.arguments import checked_key, checked_limit, checked_wait
-from interlock.errors import MisuseError
+from interlock.errors import MisuseError, NotFoundError
 from interlock.limits.engine import LimitEngine
+from interlock.limits.explain import explain
 from interlock.limits.kinds import uses_of
+from interlock.limits.views import limit_view
 from interlock.ports.store import Capability
 from interlock.service import Service
 
@@ -16,9 +18,11 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock.arguments import Wait
+    from interlock.explanation import Explanation
     from interlock.limits.kinds import Limit
     from interlock.limits.reservation import Reservation
-    from interlock.ports.limits import LimitView, Use
+    from interlock.limits.views import LimitView
+    from interlock.ports.limits import Use
     from interlock.store_client import StoreClient
     from interlock.telemetry.limits import LimitMetrics
 
@@ -62,13 +66,25 @@ class Limits(Service[LimitEngine]):
         return Starting(self._running, uses_of(limits, values), checked_wait(wait))
 
     async def list(self, *, limit: int = 1000) -> Sequence[LimitView]:
-        """All limits in use, who has started and who waits, as one snapshot."""
-        return await self._running.store.limits.look(limit=checked_limit(limit))
+        """List the limits in use, by key, as one snapshot."""
+        return [limit_view(row) for row in await self._running.store.limits.look(limit=checked_limit(limit))]
 
-    async def show(self, key: str) -> LimitView | None:
-        """One limit by its full key, such as ``slots:containers`` or ``cooldown:account:a1``; None if not in use."""
-        views = await self._running.store.limits.look(checked_key(key))
-        return views[0] if views else None
+    async def get(self, key: str) -> LimitView:
+        """Return one limit by its full key, such as ``slots:containers`` or ``cooldown:account:a1``.
+
+        Raises :class:`NotFoundError` if it is not in use.
+        """
+        rows = await self._running.store.limits.look(checked_key(key))
+        if not rows:
+            raise NotFoundError(f"The limit {key!r} is not in use.", remedy="See: interlock limits list.")
+        return limit_view(rows[0])
+
+    async def explain(self, key: str) -> Explanation:
+        """Explain whether a limit has room, who uses it and who waits."""
+        if self._explainer is not None:
+            return await self._explainer("limit", checked_key(key))
+        rows = await self._running.store.limits.look(checked_key(key))
+        return explain(key, rows[0] if rows else None)
 
 
 class Starting:

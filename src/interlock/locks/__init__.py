@@ -4,5 +4,6 @@ from interlock.arguments import FOREVER
 from interlock.locks.explain import Reason
 from interlock.locks.lease import Lease
 from interlock.locks.locks import Acquisition, Locks, ManyAcquisition
+from interlock.locks.views import Holder, LockView, Waiter
 
-__all__ = ["FOREVER", "Acquisition", "Lease", "Locks", "ManyAcquisition", "Reason"]
+__all__ = ["FOREVER", "Acquisition", "Holder", "Lease", "LockView", "Locks", "ManyAcquisition", "Reason", "Waiter"]

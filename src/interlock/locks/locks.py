@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from interlock.arguments import Seconds, Wait, checked_key, checked_limit, checked_reason, checked_ttl, checked_wait
-from interlock.errors import InvalidArgumentError, LockTimeoutError, MisuseError
+from interlock.errors import InvalidArgumentError, LockTimeoutError, MisuseError, NotFoundError
 from interlock.locks.deadlocks import retry_on_deadlock
 from interlock.locks.engine import Engine
+from interlock.locks.explain import explain
+from interlock.locks.views import holder_view, lock_view
 from interlock.ports.store import Capability
 from interlock.service import Service
 
@@ -15,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
     from types import TracebackType
 
+    from interlock.explanation import Explanation
     from interlock.locks.lease import Lease
-    from interlock.ports.locks import Holder, LockView
+    from interlock.locks.views import Holder, LockView
     from interlock.store_client import StoreClient
     from interlock.telemetry.metrics import LockMetrics
 
@@ -47,26 +50,26 @@ class Locks(Service[Engine]):
         """What these locks have counted and timed; register it with a Prometheus registry."""
         return self._opened.metrics
 
-    def acquire(self, key: str, ttl_seconds: Seconds = _DEFAULT_TTL, *, wait: Wait = _DEFAULT_WAIT) -> Acquisition:
+    def acquire(self, key: str, ttl: Seconds = _DEFAULT_TTL, *, wait: Wait = _DEFAULT_WAIT) -> Acquisition:
         """Take the lock: ``async with locks.acquire(key) as lease: …``, or ``lease = await locks.acquire(key)``.
 
         Waits its turn for up to ``wait`` seconds and raises :class:`LockTimeoutError` after that,
-        :class:`DeadlockError` at once if waiting could never end. The lease lives for ``ttl_seconds`` at a time and
+        :class:`DeadlockError` at once if waiting could never end. The lease lives for ``ttl`` at a time and
         is renewed for as long as it is held; a process that dies loses it within its session (15 s).
         """
-        ttl = _DEFAULT_TTL if ttl_seconds is _DEFAULT_TTL else checked_ttl(ttl_seconds)
-        seconds = _DEFAULT_WAIT if wait is _DEFAULT_WAIT else checked_wait(wait)
-        return Acquisition(self._running, checked_key(key), ttl, seconds)
+        lives = _DEFAULT_TTL if ttl is _DEFAULT_TTL else checked_ttl(ttl)
+        waits = _DEFAULT_WAIT if wait is _DEFAULT_WAIT else checked_wait(wait)
+        return Acquisition(self._running, checked_key(key), lives, waits)
 
-    async def try_acquire(self, key: str, ttl_seconds: Seconds = _DEFAULT_TTL) -> Lease | None:
+    async def try_acquire(self, key: str, ttl: Seconds = _DEFAULT_TTL) -> Lease | None:
         """Take the lock if it is free and nobody is before us, else None. Use the lease as a context manager."""
         try:
-            return await self._running.take(checked_key(key), checked_ttl(ttl_seconds), 0.0)
+            return await self._running.take(checked_key(key), checked_ttl(ttl), 0.0)
         except LockTimeoutError:
             return None
 
     def acquire_many(
-        self, keys: Iterable[str], ttl_seconds: Seconds = _DEFAULT_TTL, *, wait: Wait = _DEFAULT_WAIT
+        self, keys: Iterable[str], ttl: Seconds = _DEFAULT_TTL, *, wait: Wait = _DEFAULT_WAIT
     ) -> ManyAcquisition:
         """Take several locks, all or none, in an order that cannot deadlock: yields a dict from key to lease.
 
@@ -77,7 +80,7 @@ class Locks(Service[Engine]):
         ordered = sorted({checked_key(key) for key in keys})
         if not ordered:
             raise InvalidArgumentError("acquire_many was given no keys.", remedy="Pass at least one.")
-        return ManyAcquisition(self._running, ordered, checked_ttl(ttl_seconds), checked_wait(wait))
+        return ManyAcquisition(self._running, ordered, checked_ttl(ttl), checked_wait(wait))
 
     def retry_on_deadlock(
         self, *, max_retries: int = 3, base_delay: float = 0.1, max_delay: float = 2.0, jitter: float = 0.05
@@ -95,16 +98,26 @@ class Locks(Service[Engine]):
         writes are refused from now on.
         """
         checked_reason("A forced release", reason, by)
-        return await self._running.force(checked_key(key), reason, by)
+        holder = await self._running.force(checked_key(key), reason, by)
+        return None if holder is None else holder_view(holder)
 
     async def list(self, *, limit: int = 1000) -> Sequence[LockView]:
-        """All held or awaited keys, holders and waiters in order, as one snapshot."""
-        return await self._running.store.locks.look(limit=checked_limit(limit))
+        """List the keys that are held or waited for, by name, as one snapshot."""
+        return [lock_view(row) for row in await self._running.store.locks.look(limit=checked_limit(limit))]
 
-    async def show(self, key: str) -> LockView | None:
-        """One key's holder and waiters; None if nobody holds or awaits it."""
-        views = await self._running.store.locks.look(checked_key(key))
-        return views[0] if views else None
+    async def get(self, key: str) -> LockView:
+        """Return one key's holder and waiters. Raises :class:`NotFoundError` if it is neither held nor waited for."""
+        rows = await self._running.store.locks.look(checked_key(key))
+        if not rows:
+            raise NotFoundError(f"The lock {key!r} is not held or waited for.", remedy="See: interlock locks list.")
+        return lock_view(rows[0])
+
+    async def explain(self, key: str) -> Explanation:
+        """Explain why a key is free, held or waited for, and what to do."""
+        if self._explainer is not None:
+            return await self._explainer("lock", checked_key(key))
+        rows = await self._running.store.locks.look(checked_key(key))
+        return explain(key, rows[0] if rows else None)
 
 
 class Acquisition:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SETTINGS", "define"]
 
-SETTINGS = Settings(session_seconds=120, recheck_seconds=60, store_wait=30, stuck_work="report")
+SETTINGS = Settings(session_ttl=120, recheck_interval=60, store_wait=30, stuck_work="report")
 _KILLED = 9
 _MOST_SECONDS = 240.0
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from interlock.ports.jobs import FetchRequest
     from interlock.sessions import Session
 
-SETTINGS = Settings(stuck_work="report", store_wait=1.0, recheck_seconds=30.0)
+SETTINGS = Settings(stuck_work="report", store_wait=1.0, recheck_interval=30.0)
 
 
 class FakeJobs:

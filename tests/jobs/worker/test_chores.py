@@ -112,7 +112,7 @@ async def test_a_rescuer_goes_on_whatever_happens(caplog: pytest.LogCaptureFixtu
             await until(lambda: place.jobs.called("rescue"))
     assert "a bug" in caplog.text
     assert "another" in caplog.text
-    assert place.jobs.pruned[0] == place.engine.settings.keep_history_seconds
+    assert place.jobs.pruned[0] == place.engine.settings.keep_history
 
 
 async def test_plenty_is_rescued_and_pruned_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

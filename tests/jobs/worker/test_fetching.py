@@ -56,7 +56,7 @@ async def test_without_news_a_worker_looks_again_when_the_store_says() -> None:
 
 
 async def test_without_news_a_worker_looks_again_after_a_while() -> None:
-    async with floor(settings=Settings(recheck_seconds=0.05)) as place:
+    async with floor(settings=Settings(recheck_interval=0.05)) as place:
         place.job(nothing)
         async with place.at_work():
             await until(lambda: place.jobs.called("fetch"))
@@ -106,7 +106,7 @@ async def test_a_fetch_whose_answer_was_lost_is_handed_back_before_the_next() ->
 
 
 async def test_a_fetch_that_was_given_up_takes_no_effect_later() -> None:
-    async with floor(settings=Settings(store_wait=0.1, recheck_seconds=30.0)) as place:
+    async with floor(settings=Settings(store_wait=0.1, recheck_interval=30.0)) as place:
         place.job(forever)
         place.jobs.add()
         worker = place.worker(concurrency=3)
@@ -237,7 +237,7 @@ async def test_of_those_that_a_worker_died_of_the_next_is_fetched_at_once() -> N
 
 async def test_long_jobs_are_fetched_only_when_they_can_start() -> None:
     clock = VirtualClock()
-    async with floor(clock, Settings(session_seconds=1000.0, recheck_seconds=30.0)) as place:
+    async with floor(clock, Settings(session_ttl=1000.0, recheck_interval=30.0)) as place:
         ends: list[asyncio.Event] = []
 
         async def handler() -> None:

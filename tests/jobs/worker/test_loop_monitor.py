@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from pathlib import Path
 
-BRIEF = Settings(session_seconds=3.0, recheck_seconds=0.2, stuck_work="report")
-STEADY = Settings(session_seconds=60.0, recheck_seconds=0.2, stuck_work="report")
+BRIEF = Settings(session_ttl=3.0, recheck_interval=0.2, stuck_work="report")
+STEADY = Settings(session_ttl=60.0, recheck_interval=0.2, stuck_work="report")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
-STEADY = Settings(session_seconds=30, store_wait=10.0, recheck_seconds=0.5, stuck_work="report")
-SHORT = Settings(session_seconds=3, store_wait=1.0, recheck_seconds=0.5, stuck_work="report")
+STEADY = Settings(session_ttl=30, store_wait=10.0, recheck_interval=0.5, stuck_work="report")
+SHORT = Settings(session_ttl=3, store_wait=1.0, recheck_interval=0.5, stuck_work="report")
 
 
 class Bot:

@@ -212,7 +212,7 @@ async def test_the_store_may_be_the_first_to_say_that_the_session_has_ended() ->
 
 @pytest.mark.parametrize("long", [False, True])
 async def test_outages_come_and_go(long: bool) -> None:
-    async with floor(settings=Settings(stuck_work="report", store_wait=0.2, recheck_seconds=0.05)) as place:
+    async with floor(settings=Settings(stuck_work="report", store_wait=0.2, recheck_interval=0.05)) as place:
         done: list[int] = []
 
         async def handler(number: int) -> None:
@@ -361,7 +361,7 @@ async def test_a_fetch_of_a_session_that_is_over_takes_no_effect_after_it_was_ha
 
 
 async def test_nobody_waits_for_a_worker_that_ended_without_having_said_everything() -> None:
-    async with floor(settings=Settings(stuck_work="report", store_wait=0.2, recheck_seconds=30.0)) as place:
+    async with floor(settings=Settings(stuck_work="report", store_wait=0.2, recheck_interval=30.0)) as place:
 
         async def handler() -> None:
             pass
@@ -383,7 +383,7 @@ async def test_nobody_waits_for_a_worker_that_ended_without_having_said_everythi
 
 
 async def test_what_a_worker_could_not_give_back_is_given_back_by_the_next() -> None:
-    async with floor(settings=Settings(stuck_work="report", store_wait=0.1, recheck_seconds=30.0)) as place:
+    async with floor(settings=Settings(stuck_work="report", store_wait=0.1, recheck_interval=30.0)) as place:
 
         async def handler() -> None:
             pass

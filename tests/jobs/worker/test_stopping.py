@@ -15,7 +15,7 @@ from interlock.testing.clock import until
 from tests.jobs.worker.fakes import floor
 
 CANCELLED = "cancelled by ann: not needed"
-QUICK = Settings(stuck_work="report", store_wait=0.5, session_seconds=1.0, recheck_seconds=30.0)
+QUICK = Settings(stuck_work="report", store_wait=0.5, session_ttl=1.0, recheck_interval=30.0)
 
 
 async def forever() -> None:

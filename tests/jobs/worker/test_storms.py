@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.jobs.worker.fakes import Floor
 
 JOBS = 120
-SETTINGS = Settings(stuck_work="report", store_wait=0.1, recheck_seconds=0.05)
+SETTINGS = Settings(stuck_work="report", store_wait=0.1, recheck_interval=0.05)
 
 
 class LoopClock:

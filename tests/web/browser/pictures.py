@@ -132,7 +132,7 @@ async def _pictures(app: Any, base: str) -> None:
         await _shoot(browser, base, "failed", f"/jobs/{await _find(app, 'failed')}", dark=True, height=860)
         key = await _awaited(app)
         await _shoot(browser, base, "lock", f"/locks/{key.replace('/', '%2F')}", dark=False, height=720)
-        events = await app.events.look(limit=1)
+        events = await app.events.list(limit=1)
         await _shoot(browser, base, "event", f"/events/{events[0].id}", dark=True)
         await _shoot(browser, base, "phone", "/", dark=True, phone=True, height=844)
         await browser.close()

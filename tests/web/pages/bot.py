@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from interlock import App, Cooldown, Event, GitHub, Retry, Slots
+from interlock.testing.lookup import get_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +69,7 @@ class Bot:
         self.tasks.append(asyncio.create_task(self._hold(key, asyncio.Event())))
 
         async def stands() -> bool:
-            view = await self.app.locks.show(key)
+            view = await get_or_none(self.app.locks, key)
             return view is not None and len(view.waiters) >= place
 
         await until(stands)

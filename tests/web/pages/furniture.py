@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from interlock.testing.lookup import get_or_none
 from tests.web.pages.bot import until
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ async def _locks(bot: Bot) -> None:
         await bot.wait_for_lock("repo:acme/api", place)
     await bot.hold_lock(KEY)
     bot.things["locked"] = await bot.enqueue("sync", lane="locked", how="lock:repo:acme/web")
-    await until(lambda: bot.app.locks.show("repo:acme/web"))
+    await until(lambda: get_or_none(bot.app.locks, "repo:acme/web"))
     bot.things["lock_waits"] = await bot.enqueue("sync", lane="lock waits", how="lock:repo:acme/api")
 
 
@@ -93,7 +94,7 @@ async def _claims(bot: Bot) -> None:
             await asyncio.Event().wait()
 
     bot.tasks.append(asyncio.create_task(work()))
-    await until(lambda: once.show("delivery:2"))
+    await until(lambda: get_or_none(once, "delivery:2"))
 
 
 async def _events(bot: Bot) -> None:

@@ -91,7 +91,7 @@ class PostgresStore:
     def lifeline(self) -> PostgresSessions:
         """Sessions through a connection of their own."""
         pool = Pool(self._server, 1)
-        lane = Lane(pool, self._settings.session_seconds / 6)
+        lane = Lane(pool, self._settings.session_ttl / 6)
         return PostgresSessions(lane, self._settings.namespace, self._clock, own=pool)
 
     async def open(self) -> None:

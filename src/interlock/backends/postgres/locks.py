@@ -57,7 +57,7 @@ class PostgresLocks:
         # For what may have to wait for somebody's transaction.
         self._apart = Lane(pool, settings.store_wait / 2, hold=True)
         self._combined = Combiners(lanes, self._send, settings.store_wait / 2)
-        self._fenced = FencedConnections(pool, settings.store_wait / 2, settings.session_seconds)
+        self._fenced = FencedConnections(pool, settings.store_wait / 2, settings.session_ttl)
         self._namespace = settings.namespace
         self._given = given_by(clock)
 

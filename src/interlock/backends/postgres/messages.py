@@ -36,7 +36,7 @@ class PostgresMessages:
         self._wait = settings.store_wait / 2
         self._listener = Listener(server, lane, self._wait, self._hear)
         self._listener.on_verdict = self._look_now
-        self._recheck = settings.recheck_seconds
+        self._recheck = settings.recheck_interval
         self._waiting = False
         self._session = ""
         self._on_turn: Callable[[str | None], None] = lambda _: None

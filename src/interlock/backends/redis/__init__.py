@@ -91,7 +91,7 @@ class RedisStore:
 
     def lifeline(self) -> RedisSessions:
         """Sessions through a connection of their own."""
-        lane = Lane(self._server, self._settings.session_seconds / 6, _LIFELINE)
+        lane = Lane(self._server, self._settings.session_ttl / 6, _LIFELINE)
         return RedisSessions(lane, self._place, owns_lane=True)
 
     async def open(self) -> None:

@@ -113,7 +113,7 @@ class SqliteStore:
 
     def lifeline(self) -> SqliteSessions:
         """Sessions through a connection of their own."""
-        lifeline = Writer(self._file, self._settings.session_seconds / 6, name="interlock-lifeline")
+        lifeline = Writer(self._file, self._settings.session_ttl / 6, name="interlock-lifeline")
         return SqliteSessions(lifeline.run, self._settings.namespace, self._clock, on_close=lifeline.close)
 
     async def open(self) -> None:

@@ -69,10 +69,10 @@ class Place:
         """The app, not open yet, without handlers."""
         settings = Settings(
             namespace=self.namespace,
-            session_seconds=SESSION_SECONDS,
-            recheck_seconds=1.0,
-            keep_history_seconds=_KEEP_SECONDS,
-            keep_events_seconds=_KEEP_SECONDS,
+            session_ttl=SESSION_SECONDS,
+            recheck_interval=1.0,
+            keep_history=_KEEP_SECONDS,
+            keep_events=_KEEP_SECONDS,
         )
         return App(self.url, locks=self.locks or None, claims=self.locks or None, settings=settings)
 
@@ -117,7 +117,7 @@ def define(
         """Greet everybody once, however many issues they open at the same time."""
         key = f"welcome:{event.payload['repository']['owner']['login']}:{event.actor}"
         with told.working(event) as tell:
-            async with app.claims.claim(key, keep_seconds=_KEEP_SECONDS) as claim:
+            async with app.claims.claim(key, keep=_KEEP_SECONDS) as claim:
                 if not claim.new:
                     tell("greeted before", key=key)
                     return f"{event.actor} is {'being greeted' if claim.state == 'in progress' else 'known'}"

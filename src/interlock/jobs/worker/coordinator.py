@@ -125,7 +125,7 @@ class Coordinator:
         Handlers in threads that did not stop get more time: after that another worker may start their jobs.
         """
         loop = asyncio.get_running_loop()
-        give_up = loop.time() + self._engine.settings.session_seconds
+        give_up = loop.time() + self._engine.settings.session_ttl
         while loop.time() < give_up and self._departed_run():  # noqa: ASYNC110 - other threads end it
             await asyncio.sleep(_PAUSE)
         if self._afterwards is not None:

@@ -162,7 +162,7 @@ class Fetcher:
             if most > 0 and (signal.pending or startable):
                 await self._fetch(session, most, startable, low)
                 return
-        seconds = self._engine.settings.recheck_seconds if signal.pending else self._poll_at - now
+        seconds = self._engine.settings.recheck_interval if signal.pending else self._poll_at - now
         await signal.wait(seconds)
 
     def _room(self) -> tuple[int, int, int]:
@@ -193,7 +193,7 @@ class Fetcher:
         now = self._pool.monotonic()
         if now < self._poll_unreadable_at:
             return ()
-        self._poll_unreadable_at = now + self._engine.settings.recheck_seconds * 0.7  # so that every idle poll looks
+        self._poll_unreadable_at = now + self._engine.settings.recheck_interval * 0.7  # so that every idle poll looks
         return self._engine.versions()
 
     async def _fetch(self, session: Session, most: int, startable: int, low: int) -> None:
@@ -241,7 +241,7 @@ class Fetcher:
         if len(jobs) >= most or look_again <= 0:
             signal.pending = True
         else:
-            recheck = self._engine.settings.recheck_seconds * random.uniform(0.75, 1.0)  # noqa: S311
+            recheck = self._engine.settings.recheck_interval * random.uniform(0.75, 1.0)  # noqa: S311
             self._poll_at = pool.monotonic() + min(look_again, recheck)
             drained = self._drained
             if not jobs and idle and not signal.pending and drained is not None and not drained.done():

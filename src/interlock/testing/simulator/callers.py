@@ -122,7 +122,7 @@ class ClaimCaller:
         claims = self._process.claims
         with Call(self._process, "claim", key, 0.0) as call:
             owner = ""
-            async with claims.claim(key, lease_seconds=lease, keep_seconds=keep, retry_in=retry_in) as claim:
+            async with claims.claim(key, ttl=lease, keep=keep, retry_in=retry_in) as claim:
                 call.answered(str(claim.state))
                 if claim.lease is None:
                     return
@@ -152,7 +152,7 @@ class ClaimCaller:
         If that exceeds the timeout, ``fail`` is called, regardless of the outcome of the first call.
         """
         with Call(self._process, "claim", key, 0.0) as call:
-            claim = await self._process.claims.claim(key, lease_seconds=lease, keep_seconds=keep)
+            claim = await self._process.claims.claim(key, ttl=lease, keep=keep)
             call.answered(str(claim.state))
             if claim.lease is None:
                 return str(claim.state)

@@ -60,13 +60,13 @@ class Bounds:
         if not _stormy(faults):
             handover = 2 * operation + faults.message_delay
             if faults.message_lost:
-                handover += settings.recheck_seconds
+                handover += settings.recheck_interval
             return cls(handover, 2 * operation, 2 * operation, operation)
         rough = 3 * (settings.store_wait + operation) + faults.late_seconds
         if faults.outage:
             rough += 2 * faults.outage_seconds
-        seconds = settings.session_seconds
-        handover = 4 * (settings.recheck_seconds + operation) + seconds + 2 * TURN_SECONDS + rough
+        seconds = settings.session_ttl
+        handover = 4 * (settings.recheck_interval + operation) + seconds + 2 * TURN_SECONDS + rough
         return cls(handover, rough + seconds, 2 * rough + seconds, rough, stormy=True)
 
 

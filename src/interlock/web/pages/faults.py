@@ -8,7 +8,7 @@ from starlette.exceptions import HTTPException
 
 from interlock.errors import (
     CapabilityError,
-    ConflictError,
+    ConcurrencyConflictError,
     InterlockError,
     MisuseError,
     NotFoundError,
@@ -52,7 +52,7 @@ _KINDS: Mapping[type[InterlockError], tuple[int, str]] = {
     NotFoundError: (404, "Not found"),
     CapabilityError: (404, "Not here"),
     StoreUnavailableError: (503, "The store does not answer"),
-    ConflictError: (409, "It changed meanwhile"),
+    ConcurrencyConflictError: (409, "It changed meanwhile"),
     MisuseError: (400, "That cannot be done"),
     StoreError: (503, "The store cannot be used"),
 }

@@ -15,6 +15,7 @@ from interlock.ports.store import Capability
 from interlock.settings import Settings
 from interlock.testing.clock import until
 from interlock.testing.conformance.base import StoreSuite, needs
+from interlock.testing.lookup import get_or_none
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -30,7 +31,7 @@ class ClaimsConformance(StoreSuite):
     @asynccontextmanager
     async def claims(self, url: str, **settings: Any) -> AsyncIterator[Claims]:
         """Open claims on the store, with figures that keep tests short."""
-        short: dict[str, Any] = {"session_seconds": 3.0, "stuck_work": "report"}
+        short: dict[str, Any] = {"session_ttl": 3.0, "stuck_work": "report"}
         async with Claims.from_url(url, settings=Settings(**(short | settings))) as claims:
             yield claims
 
@@ -117,7 +118,7 @@ class ClaimsConformance(StoreSuite):
 
     async def test_a_long_block_keeps_its_claim(self, store_url: str) -> None:
         async with self.claims(store_url) as once:
-            async with once.claim("key", lease_seconds=1) as claim:
+            async with once.claim("key", ttl=1) as claim:
                 expiry = (await self._view(once)).expires_at
 
                 async def renewed_twice() -> bool:
@@ -159,8 +160,8 @@ class ClaimsConformance(StoreSuite):
             bad: list[tuple[str, dict[str, Any]]] = [
                 ("", {}),
                 ("k" * 600, {}),
-                ("k", {"keep_seconds": 0}),
-                ("k", {"lease_seconds": float("nan")}),
+                ("k", {"keep": 0}),
+                ("k", {"ttl": float("nan")}),
                 ("k", {"retry_in": -1}),
             ]
             for key, how in bad:
@@ -185,16 +186,16 @@ class ClaimsConformance(StoreSuite):
             assert [view.key for view in await once.list(prefix="review:")] == ["review:1", "review:2"]
             assert [view.key for view in await once.list(state=FAILED)] == ["review:2"]
             assert len(await once.list(limit=2)) == 2
-            view = await once.show("review:1")
+            view = await get_or_none(once, "review:1")
             assert view is not None
-            assert (view.state, view.attempt, view.result) == (DONE, 1, '{"ok":true}')
-            assert await once.show("unknown") is None
+            assert (view.state, view.attempt, view.result) == (DONE, 1, {"ok": True})
+            assert await get_or_none(once, "unknown") is None
 
     @needs(Capability.PROCESSES)
     async def test_a_claim_is_taken_over_when_its_process_ends(self, store_url: str) -> None:
         async with self.claims(store_url) as once:
             async with self.claims(store_url) as other:
-                claim = await other.claim("key", lease_seconds=600)
+                claim = await other.claim("key", ttl=600)
                 assert (await once.claim("key")).state is IN_PROGRESS
 
             taken = await once.claim("key")
@@ -217,6 +218,6 @@ class ClaimsConformance(StoreSuite):
             await task
 
     async def _view(self, once: Claims) -> Any:
-        view = await once.show("key")
+        view = await get_or_none(once, "key")
         assert view is not None
         return view

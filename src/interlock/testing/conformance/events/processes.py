@@ -23,7 +23,7 @@ _LANES = 5
 
 def _door(url: str, namespace: str) -> App:
     """An app with two handlers for each issue."""
-    app = App(url, namespace=namespace, session_seconds=30.0, stuck_work="report")
+    app = App(url, namespace=namespace, session_ttl=30.0, stuck_work="report")
     app.source(GitHub(SECRET))
 
     @app.on("github.issues.*", name="first", lane="{issue.number}")

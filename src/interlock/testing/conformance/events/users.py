@@ -51,7 +51,7 @@ class EventsConformance(EventProcessConformance):
             assert receipt == Receipt(Verdict.ACCEPTED, event.id, receipt.jobs)
             assert (event.name, event.delivery, event.actor) == ("github.issues.opened", "g1", "ann")
             assert (event.payload, event.replay_of) == (issue(), None)
-            assert event == await app.events.find(event.id)
+            assert event == (await app.events.get(event.id)).event
             assert result == "acme/api#7 1"
             assert triage.name == "triage"
 
@@ -226,7 +226,7 @@ class EventsConformance(EventProcessConformance):
             both = await self.send(app, "g4", number=101, sender={"login": "Dependabot[bot]"})
             assert {receipt.verdict for receipt in (nobody, ping, ourselves, both)} == {Verdict.IGNORED}
             assert all(receipt.event is None and not receipt.jobs for receipt in (nobody, ping, ourselves, both))
-            assert await app.events.look() == []
+            assert await app.events.list() == []
             assert await app.jobs.look() == []
 
             one_of_them = await self.send(app, "g5", number=101)
@@ -261,7 +261,7 @@ class EventsConformance(EventProcessConformance):
                 with pytest.raises(EventRefusedError, match=f"'{guilty}'"):
                     await self.send(app, "g1", kind, action=action)
 
-            assert await app.events.look() == []
+            assert await app.events.list() == []
             assert await app.jobs.look() == []
             assert app.events.metrics.refusals == {("github", "refused"): 3}
             assert all(job.name for job in (lane, ignore, limit, good))
@@ -278,7 +278,7 @@ class EventsConformance(EventProcessConformance):
             with pytest.raises(NotFoundError):
                 await app.events.receive("gitlab", headers, body)
 
-            assert await app.events.look() == []
+            assert await app.events.list() == []
             assert never.name == "never"
 
     # -- by hand -----------------------------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ class EventsConformance(EventProcessConformance):
             assert first.event is not None
             again = await app.events.replay(first.event, by="eva", reason="the handler was mended")
             await app.drain()
-            view = await app.events.view(again.event or 0)
+            view = await app.events.get(again.event or 0)
 
             assert (again.verdict, len(again.jobs)) == (Verdict.ACCEPTED, 2)
             assert again.event != first.event
@@ -325,8 +325,7 @@ class EventsConformance(EventProcessConformance):
                 return number
 
             receipt = await self.send(app, "g1")
-            event = await app.events.find(receipt.event or 0)
-            assert event is not None
+            event = (await app.events.get(receipt.event or 0)).event
             handle = await by_hand.enqueue(event)
             await app.drain()
 
@@ -368,7 +367,7 @@ class EventsConformance(EventProcessConformance):
         return asked
 
     async def test_a_job_whose_event_is_gone_fails_and_says_so(self, store_url: str) -> None:
-        async with self.hearing(store_url, keep_events_seconds=1.0) as app:
+        async with self.hearing(store_url, keep_events=1.0) as app:
             ran: list[int] = []
 
             @app.on("github.**", lane="one", retry=Retry(attempts=5))
@@ -376,8 +375,7 @@ class EventsConformance(EventProcessConformance):
                 ran.append(event.id)
 
             receipt = await self.send(app, "g1")
-            event = await app.events.find(receipt.event or 0)
-            assert event is not None
+            event = (await app.events.get(receipt.event or 0)).event
             await app.drain()
             store = app.events.jobs.engine.store_client.store
             await until(store.events.prune, what="the event goes")

@@ -265,7 +265,7 @@ class JobPaceConformance(JobSuite):
         self, store_url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         clock = VirtualClock()
-        settings = Settings(namespace=self.namespace, session_seconds=3600.0, recheck_seconds=0.05)
+        settings = Settings(namespace=self.namespace, session_ttl=3600.0, recheck_interval=0.05)
         store = from_url(store_url, settings=settings, clock=clock)
         started: list[float] = []
         given, go_on = asyncio.Event(), asyncio.Event()

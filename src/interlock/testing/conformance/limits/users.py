@@ -16,6 +16,7 @@ from interlock.ports.store import Capability
 from interlock.settings import Settings
 from interlock.testing.clock import until
 from interlock.testing.conformance.base import StoreSuite, needs
+from interlock.testing.lookup import get_or_none
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -29,12 +30,12 @@ class LimitsConformance(StoreSuite):
     @asynccontextmanager
     async def limits(self, url: str, **settings: Any) -> AsyncIterator[Limits]:
         """Open limits on the store, with figures that keep tests short."""
-        short: dict[str, Any] = {"session_seconds": 3.0, "recheck_seconds": 0.5, "stuck_work": "report"}
+        short: dict[str, Any] = {"session_ttl": 3.0, "recheck_interval": 0.5, "stuck_work": "report"}
         async with Limits.from_url(url, settings=Settings(**(short | settings))) as limits:
             yield limits
 
     async def test_never_more_than_n_at_once_and_all_get_their_turn(self, store_url: str) -> None:
-        async with self.limits(store_url, session_seconds=60, recheck_seconds=60) as limits:
+        async with self.limits(store_url, session_ttl=60, recheck_interval=60) as limits:
             began = time.monotonic()
             inside = most = done = 0
 
@@ -57,7 +58,7 @@ class LimitsConformance(StoreSuite):
     async def test_slots_hold_across_processes_and_the_next_is_woken(self, store_url: str) -> None:
         async with AsyncExitStack() as stack:
             several = [
-                await stack.enter_async_context(self.limits(store_url, session_seconds=60, recheck_seconds=60))
+                await stack.enter_async_context(self.limits(store_url, session_ttl=60, recheck_interval=60))
                 for _ in range(3)
             ]
             inside = most = 0
@@ -252,7 +253,7 @@ class LimitsConformance(StoreSuite):
 
     async def _waiting(self, limits: Limits, key: str, count: int) -> None:
         async def seen() -> bool:
-            view = await limits.show(key)
+            view = await get_or_none(limits, key)
             return (0 if view is None else len(view.waiting)) == count
 
         await until(seen, what=f"{count} wait for {key}")

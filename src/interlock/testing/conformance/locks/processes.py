@@ -14,6 +14,7 @@ from interlock.locks import Locks
 from interlock.ports.store import Capability
 from interlock.settings import Settings
 from interlock.testing.conformance.base import StoreSuite, needs
+from interlock.testing.lookup import get_or_none
 from interlock.testing.processes import Worker, receive_async, report
 
 __all__ = ["ProcessConformance"]
@@ -37,7 +38,7 @@ async def hold_until_told(url: str, key: str, settings: dict[str, Any]) -> None:
 
 async def take_two(url: str, first: str, second: str) -> None:
     """In a worker: take one key, then at a word another; says how that ended."""
-    async with Locks.from_url(url, recheck_seconds=600.0) as locks:
+    async with Locks.from_url(url, recheck_interval=600.0) as locks:
         try:
             async with locks.acquire(first):
                 report("held")
@@ -72,11 +73,11 @@ class ProcessConformance(StoreSuite):
     async def test_a_holder_paused_past_its_session_is_stopped_and_its_successor_has_a_larger_fence(
         self, store_url: str
     ) -> None:
-        settings = {"session_seconds": 1.5, "stuck_work": "report"}
+        settings = {"session_ttl": 1.5, "stuck_work": "report"}
         async with Worker.spawn(f"{_HERE}:hold_until_told", (store_url, "key", settings)) as worker:
             held = await worker.wait_for("held", timeout=20)
             worker.pause()
-            async with Locks.from_url(store_url, settings=Settings(session_seconds=1.5)) as locks:
+            async with Locks.from_url(store_url, settings=Settings(session_ttl=1.5)) as locks:
                 lease = await asyncio.wait_for(self._lease(locks, "key"), 10)
                 assert lease.fence > held["fence"]
                 worker.resume()
@@ -87,8 +88,8 @@ class ProcessConformance(StoreSuite):
 
     @needs(Capability.PROCESSES)
     async def test_a_killed_waiter_delays_the_others_by_a_bounded_time_and_gets_nothing(self, store_url: str) -> None:
-        settings = {"session_seconds": 1.5}
-        async with Locks.from_url(store_url, settings=Settings(session_seconds=1.5, recheck_seconds=0.5)) as locks:
+        settings = {"session_ttl": 1.5}
+        async with Locks.from_url(store_url, settings=Settings(session_ttl=1.5, recheck_interval=0.5)) as locks:
             lease = await locks.acquire("key")
             async with Worker.spawn(f"{_HERE}:hold_until_told", (store_url, "key", settings)) as worker:
                 await self._somebody_waits(locks, "key")
@@ -140,7 +141,7 @@ class ProcessConformance(StoreSuite):
     async def _somebody_waits(self, locks: Locks, key: str, count: int = 1) -> None:
         give_up = time.monotonic() + 20
         while True:
-            view = await locks.show(key)
+            view = await get_or_none(locks, key)
             if view is not None and len(view.waiters) >= count:
                 return
             assert time.monotonic() < give_up, "nobody came to wait"

@@ -22,13 +22,14 @@ from interlock.ports.store import Capability
 from interlock.settings import Settings
 from interlock.testing.clock import until
 from interlock.testing.conformance.base import StoreSuite, needs
+from interlock.testing.lookup import get_or_none
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 __all__ = ["LocksConformance"]
 
-_NO_LOOKS: dict[str, Any] = {"session_seconds": 60.0, "recheck_seconds": 600.0}
+_NO_LOOKS: dict[str, Any] = {"session_ttl": 60.0, "recheck_interval": 600.0}
 """Settings under which nothing happens soon unless somebody is told."""
 _SOON = 30.0
 """Far less than it would take without being told, and enough on a busy machine."""
@@ -40,7 +41,7 @@ class LocksConformance(StoreSuite):
     @asynccontextmanager
     async def locks(self, url: str, **settings: Any) -> AsyncIterator[Locks]:
         """Open locks on the store, with figures that keep tests short."""
-        short: dict[str, Any] = {"session_seconds": 3.0, "recheck_seconds": 0.5, "stuck_work": "report"}
+        short: dict[str, Any] = {"session_ttl": 3.0, "recheck_interval": 0.5, "stuck_work": "report"}
         async with Locks.from_url(url, settings=Settings(**(short | settings))) as locks:
             yield locks
 
@@ -77,7 +78,7 @@ class LocksConformance(StoreSuite):
             assert fences == sorted(set(fences))
 
     async def test_a_lease_knows_its_key_fence_owner_and_expiry(self, store_url: str) -> None:
-        async with self.locks(store_url) as locks, locks.acquire("key", ttl_seconds=100) as lease:
+        async with self.locks(store_url) as locks, locks.acquire("key", ttl=100) as lease:
             assert lease.key == "key"
             assert lease.fence > 0
             assert lease.owner
@@ -110,10 +111,10 @@ class LocksConformance(StoreSuite):
                 assert caught.value.code == "lock-timeout"
                 with pytest.raises(LockTimeoutError, match="not free"):
                     await asyncio.create_task(self._enter(locks, "key", wait=0))
-                view = await locks.show("key")
+                view = await get_or_none(locks, "key")
                 assert view is not None
                 assert view.waiters == ()
-            assert await locks.show("key") is None
+            assert await get_or_none(locks, "key") is None
 
     async def test_a_cancelled_waiter_leaves_the_queue_and_never_gets_it(self, store_url: str) -> None:
         async with self.locks(store_url) as locks:
@@ -135,7 +136,7 @@ class LocksConformance(StoreSuite):
             await asyncio.wait_for(second, 5)
 
             assert entered == ["second"]
-            assert await locks.show("key") is None
+            assert await get_or_none(locks, "key") is None
 
     async def test_a_body_that_fails_gives_the_key_back(self, store_url: str) -> None:
         async with self.locks(store_url) as locks:
@@ -143,7 +144,7 @@ class LocksConformance(StoreSuite):
                 async with locks.acquire("key"):
                     _ = 1 / 0
 
-            assert await locks.show("key") is None
+            assert await get_or_none(locks, "key") is None
 
     async def test_a_cancelled_block_is_given_back_before_its_task_asks_again(self, store_url: str) -> None:
         async with self.locks(store_url) as locks, locks.acquire("outer"):
@@ -161,7 +162,7 @@ class LocksConformance(StoreSuite):
                     pass
 
     async def test_a_held_lease_is_renewed_for_as_long_as_it_is_held(self, store_url: str) -> None:
-        async with self.locks(store_url) as locks, locks.acquire("key", ttl_seconds=1) as lease:
+        async with self.locks(store_url) as locks, locks.acquire("key", ttl=1) as lease:
             first = lease.expires_at
             await until(lambda: (lease.expires_at - first).total_seconds() > 1.5, within=6, what="renewed past its ttl")
             lease.ensure()
@@ -183,7 +184,7 @@ class LocksConformance(StoreSuite):
                 await asyncio.wait_for(task, 5)
 
             assert holder is not None
-            assert await locks.show("key") is None
+            assert await get_or_none(locks, "key") is None
             assert locks.metrics.losses == {"taken": 1}
 
     async def test_forced_release_wants_a_reason_and_a_name(self, store_url: str) -> None:
@@ -277,7 +278,7 @@ class LocksConformance(StoreSuite):
         await locks.close()
 
     async def test_closing_gives_everything_back_and_stops_what_is_held(self, store_url: str) -> None:
-        locks = Locks.from_url(store_url, session_seconds=3.0, stuck_work="report")
+        locks = Locks.from_url(store_url, session_ttl=3.0, stuck_work="report")
         await locks.open()
         entered = asyncio.Event()
 
@@ -361,13 +362,13 @@ class LocksConformance(StoreSuite):
         self, store_url: str
     ) -> None:
         async with (
-            self.locks(store_url, session_seconds=15.0) as one,
-            self.locks(store_url, session_seconds=15.0) as two,
+            self.locks(store_url, session_ttl=15.0) as one,
+            self.locks(store_url, session_ttl=15.0) as two,
         ):
             entered = asyncio.Event()
 
             async def hold() -> None:
-                async with one.acquire("key", ttl_seconds=60):
+                async with one.acquire("key", ttl=60):
                     entered.set()
                     await asyncio.sleep(30)
 
@@ -405,7 +406,7 @@ class LocksConformance(StoreSuite):
         """Wait until so many stand in the queue."""
         give_up = time.monotonic() + 10
         while True:
-            view = await locks.show(key)
+            view = await get_or_none(locks, key)
             if (len(view.waiters) if view else 0) == count:
                 return
             assert time.monotonic() < give_up, f"{view} has not {count} waiters"
