@@ -75,3 +75,9 @@ async def test_what_comes_together_is_committed_together(tmp_path: Path) -> None
 
     assert [kept for (kept,) in answers] == [event.id for event in made]
     assert commits <= 10, "fifty deliveries took more than a few commits"
+
+
+def test_deliveries_are_found_by_their_index_however_many_are_kept(db: sqlite3.Connection) -> None:
+    first, second, *_ = plan(db, events._sql.kept)
+    assert first.startswith("SCAN n")
+    assert "interlock_event_by_delivery (namespace=? AND delivery=? AND source=?)" in second

@@ -299,7 +299,7 @@ class TestOutages:
             worker.open()
             await until(lambda: len(asked) >= 2, what="asking again")
             await worker.stop()
-            await until(lambda: app.events._loader._work is None or app.events._loader._work.done())
+            await until(lambda: app.events._loader._batcher._task is None)
 
     async def test_what_is_being_accepted_is_not_tried_again_after_closing(self) -> None:
         app = App("memory://", store_wait=60.0)

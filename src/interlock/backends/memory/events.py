@@ -14,4 +14,4 @@ __all__ = ["memory_events"]
 
 def memory_events(jobs: SqliteJobs) -> SqliteEvents:
     """The events port over the jobs' database."""
-    return SqliteEvents(jobs, gather=False)  # nothing here waits for a disk
+    return SqliteEvents(jobs, batch=False)  # there is no disk to wait for

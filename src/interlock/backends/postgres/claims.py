@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.backends.claim_words import kept_error, why_not
-from interlock.backends.postgres.combiner import Combiners, Operation
+from interlock.backends.postgres.batching import KeyedBatchers, Operation
 from interlock.backends.postgres.given import given_by
 from interlock.backends.statements import Statements
 from interlock.ports.claims import (
@@ -55,13 +55,13 @@ class PostgresClaims:
 
     def __init__(self, lanes: Lanes, settings: Settings, clock: Clock | None) -> None:
         self._lanes = lanes
-        self._combined = Combiners(lanes, self._send, settings.store_wait / 2)
+        self._batchers = KeyedBatchers(lanes, self._send, settings.store_wait / 2)
         self._namespace = settings.namespace
         self._given = given_by(clock)
 
     async def claim(self, want: ClaimWant) -> ClaimAnswer:
         """Take the claim if it can be had, else say how it stands."""
-        answer, fence, expires_at, attempt, details = await self._combined.do(_TURN, _Step(*want))
+        answer, fence, expires_at, attempt, details = await self._batchers.submit(_TURN, _Step(*want))
         if answer == "claimed":
             return Claimed(fence, expires_at, attempt)
         return SessionEnded() if answer == "ended" else Known(_view(details))
@@ -83,7 +83,7 @@ class PostgresClaims:
             step = _Step(key, owner, keep=keep, state=state, error=kept_error(error), retry_in=retry_in)
         else:
             step = _Step(key, owner, keep=keep, state=state, error="", result=result)
-        answer, *_, details = await self._combined.do(_SETTLE, step)
+        answer, *_, details = await self._batchers.submit(_SETTLE, step)
         return Settled(True, "") if answer == "settled" else Settled(False, _why_not(owner, details))
 
     async def forget(self, key: str, why: str) -> ClaimView | None:
@@ -106,7 +106,7 @@ class PostgresClaims:
 
     async def close(self) -> None:
         """Finish what was handed in."""
-        await self._combined.close()
+        await self._batchers.close()
 
     async def _send(self, lane: Lane, batch: list[Operation]) -> Sequence[Any]:
         """One alone by the short way, several in one transaction."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from interlock.backends.pacing import seconds
-from interlock.backends.postgres.combiner import Combiner
+from interlock.backends.postgres.batching import new_batcher
 from interlock.backends.postgres.given import given_by
 from interlock.backends.postgres.job_entries import columns
 from interlock.backends.postgres.lane import UNIQUE_VIOLATION, Lane, sqlstate
@@ -17,7 +17,6 @@ from interlock.ports.events import EventView
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from interlock.backends.postgres.combiner import Operation
     from interlock.backends.postgres.lane import Lanes
     from interlock.backends.postgres.pool import Pool
     from interlock.clock import Clock
@@ -53,14 +52,14 @@ class PostgresEvents:
         self._given = given_by(clock)
         self._aside = lanes.aside
         self._entries, self._loads, self._upkeep = (Lane(pool, wait) for _ in range(3))
-        self._combiner = Combiner(partial(self._accept, self._entries), wait)
+        self._batcher = new_batcher(partial(self._accept, self._entries), wait)
         self._enqueued = enqueued
 
     async def accept(self, events: Sequence[NewEvent]) -> Sequence[int]:
         """Accept events. Those that are handed in at the same time go together."""
         if not events:
             return []
-        kept: Sequence[int] = await self._combiner.do("", _Entry(events))
+        kept: Sequence[int] = await self._batcher.submit(events)
         self._enqueued({job.queue for event in events for job in event.jobs})
         return kept
 
@@ -93,14 +92,13 @@ class PostgresEvents:
 
     async def close(self) -> None:
         """Finish what was handed in."""
-        await self._combiner.close()
+        await self._batcher.close()
         await self._entries.close()
         await self._loads.close()
         await self._upkeep.close()
 
-    async def _accept(self, lane: Lane, batch: list[Operation]) -> Sequence[Any]:
-        entries: list[_Entry] = [operation.want for operation in batch]
-        events = [event for entry in entries for event in entry.events]
+    async def _accept(self, lane: Lane, requests: list[Sequence[NewEvent]]) -> Sequence[Any]:
+        events = [event for request in requests for event in request]
         jobs = [job for event in events for job in event.jobs]
         ids, sources, deliveries, types, actors, payloads, keeps, replays, bys, all_jobs = zip(*events, strict=True)
         about = (ids, sources, deliveries, types, actors, payloads, keeps, replays, bys, [*map(len, all_jobs)])
@@ -112,18 +110,7 @@ class PostgresEvents:
                 raise
             raise MisuseError(f"An event or one of its jobs has an id that was used before: {error}.") from error
         answers = iter(kept)
-        return [[next(answers) for _ in entry.events] for entry in entries]
-
-
-class _Entry(NamedTuple):
-    """Events that are accepted together."""
-
-    events: Sequence[NewEvent]
-
-    @property
-    def key(self) -> str:
-        """Where to queue: all of them in one line."""
-        return ""
+        return [[next(answers) for _ in request] for request in requests]
 
 
 def _view(row: Any) -> EventView:

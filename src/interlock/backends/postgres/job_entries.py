@@ -29,11 +29,6 @@ class Entry(NamedTuple):
     jobs: Sequence[NewJob]
     again: bool
 
-    @property
-    def key(self) -> str:
-        """Where to queue: all of them in one line."""
-        return ""
-
 
 def parts(jobs: Iterator[NewJob]) -> Iterator[Iterator[NewJob]]:
     """Jobs as they go into one statement each; a part is to be read before the next one is asked for."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.backends.job_reads import write_reads
 from interlock.backends.pacing import micros
-from interlock.backends.postgres.combiner import Combiner
+from interlock.backends.postgres.batching import new_batcher
 from interlock.backends.postgres.given import given_by
 from interlock.backends.postgres.job_entries import Entry, columns, parts
 from interlock.backends.postgres.job_marks import LOWEST, Marks
@@ -34,7 +34,6 @@ from interlock.ports.leases import Turns
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from interlock.backends.postgres.combiner import Operation
     from interlock.backends.postgres.lane import Lanes
     from interlock.backends.postgres.messages import PostgresMessages
     from interlock.backends.postgres.pool import Pool
@@ -85,8 +84,8 @@ class PostgresJobs:
         self._aside = lanes.aside
         self._entries, self._bulks, self._fetches, self._ends, self._acts = (Lane(pool, wait) for _ in range(5))
         self._upkeep = Lane(pool, wait)  # takes long at times, and rescue must not wait for it
-        self._combiner = Combiner(partial(self._accept, self._entries), wait)
-        self._bulk_combiner = Combiner(partial(self._accept, self._bulks), math.inf)
+        self._batcher = new_batcher(partial(self._accept, self._entries), wait)
+        self._bulk_batcher = new_batcher(partial(self._accept, self._bulks), math.inf)
         self._marks: dict[tuple[tuple[str, ...], tuple[str, ...]], Marks] = {}
         self._news = JobNews(messages, self._lower)
         self._blocked: set[tuple[int, int]] = set()
@@ -101,8 +100,8 @@ class PostgresJobs:
         """Accept jobs. Those that are handed in at the same time go together; nobody waits for a long list."""
         if not jobs:
             return
-        combiner = self._combiner if len(jobs) <= _BULK else self._bulk_combiner
-        await combiner.do("", Entry(jobs, again), alone=again)
+        batcher = self._batcher if len(jobs) <= _BULK else self._bulk_batcher
+        await batcher.submit(Entry(jobs, again), alone=again)
 
     def enqueued(self, queues: Iterable[str]) -> None:
         """There are new jobs in these queues; fetches by this process look for them from the start."""
@@ -328,13 +327,12 @@ class PostgresJobs:
 
     async def close(self) -> None:
         """Finish what was handed in."""
-        await self._combiner.close()
-        await self._bulk_combiner.close()
+        await self._batcher.close()
+        await self._bulk_batcher.close()
         for lane in (self._entries, self._bulks, self._fetches, self._ends, self._acts, self._upkeep):
             await lane.close()
 
-    async def _accept(self, lane: Lane, batch: list[Operation]) -> Sequence[Any]:
-        entries: list[Entry] = [operation.want for operation in batch]
+    async def _accept(self, lane: Lane, entries: list[Entry]) -> Sequence[Any]:
         sql = _sql.enqueue_again if entries[0].again else _sql.enqueue
         jobs = chain.from_iterable(entry.jobs for entry in entries)
         queues: set[str] = set()
@@ -358,7 +356,7 @@ class PostgresJobs:
                 f"A job of that id was accepted before: {error}.", remedy="Take a fresh id, or say again=True."
             ) from error
         self.enqueued(queues)
-        return [None] * len(batch)
+        return [None] * len(entries)
 
     def _pool(self, queue: str) -> str:
         return f"{self._namespace}/{queue}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.backends.admission import PLENTY, STALE, TURN, Room, Waits, room_since
 from interlock.backends.pacing import micros, seconds
-from interlock.backends.postgres.combiner import Combiner
+from interlock.backends.postgres.batching import Operation, new_batcher
 from interlock.backends.postgres.given import given_by
 from interlock.backends.statements import Statements
 from interlock.ports import limits as port
@@ -30,7 +30,6 @@ from interlock.ports.limits import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock.backends.postgres.combiner import Operation
     from interlock.backends.postgres.lane import Lane, Lanes
     from interlock.clock import Clock
     from interlock.settings import Settings
@@ -50,11 +49,6 @@ class _Step(NamedTuple):
     uses: tuple[Use, ...]
     start: bool
 
-    @property
-    def key(self) -> str:
-        """Where to queue: all of them in one line."""
-        return ""
-
 
 class PostgresLimits:
     """Keeps the limits port.
@@ -66,13 +60,13 @@ class PostgresLimits:
     def __init__(self, lanes: Lanes, settings: Settings, clock: Clock | None) -> None:
         *_, lane = lanes
         self._lanes = lanes
-        self._combiner = Combiner(partial(self._send, lane), settings.store_wait / 2)
+        self._batcher = new_batcher(partial(self._send, lane), settings.store_wait / 2)
         self._namespace = settings.namespace
         self._given = given_by(clock)
 
     async def ask(self, plan: Plan) -> LimitAnswer:
         """Reserve, and start if that is possible."""
-        answer, at, key, ahead, look_again, differs, _ = await self._combiner.do(_ASK, _Step(*plan))
+        answer, at, key, ahead, look_again, differs, _ = await self._batcher.submit(Operation(_ASK, _Step(*plan)))
         if answer == "ended":
             return SessionEnded()
         if answer == "full":
@@ -82,7 +76,7 @@ class PostgresLimits:
 
     async def finish(self, session: str, owner: str) -> Finished:
         """Free what a reservation had."""
-        answer, *_, next_owners = await self._combiner.do(_FINISH, _Step(owner, "", session, (), False))
+        answer, *_, next_owners = await self._batcher.submit(Operation(_FINISH, _Step(owner, "", session, (), False)))
         return Finished(answer != "unknown", answer == "finished", tuple(dict.fromkeys(next_owners)))
 
     async def turns(self, session: str, owners: Sequence[str]) -> Turns:
@@ -105,7 +99,7 @@ class PostgresLimits:
 
     async def close(self) -> None:
         """Finish what was handed in."""
-        await self._combiner.close()
+        await self._batcher.close()
 
     async def _send(self, lane: Lane, batch: list[Operation]) -> Sequence[Any]:
         """One alone by the short way, several in one transaction."""

@@ -6,7 +6,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.postgres.combiner import Combiners, Operation
+from interlock.backends.postgres.batching import KeyedBatchers, Operation
 from interlock.backends.postgres.fenced import FencedConnections
 from interlock.backends.postgres.given import given_by
 from interlock.backends.postgres.lane import Lane
@@ -56,7 +56,7 @@ class PostgresLocks:
         self.lanes = lanes
         # For what may have to wait for somebody's transaction.
         self._apart = Lane(pool, settings.store_wait / 2, hold=True)
-        self._combined = Combiners(lanes, self._send, settings.store_wait / 2)
+        self._batchers = KeyedBatchers(lanes, self._send, settings.store_wait / 2)
         self._fenced = FencedConnections(pool, settings.store_wait / 2, settings.session_ttl)
         self._namespace = settings.namespace
         self._given = given_by(clock)
@@ -64,7 +64,7 @@ class PostgresLocks:
     async def ask(self, want: Want) -> Answer:
         """Take the key or queue for it."""
         # One that may close a cycle of waits takes the graph's lock and goes alone.
-        row = await self._combined.do(ASK, want, alone=want.nested)
+        row = await self._batchers.submit(ASK, want, alone=want.nested)
         answer, fence, expires_at, look_again, details, *_ = row
         if answer == "granted":
             return Granted(fence, expires_at)
@@ -85,7 +85,7 @@ class PostgresLocks:
 
     async def leave(self, want: Want) -> Left:
         """Give up a lease or a place in the queue."""
-        answer, fence, expires_at, *_, why, next_owner = await self._combined.do(LEAVE, want)
+        answer, fence, expires_at, *_, why, next_owner = await self._batchers.submit(LEAVE, want)
         return Left(answer == "left", why, next_owner, None if fence is None else Granted(fence, expires_at))
 
     async def force(self, key: str, why: str) -> Holder | None:
@@ -139,7 +139,7 @@ class PostgresLocks:
 
     async def close(self) -> None:
         """Finish what was handed in."""
-        await self._combined.close()
+        await self._batchers.close()
         await self._apart.close()
 
     async def _send(self, lane: Lane, batch: list[Operation]) -> Sequence[Any]:

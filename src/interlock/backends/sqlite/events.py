@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.pacing import micros, seconds
-from interlock.backends.sqlite.gathering import Gathering
 from interlock.backends.sqlite.job_enqueue import enqueue
 from interlock.backends.sqlite.queries import EventQueries
+from interlock.batcher import Batcher
 from interlock.errors import MisuseError
 from interlock.ports.events import EventFilter, EventView
 
@@ -36,22 +37,30 @@ _KEPT_ON = 3_600_000_000
 
 
 class SqliteEvents:
-    """Keeps the events port, in the transactions of the jobs. Several callers share one, if they may ``gather``."""
+    """Implements the events port in the transactions of the jobs.
 
-    def __init__(self, jobs: SqliteJobs, *, gather: bool = True) -> None:
+    With ``batch`` the events of several callers are written together. The writer's thread shares its commits between
+    callers in any case; a batch also spares the work per caller, which competes with a busy event loop.
+    """
+
+    def __init__(self, jobs: SqliteJobs, *, batch: bool = True) -> None:
         self._jobs = jobs
-        self._gathering = Gathering(self._accept) if gather else None
+        self._batcher = Batcher(self._accept_requests) if batch else None
 
     async def accept(self, events: Sequence[NewEvent]) -> Sequence[int]:
         """Accept events with their jobs."""
         if not events:
             return []
-        return await (self._accept(events) if self._gathering is None else self._gathering.do(events))
+        return await (self._accept(events) if self._batcher is None else self._batcher.submit(events))
 
     async def close(self) -> None:
-        """Have what was handed in written."""
-        if self._gathering is not None:
-            await self._gathering.close()
+        """Wait until everything that was submitted is written."""
+        if self._batcher is not None:
+            await self._batcher.close()
+
+    async def _accept_requests(self, requests: list[Sequence[NewEvent]]) -> list[list[int]]:
+        ids = iter(await self._accept([event for request in requests for event in request]))
+        return [list(islice(ids, len(request))) for request in requests]
 
     async def _accept(self, events: Sequence[NewEvent]) -> list[int]:
         return await self._jobs.write(lambda rows: _accepted(rows, events))
