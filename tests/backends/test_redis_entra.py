@@ -198,7 +198,7 @@ async def test_a_provider_that_is_away_at_the_start_is_unavailable_in_bounded_ti
     locks = Locks.from_url(url, settings=SHORT)
 
     async with no_longer_than(STORE_WAIT + SMALL):
-        with pytest.raises(StoreUnavailableError, match="No credentials"):
+        with pytest.raises(StoreUnavailableError, match="Could not get credentials"):
             await locks.open()
     provider.away = False
 

@@ -105,7 +105,7 @@ async def test_waiters_outlast_a_flushed_server(server: RedisServer, url: str) -
 async def test_a_connection_for_messages_that_leads_nowhere_is_noticed(
     outage: Outage, client: redis.Redis, events: Events, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(messages, "_BEAT", 0.05)
+    monkeypatch.setattr(messages, "_PING_EVERY", 0.05)
     async with Locks.from_url(outage.url, settings=STEADY) as locks:
         await until(lambda: len(client.pubsub_channels()) == 1)
         await outage.begin()

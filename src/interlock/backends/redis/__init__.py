@@ -1,7 +1,7 @@
-"""The store for many machines that need speed more than certainty: Redis 6.2 or later, one primary with replicas.
+"""The Redis store: fast, for many machines. Redis 6.2 or later, one primary with replicas.
 
-Each operation is one script. A restart without its data, or a fail-over, may forget leases and grant a key twice; the
-fence still grows and protects whatever checks it.
+Each operation is one script. A restart without persistence, or a failover, can lose leases and grant a lock twice.
+Fences still grow, and protect resources that check them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from interlock.backends.redis import claims, cursors, limits, locks, sessions
 from interlock.backends.redis.address import Address
 from interlock.backends.redis.claims import RedisClaims
+from interlock.backends.redis.connection import Connection
 from interlock.backends.redis.credentials import Credentials
 from interlock.backends.redis.cursors import RedisCursors
-from interlock.backends.redis.keyspace import Place
-from interlock.backends.redis.lane import Lane
+from interlock.backends.redis.keyspace import Keyspace
 from interlock.backends.redis.limits import RedisLimits
 from interlock.backends.redis.locks import RedisLocks
 from interlock.backends.redis.messages import RedisMessages
@@ -35,22 +35,22 @@ if TYPE_CHECKING:
 __all__ = ["RedisStore", "from_url"]
 
 _LIFELINE = (*sessions.scripts, *claims.scripts, *limits.scripts)
-"""What a heartbeat needs: sessions, and what is swept with them."""
+"""The scripts of a heartbeat: sessions, and what is swept with them."""
 
 
 def from_url(url: str, *, settings: Settings, clock: Clock | None = None) -> RedisStore:
-    """A store in the database that a URL names.
+    """Return a store in the database that a URL names.
 
     ``redis://user:password@server:port/database``, ``rediss://`` for TLS, ``redis+unix:///path``. With ``auth=entra``
-    the user is a managed identity of Azure, the one that ``client_id`` names or else the machine's own.
+    the user is an Azure managed identity: the one with ``client_id``, or the machine's own.
     """
     return RedisStore(url, settings, clock)
 
 
 class RedisStore:
-    """Everything under keys that begin with ``interlock:``, the namespace and a colon.
+    """Stores everything under keys that start with ``interlock:NAMESPACE:``.
 
-    ``credentials`` gives users and passwords that change, such as tokens; see redis-py's ``CredentialProvider``.
+    ``credentials`` provides users and passwords that change, such as tokens; see redis-py's ``CredentialProvider``.
     """
 
     name = "redis"
@@ -74,31 +74,31 @@ class RedisStore:
             credentials = EntraCredentials(address.client_id, settings.store_wait / 2)
         self._settings = settings
         self._server = Server(address, None if credentials is None else Credentials(credentials))
-        self._place = Place(settings.namespace, clock)
-        wait = settings.store_wait / 2
-        self._lane = Lane(self._server, wait, (*locks.scripts, *cursors.scripts, *_LIFELINE))
-        self.sessions = RedisSessions(self._lane, self._place)
-        self.messages = RedisMessages(self._server, self._place, wait)
-        self.locks = RedisLocks(self._lane, self._place)
-        self.claims = RedisClaims(self._lane, self._place)
-        self.cursors = RedisCursors(self._lane, self._place)
-        self.limits = RedisLimits(self._lane, self._place)
-        self._lane.on_restored = self.messages.ask_all
+        self._keyspace = Keyspace(settings.namespace, clock)
+        timeout = settings.store_wait / 2
+        self._connection = Connection(self._server, timeout, (*locks.scripts, *cursors.scripts, *_LIFELINE))
+        self.sessions = RedisSessions(self._connection, self._keyspace)
+        self.messages = RedisMessages(self._server, self._keyspace, timeout)
+        self.locks = RedisLocks(self._connection, self._keyspace)
+        self.claims = RedisClaims(self._connection, self._keyspace)
+        self.cursors = RedisCursors(self._connection, self._keyspace)
+        self.limits = RedisLimits(self._connection, self._keyspace)
+        self._connection.on_restored = self.messages.ask_all
 
     def snapshot(self) -> AbstractAsyncContextManager[None]:
-        """Nothing to do: each read is one script, and so one state; two of them are two."""
+        """Do nothing: each read is one script and so one snapshot; two reads are two snapshots."""
         return nullcontext()
 
     def lifeline(self) -> RedisSessions:
-        """Sessions through a connection of their own."""
-        lane = Lane(self._server, self._settings.session_ttl / 6, _LIFELINE)
-        return RedisSessions(lane, self._place, owns_lane=True)
+        """Return sessions that use a connection of their own."""
+        connection = Connection(self._server, self._settings.session_ttl / 6, _LIFELINE)
+        return RedisSessions(connection, self._keyspace, owns_connection=True)
 
     async def open(self) -> None:
-        """Find out what is at the other end."""
-        await probe(self._lane)
+        """Connect and check that the server is suitable."""
+        await probe(self._connection)
 
     async def close(self) -> None:
         """Close all connections."""
         await self.messages.close()
-        await self._lane.close()
+        await self._connection.close()

@@ -1,6 +1,6 @@
-"""What a Redis URL says: where the server is, as whom, and how sure to be of both.
+"""Parses Redis URLs.
 
-TLS always checks the certificate and the host name; a URL cannot turn that off. Passwords are in no error.
+TLS always verifies the certificate and the host name; a URL cannot turn that off. No error message contains a password.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from interlock.errors import InvalidArgumentError
 
 __all__ = ["Address"]
 
-_FORM = "Use redis://user:password@server:port/database, rediss:// for TLS, or redis+unix:///path/to/socket."
+_USAGE = "Use redis://user:password@server:port/database, rediss:// for TLS, or redis+unix:///path/to/socket."
 _TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
-# Accepted as long as they say what holds anyway.
+# Accepted only with the values that apply anyway.
 _TLS_CHECKS = {"ssl_cert_reqs": "required", "ssl_check_hostname": "true"}
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to connect. ``options`` is what redis-py's connections take."""
+    """The address of a server. ``options`` are the arguments of redis-py's connections."""
 
     tls: bool
     socket: bool
@@ -34,15 +34,15 @@ class Address:
 
     @classmethod
     def of(cls, url: str) -> Address:
-        """Read a URL; whatever it says that means nothing is refused."""
+        """Parse a URL; raises ``InvalidArgumentError`` for anything unknown."""
         try:
             parts = urlsplit(url)
             port = parts.port
             query = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
         except ValueError:
-            raise InvalidArgumentError("The Redis URL cannot be read.", remedy=_FORM) from None
+            raise InvalidArgumentError("Invalid Redis URL.", remedy=_USAGE) from None
         if parts.scheme not in ("redis", "rediss", "redis+unix") or parts.fragment:
-            raise InvalidArgumentError("The Redis URL cannot be read.", remedy=_FORM)
+            raise InvalidArgumentError("Invalid Redis URL.", remedy=_USAGE)
         tls, socket = parts.scheme == "rediss", parts.scheme == "redis+unix"
         given = dict(query)
         options: dict[str, Any] = {}
@@ -54,7 +54,7 @@ class Address:
             options["port"] = port or 6379
             database = parts.path.strip("/")
         if database and not (database.isascii() and database.isdigit()):
-            raise InvalidArgumentError("The Redis URL names no database that could exist.", remedy="Use a number.")
+            raise InvalidArgumentError("Invalid database in the Redis URL.", remedy="Use a number.")
         options["db"] = int(database or 0)
         options["username"] = unquote(parts.username) if parts.username else None
         options["password"] = unquote(parts.password) if parts.password else None
@@ -63,22 +63,22 @@ class Address:
             options |= _tls_options(given)
         if given:
             raise InvalidArgumentError(
-                f"The Redis URL has options that are not known here: {', '.join(sorted(given))}.",
-                remedy=f"Known are auth and client_id, db for a socket, and for rediss:// {', '.join(_TLS_FILES)}.",
+                f"Unknown options in the Redis URL: {', '.join(sorted(given))}.",
+                remedy=f"Valid options: auth, client_id, db (for a socket), and for rediss:// {', '.join(_TLS_FILES)}.",
             )
         if entra not in ("", "entra") or (client_id and not entra):
-            raise InvalidArgumentError("The Redis URL's auth is not known.", remedy="Use auth=entra, or leave it out.")
+            raise InvalidArgumentError("Unknown auth in the Redis URL.", remedy="Use auth=entra, or omit it.")
         if entra and (options["username"] or options["password"]):
-            raise InvalidArgumentError("The Redis URL has auth=entra and a password.", remedy="Use one of them.")
+            raise InvalidArgumentError("The Redis URL has both auth=entra and a password.", remedy="Use one of them.")
         address = cls(tls, socket, options, bool(entra), client_id)
         if entra:
-            address.refuse_tokens_in_clear()
+            address.require_encryption()
         return address
 
-    def refuse_tokens_in_clear(self) -> None:
-        """A token is worth as much as a password that anybody may use: it travels encrypted or not at all."""
+    def require_encryption(self) -> None:
+        """Raise unless the connection is encrypted or local: a token works like a password for anyone who reads it."""
         if not (self.tls or self.socket or self.options["host"] in _LOOPBACK):
-            raise InvalidArgumentError("A token must not travel in the clear.", remedy="Use rediss://.")
+            raise InvalidArgumentError("A token must not be sent unencrypted.", remedy="Use rediss://.")
 
     def __str__(self) -> str:
         return self.options["path"] if self.socket else f"{self.options['host']}:{self.options['port']}"
@@ -88,12 +88,12 @@ def _tls_options(given: dict[str, str]) -> dict[str, Any]:
     for name, needed in _TLS_CHECKS.items():
         if given.pop(name, needed).lower() != needed:
             raise InvalidArgumentError(
-                f"{name} would turn off the check of the server's certificate.",
-                remedy="Leave it out, and name your own authority with ssl_ca_certs if need be.",
+                f"{name} would turn off the verification of the server's certificate.",
+                remedy="Omit it. For a private certificate authority use ssl_ca_certs.",
             )
     files = {name: given.pop(name) for name in _TLS_FILES if name in given}
     for name, path in files.items():
         if not Path(path).exists():
-            raise InvalidArgumentError(f"{name} names {path}, which does not exist.", remedy="Mend the URL.")
+            raise InvalidArgumentError(f"{name}: {path} does not exist.", remedy="Fix the URL.")
     checks = {"ssl_cert_reqs": "required", "ssl_check_hostname": True, "ssl_min_version": ssl.TLSVersion.TLSv1_2}
     return {**files, **checks}

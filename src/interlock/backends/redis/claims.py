@@ -23,27 +23,27 @@ from interlock.ports.claims import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock.backends.redis.keyspace import Place
-    from interlock.backends.redis.lane import Lane
+    from interlock.backends.redis.connection import Connection
+    from interlock.backends.redis.keyspace import Keyspace
 
 __all__ = ["RedisClaims", "scripts"]
 
-scripts = Scripts("claims", "common", "claims")
+scripts = Scripts("claims")
 _CLAIMED, _KNOWN = 1, 2
 
 
 class RedisClaims:
-    """Keeps the claims port. Times go to and come from the scripts as whole microseconds."""
+    """Implements the claims port. Scripts take and return times as whole microseconds."""
 
-    def __init__(self, lane: Lane, place: Place) -> None:
-        self._lane = lane
-        self._here = place.here
+    def __init__(self, connection: Connection, keyspace: Keyspace) -> None:
+        self._connection = connection
+        self._arguments = keyspace.arguments
 
     async def claim(self, want: ClaimWant) -> ClaimAnswer:
-        """Take the claim if it can be had, else say how it stands."""
-        reply = await self._lane.run(
+        """Claim a key if it is available, else return its current claim."""
+        reply = await self._connection.run(
             scripts.claim,
-            *self._here(),
+            *self._arguments(),
             want.key,
             want.owner,
             want.session,
@@ -57,18 +57,18 @@ class RedisClaims:
         return SessionEnded()
 
     async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
-        """Give live claims their lease again."""
+        """Extend the leases of live claims."""
         words: list[Any] = []
         for key, owner, ttl in leases:
             words += (key, owner, round(ttl * 1e6))
-        replies = await self._lane.run(scripts.renew, *self._here(), *words)
+        replies = await self._connection.run(scripts.renew, *self._arguments(), *words)
         return [_renewed(held.owner, reply) for held, reply in zip(leases, replies, strict=True)]
 
     async def settle(self, settlement: Settlement) -> Settled:
-        """Mark a claim as done or failed."""
-        reply = await self._lane.run(
-            scripts.settle,
-            *self._here(),
+        """Finish a claim as done or failed."""
+        reply = await self._connection.run(
+            scripts.finish,
+            *self._arguments(),
             settlement.key,
             settlement.owner,
             str(settlement.state),
@@ -80,8 +80,8 @@ class RedisClaims:
         return Settled(True, "") if reply[0] else Settled(False, why_not(settlement.owner, *reply[1:]))
 
     async def forget(self, key: str, why: str) -> ClaimView | None:
-        """Remove a claim and tell its holder."""
-        reply = await self._lane.run(scripts.forget, *self._here(), key, why)
+        """Delete a claim and notify its owner."""
+        reply = await self._connection.run(scripts.forget, *self._arguments(), key, why)
         return None if reply is None else _view(reply)
 
     async def look(
@@ -93,13 +93,15 @@ class RedisClaims:
         limit: int = 1000,
         after: str = "",
     ) -> Sequence[ClaimView]:
-        """Claims that are still kept."""
+        """List claims that are still kept."""
         one = () if key is None else (key,)
         views: list[ClaimView] = []
         last: str | None = after
         while last is not None and len(views) < limit:
             left = limit - len(views)
-            last, *found = await self._lane.run(scripts.look, *self._here(), left, prefix, str(state or ""), last, *one)
+            last, *found = await self._connection.run(
+                scripts.look, *self._arguments(), left, prefix, str(state or ""), last, *one
+            )
             views += map(_view, found)
         return views
 

@@ -1,7 +1,6 @@
-"""Users and passwords that change: tokens that an identity provider issues for a while.
+"""Credentials that change: tokens that an identity provider issues for a limited time.
 
-A provider may ask a server and block, so it is asked on a thread. Every connection authenticates anew, on the way,
-well before its token ends.
+A provider may block, so it is called in a thread. Every connection authenticates again well before its token expires.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ if TYPE_CHECKING:
 
     from redis.credentials import CredentialProvider
 
-    from interlock.backends.redis.server import Link
+    from interlock.backends.redis.server import RawConnection
 
-__all__ = ["Credentials", "Renewal", "ends_at"]
+__all__ = ["Credentials", "Renewal", "token_expiry"]
 
 _log = logging.getLogger("interlock.redis")
-_RENEW_AFTER = 0.7  # of what is left of a token's life
-_LEAST_PAUSE, _MOST_PAUSE = 0.2, 30.0
+_RENEW_AFTER = 0.7  # of a token's remaining lifetime
+_MIN_PAUSE, _MAX_PAUSE = 0.2, 30.0
 
 
 class Credentials:
-    """What a provider gives, for any loop and thread."""
+    """The credentials of a provider, for any event loop and thread."""
 
     def __init__(self, provider: CredentialProvider) -> None:
         self._provider = provider
@@ -46,24 +45,24 @@ class Credentials:
             provider.on_error(self._on_error)
 
     async def get(self) -> tuple[str | None, str]:
-        """User and password that hold now."""
+        """Return the current user and password."""
         try:
             given = await asyncio.to_thread(self._get)
         except (asyncio.CancelledError, StoreError):
             raise
         except Exception as error:
             raise StoreUnavailableError(
-                f"No credentials for Redis could be had: {str(error) or type(error).__name__}.",
-                remedy="Check the identity and its provider; the call may be repeated.",
+                f"Could not get credentials for Redis: {str(error) or type(error).__name__}.",
+                remedy="Check the identity and its provider, then retry.",
             ) from error
         return (given[0], given[1]) if len(given) > 1 else (None, given[0])
 
     def add(self, renewal: Renewal) -> None:
-        """Tell somebody when a provider has new credentials by itself."""
+        """Notify a renewal when the provider pushes new credentials."""
         self._renewals[renewal] = None
 
     def remove(self, renewal: Renewal) -> None:
-        """Tell it no longer."""
+        """Stop notifying a renewal."""
         self._renewals.pop(renewal, None)
 
     def _get(self) -> tuple[str, ...]:
@@ -95,23 +94,23 @@ class Renewal:
     def of(
         cls,
         credentials: Credentials | None,
-        link: Link,
+        raw: RawConnection,
         authenticate: Callable[[str | None, str], Awaitable[Any]],
     ) -> Renewal | None:
-        """For a new connection; None if its password is for ever."""
+        """Start renewing for a new connection; None if its password never expires."""
         if credentials is None:
             return None
         renewal = cls(credentials, authenticate)
-        renewal._schedule(link.password)
+        renewal._schedule(raw.password)
         return renewal
 
     def now(self) -> None:
         """Renew at once; may be called on any thread."""
-        with contextlib.suppress(RuntimeError):  # that loop is gone
+        with contextlib.suppress(RuntimeError):  # that event loop is closed
             self._loop.call_soon_threadsafe(self._begin)
 
     def stop(self) -> None:
-        """The connection is gone."""
+        """Stop renewing, because the connection is closed."""
         self._credentials.remove(self)
         if self._timer is not None:
             self._timer.cancel()
@@ -119,9 +118,9 @@ class Renewal:
             self._work.cancel()
 
     def _schedule(self, password: str | None) -> None:
-        end = ends_at(password)
+        end = token_expiry(password)
         if end is not None:
-            pause = max(_LEAST_PAUSE, (end - time.time()) * _RENEW_AFTER)
+            pause = max(_MIN_PAUSE, (end - time.time()) * _RENEW_AFTER)
             self._timer = self._loop.call_later(pause, self._begin)
 
     def _begin(self) -> None:
@@ -131,7 +130,7 @@ class Renewal:
             self._work = self._loop.create_task(self._renew(), name="interlock-redis-auth")
 
     async def _renew(self) -> None:
-        pause = _LEAST_PAUSE
+        pause = _MIN_PAUSE
         while True:
             try:
                 user, password = await self._credentials.get()
@@ -144,11 +143,11 @@ class Renewal:
                 self._schedule(password)
                 return
             await asyncio.sleep(pause)
-            pause = min(pause * 2, _MOST_PAUSE)
+            pause = min(pause * 2, _MAX_PAUSE)
 
 
-def ends_at(password: str | None) -> float | None:
-    """When a token ends, if it is one that says so (a JSON web token); only the server can tell whether it is good."""
+def token_expiry(password: str | None) -> float | None:
+    """Return when a JSON web token expires; None for other passwords. Only the server can verify the token."""
     parts = (password or "").split(".")
     if len(parts) != 3:
         return None

@@ -1,4 +1,4 @@
-"""Cursors in Redis: a list of each one's last moves."""
+"""Cursors in Redis: a list of the last moves of each."""
 
 from __future__ import annotations
 
@@ -10,46 +10,48 @@ from interlock.ports.cursors import MOVES_KEPT, CursorView, Move, Moved, Overtak
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock.backends.redis.keyspace import Place
-    from interlock.backends.redis.lane import Lane
+    from interlock.backends.redis.connection import Connection
+    from interlock.backends.redis.keyspace import Keyspace
 
 __all__ = ["RedisCursors", "scripts"]
 
-scripts = Scripts("cursors", "common", "cursors")
+scripts = Scripts("cursors")
 
 
 class RedisCursors:
-    """Keeps the cursors port."""
+    """Implements the cursors port."""
 
-    def __init__(self, lane: Lane, place: Place) -> None:
-        self._lane = lane
-        self._here = place.here
+    def __init__(self, connection: Connection, keyspace: Keyspace) -> None:
+        self._connection = connection
+        self._arguments = keyspace.arguments
 
     async def read(self, name: str) -> CursorView | None:
-        """Where the cursor stands."""
-        views = await self._lane.run(scripts.history, *self._here(), name, 1)
+        """Read a cursor."""
+        views = await self._connection.run(scripts.history, *self._arguments(), name, 1)
         return _view(views[0]) if views else None
 
     async def move(self, move: Move) -> Moved | Overtaken:
-        """Move the cursor if it still stands where it was seen."""
-        moved, view = await self._lane.run(
-            scripts.move, *self._here(), move.name, move.expected, move.value, move.id, move.by, MOVES_KEPT
+        """Move a cursor if it is still at the expected version."""
+        moved, view = await self._connection.run(
+            scripts.move, *self._arguments(), move.name, move.expected, move.value, move.id, move.by, MOVES_KEPT
         )
         if moved:
             return Moved(_view(view))
         return Overtaken(None if view is None else _view(view))
 
     async def history(self, name: str) -> Sequence[CursorView]:
-        """Its last moves."""
-        return [_view(view) for view in await self._lane.run(scripts.history, *self._here(), name, MOVES_KEPT)]
+        """Return a cursor's last moves."""
+        return [
+            _view(view) for view in await self._connection.run(scripts.history, *self._arguments(), name, MOVES_KEPT)
+        ]
 
     async def look(self, *, limit: int = 1000) -> Sequence[CursorView]:
-        """All cursors by name."""
-        return [_view(view) for view in await self._lane.run(scripts.look, *self._here(), limit)]
+        """List cursors by name."""
+        return [_view(view) for view in await self._connection.run(scripts.look, *self._arguments(), limit)]
 
     async def forget(self, name: str) -> CursorView | None:
-        """Remove a cursor and its history."""
-        view = await self._lane.run(scripts.forget, *self._here(), name)
+        """Delete a cursor and its history."""
+        view = await self._connection.run(scripts.forget, *self._arguments(), name)
         return None if view is None else _view(view)
 
 

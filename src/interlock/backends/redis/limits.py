@@ -12,27 +12,27 @@ from interlock.ports.limits import Finished, Full, LimitAnswer, LimitUser, Limit
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock.backends.redis.keyspace import Place
-    from interlock.backends.redis.lane import Lane
+    from interlock.backends.redis.connection import Connection
+    from interlock.backends.redis.keyspace import Keyspace
 
 __all__ = ["RedisLimits", "scripts"]
 
-scripts = Scripts("limits", "common", "limits")
+scripts = Scripts("limits")
 _TURN, _FULL = 1, 2
 
 
 class RedisLimits:
-    """Keeps the limits port. Times go to and come from the scripts as whole microseconds."""
+    """Implements the limits port. Scripts take and return times as whole microseconds."""
 
-    def __init__(self, lane: Lane, place: Place) -> None:
-        self._lane = lane
-        self._here = place.here
+    def __init__(self, connection: Connection, keyspace: Keyspace) -> None:
+        self._connection = connection
+        self._arguments = keyspace.arguments
 
     async def ask(self, plan: Plan) -> LimitAnswer:
-        """Reserve, and start if that is possible."""
+        """Reserve, and start if possible."""
         uses = [word for key, most, per in plan.uses for word in (key, most, round(per * 1e6))]
         who = (plan.owner, plan.caller, plan.session, "1" if plan.start else "0", port.MOST_ON_A_KEY)
-        answer, *rest = await self._lane.run(scripts.ask, *self._here(), *who, *uses)
+        answer, *rest = await self._connection.run(scripts.ask, *self._arguments(), *who, *uses)
         if answer == _TURN:
             started, at, key, ahead, look_again, differs = rest
             when = None if at < 0 else at / 1e6
@@ -40,27 +40,29 @@ class RedisLimits:
         return Full(rest[0]) if answer == _FULL else SessionEnded()
 
     async def finish(self, session: str, owner: str) -> Finished:
-        """Free what a reservation had."""
-        known, started, next_owners = await self._lane.run(scripts.finish, *self._here(), session, owner)
+        """Finish a reservation and free its slots."""
+        known, started, next_owners = await self._connection.run(scripts.finish, *self._arguments(), session, owner)
         return Finished(known == 1, started == 1, tuple(dict.fromkeys(next_owners)))
 
     async def turns(self, session: str, owners: Sequence[str]) -> Turns:
-        """Whose turn may have come."""
-        look_again, found = await self._lane.run(scripts.turns, *self._here(), session, *owners)
+        """Return the waiting owners whose turn may have come."""
+        look_again, found = await self._connection.run(scripts.turns, *self._arguments(), session, *owners)
         return Turns(tuple(found), math.inf if look_again < 0 else look_again / 1e6)
 
     async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
-        """All reservations of a session."""
-        flat = iter(await self._lane.run(scripts.belongings, *self._here(), session))
+        """Return all reservations of a session."""
+        flat = iter(await self._connection.run(scripts.belongings, *self._arguments(), session))
         return list(zip(flat, flat, strict=True))
 
     async def look(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
-        """Limits in use."""
+        """List limits in use."""
         one = () if key is None else (key,)
         views: list[LimitView] = []
         last: str | None = after
         while last is not None and len(views) < limit:
-            now, last, *found = await self._lane.run(scripts.look, *self._here(), limit - len(views), last, *one)
+            now, last, *found = await self._connection.run(
+                scripts.look, *self._arguments(), limit - len(views), last, *one
+            )
             views += (_view(view, now / 1e6) for view in found)
         return views
 

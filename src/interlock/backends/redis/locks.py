@@ -1,4 +1,4 @@
-"""Leases in Redis. Each operation is one script: one atomic step, one round trip."""
+"""Locks in Redis. Each operation is one script: one atomic step, one round trip."""
 
 from __future__ import annotations
 
@@ -33,32 +33,32 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from interlock.backends.redis.keyspace import Place
-    from interlock.backends.redis.lane import Lane
+    from interlock.backends.redis.connection import Connection
+    from interlock.backends.redis.keyspace import Keyspace
 
 __all__ = ["RedisLocks", "scripts"]
 
-scripts = Scripts("locks", "common", "locks")
+scripts = Scripts("locks")
 _ASK, _LEAVE = scripts.ask, scripts.leave
 _TURN = round(TURN_SECONDS * 1e6)
 _GRANTED, _WAITING, _BUSY, _DEADLOCKED = 1, 2, 3, 4
-_LONGEST = 5e9  # seconds; what is longer would not be exact in the server's numbers
+_MAX_SECONDS = 5e9  # longer times would not be exact in Lua's numbers
 _LEFT = Left(True, "", None)
 
 
 class RedisLocks:
-    """Keeps the locks port. Times go to and come from the scripts as whole microseconds."""
+    """Implements the locks port. Scripts take and return times as whole microseconds."""
 
-    def __init__(self, lane: Lane, place: Place) -> None:
-        self._lane = lane
-        self._here = place.here
+    def __init__(self, connection: Connection, keyspace: Keyspace) -> None:
+        self._connection = connection
+        self._arguments = keyspace.arguments
 
     async def ask(self, want: Want) -> Answer:
-        """Take the key or queue for it."""
+        """Acquire a lock or queue for it."""
         wait = want.wait
-        reply = await self._lane.run(
+        reply = await self._connection.run(
             _ASK,
-            *self._here(),
+            *self._arguments(),
             want.key,
             want.owner,
             want.caller,
@@ -81,71 +81,73 @@ class RedisLocks:
         return SessionEnded()
 
     async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
-        """Give live leases their ttl again."""
+        """Extend live leases."""
         words: list[Any] = []
         for key, owner, ttl in leases:
             words += (key, owner, _microseconds(ttl))
-        replies = await self._lane.run(scripts.renew, *self._here(), *words)
+        replies = await self._connection.run(scripts.renew, *self._arguments(), *words)
         return [
             Renewed(held.owner, reply[0] / 1e6, "") if reply[0] else Renewed(held.owner, None, reply[1])
             for held, reply in zip(leases, replies, strict=True)
         ]
 
     async def leave(self, want: Want) -> Left:
-        """Give up a lease or a place in the queue."""
-        reply = await self._lane.run(_LEAVE, *self._here(), want.key, want.owner, want.session)
+        """Release a lease or leave the queue."""
+        reply = await self._connection.run(_LEAVE, *self._arguments(), want.key, want.owner, want.session)
         if len(reply) == 1:
             return _LEFT
         held, why, next_owner, *handed = reply
         return Left(held == 1, why, next_owner, Granted(handed[0], handed[1] / 1e6) if handed else None)
 
     async def force(self, key: str, why: str) -> Holder | None:
-        """Take the key from its holder."""
-        return _holder(await self._lane.run(scripts.force, *self._here(), key, why))
+        """Force-release a lock."""
+        return _holder(await self._connection.run(scripts.force, *self._arguments(), key, why))
 
     async def turns(self, session: str, owners: Sequence[str]) -> Turns:
-        """Whose turn may have come."""
-        look_again, found = await self._lane.run(scripts.turns, *self._here(), session, _TURN, *owners)
+        """Return the waiting owners whose turn may have come."""
+        look_again, found = await self._connection.run(scripts.turns, *self._arguments(), session, _TURN, *owners)
         return Turns(tuple(found), math.inf if look_again < 0 else look_again / 1e6)
 
     async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
-        """All leases and places of a session."""
-        flat = iter(await self._lane.run(scripts.belongings, *self._here(), session))
+        """Return everything that a session holds or waits for."""
+        flat = iter(await self._connection.run(scripts.belongings, *self._arguments(), session))
         return [(key, owner) for owner, key in zip(flat, flat, strict=True)]
 
     async def look(
         self, key: str | None = None, *, limit: int = 1000, after: str = "", waiters: int | None = None
     ) -> Sequence[LockView]:
-        """Holders and queues."""
+        """List locks with their holders and queues."""
         one = () if key is None else (key,)
         shown = "" if waiters is None else waiters
         views: list[LockView] = []
         last: str | None = after
         while last is not None and len(views) < limit:
-            now, last, *found = await self._lane.run(scripts.look, *self._here(), limit - len(views), shown, last, *one)
+            now, last, *found = await self._connection.run(
+                scripts.look, *self._arguments(), limit - len(views), shown, last, *one
+            )
             views += (_view(reply, now) for reply in found)
         return views
 
     async def awaited_by(self, session: str, *, limit: int = 100) -> Sequence[LockView]:
-        """What a session waits for."""
-        keys = sorted(set(await self._lane.run(scripts.awaited_by, *self._here(), session)))
+        """List the locks that a session waits for."""
+        keys = sorted(set(await self._connection.run(scripts.awaited_by, *self._arguments(), session)))
         return [view for key in keys[:limit] for view in await self.look(key)]
 
     async def count(self) -> LockCounts:
-        """How many are held, and how many wait."""
-        now, held, waiting = await self._lane.run(scripts.count, *self._here(), MOST_COUNTED)
+        """Count held locks and waiters."""
+        now, held, waiting = await self._connection.run(scripts.count, *self._arguments(), MOST_COUNTED)
         return LockCounts(held, waiting, now / 1e6)
 
     def fenced(self, key: str, owner: str, fence: int) -> AbstractAsyncContextManager[Transaction]:
-        """Refused: there are no transactions here."""
+        """Raise ``CapabilityError``: Redis has no transactions to fence."""
         raise CapabilityError(
-            "redis has no transactions to fence.",
-            remedy="Hand lease.fence to the target, or use sqlite:// or postgresql://.",
+            "Redis has no transactions to fence.",
+            remedy="Pass lease.fence to the target, or use sqlite:// or postgresql://.",
         )
 
 
 def _microseconds(seconds: float) -> int:
-    return round(min(seconds, _LONGEST) * 1e6)
+    return round(min(seconds, _MAX_SECONDS) * 1e6)
 
 
 def _holder(reply: Any) -> Holder | None:

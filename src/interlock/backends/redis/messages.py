@@ -1,7 +1,7 @@
-"""One connection that listens, for all of a process's waiters.
+"""The subscribed connection that receives messages for all waiters of a process.
 
-Messages are only hints, so losing the connection costs nothing but time: it is opened anew, subscribes first, and then
-everyone is told to ask again. It is pinged, so that one that leads nowhere is noticed.
+Messages are only hints, so losing the connection costs nothing but time: it reconnects, subscribes, and then every
+waiter asks again. The connection is pinged, so that a dead one is noticed.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from interlock.telemetry.log import emit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock.backends.redis.keyspace import Place
+    from interlock.backends.redis.keyspace import Keyspace
     from interlock.backends.redis.server import Server
 
 __all__ = ["RedisMessages"]
 
 _log = logging.getLogger("interlock.redis")
-_BEAT = 5.0
+_PING_EVERY = 5.0
 
 
 class RedisMessages:
-    """Keeps the messages port: turns and losses of one session."""
+    """Implements the messages port: turns and lost leases of one session."""
 
-    def __init__(self, server: Server, place: Place, wait: float) -> None:
+    def __init__(self, server: Server, keyspace: Keyspace, timeout: float) -> None:
         self._server = server
-        self._place = place
-        self._wait = wait
+        self._keyspace = keyspace
+        self._timeout = timeout
         self._session = ""
         self._on_turn: Callable[[str | None], None] = lambda _: None
         self._on_lost: Callable[[str, str], None] = lambda _owner, _why: None
@@ -49,14 +49,14 @@ class RedisMessages:
     async def listen(
         self, session: str, on_turn: Callable[[str | None], None], on_lost: Callable[[str, str], None]
     ) -> None:
-        """Call back when a message for the session arrives; no longer for any other."""
+        """Call back when a message for the session arrives. Only one session listens at a time."""
         self._stop_task()
         self._session, self._on_turn, self._on_lost = session, on_turn, on_lost
-        self.ready = asyncio.Event()  # it may be another event loop than before
+        self.ready = asyncio.Event()  # the event loop may be another one than before
         self._failure = None
         self._task = asyncio.create_task(self._listen(), name="interlock-redis-messages")
         try:
-            async with asyncio.timeout(self._wait):
+            async with asyncio.timeout(self._timeout):
                 await self.ready.wait()
         except TimeoutError:
             raise self._why_not() from None
@@ -67,10 +67,10 @@ class RedisMessages:
             await self.close()
 
     def watch(self, *, waiting: bool) -> None:
-        """Nothing to look out for: messages arrive."""
+        """Do nothing: Redis pushes messages."""
 
     def ask_all(self) -> None:
-        """Something may have been missed."""
+        """Make every waiter ask again, because messages may have been lost."""
         if self._task is not None:
             self._on_turn(None)
 
@@ -81,7 +81,7 @@ class RedisMessages:
             await asyncio.gather(task, return_exceptions=True)
 
     def _why_not(self) -> StoreError:
-        return self._failure or StoreUnavailableError("Redis does not let us listen.")
+        return self._failure or StoreUnavailableError("Could not subscribe to messages from Redis.")
 
     def _stop_task(self) -> asyncio.Task[None] | None:
         task, self._task = self._task, None
@@ -94,7 +94,7 @@ class RedisMessages:
         while True:
             try:
                 await self._listen_once()
-            except Exception as error:  # noqa: BLE001 - messages are only hints; whatever failed is tried again
+            except Exception as error:  # noqa: BLE001 - messages are only hints; listening is retried
                 if self.ready.is_set():
                     pause = 0.05
                 self.ready.clear()
@@ -105,17 +105,17 @@ class RedisMessages:
 
     async def _listen_once(self) -> None:
         """Listen until the connection is lost."""
-        # By the newer protocol: the older one lets nobody authenticate anew who has subscribed.
-        link = await self._server.connect(self._wait, protocol=3)
-        replies = _Replies(self._hear)
+        # RESP3: with RESP2 a subscribed connection cannot authenticate again.
+        raw = await self._server.connect(self._timeout, protocol=3)
+        replies = _Replies(self._receive)
         renewal: Renewal | None = None
 
         async def ask(*words: str) -> None:
-            """Send a command and wait for its reply; replies come in order, and messages are none."""
+            """Send a command and wait for its reply. Replies come in order; messages are not replies."""
             answered = replies.expect()
-            link.write(pack(words))
+            raw.write(pack(words))
             try:
-                async with asyncio.timeout(self._wait):
+                async with asyncio.timeout(self._timeout):
                     await answered
             except TimeoutError:
                 replies.lose("no answer in time")
@@ -125,24 +125,24 @@ class RedisMessages:
             await ask("AUTH", *(() if user is None else (user,)), password)
 
         try:
-            link.start(replies.on_reply, replies.lose)
-            renewal = Renewal.of(self._server.credentials, link, authenticate)
-            await ask("SUBSCRIBE", self._place.channel(self._session))
+            raw.start(replies.on_reply, replies.lose)
+            renewal = Renewal.of(self._server.credentials, raw, authenticate)
+            await ask("SUBSCRIBE", self._keyspace.channel(self._session))
             self.ready.set()
-            # Whatever was said while nobody listened is made good by asking.
+            # Messages from before are lost, so every waiter asks again.
             self._on_turn(None)
             while True:
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_BEAT):
+                    async with asyncio.timeout(_PING_EVERY):
                         await asyncio.shield(replies.lost)
                 await ask("PING")
         finally:
             if renewal is not None:
                 renewal.stop()
             replies.close()
-            link.close()
+            raw.close()
 
-    def _hear(self, message: str) -> None:
+    def _receive(self, message: str) -> None:
         kind, _, rest = message.partition(" ")
         if kind == "turn":
             self._on_turn(rest)
@@ -152,16 +152,16 @@ class RedisMessages:
 
 
 class _Replies:
-    """Tells messages from replies on a connection that has subscribed."""
+    """Separates messages from replies on a subscribed connection."""
 
-    def __init__(self, hear: Callable[[str], None]) -> None:
-        self._hear = hear
+    def __init__(self, receive: Callable[[str], None]) -> None:
+        self._receive = receive
         self._expected: list[asyncio.Future[Any]] = []
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Fails when the connection is lost."""
 
     def expect(self) -> asyncio.Future[Any]:
-        """The reply to what is sent now."""
+        """Return the future of the reply to the command that is sent next."""
         answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self.lost.done():
             answered.set_exception(self.lost.exception() or StoreUnavailableError())
@@ -170,9 +170,9 @@ class _Replies:
         return answered
 
     def on_reply(self, reply: Any) -> None:
-        """Something has arrived."""
+        """Handle a message or a reply."""
         if isinstance(reply, list) and reply and reply[0] == "message":
-            self._hear(reply[2])
+            self._receive(reply[2])
         elif self._expected:
             answered = self._expected.pop(0)
             if answered.done():
@@ -183,7 +183,7 @@ class _Replies:
                 answered.set_result(reply)
 
     def lose(self, why: str) -> None:
-        """The connection is lost."""
+        """Fail everything that waits, because the connection is lost."""
         failure = StoreUnavailableError(f"Redis is not available: {why}.")
         for waiting in (self.lost, *self._expected):
             if not waiting.done():
@@ -191,7 +191,7 @@ class _Replies:
         self._expected.clear()
 
     def close(self) -> None:
-        """Nobody waits any more."""
+        """Cancel everything that waits."""
         for waiting in (self.lost, *self._expected):
             if waiting.done():
                 waiting.cancelled() or waiting.exception()

@@ -1,9 +1,10 @@
--- Remove a cursor and its history. Answers where it stood, or nothing if there was none.
+-- include: common cursors
+-- Delete a cursor with its history. Returns its last view, or nothing if there was none.
 local name = ARGV[3]
-local stands = moves_of(name)[1]
-if not stands then
+local newest = moves_of(name)[1]
+if not newest then
     return false
 end
 call('DEL', prefix .. 'cursor:' .. name)
 call('ZREM', prefix .. 'cursors', name)
-return cursor_view(name, stands)
+return cursor_view(name, newest)

@@ -1,17 +1,17 @@
--- Free what a reservation had and tell those whose turn may have come. Answers {known, started, owners of the same
--- session}.
-write_when_full()
+-- include: common limits limit_cleanup
+-- Finish a reservation and notify the next waiters. Returns {known, started, next owners of the same session}.
+allow_when_out_of_memory()
 local session, owner = ARGV[3], ARGV[4]
 
 local r = read_reservation(owner)
 if not r or r.session ~= session then
     return {0, 0, {}}
 end
-local live = alive_until(session) > now and (r.started or math.max(r.last_asked, r.at) + STALE >= now)
+local live = session_expiry(session) > now and (r.started or math.max(r.last_asked, r.at) + STALE >= now)
 drop(r, now)
 local own = {}
 for _, use in ipairs(r.uses) do
-    pass_on(use[1], session, own)
+    notify_next_waiters(use[1], session, own)
 end
 if not live then
     return {0, 0, {}}

@@ -1,11 +1,12 @@
--- Take a key or queue for it. Answers {1 granted, fence, expiry}, {2 waiting, look again in}, {3 busy, holder},
+-- include: common locks
+-- Acquire a lock or queue for it. Returns {1 granted, fence, expiry}, {2 waiting, ask again in}, {3 busy, holder},
 -- {4 deadlocked, cycle} or {5 session ended}.
 local key, owner, caller, session = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local ttl, wait, nested, claim = tonumber(ARGV[7]), ARGV[8], ARGV[9] == '1', tonumber(ARGV[10])
--- Past so many places the time to look again is known to be long, and need not be known exactly.
+local ttl, wait, nested, turn = tonumber(ARGV[7]), ARGV[8], ARGV[9] == '1', tonumber(ARGV[10])
+-- With so many waiters ahead the wait is long, and need not be computed exactly.
 local FAR = 100
 
--- How many live waiters stand before this owner, or before a newcomer; drops the dead among them.
+-- Count the live waiters ahead of this owner, or ahead of a new one. Dead waiters among them are removed.
 local function count_ahead(lock)
     local ahead = 0
     while true do
@@ -20,7 +21,7 @@ local function count_ahead(lock)
             local waiter = read_waiter(other)
             if waiter and waiter.live then
                 ahead = ahead + 1
-                if ahead >= FAR and now < lock.free_since + ahead * claim then
+                if ahead >= FAR and now < lock.free_since + ahead * turn then
                     return ahead
                 end
             else
@@ -30,7 +31,8 @@ local function count_ahead(lock)
     end
 end
 
--- The waits that this one would close into a cycle, flat as caller, key, holder, beginning with its own; nil if none.
+-- Return the cycle of waits that this wait would close, flat as caller, key and holder, starting with its own; nil if there
+-- is none.
 local function find_cycle()
     local seen, steps = {[caller] = true}, {{caller = caller, key = key}}
     while #steps > 0 do
@@ -73,7 +75,7 @@ local function enqueue()
     call('HSET', prefix .. 'queues:' .. session, owner, key)
 end
 
-if alive_until(session) <= now then
+if session_expiry(session) <= now then
     return {5}
 end
 local lock = read_lock(key)
@@ -84,19 +86,19 @@ if lock.live and lock.owner == owner then
     call('HSET', prefix .. 'lock:' .. key, 'expires_at', int(now + ttl))
     return {1, lock.fence, now + ttl}
 end
-free_if_dead(lock)
-local mine = read_waiter(owner)
-if mine and not mine.live then
+free_if_expired(lock)
+local waiter = read_waiter(owner)
+if waiter and not waiter.live then
     dequeue(key, owner)
-    mine = nil
+    waiter = nil
 end
-local look_again
+local ask_again_in
 if lock.live then
-    look_again = lock.ends_at - now
+    ask_again_in = lock.ends_at - now
 else
-    look_again = lock.free_since + count_ahead(lock) * claim - now
-    if look_again <= 0 then
-        if mine then
+    ask_again_in = lock.free_since + count_ahead(lock) * turn - now
+    if ask_again_in <= 0 then
+        if waiter then
             dequeue(key, owner)
         end
         return {1, grant(key, owner, caller, session, ttl)}
@@ -105,7 +107,7 @@ end
 if wait == '0' then
     return {3, lock.live and holder_of(lock)}
 end
-if not mine then
+if not waiter then
     local cycle = nested and find_cycle()
     if cycle then
         return {4, cycle}
@@ -113,7 +115,7 @@ if not mine then
     enqueue()
 end
 if not lock.live then
-    local first = first_live(key)
-    tell(first.session, 'turn ' .. first.owner)
+    local first = first_live_waiter(key)
+    notify(first.session, 'turn ' .. first.owner)
 end
-return {2, look_again}
+return {2, ask_again_in}

@@ -1,2 +1,3 @@
--- The keys that a session waits for. Changes nothing.
+-- include: common
+-- Return the keys that a session waits for. Read-only.
 return call('HVALS', prefix .. 'queues:' .. ARGV[3])

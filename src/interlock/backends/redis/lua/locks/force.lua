@@ -1,5 +1,6 @@
--- Take a key from its holder, whoever it is, and tell it why. Answers the holder, or nothing if there was none.
-write_when_full()
+-- include: common locks
+-- Force-release a lock and notify its holder. Returns the holder, or nothing if there was none.
+allow_when_out_of_memory()
 local key, why = ARGV[3], ARGV[4]
 
 local lock = read_lock(key)
@@ -9,7 +10,7 @@ end
 local holder = holder_of(lock)
 call('HSET', prefix .. 'forced', lock.owner, why)
 call('ZADD', prefix .. 'forced_at', int(now), lock.owner)
-tell(lock.session, 'lost ' .. lock.owner .. ' ' .. why)
+notify(lock.session, 'lost ' .. lock.owner .. ' ' .. why)
 free(lock, why, now)
-pass_on(key, '')
+notify_next_waiter(key, '')
 return holder

@@ -1,8 +1,10 @@
--- Held or awaited keys by name, those after ARGV[5], or just the one in ARGV[6], at most ARGV[3], each with its first
--- ARGV[4] waiters (empty: all). Looks at a bounded number of keys and waiters, so that nobody is held up. Changes nothing.
--- Answers {now, the key to go on after, if there may be more, views …}; a view is {key, holder, free since, waiters, how
--- many more}.
-local most, first, after, AT_ONCE, ENTRIES = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], 1000, 10000
+-- include: common locks
+-- List locks that are held or waited for, by name: those after ARGV[5], or only ARGV[6], at most ARGV[3], each with its
+-- first ARGV[4] waiters (empty: all). HandlerVersion a bounded number of locks and waiters, so that the server stays responsive.
+-- Read-only. Returns {now, the key to continue after if there may be more, views…}; a view is {key, holder, free since,
+-- waiters, number of further waiters}.
+local limit, max_waiters, after = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+local MAX_KEYS, MAX_ENTRIES = 1000, 10000
 local entries = 0
 
 local function waiters_of(key)
@@ -12,8 +14,8 @@ local function waiters_of(key)
         entries = entries + 1
         if w then
             awaited = awaited or w.live
-            local host, pid, program = card(w.session)
-            if not first or #waiters < first then
+            local host, pid, program = session_details(w.session)
+            if not max_waiters or #waiters < max_waiters then
                 waiters[#waiters + 1] = {
                     owner, w.caller, w.session, host, pid, program, w.asked_at, w.gives_up_at, w.live and 1 or 0,
                 }
@@ -26,7 +28,7 @@ local function waiters_of(key)
 end
 
 local views = {now, false}
-local function show(key)
+local function add_view(key)
     local lock = read_lock(key)
     if lock then
         local waiters, awaited, more = waiters_of(key)
@@ -37,16 +39,16 @@ local function show(key)
 end
 
 if ARGV[6] then
-    show(ARGV[6])
+    add_view(ARGV[6])
     return views
 end
 local from = after ~= '' and '(' .. after or '-'
-for i, key in ipairs(call('ZRANGEBYLEX', prefix .. 'names', from, '+', 'LIMIT', 0, AT_ONCE)) do
-    show(key)
-    if #views - 2 >= most then
+for i, key in ipairs(call('ZRANGEBYLEX', prefix .. 'names', from, '+', 'LIMIT', 0, MAX_KEYS)) do
+    add_view(key)
+    if #views - 2 >= limit then
         return views
     end
-    if entries >= ENTRIES or i == AT_ONCE then
+    if entries >= MAX_ENTRIES or i == MAX_KEYS then
         views[2] = key
         return views
     end

@@ -1,5 +1,6 @@
--- Give live leases their ttl again: from ARGV[3] on key, owner and ttl of each. Answers {expiry} or {0, why} for each.
-write_when_full()
+-- include: common locks
+-- Extend live leases: from ARGV[3] on key, owner and ttl of each. Returns {expiry} or {0, why not} for each.
+allow_when_out_of_memory()
 local renewed = {}
 for i = 3, #ARGV, 3 do
     local key, owner = ARGV[i], ARGV[i + 1]

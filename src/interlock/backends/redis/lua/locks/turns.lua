@@ -1,12 +1,13 @@
--- Which waiters of a session should ask now: those whose turn may have come, and those named from ARGV[5] on that are
--- in no queue any more. Answers {seconds to look again in, or -1, owners}. Changes nothing.
-local session, claim = ARGV[3], tonumber(ARGV[4])
+-- include: common locks
+-- Return the waiters of a session that should ask now: those whose turn may have come, and those named from ARGV[5] on
+-- that are in no queue. Returns {microseconds until the next check, or -1, owners}. Read-only.
+local session, turn = ARGV[3], tonumber(ARGV[4])
 
-local found, look_again = {}, -1
-local function look_in(microseconds)
+local found, check_in = {}, -1
+local function check_within(microseconds)
     microseconds = math.max(0, microseconds)
-    if look_again < 0 or microseconds < look_again then
-        look_again = microseconds
+    if check_in < 0 or microseconds < check_in then
+        check_in = microseconds
     end
 end
 
@@ -16,15 +17,15 @@ for i = 5, #ARGV do
     end
 end
 
--- Those of the session whose turn has come at a free key, and when the next one's comes.
-local function look_at_queue(lock)
+-- Add the session's waiters whose turn has come at a free lock, and note when the next turn starts.
+local function add_turns(lock)
     local ahead = 0
     for _, owner in ipairs(call('ZRANGE', prefix .. 'queue:' .. lock.key, 0, -1)) do
         local waiter = read_waiter(owner)
         if waiter and waiter.live then
-            local due_in = lock.free_since + ahead * claim - now
+            local due_in = lock.free_since + ahead * turn - now
             if waiter.session == session then
-                look_in(due_in)
+                check_within(due_in)
                 if due_in > 0 then
                     return
                 end
@@ -36,18 +37,18 @@ local function look_at_queue(lock)
 end
 
 local seen = {}
-local places = call('HGETALL', prefix .. 'queues:' .. session)
-for i = 1, #places, 2 do
-    local key = places[i + 1]
-    local waiter = not seen[key] and read_waiter(places[i])
+local queued = call('HGETALL', prefix .. 'queues:' .. session)
+for i = 1, #queued, 2 do
+    local key = queued[i + 1]
+    local waiter = not seen[key] and read_waiter(queued[i])
     if waiter and waiter.live then
         seen[key] = true
         local lock = read_lock(key)
         if lock and lock.live then
-            look_in(lock.ends_at - now)
+            check_within(lock.ends_at - now)
         elseif lock then
-            look_at_queue(lock)
+            add_turns(lock)
         end
     end
 end
-return {look_again, found}
+return {check_in, found}

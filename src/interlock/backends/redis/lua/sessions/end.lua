@@ -1,9 +1,10 @@
--- End a session: from this step on nothing of it is live. Clears a bounded number of the things it had; answers how many,
--- so that the caller can go on until there is nothing left.
-write_when_full()
+-- include: common locks session_cleanup
+-- End a session: from this step on nothing of it is live. Frees a bounded number of its locks and returns how many, so
+-- that the caller can repeat it until none is left.
+allow_when_out_of_memory()
 local id = ARGV[3]
-if alive_until(id) > now then
+if session_expiry(id) > now then
     call('ZADD', prefix .. 'sessions', int(now), id)
-    known_sessions[id] = now
+    expiry_of[id] = now
 end
-return clear(id, tonumber(ARGV[4]))
+return free_session(id, tonumber(ARGV[4]))

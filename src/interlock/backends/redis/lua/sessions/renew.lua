@@ -1,7 +1,8 @@
--- Let a live session live on; answers whether it was alive.
-write_when_full()
+-- include: common
+-- Extend a live session; returns whether it was alive.
+allow_when_out_of_memory()
 local id = ARGV[3]
-if alive_until(id) <= now then
+if session_expiry(id) <= now then
     return 0
 end
 call('ZADD', prefix .. 'sessions', int(now + tonumber(ARGV[4])), id)

@@ -1,6 +1,6 @@
--- Cursors. What is kept, below the namespace's prefix:
---   cursor:NAME      its last moves, the newest first, each as JSON {id, value, version, moved_at, by}
---   cursors          every cursor's name, in the order of names
+-- Cursors. Keys below the namespace's prefix:
+--   cursor:NAME      its last moves, newest first, each as JSON {id, value, version, moved_at, by}
+--   cursors          every cursor's name
 local function moves_of(name)
     local moves = call('LRANGE', prefix .. 'cursor:' .. name, 0, -1)
     for i, move in ipairs(moves) do
@@ -9,7 +9,7 @@ local function moves_of(name)
     return moves
 end
 
--- Where a cursor stands, or stood after one of its moves, as the port describes it.
+-- Return a cursor after one of its moves, in the order of the port's CursorView.
 local function cursor_view(name, move)
     return {name, move.value, move.version, move.moved_at, move.by}
 end

@@ -1,21 +1,22 @@
--- Leases. What is kept, below the namespace's prefix:
---   ticket           the last place given out in any queue
---   names            every key that is held or awaited, in the order of names
---   lock:KEY         the holder, or since when the key is free; exists while somebody holds or awaits it
---   queue:KEY        the owners that wait, by their tickets
---   waiter:OWNER     one place in a queue
---   waits:PARTY      the owners under which a caller waits
+-- Locks. Keys below the namespace's prefix:
+--   ticket           the last ticket of any queue
+--   names            every lock that is held or waited for, by name
+--   lock:KEY         the holder, or since when the lock has been free; exists while it is held or waited for
+--   queue:KEY        the waiting owners, by ticket
+--   waiter:OWNER     one waiter
+--   waits:CALLER     the owners under which a caller waits
 --   holds:SESSION    owner and key of everything a session holds
 --   queues:SESSION   owner and key of everything it waits for
---   forced           why a lease was taken by force, by its owner; forced_at: when
+--   forced           why a lease was force-released, by owner; forced_at: when
 local EXPIRED = 'it had expired'
 
--- A key as it is now: owner is false while it is free, live says whether the lease is. Nil if nobody has it or wants it.
+-- Read a lock. owner is false while it is free; live says whether the lease is valid. Returns nil if the lock is neither
+-- held nor waited for.
 local function read_lock(key)
     local f = call('HMGET', prefix .. 'lock:' .. key,
         'owner', 'caller', 'session', 'fence', 'granted_at', 'expires_at', 'free_since')
     if f[1] then
-        local granted_at, ends_at = tonumber(f[5]), math.min(tonumber(f[6]), alive_until(f[3]))
+        local granted_at, ends_at = tonumber(f[5]), math.min(tonumber(f[6]), session_expiry(f[3]))
         return {
             key = key, owner = f[1], caller = f[2], session = f[3], fence = tonumber(f[4]), granted_at = granted_at,
             ends_at = ends_at, live = ends_at > now, free_since = math.min(math.max(ends_at, granted_at), now),
@@ -34,11 +35,11 @@ local function read_waiter(owner)
     local gives_up_at = f[6] ~= '' and tonumber(f[6])
     return {
         owner = owner, key = f[1], caller = f[2], session = f[3], ttl = tonumber(f[4]), asked_at = tonumber(f[5]),
-        gives_up_at = gives_up_at, live = (not gives_up_at or gives_up_at > now) and alive_until(f[3]) > now,
+        gives_up_at = gives_up_at, live = (not gives_up_at or gives_up_at > now) and session_expiry(f[3]) > now,
     }
 end
 
--- Make an owner the holder of a key that nobody holds.
+-- Grant a free lock to an owner.
 local function grant(key, owner, caller, session, ttl)
     local fence, fence_text, now_text = next_fence()
     local expires_at = now + ttl
@@ -49,7 +50,7 @@ local function grant(key, owner, caller, session, ttl)
     return fence, expires_at
 end
 
--- End a lease; the key is free, for its queue.
+-- End a lease. The lock is free for its queue from then on.
 local function free(lock, why, at)
     local name = prefix .. 'lock:' .. lock.key
     call('HDEL', prefix .. 'holds:' .. lock.session, lock.owner)
@@ -58,14 +59,14 @@ local function free(lock, why, at)
     lock.owner, lock.live, lock.free_since = false, false, at
 end
 
--- Clear a lease that was found dead.
-local function free_if_dead(lock)
+-- End a lease that has expired.
+local function free_if_expired(lock)
     if lock.owner and not lock.live then
         free(lock, EXPIRED, lock.free_since)
     end
 end
 
-local function forget(key)
+local function forget_lock(key)
     call('DEL', prefix .. 'lock:' .. key)
     call('ZREM', prefix .. 'names', key)
 end
@@ -80,8 +81,8 @@ local function dequeue(key, owner)
     end
 end
 
--- The first live waiter of a key; the dead before it are dropped.
-local function first_live(key)
+-- Return the first live waiter of a lock. Dead waiters before it are removed.
+local function first_live_waiter(key)
     while true do
         local owner = call('ZRANGE', prefix .. 'queue:' .. key, 0, 0)[1]
         if not owner then
@@ -95,20 +96,21 @@ local function first_live(key)
     end
 end
 
--- Who is next at a free key; told at once unless it belongs to the leaver. Forgets a key that nobody wants.
-local function pass_on(key, leaver)
-    local first = first_live(key)
+-- Return the owner whose turn it is at a free lock, and notify it unless it belongs to the releasing session. Deletes the
+-- lock if there are no waiters.
+local function notify_next_waiter(key, releasing_session)
+    local first = first_live_waiter(key)
     if not first then
-        forget(key)
+        forget_lock(key)
         return false
     end
-    if first.session ~= leaver then
-        tell(first.session, 'turn ' .. first.owner)
+    if first.session ~= releasing_session then
+        notify(first.session, 'turn ' .. first.owner)
     end
     return first.owner
 end
 
--- Why an owner's lease is over.
+-- Return why an owner's lease ended.
 local function why_ended(key, owner)
     local ended = call('HMGET', prefix .. 'lock:' .. key, 'ended_owner', 'ended_why')
     if ended[1] == owner then
@@ -117,8 +119,8 @@ local function why_ended(key, owner)
     return call('HGET', prefix .. 'forced', owner) or EXPIRED
 end
 
--- A live holder as the port describes it.
+-- Return a live holder in the order of the port's Holder.
 local function holder_of(lock)
-    local host, pid, program = card(lock.session)
+    local host, pid, program = session_details(lock.session)
     return {lock.owner, lock.caller, lock.session, host, pid, program, lock.fence, lock.granted_at, lock.ends_at}
 end
