@@ -1,4 +1,4 @@
-"""A job as the code defines it: its handler, what goes in and comes out, and how it is to be treated."""
+"""The definition of a job in code: its handler, its arguments and result, and its options."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 __all__ = ["Definition", "NamedDefinition", "Terms", "fingerprint"]
 
 _NO_ARGUMENTS: dict[str, Any] = {}
-_MOST_TERMS = 1024
+_MAX_TERMS = 1024
 
 
 class Terms(typing.NamedTuple):
-    """How one job is run, where its enqueuer may have said otherwise than its definition."""
+    """How one job runs, where the call that enqueued it may have changed the definition's options."""
 
     retry: Retry
     timeout: float | None
 
 
 def fingerprint(schema: str, version: str) -> str:
-    """Tells handlers apart that do not take the same arguments, or belong to different versions of a program."""
+    """A short hash that differs for handlers with different arguments, or of different versions of a program."""
     return sha256(f"{version}\0{schema}".encode()).hexdigest()[:12]
 
 
@@ -70,14 +70,14 @@ class Definition:
         self.function = function
         self.name = checked_name("A job", getattr(function, "__name__", None) if name is None else name)
         self.is_async = _is_async(function, self.name)
-        """Whether the handler is a coroutine function; else it runs in a thread."""
+        """Whether the handler is a coroutine function; otherwise it runs in a thread."""
         self.options = options
         self.retry = options.retry
         self.timeout = options.timeout
         parameters, hints = _signature(function, self.name, dict(local or {}))
         self.parameters = tuple(parameters)
         self.prepare: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]] | None = None
-        """What makes the handler's arguments of those stored, if they are not the same; awaited before it begins."""
+        """Turns the stored arguments into the handler's, if they differ; awaited before the handler starts."""
         self._defaults = {
             name: parameter.default
             for name, parameter in parameters.items()
@@ -89,36 +89,36 @@ class Definition:
         self.read: Callable[[str], dict[str, Any]] = (
             self._read_nothing if self._arguments is None else self._arguments.decode
         )
-        """The arguments of a stored job, by name; ``InvalidArgumentError`` if the handler no longer takes them."""
+        """Reads the stored arguments, by name; ``InvalidArgumentError`` if the handler no longer takes them."""
         self.write: Callable[[Any], str | None] = _write_nothing if self._result is None else self._result.encode_any
-        """The handler's result as JSON; None for None. ``InvalidArgumentError`` if it is not what was declared."""
-        self.terms: Callable[[str], Terms] = lru_cache(_MOST_TERMS)(self._terms_of)
-        """How a job is run that carries these options; empty for none of its own."""
+        """Writes the handler's result as JSON; None for None. ``InvalidArgumentError`` if it has another type."""
+        self.terms: Callable[[str], Terms] = lru_cache(_MAX_TERMS)(self._terms_of)
+        """The terms of a job stored with these options; empty if the call changed none."""
         options.check_templates(self.name, self.roots)
 
     @property
     def roots(self) -> tuple[str, ...] | None:
-        """What templates of lanes and limits may begin with; None for anything."""
+        """The names that templates of lanes and limits may start with; None for any name."""
         return self.parameters
 
     @property
     def schema(self) -> str:
-        """What the handler takes, as text; the same for handlers that take the same."""
+        """The arguments of the handler as text; the same for handlers that take the same arguments."""
         if self._schema is None:
             self._schema = "{}" if self._arguments is None else self._arguments.schema()
         return self._schema
 
-    # -- what goes in ------------------------------------------------------------------------------------------------
+    # -- arguments ------------------------------------------------------------------------------------------------
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Check the arguments of a call: as JSON, and all of them by name with the handler's defaults."""
+        """Validate the arguments of a call. Returns them as JSON, and by name with the handler's defaults."""
         if args:
             kwargs = self._by_name(args, kwargs)
         if self._arguments is None:
             if kwargs:
                 raise InvalidArgumentError(
-                    f"{self.name!r} takes no arguments; given was {', '.join(map(repr, kwargs))}.",
-                    remedy="Pass what was declared.",
+                    f"{self.name!r} takes no arguments, but got {', '.join(map(repr, kwargs))}.",
+                    remedy="Pass the declared arguments.",
                 )
             return "{}", _NO_ARGUMENTS
         values = self._arguments.checked(kwargs)
@@ -126,7 +126,7 @@ class Definition:
         return text, {**self._defaults, **values} if self._defaults else values
 
     def lane_of(self, options: JobOptions, values: Mapping[str, Any]) -> str:
-        """The lane for these arguments, as they were bound; empty for none."""
+        """The lane for these bound arguments; empty for none."""
         return options.lane_of(self.name, values)
 
     def uses_of(self, options: JobOptions, values: Mapping[str, Any]) -> tuple[Use, ...]:
@@ -134,7 +134,7 @@ class Definition:
         return options.uses_of(values)
 
     def read_result(self, text: str | None) -> Any:
-        """The result that was kept, of the type that the handler declared."""
+        """The stored result, with the type that the handler declares."""
         if text is None:
             return None
         return json.loads(text) if self._result is None else self._result.decode(text)
@@ -142,13 +142,13 @@ class Definition:
     def _by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         if len(args) > len(self.parameters):
             raise InvalidArgumentError(
-                f"{self.name!r} takes {len(self.parameters)} arguments; {len(args)} were given.",
-                remedy="Pass what was declared.",
+                f"{self.name!r} takes {len(self.parameters)} arguments, but got {len(args)}.",
+                remedy="Pass the declared arguments.",
             )
         named = dict(zip(self.parameters, args, strict=False))
         if twice := named.keys() & kwargs.keys():
             raise InvalidArgumentError(
-                f"{self.name!r} was given {', '.join(sorted(map(repr, twice)))} twice.", remedy="Pass it once."
+                f"{self.name!r} got {', '.join(sorted(map(repr, twice)))} twice.", remedy="Pass each argument once."
             )
         return {**named, **kwargs}
 
@@ -156,7 +156,7 @@ class Definition:
         if text == "{}":
             return _NO_ARGUMENTS
         raise InvalidArgumentError(
-            f"The arguments of {self.name!r}, as stored, no longer fit: its handler takes none.",
+            f"Stored arguments of {self.name!r} do not match: its handler takes none.",
             remedy="Let the handler accept them again, or cancel the job.",
         )
 
@@ -187,7 +187,7 @@ class Definition:
 
 
 class NamedDefinition(Definition):
-    """A job that is known by its name alone: its handler is in another program, which checks the arguments."""
+    """A job known only by its name: its handler is in another program, which validates the arguments."""
 
     __slots__ = ()
 
@@ -210,13 +210,13 @@ class NamedDefinition(Definition):
 
     @property
     def roots(self) -> None:
-        """Templates may begin with any argument."""
+        """Templates may start with any argument."""
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Check that the arguments can be stored."""
+        """Validate that the arguments can be stored."""
         if args:
             raise InvalidArgumentError(
-                f"The handler of {self.name!r} is not known here, so that its arguments have no order.",
+                f"Positional arguments of {self.name!r}: its handler is not defined here, so their order is unknown.",
                 remedy="Pass them by name.",
             )
         return super().bind(args, kwargs)
@@ -227,13 +227,13 @@ async def _not_here(**_: Any) -> None:
 
 
 def _write_nothing(_: Any) -> None:
-    """For a handler that declares no result: whatever it returns is not kept."""
+    """Drop the result of a handler that declares none."""
 
 
 def _is_async(function: Any, name: str) -> bool:
     if not (inspect.isfunction(function) or inspect.ismethod(function)):
         raise MisuseError(
-            f"The handler of {name!r} is {describe_type(function)}.", remedy="Use a function, `async def` or `def`."
+            f"The handler of {name!r} is {describe_type(function)}.", remedy="Use a function: `async def` or `def`."
         )
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise MisuseError(f"The handler of {name!r} is a generator.", remedy="Let it return its result.")
@@ -247,14 +247,14 @@ def _signature(
     for parameter in parameters.values():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise MisuseError(
-                f"{name!r} takes {parameter}, and arguments are stored by name.",
-                remedy="Give every parameter a name: no *args, no **kwargs, nothing before a slash.",
+                f"{name!r} takes {parameter}, but arguments are stored by name.",
+                remedy="Use named parameters only: no *args, no **kwargs, no positional-only parameters.",
             )
     try:
         hints = typing.get_type_hints(function, localns=local, include_extras=True)
     except Exception as error:
         raise MisuseError(
-            f"An annotation of {name!r} cannot be resolved: {error}.",
-            remedy="Import its types where the module is loaded, not only under TYPE_CHECKING.",
+            f"Could not resolve an annotation of {name!r}: {error}.",
+            remedy="Import its types at run time, not only under TYPE_CHECKING.",
         ) from error
     return parameters, hints

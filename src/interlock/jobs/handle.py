@@ -1,4 +1,4 @@
-"""A job that was enqueued, as the one who enqueued it sees it."""
+"""The handle of an enqueued job."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from interlock.ports.job_views import JobView
     from interlock.ports.jobs import JobState
 
-    class Knows(Protocol):
+    class JobReader(Protocol):
         """What a handle needs of the jobs it came from."""
 
         async def result_of(self, job: int, wait: Wait) -> Any: ...
@@ -27,16 +27,16 @@ _DEFAULT_WAIT = 60.0
 
 
 class JobStatus(NamedTuple):
-    """How a job stands."""
+    """The status of a job."""
 
     id: int
-    """That of the newest, if it was superseded."""
+    """The ID of the newest job, if it was superseded."""
     name: str
     state: JobState
     attempt: int
-    """How many attempts have failed, were done or are under way."""
+    """The number of attempts, including a running one."""
     crashes: int
-    """How many workers died while it was their only suspect."""
+    """How many workers died while this job was their only suspect."""
     queue: str
     lane: str
     enqueued_at: datetime
@@ -44,11 +44,11 @@ class JobStatus(NamedTuple):
     started_at: datetime | None
     finished_at: datetime | None
     error: str
-    """Why it failed last, was parked, cancelled or discarded."""
+    """The last failure, or why it was parked, cancelled or discarded."""
 
     @classmethod
     def of(cls, view: JobView) -> JobStatus:
-        """What is known of a job, without what is large."""
+        """The status of a job, without its arguments, result and attempts."""
         return cls(
             view.id,
             view.name,
@@ -70,24 +70,24 @@ class Handle(Generic[R_co]):
 
     __slots__ = ("_jobs", "id")
 
-    def __init__(self, jobs: Knows, job: int) -> None:
+    def __init__(self, jobs: JobReader, job: int) -> None:
         self._jobs = jobs
         self.id = job
-        """What it was accepted as. Any process that shares the store can make a handle of it: ``jobs.handle(id)``."""
+        """The ID of the job. Any process that shares the store can create a handle of it: ``jobs.handle(id)``."""
 
     async def result(self, *, wait: Wait = _DEFAULT_WAIT) -> R_co:
         """What the handler returned, once the job is done.
 
-        Raises :class:`JobFailedError` if it failed for good or was quarantined, :class:`JobCancelledError` if it was
-        cancelled or discarded, :class:`JobTimeoutError` if it has not ended within ``wait`` seconds, and
-        :class:`ResultGoneError` if the result is no longer kept. Inside a handler, :class:`DeadlockError` if the job
-        could not run before the handler has ended.
+        Raises :class:`JobFailedError` if it failed permanently or was quarantined, :class:`JobCancelledError` if it was
+        cancelled or discarded, :class:`JobTimeoutError` if it has not ended within ``wait``, and
+        :class:`ResultGoneError` if the result is no longer kept. Inside a handler, raises :class:`DeadlockError` if the
+        job could not run before the handler has ended.
         """
         result: R_co = await self._jobs.result_of(self.id, wait)
         return result
 
     async def status(self) -> JobStatus:
-        """How it stands now; :class:`NotFoundError` once it is no longer kept."""
+        """The status of the job; raises :class:`NotFoundError` once it is no longer kept."""
         return await self._jobs.status_of(self.id)
 
     def __repr__(self) -> str:

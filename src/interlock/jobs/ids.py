@@ -1,4 +1,4 @@
-"""Numbers for jobs, asked for in blocks so that one round trip serves many."""
+"""IDs for jobs, allocated in blocks so that one round trip serves many."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ if TYPE_CHECKING:
 
 __all__ = ["Ids"]
 
-_LEAST = 100
-_MOST = 10_000
+_MIN_BLOCK = 100
+_MAX_BLOCK = 10_000
 _SOON = 1.0
-_KEPT = 10.0
+_MAX_AGE = 10.0
 
 
 class Ids:
-    """What this process may call its jobs. A block that is used up within a second is followed by a larger one.
+    """The IDs that this process may use. A block that is used up within a second is followed by a larger one.
 
-    One that lasts for long is dropped, so that the order of numbers is about the order of time, which lists rely on.
+    A block that lasts long is dropped, so that the order of IDs is about the order of time, which lists rely on.
     """
 
-    def __init__(self, ask: Callable[[int], Awaitable[range]], monotonic: Callable[[], float]) -> None:
-        self._ask = ask
+    def __init__(self, allocate: Callable[[int], Awaitable[range]], monotonic: Callable[[], float]) -> None:
+        self._allocate = allocate
         self._monotonic = monotonic
         self._blocks: deque[range] = deque()
         self._left = 0
-        self._size = _LEAST
+        self._size = _MIN_BLOCK
         self._asked_at = float("-inf")
-        self._turnstile = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def take(self, count: int) -> list[int]:
-        """So many numbers, each given once."""
-        if self._left and self._monotonic() - self._asked_at > _KEPT:
+        """Take this many IDs; each is given once."""
+        if self._left and self._monotonic() - self._asked_at > _MAX_AGE:
             self._blocks.clear()
             self._left = 0
         while self._left < count:
-            async with self._turnstile:  # those who come meanwhile share the block
+            async with self._lock:  # callers that arrive meanwhile share the block
                 if self._left < count:
                     await self._fill(count)
         self._left -= count
@@ -53,8 +53,8 @@ class Ids:
 
     async def _fill(self, count: int) -> None:
         now = self._monotonic()
-        self._size = min(self._size * 2, _MOST) if now - self._asked_at < _SOON else _LEAST
+        self._size = min(self._size * 2, _MAX_BLOCK) if now - self._asked_at < _SOON else _MIN_BLOCK
         self._asked_at = now
-        block = await self._ask(max(self._size, count - self._left))
+        block = await self._allocate(max(self._size, count - self._left))
         self._blocks.append(block)
         self._left += len(block)

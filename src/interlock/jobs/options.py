@@ -1,4 +1,4 @@
-"""How a job is to be treated: what its definition says, and what an enqueuer may say instead."""
+"""The options of a job: those of its definition, and those that a call may change."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ class _Shared(TypedDict, total=False):
 
 
 class JobDefinitionOptions(_Shared, total=False):
-    """What a definition may say."""
+    """The options of a definition."""
 
     name: str
     aliases: Iterable[str]
 
 
 class JobChanges(_Shared, total=False):
-    """What an enqueuer may say."""
+    """The options that a call may change."""
 
     delay: Seconds
     at: datetime
@@ -60,7 +60,7 @@ class JobChanges(_Shared, total=False):
 
 @dataclass(frozen=True, slots=True)
 class JobOptions:
-    """Checked options."""
+    """Validated options."""
 
     queue: str = "default"
     lane: Lane | None = None
@@ -74,11 +74,11 @@ class JobOptions:
     delay: float = 0.0
     at: float | None = None
     stored: str = ""
-    """What the worker has to know of those that differ from the definition, as JSON; empty for nothing."""
+    """The changed options that the worker needs, as JSON; empty for none."""
     _uses: tuple[Use, ...] | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Limits without keys of their own are the same for all arguments.
+        # Limits without a key are the same for all arguments.
         fixed = not any(limit.key for limit in self.limits)
         object.__setattr__(self, "_uses", self._uses_for({}) if fixed else None)
 
@@ -88,9 +88,9 @@ class JobOptions:
         return cls().having(given)
 
     def changed(self, name: str, parameters: tuple[str, ...] | None, changes: Mapping[str, Any]) -> JobOptions:
-        """These options with others in their place, for some jobs of one definition; see :meth:`check_templates`."""
+        """These options with changes, for some jobs of one definition; see :meth:`check_templates`."""
         if "delay" in changes and "at" in changes:
-            raise InvalidArgumentError("delay and at were both given.", remedy="Say when in one way.")
+            raise InvalidArgumentError("Both delay and at were given.", remedy="Use one of them.")
         options = self.having(changes)
         options.check_templates(name, parameters)
         stored: dict[str, Any] = json.loads(self.stored) if self.stored else {}
@@ -101,11 +101,11 @@ class JobOptions:
         return replace(options, stored=json.dumps(stored, separators=(",", ":"), sort_keys=True) if stored else "")
 
     def having(self, given: Mapping[str, Any]) -> JobOptions:
-        """These options with those given in their place, each checked by itself."""
+        """These options with changes, each validated by itself."""
         checked: dict[str, Any] = {}
         for key, value in given.items():
             if key not in _CHECKS:
-                raise MisuseError(f"There is no option {key!r}.", remedy=f"Known are: {', '.join(sorted(_CHECKS))}.")
+                raise MisuseError(f"Unknown option {key!r}.", remedy=f"Valid options: {', '.join(sorted(_CHECKS))}.")
             field, check = _CHECKS[key]
             checked[field] = check(value)
         if "delay" in given:
@@ -115,9 +115,9 @@ class JobOptions:
         return replace(self, **checked)
 
     def check_templates(self, name: str, parameters: tuple[str, ...] | None) -> None:
-        """Refuse templates over arguments that the handler does not take, and coalescing without a lane.
+        """Reject templates over arguments that the handler does not take, and coalescing without a lane.
 
-        No parameters but None: templates are over something whose names nobody knows before.
+        ``parameters`` is None if the names are not known in advance, as for the payload of an event.
         """
         templates = [("lane", self.lane), *((f"limit {limit.name!r}", limit.key) for limit in self.limits)]
         for what, text in templates:
@@ -126,12 +126,12 @@ class JobOptions:
             for root in Template.of(text).roots:
                 if root not in parameters:
                     raise InvalidArgumentError(
-                        f"The {what} of {name!r} needs {root!r}, which is no parameter of its handler.",
-                        remedy=f"Its parameters are: {', '.join(parameters) or 'none'}.",
+                        f"The {what} of {name!r} uses {root!r}, which is not a parameter of its handler.",
+                        remedy=f"Valid parameters: {', '.join(parameters) or 'none'}.",
                     )
         if self.coalesce and self.lane is None:
             raise InvalidArgumentError(
-                f"{name!r} coalesces and has no lane.", remedy="Give it one; jobs are coalesced within their lane."
+                f"{name!r} has coalesce=True but no lane.", remedy="Give it a lane; jobs are coalesced within their lane."
             )
 
     def lane_of(self, name: str, values: Mapping[str, Any]) -> str:
@@ -159,51 +159,51 @@ class JobOptions:
 
 
 def checked_name(what: str, name: object) -> str:
-    """What a job or a queue may be called."""
+    """Validate the name of a job or a queue."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidArgumentError(
-            f"{what} cannot be called {name!r}.",
-            remedy="Use 1 to 63 letters, digits, dots, dashes and underscores, with a letter or digit first.",
+            f"Invalid {what} name {name!r}.",
+            remedy="Use 1 to 63 letters, digits, '.', '-' and '_', starting with a letter or digit.",
         )
     return name
 
 
 def checked_aliases(aliases: object) -> tuple[str, ...]:
-    """The names that a job had before."""
+    """Validate the former names of a job."""
     if isinstance(aliases, str) or not isinstance(aliases, Iterable):
-        raise MisuseError(f"aliases is {aliases!r}.", remedy='Pass a list of names: aliases=["old-name"].')
-    return tuple(checked_name("An alias", alias) for alias in cast("Iterable[object]", aliases))
+        raise MisuseError(f"Invalid aliases {aliases!r}.", remedy='Pass a list of names: aliases=["old-name"].')
+    return tuple(checked_name("alias", alias) for alias in cast("Iterable[object]", aliases))
 
 
 def _lane(lane: Any) -> Lane | None:
     if lane is None or callable(lane):
         return lane  # type: ignore[no-any-return]
     if not isinstance(lane, str) or not lane:
-        raise InvalidArgumentError(f"lane is {lane!r}.", remedy="Use a template, a function, or None for no lane.")
+        raise InvalidArgumentError(f"Invalid lane {lane!r}.", remedy="Use a template, a function, or None for no lane.")
     Template.of(lane)
     return lane
 
 
 def _priority(priority: Any) -> int:
     if not isinstance(priority, int) or isinstance(priority, bool) or not 0 <= priority <= 100:
-        raise InvalidArgumentError(f"priority is {priority!r}.", remedy="Use a whole number from 0 to 100.")
+        raise InvalidArgumentError(f"Invalid priority {priority!r}.", remedy="Use a whole number from 0 to 100.")
     return priority
 
 
 def _limits(limits: Any) -> tuple[Limit, ...]:
     if isinstance(limits, (Slots, Rate, Cooldown)) or not isinstance(limits, Iterable):
-        raise InvalidArgumentError(f"limits is {limits!r}.", remedy="Pass a list of limits.")
+        raise InvalidArgumentError(f"Invalid limits {limits!r}.", remedy="Pass a list of limits.")
     found: list[Any] = [*limits]
     for limit in found:
         if not isinstance(limit, (Slots, Rate, Cooldown)):
-            raise InvalidArgumentError(f"{limit!r} is no limit.", remedy="Use Slots(…), Rate(…) or Cooldown(…).")
+            raise InvalidArgumentError(f"{limit!r} is not a limit.", remedy="Use Slots(…), Rate(…) or Cooldown(…).")
     return tuple(found)
 
 
 def _retry(retry: Any) -> Retry:
     if not isinstance(retry, Retry):
         raise InvalidArgumentError(
-            f"retry is {retry!r}.", remedy="Use Retry(…), or one of its strategies such as Retry.NEVER."
+            f"Invalid retry {retry!r}.", remedy="Use Retry(…), or a predefined policy such as Retry.NEVER."
         )
     return retry
 
@@ -213,7 +213,7 @@ def _timeout(timeout: Any) -> float | None:
         return None
     seconds = checked_seconds("timeout", timeout)
     if seconds <= 0:
-        raise InvalidArgumentError(f"timeout is {timeout!r}.", remedy="Use more than 0 seconds, or None for no end.")
+        raise InvalidArgumentError(f"Invalid timeout {timeout!r}.", remedy="Use more than 0 seconds, or None for no timeout.")
     return seconds
 
 
@@ -221,23 +221,23 @@ def _failing(on_failure: Any) -> Failing:
     try:
         return Failing(on_failure)
     except ValueError:
-        raise InvalidArgumentError(f"on_failure is {on_failure!r}.", remedy="Use 'block', 'skip' or 'park'.") from None
+        raise InvalidArgumentError(f"Invalid on_failure {on_failure!r}.", remedy="Use 'block', 'skip' or 'park'.") from None
 
 
 def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise InvalidArgumentError(f"coalesce is {value!r}.", remedy="Use True or False.")
+        raise InvalidArgumentError(f"Invalid coalesce {value!r}.", remedy="Use True or False.")
     return value
 
 
 def _at(at: Any) -> float:
     if not isinstance(at, datetime) or at.utcoffset() is None:
-        raise InvalidArgumentError(f"at is {at!r}.", remedy="Use a datetime with a time zone.")
+        raise InvalidArgumentError(f"Invalid at {at!r}.", remedy="Use an aware datetime.")
     return at.timestamp()
 
 
 _CHECKS: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "queue": ("queue", lambda queue: checked_name("A queue", queue)),
+    "queue": ("queue", lambda queue: checked_name("queue", queue)),
     "lane": ("lane", _lane),
     "priority": ("priority", _priority),
     "limits": ("limits", _limits),

@@ -1,4 +1,4 @@
-"""Waiting for the end of a job, and what its end means to the one who waited."""
+"""Waiting for the end of a job, and its result or error for the caller."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 __all__ = ["end_of", "newest", "result_in"]
 
-_REMEDY = "Enqueue it without waiting, or give it another lane and limits than the job that waits for it."
+_REMEDY = "Enqueue it without waiting, or give it a lane and limits other than those of the waiting job."
 
 
 async def newest(engine: JobEngine, job: int) -> JobView:
-    """A job, or the one that superseded it; ``NotFoundError`` if it is not known."""
+    """A job, or the one that superseded it; ``NotFoundError`` for an unknown job."""
     seen: set[int] = set()
     while True:
         number = job
         view = await engine.repeat(lambda: engine.jobs.find(number))  # noqa: B023 - awaited at once
         if view is None:
             raise NotFoundError(
-                f"There is no job {job}.", remedy="Look which there are: interlock jobs list. Old ones are removed."
+                f"Job {job} not found.", remedy="List jobs with: interlock jobs list. Old jobs are removed."
             )
         seen.add(job)
         if view.state is not JobState.SUPERSEDED or view.superseded_by is None or view.superseded_by in seen:
@@ -47,14 +47,14 @@ async def newest(engine: JobEngine, job: int) -> JobView:
 
 
 async def end_of(engine: JobEngine, job: int, wait: float | None) -> JobView:
-    """The job when it has ended, or the one that superseded it. Waits for so many seconds; None for ever."""
+    """The ended job, or the one that superseded it. Waits for this many seconds; None for no limit."""
     give_up = None if wait is None else engine.monotonic() + wait
     me = CURRENT.get() if current_engine.get() is engine else None
     while True:
         try:
             view = await newest(engine, job)
         except NotFoundError:
-            raise ResultGoneError(f"Job {job} is not known any more.", job=job) from None
+            raise ResultGoneError(f"Job {job} is no longer kept.", job=job) from None
         if view.state.final:
             return view
         job = view.id
@@ -68,34 +68,34 @@ async def end_of(engine: JobEngine, job: int, wait: float | None) -> JobView:
 
 
 def result_in(view: JobView, definition: Definition | None) -> Any:
-    """What a job that has ended gives: its result, or the error that says why there is none."""
+    """The result of an ended job. Raises the error that says why there is none."""
     if view.state is JobState.DONE:
         if view.result is None:
             if view.result_kept_until is not None:
                 raise ResultGoneError(f"The result of {_job(view)} is no longer kept.", job=view.id)
             return None
         return json.loads(view.result) if definition is None else definition.read_result(view.result)
-    why = f": {view.error}" if view.error else ""
+    cause = f": {view.error}" if view.error else ""
     if view.state in (JobState.CANCELLED, JobState.DISCARDED):
         raise JobCancelledError(
-            f"{_job(view)} was {view.state}{why}.",
+            f"{_job(view)} was {view.state}{cause}.",
             job=view.id,
-            remedy=f"Enqueue another, or have it tried after all: interlock jobs retry {view.id}.",
+            remedy=f"Enqueue another, or retry it: interlock jobs retry {view.id}.",
         )
     if view.state is JobState.QUARANTINED:
-        why = f": {view.crashes} workers died while it was their only suspect"
+        cause = f": {view.crashes} workers died while it was their only suspect"
     raise JobFailedError(
-        f"{_job(view)} {'was quarantined' if view.state is JobState.QUARANTINED else 'failed'}{why}.",
+        f"{_job(view)} {'was quarantined' if view.state is JobState.QUARANTINED else 'failed'}{cause}.",
         job=view.id,
         state=str(view.state),
         error=view.error,
         trace=view.attempts[-1].trace if view.attempts else "",
-        remedy=f"Mend the cause, then have it tried again: interlock jobs retry {view.id}.",
+        remedy=f"Fix the cause, then retry: interlock jobs retry {view.id}.",
     )
 
 
 async def _sleep(engine: JobEngine, job: int, seconds: float | None, waiter: int | None) -> None:
-    """Sleep until the job may have ended, known as one that waits for it if a job does."""
+    """Wait until the job may have ended. If a job waits, it is recorded in ``engine.awaited``."""
     if waiter is None:
         await engine.end_watcher.wait(job, seconds)
         return
@@ -112,18 +112,18 @@ async def _sleep(engine: JobEngine, job: int, seconds: float | None, waiter: int
 async def _timed_out(engine: JobEngine, job: int, wait: float | None) -> JobTimeoutError:
     try:
         situation = await engine.jobs.situation(job)
-        why = "it has just ended" if situation is None else explain_job(situation).lines[0]
+        cause = "it has just ended" if situation is None else explain_job(situation).lines[0]
     except StoreUnavailableError:
-        why = "and the store is away"
+        cause = "the store is unavailable"
     return JobTimeoutError(
-        f"Job {job} has not ended within {wait or 0:g} s: {why}.",
+        f"Job {job} has not ended within {wait or 0:g} s: {cause}.",
         job=job,
-        remedy=f"Wait longer (wait=…, or FOREVER), or see why it takes so long: interlock explain job {job}.",
+        remedy=f"Wait longer (wait=…, or FOREVER), or see what it waits for: interlock explain job {job}.",
     )
 
 
 def _refuse_deadlock(me: FetchedJob, other: JobView, awaited: dict[int, list[int]]) -> None:
-    """Refuse to wait in a handler for what cannot run before the handler has ended."""
+    """Raise an error if a handler waits for a job that cannot run before the handler has ended."""
     waits = f"job {me.id} ({me.name}) waits for job {other.id} ({other.name})"
     if other.id == me.id:
         raise DeadlockError(f"{waits}, which is itself.", cycle=[waits], remedy="A job cannot await its own result.")
@@ -141,7 +141,7 @@ def _refuse_deadlock(me: FetchedJob, other: JobView, awaited: dict[int, list[int
 
 
 def _chain(start: int, end: int, awaited: dict[int, list[int]]) -> list[int]:
-    """The way from one job to another over those who wait here; empty if there is none."""
+    """The path from one job to another along the waits of this process; empty if there is none."""
     paths = [[start]]
     seen = {start}
     while paths:

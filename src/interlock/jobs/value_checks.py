@@ -1,5 +1,5 @@
 # pyright: basic
-"""What is inside a value, down to its leaves: containers, dataclasses and pydantic models are looked into."""
+"""Checks of nested values: containers, dataclasses and pydantic models are inspected recursively."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from typing import Any
 from interlock.errors import InvalidArgumentError
 from interlock.values import describe_type
 
-__all__ = ["check_leaves", "check_same"]
+__all__ = ["check_storable", "check_unchanged"]
 
 
-def check_leaves(value: Any, what: str) -> None:
-    """Refuse datetimes without a zone and numbers that JSON does not have, however deep inside they are."""
+def check_storable(value: Any, what: str) -> None:
+    """Reject naive datetimes and numbers that JSON cannot represent, at any depth."""
     if isinstance(value, datetime):
         if value.tzinfo is None or value.utcoffset() is None:
-            raise InvalidArgumentError(f"{what} has a datetime without a time zone.", remedy="Use an aware one.")
+            raise InvalidArgumentError(f"{what} contains a datetime without a time zone.", remedy="Use an aware datetime.")
     elif isinstance(value, (float, Decimal)):
         if not (math.isfinite(value) if isinstance(value, float) else value.is_finite()):
-            raise InvalidArgumentError(f"{what} has the number {value}.", remedy="Use finite numbers.")
+            raise InvalidArgumentError(f"{what} contains the number {value}.", remedy="Use finite numbers.")
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            check_leaves(key, what)
-            check_leaves(item, what)
+            check_storable(key, what)
+            check_storable(item, what)
     elif isinstance(value, (list, tuple, Set)) or (isinstance(value, Sequence) and not isinstance(value, (str, bytes))):
         for item in value:
-            check_leaves(item, what)
+            check_storable(item, what)
     else:
         for item in _fields(value).values():
-            check_leaves(item, what)
+            check_storable(item, what)
 
 
-def check_same(value: Any, back: Any, what: str) -> None:
-    """Refuse a value whose kind changed on the way there and back, as a datetime declared as ``Any`` would."""
+def check_unchanged(value: Any, back: Any, what: str) -> None:
+    """Reject a value whose type changed on the way there and back, like a datetime declared as ``Any``."""
     if isinstance(value, Mapping) and isinstance(back, Mapping):
         if not all(key in back for key in value):
             raise _changed(what, "a dict's key", value, back)
         for key, item in value.items():
-            check_same(item, back[key], what)
+            check_unchanged(item, back[key], what)
     elif isinstance(value, (list, tuple)) and isinstance(back, (list, tuple)):
         for item, again in zip(value, back, strict=True):
-            check_same(item, again, what)
+            check_unchanged(item, again, what)
     elif isinstance(value, Set) and isinstance(back, (Set, list)):
         return
     elif not isinstance(value, type(back)):
@@ -54,13 +54,13 @@ def check_same(value: Any, back: Any, what: str) -> None:
         fields = _fields(back)
         for name, item in _fields(value).items():
             if name in fields:
-                check_same(item, fields[name], what)
+                check_unchanged(item, fields[name], what)
 
 
 def _changed(what: str, part: str, value: object, back: object) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"{what}: {part} would come back as {describe_type(back)}, because it was not declared.",
-        remedy=f"Declare what it is, or pass {describe_type(back)}.",
+        f"{what}: {part} would come back as {describe_type(back)}, because its type was not declared.",
+        remedy=f"Declare the type, or pass {describe_type(back)}.",
     )
 
 

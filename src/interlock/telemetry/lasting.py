@@ -1,4 +1,4 @@
-"""Failures that repeat: which of them to log, so that a lasting one shows and the log stays short."""
+"""Repeated failures: which of them to log, so that a lasting failure is visible and the log stays short."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EVERY = 30.0
 
 
 class LastingFailure:
-    """One kind of failure: to be logged when it begins, every 30 seconds while it lasts, and when it is over.
+    """One kind of failure, logged when it begins, every 30 seconds while it lasts, and when it is over.
 
     A failure that comes and goes quickly is logged no more often than one that stays.
     """
@@ -26,7 +26,7 @@ class LastingFailure:
         self._next = -math.inf
         self._logged = False
         self.error = ""
-        """The latest error while the failure lasts, else empty."""
+        """The latest error while the failure lasts; otherwise empty."""
         self.times = 0
         """How often it failed since it began."""
         self.seconds = 0.0

@@ -66,7 +66,7 @@ class Worker:
         if isinstance(queues, str) or not queues:
             raise MisuseError(f"Invalid queues {queues!r}.", remedy='Pass a list of names, such as ("default",).')
         self.concurrency = concurrency
-        self.queues = tuple(dict.fromkeys(checked_name("A queue", queue) for queue in queues))
+        self.queues = tuple(dict.fromkeys(checked_name("queue", queue) for queue in queues))
         self.finish_within = checked_wait(finish_within, name="finish_within")
         self.unstopped = 0
         """How many handlers did not stop when the worker was stopped. They may still be running."""
