@@ -214,7 +214,7 @@ def test_wrong_queues_are_said_to_be_wrong(project: Project) -> None:
     process = project._spawn("run", "bot:app", "--queues", "a b,c", cwd=project.directory)
     code, _, err = ended(process)
     assert code == 2
-    assert "A queue cannot be called 'a b'" in err
+    assert "Invalid queue name 'a b'" in err
 
 
 STORED_ELSEWHERE = """

@@ -42,7 +42,7 @@ async def unkeepable_result() -> Definition: ...
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        (positional, "slash"),
+        (positional, "positional-only"),
         (many, "args"),
         (keywords, "kwargs"),
         (agen, "generator"),
@@ -64,7 +64,7 @@ def test_what_cannot_be_a_job(wrong: Any, why: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "_hidden", "x" * 64, "a/b", "<lambda>", 7])
 def test_what_a_job_cannot_be_called(name: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="cannot be called"):
+    with pytest.raises(InvalidArgumentError, match="Invalid job name"):
         define(lambda: None, name)
 
 

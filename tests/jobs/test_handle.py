@@ -45,7 +45,7 @@ async def test_an_error_that_ends_in_a_full_stop_is_told_with_one() -> None:
     async with App("memory://") as app:
         failing = app.job(retry=Retry(attempts=1))(fails)
         async with app.worker():
-            with pytest.raises(JobFailedError, match=r"ValueError: It broke\. Mend the cause"):
+            with pytest.raises(JobFailedError, match=r"ValueError: It broke\. Fix the cause"):
                 await (await failing.enqueue("It broke.")).result(wait=10)
 
 
@@ -265,7 +265,7 @@ async def test_a_result_that_is_no_longer_kept() -> None:
             await handle.result(wait=0)
         clock.advance(1000)
         await store.jobs.prune(1000.0)
-        with pytest.raises(ResultGoneError, match="not known any more"):
+        with pytest.raises(ResultGoneError, match="is no longer kept"):
             await handle.result(wait=0)
         with pytest.raises(NotFoundError, match=f"no job {handle.id}"):
             await handle.status()

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from interlock import Cooldown, Rate, Retry, Slots
+from interlock import Cooldown, Event, Rate, Retry, Slots
 from interlock.errors import InvalidArgumentError, MisuseError
+from interlock.events.handler import EventDefinition
+from interlock.events.loader import Loader
 from interlock.jobs.definition import Definition
 from interlock.jobs.options import JobOptions
 from interlock.ports.jobs import Failing
@@ -92,8 +94,8 @@ def test_what_cannot_work_is_refused_when_it_is_changed(wrong: dict[str, Any]) -
         changed(**wrong)
 
 
-def test_an_option_that_nobody_knows() -> None:
-    with pytest.raises(MisuseError, match=r"no option 'priorty'.+priority"):
+def test_an_unknown_option_is_rejected() -> None:
+    with pytest.raises(MisuseError, match=r"Unknown option 'priorty'.+priority"):
         defined(priorty=5)
 
 
@@ -164,3 +166,28 @@ def test_a_lane_may_be_a_function() -> None:
 def test_a_lane_that_comes_out_empty_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="1 to 512"):
         defined(lane="{account}").options.lane_of("report", {"account": ""})
+
+
+def test_the_error_of_a_key_function_is_shown() -> None:
+    def key(account: str, target: int) -> str:
+        raise LookupError(f"no team for {account} and {target}")
+
+    values = {"account": "a1", "target": 7}
+    for make in (defined(lane=key).options.lane_of, lambda _, values: Slots("team", 1, key=key).use(values)):
+        with pytest.raises(InvalidArgumentError, match=r"function failed: LookupError: no team for a1 and 7\."):
+            make("report", values)
+
+
+def test_key_functions_of_lanes_and_limits_of_an_event_handler_get_the_event() -> None:
+    async def triage(event: Event) -> None: ...
+
+    def actor(event: Event) -> str:
+        return event.actor
+
+    options = JobOptions.of({"lane": actor, "limits": [Slots("actor", 1, key=actor)]})
+    definition = EventDefinition(triage, options, Loader(None))  # type: ignore[arg-type]
+    event = Event(7, "github", "github.push", "d1", "ann", {}, datetime.now(UTC))
+    _, values = definition.bind((event,), {})
+
+    assert definition.lane_of(options, values) == "ann"
+    assert [use.key for use in definition.uses_of(options, values)] == ["slots:actor:ann"]

@@ -11,6 +11,7 @@ from interlock.errors import InvalidArgumentError, MisuseError
 from interlock.events.event import Event, event_of
 from interlock.events.source import checked_actors
 from interlock.jobs.definition import Definition
+from interlock.key_functions import call_key_function
 from interlock.templates import Template
 
 if TYPE_CHECKING:
@@ -80,19 +81,15 @@ class EventDefinition(Definition):
         if lane is None:
             return ""
         if callable(lane):
-            found: Any = lane(event)
-            if found is not None and not isinstance(found, str):
-                raise InvalidArgumentError(
-                    f"The lane function of {self.name!r} gave a {type(found).__name__}.",
-                    remedy="Let it return text, or None.",
-                )
+            found = call_key_function(f"lane of {self.name!r}", lane, event)
         else:
             found = Template.of(lane).find(event.payload)
         return checked_key(found) if found else ""
 
     def uses_of(self, options: JobOptions, values: Mapping[str, Any]) -> tuple[Use, ...]:
         """The limits for an event."""
-        return options.uses_of(values["event"].payload)
+        event = values["event"]
+        return options.uses_of(event.payload, event)
 
     def _arguments_of(self, hints: dict[str, Any]) -> Codec:
         from interlock.jobs.arguments import Codec

@@ -68,7 +68,7 @@ class Definition:
         local: Mapping[str, Any] | None = None,
     ) -> None:
         self.function = function
-        self.name = checked_name("A job", getattr(function, "__name__", None) if name is None else name)
+        self.name = checked_name("job", getattr(function, "__name__", None) if name is None else name)
         self.is_async = _is_async(function, self.name)
         """Whether the handler is a coroutine function; otherwise it runs in a thread."""
         self.options = options
@@ -195,7 +195,7 @@ class NamedDefinition(Definition):
         from interlock.jobs.arguments import Codec
 
         self.function = _not_here
-        self.name = checked_name("A job", name)
+        self.name = checked_name("job", name)
         self.is_async = True
         self.options = JobOptions()
         self.retry, self.timeout = self.options.retry, self.options.timeout

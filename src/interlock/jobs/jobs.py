@@ -134,7 +134,7 @@ class Jobs(Service[JobEngine]):
         If it is defined here, by this name or alias, it is that job. Otherwise its arguments are checked when a worker
         reads them, and it has none of its definition's options: give the queue, lane and limits that it needs.
         """
-        checked = checked_name("A job", name)
+        checked = checked_name("job", name)
         return self[checked] if checked in self._definitions else AsyncJob[..., Any](self, NamedDefinition(checked))
 
     @property
@@ -381,8 +381,8 @@ def _number(job: object) -> int:
 def _filter(states: Iterable[JobState], name: str, queue: str, lane: str) -> JobFilter:
     return JobFilter(
         tuple(map(_state, states)),
-        name and checked_name("A job", name),
-        queue and checked_name("A queue", queue),
+        name and checked_name("job", name),
+        queue and checked_name("queue", queue),
         lane and checked_key(lane),
     )
 
@@ -399,7 +399,7 @@ def _state(state: object) -> JobState:
 def _queues(queues: Any) -> tuple[str, ...]:
     if isinstance(queues, str) or not hasattr(queues, "__iter__"):
         raise InvalidArgumentError(f"queues is {queues!r}.", remedy="Pass a list of names.")
-    names = tuple(dict.fromkeys(checked_name("A queue", queue) for queue in queues))
+    names = tuple(dict.fromkeys(checked_name("queue", queue) for queue in queues))
     if not names:
         raise InvalidArgumentError("No queue was given.", remedy="Pass at least one.")
     return names

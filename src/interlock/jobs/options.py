@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 from interlock.arguments import checked_key, checked_seconds
 from interlock.errors import InvalidArgumentError, MisuseError
 from interlock.jobs.retry import Retry
+from interlock.key_functions import call_key_function
 from interlock.limits.kinds import Cooldown, Limit, Rate, Slots, uses_of
 from interlock.ports.jobs import Failing
 from interlock.templates import Template
-from interlock.values import describe_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["JobChanges", "JobDefinitionOptions", "JobOptions", "Lane", "checked_aliases", "checked_name"]
 
 Lane = str | Callable[..., str | None]
-"""A template over the arguments, or a function of them; what it gives is the lane, None for none."""
+"""A template over the arguments, or a function of them that returns the lane, or None for none."""
 
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,62}")
@@ -131,7 +131,8 @@ class JobOptions:
                     )
         if self.coalesce and self.lane is None:
             raise InvalidArgumentError(
-                f"{name!r} has coalesce=True but no lane.", remedy="Give it a lane; jobs are coalesced within their lane."
+                f"{name!r} has coalesce=True but no lane.",
+                remedy="Give it a lane; jobs are coalesced within their lane.",
             )
 
     def lane_of(self, name: str, values: Mapping[str, Any]) -> str:
@@ -141,21 +142,15 @@ class JobOptions:
             return ""
         if isinstance(lane, str):
             return checked_key(Template.of(lane).render(values))
-        found: Any = lane(**values)
-        if found is None:
-            return ""
-        if not isinstance(found, str):
-            raise InvalidArgumentError(
-                f"The lane function of {name!r} gave {describe_type(found)}.", remedy="Let it return text, or None."
-            )
-        return checked_key(found)
+        found = call_key_function(f"lane of {name!r}", lane, **values)
+        return "" if found is None else checked_key(found)
 
-    def uses_of(self, values: Mapping[str, Any]) -> tuple[Use, ...]:
-        """The limits for these arguments."""
-        return self._uses_for(values) if self._uses is None else self._uses
+    def uses_of(self, values: Mapping[str, Any], *args: Any) -> tuple[Use, ...]:
+        """The limits for these values. Key functions get ``args`` if there are any, otherwise the values by name."""
+        return self._uses_for(values, *args) if self._uses is None else self._uses
 
-    def _uses_for(self, values: Mapping[str, Any]) -> tuple[Use, ...]:
-        return uses_of(self.limits, values) if self.limits else ()
+    def _uses_for(self, values: Mapping[str, Any], *args: Any) -> tuple[Use, ...]:
+        return uses_of(self.limits, values, *args) if self.limits else ()
 
 
 def checked_name(what: str, name: object) -> str:
@@ -213,7 +208,7 @@ def _timeout(timeout: Any) -> float | None:
         return None
     seconds = checked_seconds("timeout", timeout)
     if seconds <= 0:
-        raise InvalidArgumentError(f"Invalid timeout {timeout!r}.", remedy="Use more than 0 seconds, or None for no timeout.")
+        raise InvalidArgumentError(f"Invalid timeout {timeout!r}.", remedy="Use more than 0 seconds, or None.")
     return seconds
 
 
@@ -221,7 +216,9 @@ def _failing(on_failure: Any) -> Failing:
     try:
         return Failing(on_failure)
     except ValueError:
-        raise InvalidArgumentError(f"Invalid on_failure {on_failure!r}.", remedy="Use 'block', 'skip' or 'park'.") from None
+        raise InvalidArgumentError(
+            f"Invalid on_failure {on_failure!r}.", remedy="Use 'block', 'skip' or 'park'."
+        ) from None
 
 
 def _flag(value: Any) -> bool:

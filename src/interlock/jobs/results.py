@@ -38,7 +38,7 @@ async def newest(engine: JobEngine, job: int) -> JobView:
         view = await engine.repeat(lambda: engine.jobs.find(number))  # noqa: B023 - awaited at once
         if view is None:
             raise NotFoundError(
-                f"Job {job} not found.", remedy="List jobs with: interlock jobs list. Old jobs are removed."
+                f"There is no job {job}.", remedy="List jobs with: interlock jobs list. Old jobs are removed."
             )
         seen.add(job)
         if view.state is not JobState.SUPERSEDED or view.superseded_by is None or view.superseded_by in seen:

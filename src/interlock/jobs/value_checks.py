@@ -20,7 +20,7 @@ def check_storable(value: Any, what: str) -> None:
     """Reject naive datetimes and numbers that JSON cannot represent, at any depth."""
     if isinstance(value, datetime):
         if value.tzinfo is None or value.utcoffset() is None:
-            raise InvalidArgumentError(f"{what} contains a datetime without a time zone.", remedy="Use an aware datetime.")
+            raise InvalidArgumentError(f"{what} contains a naive datetime.", remedy="Use an aware datetime.")
     elif isinstance(value, (float, Decimal)):
         if not (math.isfinite(value) if isinstance(value, float) else value.is_finite()):
             raise InvalidArgumentError(f"{what} contains the number {value}.", remedy="Use finite numbers.")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from interlock.arguments import checked_key, checked_seconds
 from interlock.errors import InvalidArgumentError
+from interlock.key_functions import call_key_function
 from interlock.ports.limits import MOST_ON_A_KEY, Use
 from interlock.templates import Template
 from interlock.values import describe_type
@@ -42,9 +43,9 @@ class Slots:
         _check(self.name, self.key)
         _check_most(self.name, self.most)
 
-    def use(self, values: Mapping[str, Any]) -> Use:
+    def use(self, values: Mapping[str, Any], *args: Any) -> Use:
         """The limit that holds for these values."""
-        return Use(_stored_key(self.kind, self.name, self.key, values), self.most, 0.0)
+        return Use(_stored_key(self.kind, self.name, self.key, values, args), self.most, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,11 @@ class Rate:
         _check_most(self.name, self.most)
         _check_per(self.name, self.per)
 
-    def use(self, values: Mapping[str, Any]) -> Use:
+    def use(self, values: Mapping[str, Any], *args: Any) -> Use:
         """The limit that holds for these values."""
-        return Use(_stored_key(self.kind, self.name, self.key, values), self.most, checked_seconds("per", self.per))
+        return Use(
+            _stored_key(self.kind, self.name, self.key, values, args), self.most, checked_seconds("per", self.per)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +83,17 @@ class Cooldown:
         _check(self.name, self.key)
         _check_per(self.name, self.seconds)
 
-    def use(self, values: Mapping[str, Any]) -> Use:
+    def use(self, values: Mapping[str, Any], *args: Any) -> Use:
         """The limit that holds for these values."""
-        return Use(_stored_key(self.kind, self.name, self.key, values), 1, checked_seconds("seconds", self.seconds))
+        return Use(
+            _stored_key(self.kind, self.name, self.key, values, args), 1, checked_seconds("seconds", self.seconds)
+        )
 
 
 Limit = Slots | Rate | Cooldown
 
 
-def uses_of(limits: Iterable[object], values: Mapping[str, Any]) -> tuple[Use, ...]:
+def uses_of(limits: Iterable[object], values: Mapping[str, Any], *args: Any) -> tuple[Use, ...]:
     """All limits with their keys, in the order that every store takes them in."""
     uses: dict[str, Use] = {}
     for limit in limits:
@@ -96,7 +101,7 @@ def uses_of(limits: Iterable[object], values: Mapping[str, Any]) -> tuple[Use, .
             raise InvalidArgumentError(
                 f"{limit!r} is no limit.", remedy="Use Slots(…), Rate(…) or Cooldown(…); values go by keyword."
             )
-        use = limit.use(values)
+        use = limit.use(values, *args)
         if uses.setdefault(use.key, use) != use:
             raise InvalidArgumentError(
                 f"{use.key!r} is asked for twice, with different figures.", remedy="Give each limit a name of its own."
@@ -106,18 +111,18 @@ def uses_of(limits: Iterable[object], values: Mapping[str, Any]) -> tuple[Use, .
     return tuple(uses[key] for key in sorted(uses))
 
 
-def _stored_key(kind: str, name: str, key: Key, values: Mapping[str, Any]) -> str:
+def _stored_key(kind: str, name: str, key: Key, values: Mapping[str, Any], args: tuple[Any, ...]) -> str:
     if not key:
         return f"{kind}:{name}"
-    rendered = Template.of(key).render(values) if isinstance(key, str) else _text(name, key(**values))
+    rendered = Template.of(key).render(values) if isinstance(key, str) else _called(name, key, values, args)
     return checked_key(f"{kind}:{name}:{rendered}")
 
 
-def _text(name: str, rendered: object) -> str:
-    if not isinstance(rendered, str):
-        raise InvalidArgumentError(
-            f"The key function of {name!r} gave {describe_type(rendered)}.", remedy="Let it return text."
-        )
+def _called(name: str, key: Callable[..., str], values: Mapping[str, Any], args: tuple[Any, ...]) -> str:
+    """The key that a function computes from the handler's arguments; see :mod:`interlock.key_functions`."""
+    rendered = call_key_function(f"key of limit {name!r}", key, *args, **({} if args else values))
+    if rendered is None:
+        raise InvalidArgumentError(f"The key of limit {name!r} function returned None.", remedy="Return text.")
     return rendered
 
 
