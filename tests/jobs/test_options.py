@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from interlock import Cooldown, Event, Rate, Retry, Slots
 from interlock.errors import InvalidArgumentError, MisuseError
 from interlock.events.handler import EventDefinition
-from interlock.events.loader import Loader
 from interlock.jobs.definition import Definition
 from interlock.jobs.options import JobOptions
 from interlock.ports.jobs import Failing
 from interlock.ports.limits import Use
+
+if TYPE_CHECKING:
+    from interlock.events.loader import Loader
 
 
 async def report(account: str, target: int = 5) -> str:
@@ -185,8 +187,10 @@ def test_key_functions_of_lanes_and_limits_of_an_event_handler_get_the_event() -
         return event.actor
 
     options = JobOptions.of({"lane": actor, "limits": [Slots("actor", 1, key=actor)]})
-    definition = EventDefinition(triage, options, Loader(None))  # type: ignore[arg-type]
-    event = Event(7, "github", "github.push", "d1", "ann", {}, datetime.now(UTC))
+    definition = EventDefinition(triage, options, cast("Loader", None))
+    event = Event(
+        id=7, source="github", type="push", delivery="d1", actor="ann", payload={}, received_at=datetime.now(UTC)
+    )
     _, values = definition.bind((event,), {})
 
     assert definition.lane_of(options, values) == "ann"
