@@ -152,7 +152,7 @@ class Cursors(Service[CursorEngine]):
 
     async def list(self, *, limit: int = 1000) -> Sequence[Position[Any]]:
         """List the positions of all cursors, by name."""
-        return [_position(row) for row in await self._running.store.cursors.look(limit=checked_limit(limit))]
+        return [_position(row) for row in await self._running.store.cursors.list(limit=checked_limit(limit))]
 
     async def get(self, name: str) -> Position[Any]:
         """Return a cursor's position. Raises :class:`NotFoundError` if it was never moved."""

@@ -65,8 +65,8 @@ async def takes_what_keeps_or_ends(url: str) -> None:
         await store.sessions.end("other")
         await store.sessions.sweep()
 
-    assert await store.locks.look() == []
-    assert [view.key for view in await store.limits.look()] == ["zrate"]
-    ((claim,)) = await store.claims.look()
+    assert await store.locks.list() == []
+    assert [view.key for view in await store.limits.list()] == ["zrate"]
+    ((claim,)) = await store.claims.list()
     assert (claim.state, claim.result) == (ClaimState.DONE, '"result"')
     await store.close()

@@ -52,7 +52,19 @@ class Steps:
             self.sessions.append(f"s{self.begun}")
             return "begin", self.sessions[-1]
         what = chance.choices(
-            ["ask", "again", "finish", "turns", "look", "belongings", "advance", "keep", "end", "forget", "sweep"],
+            [
+                "ask",
+                "again",
+                "finish",
+                "turns",
+                "look",
+                "session_requests",
+                "advance",
+                "keep",
+                "end",
+                "forget",
+                "sweep",
+            ],
             [30, 25, 20, 6, 4, 3, 25, 15, 1, 2, 1],
         )[0]
         session = chance.choice(self.sessions)
@@ -87,8 +99,8 @@ async def do(store: Store, what: str, value: Any) -> Any:
     if what == "turns":
         turns = await store.limits.turns(*value)
         return sorted(turns.owners), turns.look_again
-    if what == "belongings":
-        return sorted(await store.limits.belongings(value))
+    if what == "session_requests":
+        return sorted(await store.limits.session_requests(value))
     if what == "begin":
         return await store.sessions.begin(SessionCard(value, "host", 1, "test"), 15.0)
     if what == "keep":
@@ -117,7 +129,7 @@ async def test_all_stores_answer_the_same(seed: int, tmp_path: Path, complete_po
             if what == "advance":
                 clock.advance(value)
             expected, *others = [same(await do(store, what, value)) for store in stores]
-            views, *other_views = [same(await store.limits.look()) for store in stores]
+            views, *other_views = [same(await store.limits.list()) for store in stores]
             for other, other_view in zip(others, other_views, strict=True):
                 if what == "turns":
                     # A hint may come early: what the dead left is seen exactly only by those who ask.

@@ -157,16 +157,16 @@ async def test_a_release_whose_reply_was_lost_and_cannot_be_repeated_leaves_noth
         Locks.from_url(proxy.url(url), settings=STEADY) as locks,
         Locks.from_url(url, settings=STEADY) as others,
     ):
-        belongings = locks._store_client.store.locks.belongings
+        session_requests = locks._store_client.store.locks.session_requests
         looks = 0
 
         async def count_belongings(session: str) -> Sequence[tuple[str, str]]:
             nonlocal looks
-            found = await belongings(session)
+            found = await session_requests(session)
             looks += 1
             return found
 
-        monkeypatch.setattr(locks._store_client.store.locks, "belongings", count_belongings)
+        monkeypatch.setattr(locks._store_client.store.locks, "session_requests", count_belongings)
         lease = await locks.acquire("key", ttl=300)
         waiter = asyncio.create_task(take(others, "key", wait=30))
         (next_owner,) = await queue_of(others, "key", 1)

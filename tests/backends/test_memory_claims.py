@@ -36,7 +36,7 @@ async def test_renewals_and_attempts_take_no_room() -> None:
         clock.advance(5)
 
     assert len(store.claims._calendar) <= 2
-    (view,) = await store.claims.look()
+    (view,) = await store.claims.list()
     assert view.attempt == 500
     clock.advance(1e6)
     assert await store.sessions.sweep() == 1

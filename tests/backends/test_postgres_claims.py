@@ -80,7 +80,7 @@ async def test_a_settlement_behind_a_takeover_is_refused(store: Store, other: An
         await transaction.commit()
 
     assert not (await settling).done
-    (view,) = await store.claims.look("k")
+    (view,) = await store.claims.list("k")
     assert (view.owner, view.state) == ("second", ClaimState.IN_PROGRESS)
 
 
@@ -95,7 +95,7 @@ async def test_the_sweep_does_not_remove_what_is_being_claimed_anew(store: Store
     await transaction.commit()
 
     await sweeping
-    (view,) = await store.claims.look("k")
+    (view,) = await store.claims.list("k")
     assert (view.owner, view.attempt) == ("second", 1)
 
 

@@ -197,7 +197,7 @@ async def look_at_everything(store: Store, job: int) -> None:
         await getattr(insight, kind)(name)
         await insight.explain(kind, name)
     await insight.explain("job", job)
-    assert len(await store.cursors.look()) == 1
+    assert len(await store.cursors.list()) == 1
     assert store.migrations is not None
     await store.migrations.status()
 

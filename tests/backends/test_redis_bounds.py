@@ -50,7 +50,7 @@ async def test_a_look_at_limits_reads_a_bounded_number_of_keys_at_a_time(store: 
     await store.limits.ask(Plan("s.1", "p", "s", (Use("zzz", 1, 0.0),), True))
     with redis.Redis.from_url(url) as client:
         client.zadd("interlock:default:limit_names", {f"idle-{number}": 0 for number in range(KEYS)})
-        found, commands = await commands_of_a_script(client, store.limits.look(limit=10))
+        found, commands = await commands_of_a_script(client, store.limits.list(limit=10))
 
     assert [view.key for view in found] == ["zzz"]
     assert commands < COMMANDS
@@ -60,7 +60,7 @@ async def test_a_look_at_locks_reads_a_bounded_number_of_keys_at_a_time(store: A
     await store.locks.ask(Want("zzz", "s.1", "p", "s", 600.0, 0, False))
     with redis.Redis.from_url(url) as client:
         client.zadd("interlock:default:names", {f"idle-{number}": 0 for number in range(KEYS)})
-        found, commands = await commands_of_a_script(client, store.locks.look(limit=10))
+        found, commands = await commands_of_a_script(client, store.locks.list(limit=10))
 
     assert [view.key for view in found] == ["zzz"]
     assert commands < COMMANDS
@@ -70,8 +70,8 @@ async def test_a_page_of_a_look_goes_on_where_the_last_one_ended(store: Any) -> 
     for number in range(5):
         await store.limits.ask(Plan(f"s.{number}", "p", "s", (Use(f"key-{number}", 1, 0.0),), True))
 
-    first = await store.limits.look(limit=2)
-    rest = await store.limits.look(limit=10, after=first[-1].key)
+    first = await store.limits.list(limit=2)
+    rest = await store.limits.list(limit=10, after=first[-1].key)
 
     assert [view.key for view in (*first, *rest)] == [f"key-{number}" for number in range(5)]
 

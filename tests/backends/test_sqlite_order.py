@@ -131,7 +131,7 @@ async def two_processes(path: Path) -> AsyncIterator[tuple[Process, Process]]:
 
 
 async def queue(process: Process) -> list[str]:
-    (view,) = await process.store.locks.look("key")
+    (view,) = await process.store.locks.list("key")
     return [waiter.owner for waiter in view.waiters]
 
 

@@ -42,7 +42,7 @@ def mend(shared: str) -> None:
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
     store = from_url(f"sqlite:///{tmp_path}/interlock.db", settings=Settings(store_wait=0.3))
     await store.open()
-    await store.locks.look("k")  # its connection is kept for the next one
+    await store.locks.list("k")  # its connection is kept for the next one
     yield store
     await store.close()
 
@@ -65,10 +65,10 @@ async def test_reading_waits_until_it_may(store: Store, mender: Any, monkeypatch
         waited.append(seconds)
 
     monkeypatch.setattr(sqlite_connection.time, "sleep", sleep)
-    assert await store.locks.look("k") == []
+    assert await store.locks.list("k") == []
     assert waited
 
 
 async def test_reading_gives_up_in_time(store: Store, mender: Any) -> None:
     with pytest.raises(StoreUnavailableError, match="locked"):
-        await store.locks.look("k")
+        await store.locks.list("k")

@@ -42,7 +42,7 @@ def sabotage(store: Any, how: str) -> None:
         return await settle(settlement._replace(state=ClaimState.DONE, error="", result='"?"'))
 
     async def anybody_settles(settlement: Settlement) -> Settled:
-        views = await claims.look(settlement.key)
+        views = await claims.list(settlement.key)
         return await settle(settlement._replace(owner=views[0].owner) if views else settlement)
 
     async def settles_nothing(settlement: Settlement) -> Settled:

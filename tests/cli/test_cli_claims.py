@@ -29,7 +29,7 @@ async def abandoned(url: str, key: str) -> AsyncGenerator[None]:
     await store.open()
     await store.sessions.begin(SessionCard("gone", "elsewhere", 7, "bot.py"), 30)
     await store.claims.claim(ClaimWant(key, "gone.c1", "gone", 0.05, 60))
-    while (await store.claims.look(key))[0].live:
+    while (await store.claims.list(key))[0].live:
         await asyncio.sleep(0.01)
     yield
     await store.sessions.end("gone")

@@ -115,24 +115,24 @@ class ConceptScenario(Scenario):
         world = self.world
         await super().see_what_is_left()
         await world.until(lambda: not self._taken(), within=self.bounds.tidy + SETTINGS.session_ttl)
-        world.history.add(LimitsSeen(world.clock.now(), "world", at_once(world.store.limits.look()), end=True))
+        world.history.add(LimitsSeen(world.clock.now(), "world", at_once(world.store.limits.list()), end=True))
         if self.kind != "limits":
             prober = world.spawn("prober")
             probing = prober.start(self._probe(prober), name="prober")
             await world.until(probing.done, within=4 * _LONGEST_LEASE + 2 * self.bounds.tidy)
 
     def _taken(self) -> bool:
-        belongings = self.world.store.limits.belongings
+        session_requests = self.world.store.limits.session_requests
         sessions = [event.session for event in self.world.history.events if isinstance(event, SessionBegan)]
-        return any(at_once(belongings(session)) for session in sessions)
+        return any(at_once(session_requests(session)) for session in sessions)
 
     async def _spy(self) -> None:
         """Look into the store now and then."""
         history, store = self.world.history, self.world.store
         while True:
             await asyncio.sleep(0.2 + self.random.random() * 0.6)
-            history.add(ClaimsSeen(history.now(), "spy", at_once(store.claims.look())))
-            history.add(LimitsSeen(history.now(), "spy", at_once(store.limits.look()), end=False))
+            history.add(ClaimsSeen(history.now(), "spy", at_once(store.claims.list())))
+            history.add(LimitsSeen(history.now(), "spy", at_once(store.limits.list()), end=False))
 
     async def _probe(self, prober: SimulatedProcess) -> None:
         """After all others have ended every claim is done, or is to be had by whoever asks for it often enough."""

@@ -181,7 +181,7 @@ class EventScenario:
 
     def _judge(self) -> None:
         """One event for each delivery, whoever was told of it; two jobs for each event, done, with its payload."""
-        views = at_once(self.world.store.events.look(EventFilter(), limit=1000))
+        views = at_once(self.world.store.events.list(EventFilter(), limit=1000))
         jobs = {view.id: view for view in self._jobs()}
         found = {view.delivery: view for view in views}
         if len(found) != len(views) or found.keys() != set(GUIDS):

@@ -188,7 +188,7 @@ class Scenario:
         return all(process.idle for process in self.world.processes)
 
     def _left_over(self) -> list[LockView]:
-        views: list[LockView] = at_once(self.world.store.locks.look())
+        views: list[LockView] = at_once(self.world.store.locks.list())
         return [view for view in views if view.holder or any(waiter.live for waiter in view.waiters)]
 
     def start_process(self, name: str | None = None) -> None:

@@ -68,14 +68,14 @@ class Claims(Service[ClaimEngine]):
         self, *, prefix: str = "", state: ClaimState | None = None, limit: int = 1000
     ) -> Sequence[ClaimView]:
         """List the claims that are kept, by key."""
-        rows = await self._running.store.claims.look(
+        rows = await self._running.store.claims.list(
             prefix=checked_prefix(prefix), state=state, limit=checked_limit(limit)
         )
         return [claim_view(row) for row in rows]
 
     async def get(self, key: str) -> ClaimView:
         """Return one claim. Raises :class:`NotFoundError` if the key is new."""
-        rows = await self._running.store.claims.look(checked_key(key))
+        rows = await self._running.store.claims.list(checked_key(key))
         if not rows:
             raise NotFoundError(f"There is no claim on {key!r}.", remedy="See: interlock claims list.")
         return claim_view(rows[0])
@@ -84,7 +84,7 @@ class Claims(Service[ClaimEngine]):
         """Explain the state of a claim and what happens next."""
         if self._explainer is not None:
             return await self._explainer("claim", checked_key(key))
-        rows = await self._running.store.claims.look(checked_key(key))
+        rows = await self._running.store.claims.list(checked_key(key))
         return explain(key, rows[0] if rows else None)
 
     async def forget(self, key: str, *, reason: str, by: str) -> ClaimView | None:

@@ -50,7 +50,7 @@ class ClaimCustody:
         while len(self._strays) > _MOST_STRAYS:
             del self._strays[next(iter(self._strays))]
 
-    async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
+    async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
         """Requests of the session that were never answered. The store is not asked: it would need an index for that."""
         self._strays = {owner: want for owner, want in self._strays.items() if want.session == session}
         return [(want.key, owner) for owner, want in self._strays.items()]

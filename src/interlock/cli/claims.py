@@ -121,7 +121,7 @@ async def _look(
     from interlock.ports.store import Capability
 
     async with opened(place, Capability.CLAIMS) as store:
-        return await store.claims.look(key, prefix=prefix, state=state, limit=limit)
+        return await store.claims.list(key, prefix=prefix, state=state, limit=limit)
 
 
 async def _forget(place: Place, key: str, why: str) -> ClaimView | None:

@@ -87,7 +87,7 @@ async def _look(place: Place, limit: int) -> Sequence[CursorView]:
     from interlock.ports.store import Capability
 
     async with opened(place, Capability.CURSORS) as store:
-        return await store.cursors.look(limit=limit)
+        return await store.cursors.list(limit=limit)
 
 
 async def _history(place: Place, name: str) -> Sequence[CursorView]:

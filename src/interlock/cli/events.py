@@ -132,14 +132,14 @@ async def _look(place: Place, wanted: EventFilter, limit: int, before: int | Non
     from interlock.ports.store import Capability
 
     async with opened(place, Capability.EVENTS) as store:
-        return await store.events.look(wanted, limit=limit, before=before)
+        return await store.events.list(wanted, limit=limit, before=before)
 
 
 async def _find(place: Place, event_id: int) -> tuple[EventView | None, Sequence[JobView]]:
     from interlock.ports.store import Capability
 
     async with opened(place, Capability.EVENTS) as store:
-        view = await store.events.find(event_id)
+        view = await store.events.get(event_id)
         jobs = [await store.jobs.find(job) for job in (view.jobs if view is not None else ())]
         return view, [job for job in jobs if job is not None]
 

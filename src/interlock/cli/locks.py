@@ -108,7 +108,7 @@ async def _look(place: Place, key: str | None, limit: int) -> Sequence[LockView]
     from interlock.ports.store import Capability
 
     async with opened(place, Capability.LOCKS) as store:
-        return await store.locks.look(key, limit=limit)
+        return await store.locks.list(key, limit=limit)
 
 
 async def _force(place: Place, key: str, why: str) -> Holder | None:

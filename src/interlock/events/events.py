@@ -206,7 +206,7 @@ class Events(Service[EventEngine]):
         """List events as one snapshot, newest first, without payloads. ``before`` is the ID of the last event seen."""
         chosen = EventFilter(*(_text(*given) for given in zip(EventFilter._fields, (source, type, actor, delivery))))  # noqa: B905
         start = None if before is None else _number(before)
-        rows = await self._running.events.look(chosen, limit=checked_limit(limit), before=start)
+        rows = await self._running.events.list(chosen, limit=checked_limit(limit), before=start)
         return [event_view(row) for row in rows]
 
     async def explain(self, event: int | Event) -> Explanation:
@@ -220,7 +220,7 @@ class Events(Service[EventEngine]):
 
     async def _row(self, number: int) -> port.EventView:
         engine = self._running
-        row = await engine.jobs.repeat(lambda: engine.events.find(number))
+        row = await engine.jobs.repeat(lambda: engine.events.get(number))
         if row is None:
             raise NotFoundError(
                 f"There is no event {number}: it was never accepted here, or is no longer kept.",

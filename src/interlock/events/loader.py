@@ -61,7 +61,7 @@ class Loader:
 
         try:
             views = await repeat(
-                lambda: self._events.find_many(wanted), self._wait, self._monotonic, failed=anyone_waits
+                lambda: self._events.get_many(wanted), self._wait, self._monotonic, failed=anyone_waits
             )
         except Exception as error:
             self._log_failure(error, len(wanted))

@@ -20,7 +20,7 @@ async def claim_listing(
     looking: Looking, prefix: str, state: ClaimState | None, limit: int, after: str
 ) -> Listing[ClaimRow]:
     """Claims that are kept, by key."""
-    views = await looking.claims.claims.look(prefix=prefix, state=state, limit=limit + 1, after=after)
+    views = await looking.claims.claims.list(prefix=prefix, state=state, limit=limit + 1, after=after)
     rows: list[ClaimRow] = []
     for view in views[:limit]:
         why = explain(view.key, view)
@@ -31,7 +31,7 @@ async def claim_listing(
 
 async def claim_page(looking: Looking, key: str) -> ClaimPage:
     """One claim."""
-    views = await looking.claims.claims.look(key, limit=1)
+    views = await looking.claims.claims.list(key, limit=1)
     view = views[0] if views else None
     why = explain(key, view)
     at = looking.now() if view is None else view.seen_at
@@ -40,5 +40,5 @@ async def claim_page(looking: Looking, key: str) -> ClaimPage:
 
 async def explain_a_claim(looking: Looking, key: str) -> Explanation[Reason]:
     """How it stands."""
-    views = await looking.claims.claims.look(key, limit=1)
+    views = await looking.claims.claims.list(key, limit=1)
     return explain(key, views[0] if views else None)

@@ -27,7 +27,7 @@ _JOBS_OF_ALL = 500
 
 async def event_listing(looking: Looking, wanted: EventFilter, limit: int, before: int | None) -> Listing[EventRow]:
     """Events, the newest first."""
-    views = await looking.store.events.look(wanted, limit=limit + 1, before=before)
+    views = await looking.store.events.list(wanted, limit=limit + 1, before=before)
     situations = await looking.store.insight.situations(jobs_of(views[:limit]))
     rows = event_rows(views[:limit], {situation.job.id: situation.job for situation in situations})
     more = str(rows[-1].event.id) if len(views) > limit else None
@@ -66,7 +66,7 @@ async def explain_an_event(looking: Looking, number: int) -> Explanation[EventRe
 
 
 async def _find(looking: Looking, number: int) -> EventView:
-    view = await looking.store.events.find(number)
+    view = await looking.store.events.get(number)
     if view is None:
         raise NotFoundError(
             f"There is no event {number}: it was never accepted here, or is no longer kept.",

@@ -263,5 +263,5 @@ async def _event(looking: Looking, job: JobView) -> EventView | None:
         return None
     if not isinstance(number, int) or isinstance(number, bool) or not 0 < number < 2**63:
         return None
-    event = await looking.store.events.find(number)
+    event = await looking.store.events.get(number)
     return None if event is None or job.id not in event.jobs else event._replace(payload=None)

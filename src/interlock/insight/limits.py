@@ -72,7 +72,7 @@ def reservation_row(view: LimitView) -> LimitRow:
 
 async def limit_listing(looking: Looking, limit: int, after: str) -> Listing[LimitRow]:
     """Limits in use, by key; the two of one key stand together."""
-    rows = [reservation_row(view) for view in await looking.store.limits.look(limit=limit + 1, after=after)]
+    rows = [reservation_row(view) for view in await looking.store.limits.list(limit=limit + 1, after=after)]
     if looking.has_jobs:
         rows += map(job_limit_row, await looking.store.insight.limits(limit=limit + 1, after=after))
     rows.sort(key=lambda row: (row.key, row.counts))
@@ -126,7 +126,7 @@ async def explain_a_limit(looking: Looking, key: str) -> Explanation[Reason]:
 async def _look(
     looking: Looking, key: str, limit: int
 ) -> tuple[LimitView | None, Cast, Sequence[JobLimitView], JobLimitUsers]:
-    views = await looking.store.limits.look(key, limit=1)
+    views = await looking.store.limits.list(key, limit=1)
     reserved = views[0] if views else None
     cast = await looking.cast(() if reserved is None else (*reserved.started, *reserved.waiting))
     if not looking.has_jobs:

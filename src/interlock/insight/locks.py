@@ -53,7 +53,7 @@ def lock_row(view: LockView, cast: Cast) -> LockRow:
 
 async def lock_listing(looking: Looking, limit: int, after: str) -> Listing[LockRow]:
     """Held and awaited keys by name."""
-    views = await looking.locks.locks.look(limit=limit + 1, after=after, waiters=_WAITERS_SHOWN)
+    views = await looking.locks.locks.list(limit=limit + 1, after=after, waiters=_WAITERS_SHOWN)
     shown = views[:limit]
     cast = await looking.cast(one for view in shown for one in _callers(view))
     more = shown[-1].key if len(views) > limit else None
@@ -76,7 +76,7 @@ async def explain_a_lock(looking: Looking, key: str) -> Explanation[Reason]:
 async def _explained(
     looking: Looking, key: str, limit: int | None
 ) -> tuple[LockView | None, Explanation[Reason], Cast]:
-    views = await looking.locks.locks.look(key, waiters=limit)
+    views = await looking.locks.locks.list(key, waiters=limit)
     view = views[0] if views else None
     cast = await looking.cast([] if view is None else _callers(view))
     return view, explain(key, view, cast.name), cast

@@ -55,7 +55,7 @@ async def overview(looking: Looking) -> Overview:
     workers = await insight.workers(limit=_MOST_WORKERS)
     last: Sequence[EventView] = ()
     if "events" in looking.parts:
-        last = await looking.store.events.look(EventFilter(), limit=_FEW)
+        last = await looking.store.events.list(EventFilter(), limit=_FEW)
     limits = _limit_counts(reserved)
     rows = await _some(looking, last)
     return Overview(
@@ -215,7 +215,7 @@ def _of_state(rows: Sequence[JobRow], states: Sequence[JobState]) -> tuple[JobRo
 
 
 async def _reservations(looking: Looking) -> Sequence[LimitView]:
-    return await looking.store.limits.look(limit=_MOST_LIMITS) if "limits" in looking.parts else ()
+    return await looking.store.limits.list(limit=_MOST_LIMITS) if "limits" in looking.parts else ()
 
 
 def _limit_counts(rows: Sequence[LimitRow]) -> LimitCounts:

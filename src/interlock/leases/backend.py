@@ -44,7 +44,7 @@ class LeaseBackend(Protocol[W, L]):
         """Whose turn may have come by that, of our own session."""
         ...
 
-    async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
+    async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
         """What the store knows of in a session's name: keys and owners."""
         ...
 

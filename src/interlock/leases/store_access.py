@@ -115,7 +115,7 @@ class StoreAccess(Generic[W, G, L]):
                     await asyncio.sleep(0.002)
                 wants: dict[str, Any] = {owned.owner: owned.want for owned in self.owners.values() if owned is not None}
                 wants |= self._too_late
-                for key, owner in await self._custody.belongings(session.id):
+                for key, owner in await self._custody.session_requests(session.id):
                     wants.setdefault(owner, self._custody.stray(key, owner, session.id))
                 leaving = (self._custody.leave(want) for want in wants.values())
                 for left in await asyncio.gather(*leaving, return_exceptions=True):
@@ -146,7 +146,7 @@ class StoreAccess(Generic[W, G, L]):
         while True:
             session = self._store_client.session
             try:
-                for key, owner in await self._custody.belongings(session.id):
+                for key, owner in await self._custody.session_requests(session.id):
                     if owner not in self.owners:
                         emit(_log, logging.INFO, "leftover_tidied", key=key, owner=owner)
                         self._call_next(await self._custody.leave(self._custody.stray(key, owner, session.id)))

@@ -222,7 +222,7 @@ class LimitEngine(LeaseEngine[Place, Reservation, Finished]):
         key = reservation.waits_for or reservation.uses[0].key
         try:
             await self.finish(reservation)
-            views = await self._limits.look(key)
+            views = await self._limits.list(key)
             why = who_is_before(views[0] if views else None, reservation.turn)
         except StoreUnavailableError:
             why = "and the store is away"

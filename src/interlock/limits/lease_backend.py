@@ -37,9 +37,9 @@ class LimitCustody:
         """Those of our own session whose turn may have come."""
         return left.next_owners
 
-    async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
+    async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
         """All reservations of the session."""
-        return await self._store.belongings(session)
+        return await self._store.session_requests(session)
 
     def stray(self, key: str, owner: str, session: str) -> Place:
         """What only the store remembers."""

@@ -67,14 +67,14 @@ class Limits(Service[LimitEngine]):
 
     async def list(self, *, limit: int = 1000) -> Sequence[LimitView]:
         """List the limits in use, by key, as one snapshot."""
-        return [limit_view(row) for row in await self._running.store.limits.look(limit=checked_limit(limit))]
+        return [limit_view(row) for row in await self._running.store.limits.list(limit=checked_limit(limit))]
 
     async def get(self, key: str) -> LimitView:
         """Return one limit by its full key, such as ``slots:containers`` or ``cooldown:account:a1``.
 
         Raises :class:`NotFoundError` if it is not in use.
         """
-        rows = await self._running.store.limits.look(checked_key(key))
+        rows = await self._running.store.limits.list(checked_key(key))
         if not rows:
             raise NotFoundError(f"The limit {key!r} is not in use.", remedy="See: interlock limits list.")
         return limit_view(rows[0])
@@ -83,7 +83,7 @@ class Limits(Service[LimitEngine]):
         """Explain whether a limit has room, who uses it and who waits."""
         if self._explainer is not None:
             return await self._explainer("limit", checked_key(key))
-        rows = await self._running.store.limits.look(checked_key(key))
+        rows = await self._running.store.limits.list(checked_key(key))
         return explain(key, rows[0] if rows else None)
 
 

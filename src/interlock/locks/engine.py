@@ -174,7 +174,7 @@ class Engine(LeaseEngine[Want, Lease, Left]):
         """Leave the queue, and say what stood in the way."""
         try:
             await self._reach.leave(want)
-            views = await self._locks.look(want.key)
+            views = await self._locks.list(want.key)
             why = who_holds(views[0].holder if views else None)
         except StoreUnavailableError:
             self._reach.let_go(want)

@@ -34,9 +34,9 @@ class LockCustody:
         """The next in the queue, if it is of our own session."""
         return () if left.next_owner is None else (left.next_owner,)
 
-    async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
+    async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
         """All leases and places of the session."""
-        return await self._store.belongings(session)
+        return await self._store.session_requests(session)
 
     def stray(self, key: str, owner: str, session: str) -> Want:
         """What only the store remembers."""

@@ -103,11 +103,11 @@ class Locks(Service[Engine]):
 
     async def list(self, *, limit: int = 1000) -> Sequence[LockView]:
         """List the keys that are held or waited for, by name, as one snapshot."""
-        return [lock_view(row) for row in await self._running.store.locks.look(limit=checked_limit(limit))]
+        return [lock_view(row) for row in await self._running.store.locks.list(limit=checked_limit(limit))]
 
     async def get(self, key: str) -> LockView:
         """Return one key's holder and waiters. Raises :class:`NotFoundError` if it is neither held nor waited for."""
-        rows = await self._running.store.locks.look(checked_key(key))
+        rows = await self._running.store.locks.list(checked_key(key))
         if not rows:
             raise NotFoundError(f"The lock {key!r} is not held or waited for.", remedy="See: interlock locks list.")
         return lock_view(rows[0])
@@ -116,7 +116,7 @@ class Locks(Service[Engine]):
         """Explain why a key is free, held or waited for, and what to do."""
         if self._explainer is not None:
             return await self._explainer("lock", checked_key(key))
-        rows = await self._running.store.locks.look(checked_key(key))
+        rows = await self._running.store.locks.list(checked_key(key))
         return explain(key, rows[0] if rows else None)
 
 

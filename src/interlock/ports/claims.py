@@ -154,7 +154,7 @@ class ClaimStore(Protocol):
         """Remove a claim, so that the key is new again; a holder is told why. None if there was none."""
         ...
 
-    async def look(
+    async def list(
         self,
         key: str | None = None,
         *,

@@ -69,7 +69,7 @@ class CursorStore(Protocol):
         """Its last moves, the newest first, at most ``MOVES_KEPT``."""
         ...
 
-    async def look(self, *, limit: int = 1000) -> Sequence[CursorView]:
+    async def list(self, *, limit: int = 1000) -> Sequence[CursorView]:
         """All cursors by name, as one snapshot; at most ``limit`` of them."""
         ...
 

@@ -94,15 +94,15 @@ class EventStore(Protocol):
         """
         ...
 
-    async def find(self, id: int) -> EventView | None:  # noqa: A002
+    async def get(self, id: int) -> EventView | None:  # noqa: A002
         """One event with its payload; None if it is not known, or no longer."""
         ...
 
-    async def find_many(self, ids: Sequence[int]) -> Sequence[EventView]:
+    async def get_many(self, ids: Sequence[int]) -> Sequence[EventView]:
         """Those of these events that are kept, with their payloads, in any order."""
         ...
 
-    async def look(
+    async def list(
         self,
         filter: EventFilter,  # noqa: A002
         *,

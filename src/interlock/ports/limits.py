@@ -182,11 +182,11 @@ class LimitStore(Protocol):
         """
         ...
 
-    async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
+    async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
         """Every reservation of the session that is not finished, as (one of its keys, owner)."""
         ...
 
-    async def look(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
+    async def list(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
         """Limits in use (or just the one) by key, as one snapshot; at most ``limit`` of them, those after ``after``.
 
         On Redis a snapshot covers up to a thousand keys, so that a long list holds nobody up."""

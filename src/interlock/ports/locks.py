@@ -139,7 +139,7 @@ class Granted:
 
 
 class Waiting(NamedTuple):
-    """The asker stands in the queue; :meth:`LockStore.look` tells where, and behind whom.
+    """The asker stands in the queue; :meth:`LockStore.list` tells where, and behind whom.
 
     ``look_again`` says after how many seconds the answer may have changed with nobody telling: the holder may then
     have died, or those ahead may have let their turn pass.
@@ -220,11 +220,11 @@ class LockStore(Protocol):
         """
         ...
 
-    async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
+    async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
         """Every (key, owner) under which the session holds or queues for something."""
         ...
 
-    async def look(
+    async def list(
         self, key: str | None = None, *, limit: int = 1000, after: str = "", waiters: int | None = None
     ) -> Sequence[LockView]:
         """Held or awaited keys (or just the one) by name, as one snapshot; at most ``limit`` of them, those after

@@ -172,7 +172,7 @@ class MemoryClaims:
             self._lost(claim.session, claim.owner, why)
         return view
 
-    async def look(
+    async def list(
         self,
         key: str | None = None,
         *,

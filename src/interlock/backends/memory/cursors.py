@@ -45,7 +45,7 @@ class MemoryCursors:
         """Its last moves."""
         return [view for _, view in self._moves.get(name, ())]
 
-    async def look(self, *, limit: int = 1000) -> Sequence[CursorView]:
+    async def list(self, *, limit: int = 1000) -> Sequence[CursorView]:
         """All cursors by name."""
         return [self._moves[name][0][1] for name in sorted(self._moves)[:limit]]
 

@@ -159,13 +159,13 @@ class MemoryLimits:
                 look_again = min(look_again, due_in)
         return Turns(tuple(found), look_again)
 
-    async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
+    async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
         """All reservations of a session."""
         now = micros(self._now())
         mine = self._by_session.get(session, {}).items()
         return [(next(iter(r.figures)), owner) for owner, r in mine if self._counts(r, now)]
 
-    async def look(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
+    async def list(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
         """Limits in use."""
         now = micros(self._now())
         keys = (
@@ -214,7 +214,7 @@ class MemoryLimits:
         for key in reservation.figures:
             self._keys.setdefault(key, _Key()).uses[reservation.owner] = reservation
 
-    def _settle(self, reservation: _Reservation, verdict: Verdict, standings: list[Standing], now: int) -> None:
+    def _settle(self, reservation: _Reservation, verdict: Verdict, standings: Sequence[Standing], now: int) -> None:
         """Keep what was decided."""
         left = reservation.where if reservation.waits is Waits.LINE and reservation.where != verdict.key else None
         reservation.last_asked = now
@@ -287,7 +287,7 @@ class MemoryLimits:
 
         return Standing(name, frozenset(figures), started, ahead, key.free_since, ends_at, starts_after, times)
 
-    def _live(self, key: _Key, now: int) -> list[_Reservation]:
+    def _live(self, key: _Key, now: int) -> Sequence[_Reservation]:
         """Those on a key that count, in order. The dead are cleared away in the order in which they died."""
         alive_until = self._alive_until
         at = seconds(now)
@@ -312,7 +312,7 @@ class MemoryLimits:
             ends_at = min(ends_at, self._alive_until[reservation.session])
         return line
 
-    def _pass_on(self, keys: Iterable[str], now: int, leaver: str) -> list[str]:
+    def _pass_on(self, keys: Iterable[str], now: int, leaver: str) -> Sequence[str]:
         """Tell the first in line of keys that have room, as many as there is room for; the leaver's are returned."""
         mine = []
         for name in keys:

@@ -185,7 +185,7 @@ class MemoryLocks:
                 ahead += 1
         return Turns(tuple(found), look_again)
 
-    async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
+    async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
         """All leases and places of a session."""
         found = [
             (key, lock.want.owner) for key, lock in self._locks.items() if lock.want and lock.want.session == session
@@ -194,7 +194,7 @@ class MemoryLocks:
             found += [(key, owner) for owner, q in (lock.queue or {}).items() if q.want.session == session]
         return found
 
-    async def look(
+    async def list(
         self, key: str | None = None, *, limit: int = 1000, after: str = "", waiters: int | None = None
     ) -> Sequence[LockView]:
         """Holders and queues."""

@@ -91,7 +91,7 @@ class PostgresClaims:
         ((view,),) = await self._lanes.of(key).fetch(_sql.forget, self._namespace, key, why, self._given())
         return None if view is None else _view(view)
 
-    async def look(
+    async def list(
         self,
         key: str | None = None,
         *,
@@ -108,7 +108,7 @@ class PostgresClaims:
         """Finish what was handed in."""
         await self._batchers.close()
 
-    async def _send(self, lane: Lane, batch: list[Operation]) -> Sequence[Any]:
+    async def _send(self, lane: Lane, batch: Sequence[Operation]) -> Sequence[Any]:
         """One alone by the short way, several in one transaction."""
         steps: list[_Step] = [operation.want for operation in batch]
         if len(batch) > 1:

@@ -48,7 +48,7 @@ class PostgresCursors:
         """Its last moves."""
         return await self._last(name, MOVES_KEPT)
 
-    async def look(self, *, limit: int = 1000) -> Sequence[CursorView]:
+    async def list(self, *, limit: int = 1000) -> Sequence[CursorView]:
         """All cursors by name."""
         return [CursorView(*row) for row in await self._lanes.aside.fetch(_sql.look, self._namespace, limit)]
 
@@ -57,6 +57,6 @@ class PostgresCursors:
         rows = await self._lanes.of(name).fetch(_sql.forget, self._namespace, name)
         return CursorView(*rows[0]) if rows else None
 
-    async def _last(self, name: str, limit: int) -> list[CursorView]:
+    async def _last(self, name: str, limit: int) -> Sequence[CursorView]:
         rows = await self._lanes.of(name).fetch(_sql.history, self._namespace, name, limit)
         return [CursorView(*row) for row in rows]

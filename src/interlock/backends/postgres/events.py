@@ -63,17 +63,17 @@ class PostgresEvents:
         self._enqueued({job.queue for event in events for job in event.jobs})
         return kept
 
-    async def find(self, id: int) -> EventView | None:  # noqa: A002
+    async def get(self, id: int) -> EventView | None:  # noqa: A002
         """One event."""
         rows = await self._aside.fetch(_sql.find, self._namespace, [id], self._given())
         return _view(rows[0]) if rows else None
 
-    async def find_many(self, ids: Sequence[int]) -> Sequence[EventView]:
+    async def get_many(self, ids: Sequence[int]) -> Sequence[EventView]:
         """Those that are kept. Workers ask, and wait for nobody who only looks."""
         rows = await self._loads.fetch(_sql.find, self._namespace, list(ids), self._given())
         return [_view(row) for row in rows]
 
-    async def look(
+    async def list(
         self,
         filter: EventFilter,  # noqa: A002
         *,
@@ -97,7 +97,7 @@ class PostgresEvents:
         await self._loads.close()
         await self._upkeep.close()
 
-    async def _accept(self, lane: Lane, requests: list[Sequence[NewEvent]]) -> Sequence[Any]:
+    async def _accept(self, lane: Lane, requests: Sequence[Sequence[NewEvent]]) -> Sequence[Any]:
         events = [event for request in requests for event in request]
         jobs = [job for event in events for job in event.jobs]
         ids, sources, deliveries, types, actors, payloads, keeps, replays, bys, all_jobs = zip(*events, strict=True)

@@ -87,12 +87,12 @@ class PostgresLimits:
         due = tuple(owner for owner, due_in in rows if due_in is not None and due_in <= 0)
         return Turns(due, min((due_in for _, due_in in rows if due_in is not None and due_in > 0), default=math.inf))
 
-    async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
+    async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
         """All reservations of a session."""
-        rows = await self._lanes.first.fetch(_sql.belongings, self._namespace, session, STALE, self._given())
+        rows = await self._lanes.first.fetch(_sql.session_requests, self._namespace, session, STALE, self._given())
         return [(key, owner) for key, owner in rows]
 
-    async def look(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
+    async def list(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
         """Limits in use."""
         rows = await self._lanes.aside.fetch(_sql.look, self._namespace, key, limit, STALE, self._given(), after)
         return [_view(*row) for row in rows]
@@ -101,7 +101,7 @@ class PostgresLimits:
         """Finish what was handed in."""
         await self._batcher.close()
 
-    async def _send(self, lane: Lane, batch: list[Operation]) -> Sequence[Any]:
+    async def _send(self, lane: Lane, batch: Sequence[Operation]) -> Sequence[Any]:
         """One alone by the short way, several in one transaction."""
         steps: list[_Step] = [operation.want for operation in batch]
         owners, callers, sessions, uses, starts = (list(column) for column in zip(*steps, strict=True))

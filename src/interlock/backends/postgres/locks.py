@@ -101,12 +101,12 @@ class PostgresLocks:
         found = tuple(owner for owner, due_in in rows if due_in <= 0)
         return Turns(found, min((max(0.0, due_in) for _, due_in in rows), default=math.inf))
 
-    async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
+    async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
         """All leases and places of a session."""
-        rows = await self.lanes.first.fetch(_sql.belongings, self._namespace, session)
+        rows = await self.lanes.first.fetch(_sql.session_requests, self._namespace, session)
         return [(key, owner) for key, owner in rows]
 
-    async def look(
+    async def list(
         self, key: str | None = None, *, limit: int = 1000, after: str = "", waiters: int | None = None
     ) -> Sequence[LockView]:
         """Holders and queues."""
@@ -142,7 +142,7 @@ class PostgresLocks:
         await self._batchers.close()
         await self._apart.close()
 
-    async def _send(self, lane: Lane, batch: list[Operation]) -> Sequence[Any]:
+    async def _send(self, lane: Lane, batch: Sequence[Operation]) -> Sequence[Any]:
         """One alone by the short way, several in one transaction."""
         wants = [operation.want for operation in batch]
         if len(batch) > 1:

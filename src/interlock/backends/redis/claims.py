@@ -84,7 +84,7 @@ class RedisClaims:
         reply = await self._connection.run(scripts.forget, *self._arguments(), key, why)
         return None if reply is None else _view(reply)
 
-    async def look(
+    async def list(
         self,
         key: str | None = None,
         *,

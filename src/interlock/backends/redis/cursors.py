@@ -45,7 +45,7 @@ class RedisCursors:
             _view(view) for view in await self._connection.run(scripts.history, *self._arguments(), name, MOVES_KEPT)
         ]
 
-    async def look(self, *, limit: int = 1000) -> Sequence[CursorView]:
+    async def list(self, *, limit: int = 1000) -> Sequence[CursorView]:
         """List cursors by name."""
         return [_view(view) for view in await self._connection.run(scripts.look, *self._arguments(), limit)]
 

@@ -49,12 +49,12 @@ class RedisLimits:
         look_again, found = await self._connection.run(scripts.turns, *self._arguments(), session, *owners)
         return Turns(tuple(found), math.inf if look_again < 0 else look_again / 1e6)
 
-    async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
+    async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
         """Return all reservations of a session."""
-        flat = iter(await self._connection.run(scripts.belongings, *self._arguments(), session))
+        flat = iter(await self._connection.run(scripts.session_requests, *self._arguments(), session))
         return list(zip(flat, flat, strict=True))
 
-    async def look(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
+    async def list(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
         """List limits in use."""
         one = () if key is None else (key,)
         views: list[LimitView] = []

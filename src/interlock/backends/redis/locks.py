@@ -108,12 +108,12 @@ class RedisLocks:
         look_again, found = await self._connection.run(scripts.turns, *self._arguments(), session, _TURN, *owners)
         return Turns(tuple(found), math.inf if look_again < 0 else look_again / 1e6)
 
-    async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
+    async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
         """Return everything that a session holds or waits for."""
-        flat = iter(await self._connection.run(scripts.belongings, *self._arguments(), session))
+        flat = iter(await self._connection.run(scripts.session_requests, *self._arguments(), session))
         return [(key, owner) for owner, key in zip(flat, flat, strict=True)]
 
-    async def look(
+    async def list(
         self, key: str | None = None, *, limit: int = 1000, after: str = "", waiters: int | None = None
     ) -> Sequence[LockView]:
         """List locks with their holders and queues."""
@@ -131,7 +131,7 @@ class RedisLocks:
     async def awaited_by(self, session: str, *, limit: int = 100) -> Sequence[LockView]:
         """List the locks that a session waits for."""
         keys = sorted(set(await self._connection.run(scripts.awaited_by, *self._arguments(), session)))
-        return [view for key in keys[:limit] for view in await self.look(key)]
+        return [view for key in keys[:limit] for view in await self.list(key)]
 
     async def count(self) -> LockCounts:
         """Count held locks and waiters."""

@@ -60,7 +60,7 @@ class SqliteClaims:
         """Remove a claim and tell its holder, whose process sees it by our commit."""
         return await self._run(lambda db: self._forget(db, key, why))
 
-    async def look(
+    async def list(
         self,
         key: str | None = None,
         *,
@@ -148,7 +148,7 @@ class SqliteClaims:
 
     def _look(
         self, db: sqlite3.Connection, key: str | None, prefix: str, state: ClaimState | None, limit: int, after: str
-    ) -> list[ClaimView]:
+    ) -> Sequence[ClaimView]:
         """Walk along the keys from the first that may be meant, and stop behind the last."""
         now = self._now()
         views: list[ClaimView] = []

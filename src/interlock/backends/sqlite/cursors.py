@@ -43,7 +43,7 @@ class SqliteCursors:
         """Its last moves."""
         return await self._views(_sql.history, name=name, limit=MOVES_KEPT)
 
-    async def look(self, *, limit: int = 1000) -> Sequence[CursorView]:
+    async def list(self, *, limit: int = 1000) -> Sequence[CursorView]:
         """All cursors by name."""
         return await self._views(_sql.look, limit=limit)
 
@@ -71,7 +71,7 @@ class SqliteCursors:
         row = db.execute(_sql.history, self._values(name=name, limit=1)).fetchone()
         return None if row is None else CursorView(*row)
 
-    async def _views(self, sql: str, **values: Any) -> list[CursorView]:
+    async def _views(self, sql: str, **values: Any) -> Sequence[CursorView]:
         args = self._values(**values)
         return await self._read(lambda db: [CursorView(*row) for row in db.execute(sql, args)])
 

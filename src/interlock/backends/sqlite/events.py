@@ -65,16 +65,16 @@ class SqliteEvents:
     async def _accept(self, events: Sequence[NewEvent]) -> list[int]:
         return await self._jobs.write(lambda rows: _accepted(rows, events))
 
-    async def find(self, id: int) -> EventView | None:  # noqa: A002
+    async def get(self, id: int) -> EventView | None:  # noqa: A002
         """One event."""
-        return next(iter(await self.find_many([id])), None)
+        return next(iter(await self.get_many([id])), None)
 
-    async def find_many(self, ids: Sequence[int]) -> Sequence[EventView]:
+    async def get_many(self, ids: Sequence[int]) -> Sequence[EventView]:
         """Those that are kept."""
         wanted = json.dumps(list(ids))
         return await self._jobs.read(lambda rows: [_view(rows, row) for row in rows.all(_sql.find, ids=wanted)])
 
-    async def look(
+    async def list(
         self,
         filter: EventFilter,  # noqa: A002
         *,

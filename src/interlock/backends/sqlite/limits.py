@@ -55,11 +55,11 @@ class SqliteLimits:
         """Whose turn may have come."""
         return await self._run(lambda db: self._turns(self._rows(db), session, owners))
 
-    async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
+    async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
         """All reservations of a session."""
-        return await self._run(lambda db: self._rows(db).all(sql.belongings, session=session))
+        return await self._run(lambda db: self._rows(db).all(sql.session_requests, session=session))
 
-    async def look(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
+    async def list(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
         """Limits in use. Looking never waits for writers: it reads a snapshot on a connection of its own."""
         return await self._read(lambda db: self._look(self._rows(db), key, limit, after))
 
@@ -93,7 +93,7 @@ class SqliteLimits:
         self._note(rows, verdict, standings, figures, _about(plan, about, ticket, asked_at))
         return verdict.turn
 
-    def _reserve(self, rows: LimitRows, plan: Plan, about: list[Any], asked: int) -> LimitAnswer:
+    def _reserve(self, rows: LimitRows, plan: Plan, about: Sequence[Any], asked: int) -> LimitAnswer:
         figures = {use.key: Figure(use.most, micros(use.per)) for use in plan.uses}
         turn = rows.turn(list(figures), asked, self._longest)
         standings = []
@@ -114,7 +114,7 @@ class SqliteLimits:
         self,
         rows: LimitRows,
         verdict: Verdict,
-        standings: list[Standing],
+        standings: Sequence[Standing],
         figures: dict[str, Figure],
         about: dict[str, Any],
     ) -> None:
@@ -152,7 +152,7 @@ class SqliteLimits:
 
     # -- what people see -------------------------------------------------------------------------------------------
 
-    def _look(self, rows: LimitRows, key: str | None, limit: int, after: str) -> list[LimitView]:
+    def _look(self, rows: LimitRows, key: str | None, limit: int, after: str) -> Sequence[LimitView]:
         if key is not None:
             keys = [name for (name,) in rows.all(sql.look_key, key=key)]
         else:
@@ -192,7 +192,7 @@ def _state(verdict: Verdict) -> dict[str, Any]:
     return {"at": verdict.at, "started": verdict.start, "waits": int(waits), "place": place}
 
 
-def _about(plan: Plan, about: list[Any], ticket: int, asked_at: int) -> dict[str, Any]:
+def _about(plan: Plan, about: Sequence[Any], ticket: int, asked_at: int) -> dict[str, Any]:
     """What is kept with a start."""
     host, pid, program = about
     who = {"owner": plan.owner, "caller": plan.caller, "session": plan.session, "ticket": ticket, "asked_at": asked_at}

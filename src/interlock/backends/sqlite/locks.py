@@ -103,12 +103,12 @@ class SqliteLocks:
         """Whose turn may have come."""
         return await self._run(lambda db: self._turns(db, session, owners))
 
-    async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
+    async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
         """All leases and places of a session."""
         values = {"namespace": self._namespace, "session": session}
-        return await self._run(lambda db: db.execute(_sql.belongings, values).fetchall())
+        return await self._run(lambda db: db.execute(_sql.session_requests, values).fetchall())
 
-    async def look(
+    async def list(
         self, key: str | None = None, *, limit: int = 1000, after: str = "", waiters: int | None = None
     ) -> Sequence[LockView]:
         """Holders and queues. Looking never waits for writers: it reads a snapshot on a connection of its own."""
@@ -259,13 +259,13 @@ class SqliteLocks:
 
     def _look(
         self, db: sqlite3.Connection, key: str | None, limit: int, after: str, most: int | None
-    ) -> list[LockView]:
+    ) -> Sequence[LockView]:
         now = self._now()
         values = self._values(key=key, limit=limit, after=after, now=now)
         rows = db.execute(_sql.look if key is None else _sql.look_one, values).fetchall()
         return [self._view(db, row, most, now) for row in rows]
 
-    def _awaited_by(self, db: sqlite3.Connection, session: str, limit: int) -> list[LockView]:
+    def _awaited_by(self, db: sqlite3.Connection, session: str, limit: int) -> Sequence[LockView]:
         now = self._now()
         keys = db.execute(_sql.awaited_by, self._values(session=session, limit=limit, now=now)).fetchall()
         rows = [db.execute(_sql.look_one, self._values(key=key, now=now)).fetchone() for (key,) in keys]

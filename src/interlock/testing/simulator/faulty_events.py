@@ -39,15 +39,15 @@ class FaultyEvents:
 
         return await self._call("accept", [f"e{event.id}" for event in events], operation)
 
-    async def find(self, id: int) -> EventView | None:  # noqa: A002
+    async def get(self, id: int) -> EventView | None:  # noqa: A002
         """One event."""
-        return await self._call("find_event", (), lambda: self._events.find(id))
+        return await self._call("find_event", (), lambda: self._events.get(id))
 
-    async def find_many(self, ids: Sequence[int]) -> Sequence[EventView]:
+    async def get_many(self, ids: Sequence[int]) -> Sequence[EventView]:
         """Events that are kept."""
-        return await self._call("find_events", (), lambda: self._events.find_many(ids))
+        return await self._call("find_events", (), lambda: self._events.get_many(ids))
 
-    async def look(
+    async def list(
         self,
         filter: EventFilter,  # noqa: A002
         *,
@@ -55,7 +55,7 @@ class FaultyEvents:
         before: int | None = None,
     ) -> Sequence[EventView]:
         """Events, newest first."""
-        return await self._call("look_events", (), lambda: self._events.look(filter, limit=limit, before=before))
+        return await self._call("look_events", (), lambda: self._events.list(filter, limit=limit, before=before))
 
     async def prune(self, *, most: int = 10_000) -> int:
         """Remove old events. Faults do not matter here, so it does not take the wire."""

@@ -90,7 +90,7 @@ class FaultyClaims:
 
         return await self._call("forget", (), operation)
 
-    async def look(
+    async def list(
         self,
         key: str | None = None,
         *,
@@ -100,7 +100,7 @@ class FaultyClaims:
         after: str = "",
     ) -> Sequence[ClaimView]:
         """Look."""
-        looked = self._claims.look
+        looked = self._claims.list
         return await self._call("look", (), lambda: looked(key, prefix=prefix, state=state, limit=limit, after=after))
 
 
@@ -137,13 +137,13 @@ class FaultyLimits:
         """Whose turn may have come."""
         return await self._call("turns", (), lambda: self._limits.turns(session, owners))
 
-    async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
+    async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
         """What a session has."""
-        return await self._call("belongings", (), lambda: self._limits.belongings(session))
+        return await self._call("session_requests", (), lambda: self._limits.session_requests(session))
 
-    async def look(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
+    async def list(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
         """Look."""
-        return await self._call("look", (), lambda: self._limits.look(key, limit=limit, after=after))
+        return await self._call("look", (), lambda: self._limits.list(key, limit=limit, after=after))
 
 
 class FaultyCursors:
@@ -178,9 +178,9 @@ class FaultyCursors:
         """The last moves of a cursor."""
         return await self._call("history", (), lambda: self._cursors.history(name))
 
-    async def look(self, *, limit: int = 1000) -> Sequence[CursorView]:
+    async def list(self, *, limit: int = 1000) -> Sequence[CursorView]:
         """All cursors."""
-        return await self._call("look", (), lambda: self._cursors.look(limit=limit))
+        return await self._call("look", (), lambda: self._cursors.list(limit=limit))
 
     async def forget(self, name: str) -> CursorView | None:
         """Forget a cursor."""

@@ -195,13 +195,13 @@ class _FaultyLocks:
     async def turns(self, session: str, owners: Sequence[str]) -> Turns:
         return await self._call("turns", (), lambda: self._locks.turns(session, owners))
 
-    async def belongings(self, session: str) -> Sequence[tuple[str, str]]:
-        return await self._call("belongings", (), lambda: self._locks.belongings(session))
+    async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
+        return await self._call("session_requests", (), lambda: self._locks.session_requests(session))
 
-    async def look(
+    async def list(
         self, key: str | None = None, *, limit: int = 1000, after: str = "", waiters: int | None = None
     ) -> Sequence[LockView]:
-        looked = self._locks.look
+        looked = self._locks.list
         return await self._call("look", (), lambda: looked(key, limit=limit, after=after, waiters=waiters))
 
     async def awaited_by(self, session: str, *, limit: int = 100) -> Sequence[LockView]:

@@ -43,7 +43,7 @@ class LockQueries(Queries, package=_PACKAGE, files=("locks",)):
     not_queued: str
     turns: str
     waits_of_caller: str
-    belongings: str
+    session_requests: str
     awaited_by: str
     look: str
     look_one: str
@@ -144,7 +144,7 @@ class LimitQueries(Queries, package=_PACKAGE, files=("limits", "limit_views")):
     dead: str
     of_session: str
     not_known: str
-    belongings: str
+    session_requests: str
     line: str
     turns: str
     sweep_reservations: str

@@ -147,7 +147,7 @@ where value not in (
     where r.namespace = :namespace and r.session = :session
       and (r.started or :now_us <= max(r.last_asked, r.at) + :stale))
 
--- name: belongings
+-- name: session_requests
 -- Select the live reservations of a session.
 select min(u.key), r.owner
 from interlock_limit_reservation r

@@ -147,7 +147,7 @@ join interlock_session s on s.namespace = l.namespace and s.id = l.session and s
 where w.namespace = :namespace and w.caller = :caller and (w.gives_up_at is null or w.gives_up_at > :now)
 order by w.ticket
 
--- name: belongings
+-- name: session_requests
 -- Select the locks that a session holds or waits for.
 select key, owner from interlock_lock where namespace = :namespace and session = :session and owner is not null
 union all

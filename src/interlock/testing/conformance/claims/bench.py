@@ -49,7 +49,7 @@ class ClaimBench(Bench):
         return await self.claims.settle(Settlement(key, owner, ClaimState.FAILED, None, error, retry_in, keep))
 
     async def view(self, key: str = "k") -> ClaimView:
-        (view,) = await self.claims.look(key)
+        (view,) = await self.claims.list(key)
         return view
 
     async def let_pass(self, seconds: float, *alive: str) -> None:

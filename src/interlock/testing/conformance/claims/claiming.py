@@ -137,7 +137,7 @@ class ClaimingConformance(ClaimSuite):
             await b.done("a2", "done", keep=1e6)
             b.clock.advance(2 * 3600)
             await b.store.sessions.sweep()
-            views = await b.claims.look()
+            views = await b.claims.list()
 
             assert [(view.host, view.pid, view.program) for view in views] == [("host-a", 7, "test")] * 2
             assert not any(view.live for view in views)
@@ -155,12 +155,12 @@ class ClaimingConformance(ClaimSuite):
             b.clock.advance(1)
             assert (await b.claimed("d2", "done")).attempt == 1
             b.clock.advance(4)
-            assert {view.key for view in await b.claims.look()} == {"done", "failed", "dead"}
+            assert {view.key for view in await b.claims.list()} == {"done", "failed", "dead"}
             b.clock.advance(1)
             failed = await b.claimed("d2", "failed")
-            assert {view.key for view in await b.claims.look()} == {"done", "failed", "dead"}
+            assert {view.key for view in await b.claims.list()} == {"done", "failed", "dead"}
             b.clock.advance(5)
-            assert {view.key for view in await b.claims.look()} == {"done", "failed"}
+            assert {view.key for view in await b.claims.list()} == {"done", "failed"}
             dead = await b.claimed("d2", "dead")
 
             assert (failed.attempt, dead.attempt) == (1, 1)
@@ -222,12 +222,12 @@ class ClaimingConformance(ClaimSuite):
             await b.failed("a1", "due")
             await b.claimed("a1", "held", lease=300.0)
             await b.let_pass(SESSION, "b")
-            before = await b.claims.look()
+            before = await b.claims.list()
 
             for key in ("new", "due", "held"):
                 assert isinstance(await b.claim("a1", key), SessionEnded)
                 assert isinstance(await b.claim("z1", key), SessionEnded)
-            assert await b.claims.look() == before
+            assert await b.claims.list() == before
 
     async def test_claims_and_locks_of_one_key_have_nothing_to_do_with_each_other(self, store_url: str) -> None:
         async with self.claim_bench(store_url) as b:
@@ -245,7 +245,7 @@ class ClaimingConformance(ClaimSuite):
                 assert (await b.done(f"a{number}", key, result='"ключ 🔑"')).done
                 assert (await b.known("b1", key)).result == '"ключ 🔑"'
 
-            assert [view.key for view in await b.claims.look()] == sorted(keys)
+            assert [view.key for view in await b.claims.list()] == sorted(keys)
 
     async def test_namespaces_do_not_see_one_anothers_claims(self, store_url: str) -> None:
         clock = VirtualClock()
@@ -256,8 +256,8 @@ class ClaimingConformance(ClaimSuite):
             await one.claimed("a1")
             await two.claimed("b1")
 
-            assert [view.owner for view in await one.claims.look()] == ["a1"]
+            assert [view.owner for view in await one.claims.list()] == ["a1"]
             assert not (await one.done("b1")).done
             assert await one.claims.forget("other", "why") is None
             assert await one.claims.forget("k", "why") is not None
-            assert [view.owner for view in await two.claims.look()] == ["b1"]
+            assert [view.owner for view in await two.claims.list()] == ["b1"]

@@ -100,7 +100,7 @@ class ClaimRaceConformance(ClaimSuite):
                     steps.reverse()
                 answers = await asyncio.gather(*steps)
                 settled, taken = (answers[-1], answers[:-1]) if round_ % 2 else (answers[0], answers[1:])
-                (view,) = await benches[1].claims.look(key)
+                (view,) = await benches[1].claims.list(key)
 
                 assert sum(isinstance(answer, Claimed) for answer in taken) == (0 if settled.done else 1)
                 assert view.state is (ClaimState.DONE if settled.done else ClaimState.IN_PROGRESS)
@@ -155,6 +155,6 @@ class ClaimRaceConformance(ClaimSuite):
             await asyncio.gather(*(work(bench, who, key) for bench, who, order in orders for key in order))
 
             assert sorted(claimed) == sorted(keys)
-            views = await benches[0].claims.look()
+            views = await benches[0].claims.list()
             assert {view.state for view in views} == {ClaimState.DONE}
             assert sorted(view.key for view in views) == sorted(keys)

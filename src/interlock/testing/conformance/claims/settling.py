@@ -107,12 +107,12 @@ class SettlingConformance(ClaimSuite):
             await b.done("a1", "x", result="1")
             await b.claimed("a2", "y")
             await b.failed("a2", "y", error="no", retry_in=60.0)
-            before = await b.claims.look()
+            before = await b.claims.list()
             b.clock.advance(5)
 
             assert await b.done("a1", "x", result="1") == Settled(True, "")
             assert await b.failed("a2", "y", error="no", retry_in=60.0) == Settled(True, "")
-            after = await b.claims.look()
+            after = await b.claims.list()
             assert [view._replace(seen_at=0.0) for view in after] == [view._replace(seen_at=0.0) for view in before]
 
     async def test_settling_again_another_way_is_refused(self, store_url: str) -> None:
@@ -135,7 +135,7 @@ class SettlingConformance(ClaimSuite):
             assert stranger.why
             assert nothing.why
             assert (await b.view()).live
-            assert await b.claims.look("never claimed") == []
+            assert await b.claims.list("never claimed") == []
 
     async def test_one_whose_time_to_be_kept_is_over_cannot_be_settled(self, store_url: str) -> None:
         async with self.claim_bench(store_url) as b:
@@ -143,7 +143,7 @@ class SettlingConformance(ClaimSuite):
             b.clock.advance(10)
 
             assert not (await b.done("a1")).done
-            assert await b.claims.look() == []
+            assert await b.claims.list() == []
 
     async def test_an_error_is_kept_up_to_two_thousand_characters_of_any_kind(self, store_url: str) -> None:
         async with self.claim_bench(store_url) as b:
@@ -165,7 +165,7 @@ class SettlingConformance(ClaimSuite):
 
             assert forgotten is not None
             assert (forgotten.state, forgotten.fence, forgotten.result) == (ClaimState.DONE, first.fence, "1")
-            assert await b.claims.look() == []
+            assert await b.claims.list() == []
             again = await b.claimed("b1")
             assert again.attempt == 1
             assert again.fence > first.fence
@@ -212,11 +212,11 @@ class SettlingConformance(ClaimSuite):
             for key in keys:
                 await b.claimed("a1", key)
 
-            assert [view.key for view in await b.claims.look()] == sorted(keys)
-            assert [view.key for view in await b.claims.look(limit=3)] == sorted(keys)[:3]
-            assert [view.key for view in await b.claims.look("a")] == ["a"]
-            assert await b.claims.look("A") == []
-            assert await b.claims.look(limit=0) == []
+            assert [view.key for view in await b.claims.list()] == sorted(keys)
+            assert [view.key for view in await b.claims.list(limit=3)] == sorted(keys)[:3]
+            assert [view.key for view in await b.claims.list("a")] == ["a"]
+            assert await b.claims.list("A") == []
+            assert await b.claims.list(limit=0) == []
 
     async def test_a_prefix_means_itself_and_nothing_else(self, store_url: str) -> None:
         keys = ["a%b/1", "a%b/2", "axb/1", "a_b/1", "a\\b/1", "a*b", "a'b", "a", "é/1", "É/1"]
@@ -225,9 +225,9 @@ class SettlingConformance(ClaimSuite):
                 await b.claimed("a1", key)
 
             for prefix in ("a%", "a_", "a\\", "a*", "a'", "a%b/", "a%b/2", "é", "a", "", "nothing", "a%b/22"):
-                found = [view.key for view in await b.claims.look(prefix=prefix)]
+                found = [view.key for view in await b.claims.list(prefix=prefix)]
                 assert found == sorted(key for key in keys if key.startswith(prefix)), prefix
-            assert [view.key for view in await b.claims.look(prefix="a%", limit=1)] == ["a%b/1"]
+            assert [view.key for view in await b.claims.list(prefix="a%", limit=1)] == ["a%b/1"]
 
     async def test_a_look_can_be_for_one_state(self, store_url: str) -> None:
         async with self.claim_bench(store_url) as b:
@@ -237,12 +237,12 @@ class SettlingConformance(ClaimSuite):
             await b.done("a1", "d2")
             await b.failed("a1", "f1")
 
-            assert [view.key for view in await b.claims.look(state=ClaimState.DONE)] == ["d1", "d2"]
-            assert [view.key for view in await b.claims.look(state=ClaimState.FAILED)] == ["f1"]
-            assert [view.key for view in await b.claims.look(state=ClaimState.IN_PROGRESS)] == ["p1", "p2"]
-            assert await b.claims.look(state=ClaimState.NEW) == []
-            assert await b.claims.look("d1", state=ClaimState.FAILED) == []
-            assert [view.key for view in await b.claims.look(prefix="p", state=ClaimState.IN_PROGRESS, limit=1)] == [
+            assert [view.key for view in await b.claims.list(state=ClaimState.DONE)] == ["d1", "d2"]
+            assert [view.key for view in await b.claims.list(state=ClaimState.FAILED)] == ["f1"]
+            assert [view.key for view in await b.claims.list(state=ClaimState.IN_PROGRESS)] == ["p1", "p2"]
+            assert await b.claims.list(state=ClaimState.NEW) == []
+            assert await b.claims.list("d1", state=ClaimState.FAILED) == []
+            assert [view.key for view in await b.claims.list(prefix="p", state=ClaimState.IN_PROGRESS, limit=1)] == [
                 "p1"
             ]
 
@@ -258,11 +258,11 @@ class SettlingConformance(ClaimSuite):
             await asyncio.gather(*(b.claimed("d1", key, lease=10.0, keep=10.0) for key in over))
             await b.claimed("d1", "kept", lease=10.0, keep=KEEP)
             b.clock.advance(20)
-            assert [view.key for view in await b.claims.look()] == ["kept"]
+            assert [view.key for view in await b.claims.list()] == ["kept"]
             first = await b.store.sessions.sweep()
             swept = first + await b.store.sessions.sweep() + await b.store.sessions.sweep()
 
             assert first <= 1000
             assert swept >= 1000  # a store may have removed a few itself
-            assert [view.key for view in await b.claims.look()] == ["kept"]
+            assert [view.key for view in await b.claims.list()] == ["kept"]
             assert (await b.claimed("d2", "kept")).attempt == 2

@@ -43,7 +43,7 @@ class CursorStoreConformance(BenchSuite):
         async with self.bench(store_url) as b:
             assert await b.store.cursors.read("c") is None
             assert await b.store.cursors.history("c") == []
-            assert await b.store.cursors.look() == []
+            assert await b.store.cursors.list() == []
             assert await b.store.cursors.forget("c") is None
 
     async def test_a_move_is_read_back(self, store_url: str) -> None:
@@ -125,7 +125,7 @@ class CursorStoreConformance(BenchSuite):
             assert await b.store.cursors.forget("c") is None
             assert await b.store.cursors.read("c") is None
             assert await b.store.cursors.history("c") == []
-            assert await b.store.cursors.look() == []
+            assert await b.store.cursors.list() == []
 
     async def test_no_version_ever_comes_back(self, store_url: str) -> None:
         async with self.bench(store_url) as b:
@@ -145,11 +145,11 @@ class CursorStoreConformance(BenchSuite):
             views = [await moved(b.store.cursors, 0, "1", name=name) for name in names]
             await moved(b.store.cursors, views[0].version, "2", name="b")
 
-            found = await b.store.cursors.look()
+            found = await b.store.cursors.list()
             assert [(view.name, view.value) for view in found] == [
                 (name, "2" if name == "b" else "1") for name in sorted(names)
             ]
-            assert [view.name for view in await b.store.cursors.look(limit=2)] == sorted(names)[:2]
+            assert [view.name for view in await b.store.cursors.list(limit=2)] == sorted(names)[:2]
 
     async def test_namespaces_do_not_see_one_anothers_cursors(self, store_url: str) -> None:
         clock = VirtualClock()
@@ -160,7 +160,7 @@ class CursorStoreConformance(BenchSuite):
             await moved(one.store.cursors, 0, "1")
 
             assert await two.store.cursors.read("c") is None
-            assert await two.store.cursors.look() == []
+            assert await two.store.cursors.list() == []
             assert await two.store.cursors.forget("c") is None
             await moved(two.store.cursors, 0, "2")
             view = await one.store.cursors.read("c")

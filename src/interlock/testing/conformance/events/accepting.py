@@ -240,7 +240,7 @@ class EventAcceptingConformance(EventSuite):
             assert await one.work_all() == [job.id for job in mine.jobs]
             if one.store.name != "memory":  # which is one store for each
                 assert await two.kept(mine) is None
-                assert list(await two.events.find_many([mine.id, theirs.id])) == [await two.kept(theirs)]
+                assert list(await two.events.get_many([mine.id, theirs.id])) == [await two.kept(theirs)]
                 assert await two.listed(before=mine.id) == []
             one.clock.advance(2 * KEEP)
             two.clock.advance(2 * KEEP)

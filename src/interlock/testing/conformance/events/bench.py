@@ -53,11 +53,11 @@ class EventBench(JobBench):
 
     async def kept(self, event: NewEvent | int) -> EventView | None:
         """The event, if it is kept."""
-        return await self.events.find(event if isinstance(event, int) else event.id)
+        return await self.events.get(event if isinstance(event, int) else event.id)
 
     async def listed(self, *, limit: int = 100, before: int | None = None, **wanted: str) -> list[int]:
         """The ids of a look."""
-        return [view.id for view in await self.events.look(EventFilter(**wanted), limit=limit, before=before)]
+        return [view.id for view in await self.events.list(EventFilter(**wanted), limit=limit, before=before)]
 
     async def work_all(self) -> list[int]:
         """Run all ready jobs, and return their IDs."""

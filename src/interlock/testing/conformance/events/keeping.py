@@ -17,11 +17,11 @@ class EventKeepingConformance(EventSuite):
     async def test_events_are_found_by_their_ids(self, store_url: str) -> None:
         async with self.event_bench(store_url) as b:
             events = [await b.accepted(f"d{n}") for n in range(5)]
-            found = {view.id: view for view in await b.events.find_many([event.id for event in events[1:]] + [10**9])}
+            found = {view.id: view for view in await b.events.get_many([event.id for event in events[1:]] + [10**9])}
 
             assert found.keys() == {event.id for event in events[1:]}
             assert all(found[event.id].payload == event.payload for event in events[1:])
-            assert list(await b.events.find_many([])) == []
+            assert list(await b.events.get_many([])) == []
             assert await b.kept(10**9) is None
 
     async def test_lists_begin_with_the_newest_and_hold_no_payloads(self, store_url: str) -> None:
@@ -30,7 +30,7 @@ class EventKeepingConformance(EventSuite):
             events = [await b.accepted(f"d{n}") for n in range(4)]
             b.clock.advance(0.001)
             await b.events.accept([late_number])  # it has the smallest ID, and came last
-            views = await b.events.look(EventFilter())
+            views = await b.events.list(EventFilter())
 
             assert [view.id for view in views] == [late_number.id, *(event.id for event in reversed(events))]
             assert {view.payload for view in views} == {None}

@@ -91,7 +91,7 @@ class EventProcessConformance(EventAppSuite):
                     answered.add((await door.wait_for("answered", timeout=30))["guid"])
                 door.kill()
         async with self.port(store_url) as store:
-            kept = {view.delivery for view in await store.events.look(EventFilter(), limit=1000)}
+            kept = {view.delivery for view in await store.events.list(EventFilter(), limit=1000)}
 
         assert answered <= kept, "an answer was given for what is not kept"
         await self._everything_once(store_url, kept)
@@ -103,7 +103,7 @@ class EventProcessConformance(EventAppSuite):
     async def _everything_once(self, url: str, expected: set[str]) -> None:
         """Each delivery is one event, and each event has all of its jobs, no others, and in order within lanes."""
         async with self.port(url) as store:
-            events = await store.events.look(EventFilter(), limit=1000)
+            events = await store.events.list(EventFilter(), limit=1000)
             jobs = {view.id: view for view in await store.jobs.look(JobFilter(), limit=10_000)}
 
         assert Counter(view.delivery for view in events) == Counter(expected)

@@ -357,13 +357,13 @@ class EventsConformance(EventProcessConformance):
     def _count_loads(self, app: App) -> list[int]:
         asked: list[int] = []
         events = app.events.jobs.engine.store_client.store.events
-        find_many = events.find_many
+        get_many = events.get_many
 
         async def counted(ids: Sequence[int]) -> Sequence[EventView]:
             asked.append(len(ids))
-            return await find_many(ids)
+            return await get_many(ids)
 
-        events.find_many = counted  # type: ignore[method-assign]
+        events.get_many = counted  # type: ignore[method-assign]
         return asked
 
     async def test_a_job_whose_event_is_gone_fails_and_says_so(self, store_url: str) -> None:

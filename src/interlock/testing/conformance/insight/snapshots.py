@@ -32,7 +32,7 @@ class SnapshotConformance(JobSuite):
                 counts = await b.store.insight.counts()
                 (situation,) = await b.store.insight.situations([job_id])
                 found = await b.state(job_id)
-                locks = await b.store.locks.look()
+                locks = await b.store.locks.list()
                 elsewhere = await asyncio.create_task(b.state(job_id))
 
             assert before is found is situation.job.state is JobState.READY
@@ -41,7 +41,7 @@ class SnapshotConformance(JobSuite):
             assert list(locks) == []
             assert elsewhere is JobState.DONE, "another task sees what is"
             assert await b.state(job_id) is JobState.DONE
-            assert [view.key for view in await b.store.locks.look()] == ["k"]
+            assert [view.key for view in await b.store.locks.list()] == ["k"]
 
     async def _nothing_comes_between(self, insight: object, store: object) -> None:
         """Without a suspension point, nothing can change."""
@@ -49,9 +49,9 @@ class SnapshotConformance(JobSuite):
         asyncio.get_running_loop().call_soon(meanwhile.append, "something")
         async with store.snapshot():  # type: ignore[attr-defined]
             await insight.counts()  # type: ignore[attr-defined]
-            await store.locks.look()  # type: ignore[attr-defined]
-            await store.limits.look()  # type: ignore[attr-defined]
-            await store.claims.look()  # type: ignore[attr-defined]
+            await store.locks.list()  # type: ignore[attr-defined]
+            await store.limits.list()  # type: ignore[attr-defined]
+            await store.claims.list()  # type: ignore[attr-defined]
             assert meanwhile == []
 
     async def test_snapshots_end_also_when_their_readers_fail_or_leave(self, store_url: str) -> None:
@@ -103,9 +103,9 @@ class ListConformance(BenchSuite):
                 await b.granted(f"a{n}", key)
             for n in range(4):
                 await b.waiting(f"b{n}", "b")
-            first = await b.locks.look(limit=2, waiters=1)
-            rest = await b.locks.look(limit=5, after="b")
-            (alone,) = await b.locks.look("b", waiters=3)
+            first = await b.locks.list(limit=2, waiters=1)
+            rest = await b.locks.list(limit=5, after="b")
+            (alone,) = await b.locks.list("b", waiters=3)
 
             assert [view.key for view in first] == ["a", "b"]
             assert [len(view.waiters) for view in first] == [0, 1]
@@ -133,15 +133,15 @@ class ListConformance(BenchSuite):
             for n, key in enumerate(("d", "a", "c", "b")):
                 await b.store.limits.ask(Plan(f"a{n}", f"a{n}", "a", (Use(key, 1, 0.0),), True))
 
-            assert [view.key for view in await b.store.limits.look(limit=2)] == ["a", "b"]
-            assert [view.key for view in await b.store.limits.look(limit=2, after="b")] == ["c", "d"]
-            assert [view.key for view in await b.store.limits.look("c", limit=2)] == ["c"]
+            assert [view.key for view in await b.store.limits.list(limit=2)] == ["a", "b"]
+            assert [view.key for view in await b.store.limits.list(limit=2, after="b")] == ["c", "d"]
+            assert [view.key for view in await b.store.limits.list("c", limit=2)] == ["c"]
 
     async def test_claims_are_listed_in_parts(self, store_url: str) -> None:
         async with self.bench(store_url) as b:
             for n, key in enumerate(("p:d", "p:a", "q", "p:b")):
                 await b.store.claims.claim(ClaimWant(key, f"a{n}", "a", 60.0, 60.0))
-            look = b.store.claims.look
+            look = b.store.claims.list
 
             assert [view.key for view in await look(limit=2)] == ["p:a", "p:b"]
             assert [view.key for view in await look(limit=9, after="p:b")] == ["p:d", "q"]

@@ -68,16 +68,16 @@ class LimitBench(Bench):
 
     async def view(self, key: str = "k") -> LimitView:
         """The view of a key that is in use."""
-        (view,) = await self.limits.look(key)
+        (view,) = await self.limits.list(key)
         return view
 
     async def at_work(self, key: str = "k") -> list[str]:
         """The owners that have started, as the view shows them."""
-        return [user.owner for view in await self.limits.look(key) for user in view.started]
+        return [user.owner for view in await self.limits.list(key) for user in view.started]
 
     async def in_line(self, key: str = "k") -> list[str]:
         """The waiters of the key, as the view shows them."""
-        views = await self.limits.look(key)
+        views = await self.limits.list(key)
         return [user.owner for view in views for user in view.waiting if user.waits_for == key]
 
     async def let_pass(self, seconds: float, *alive: str) -> None:

@@ -49,7 +49,7 @@ class LimitEndingConformance(LimitSuite):
             turn = await b.waits("b1", slots(7, "y"))
 
             assert turn.key == "x"
-            assert await b.limits.look("y") == []
+            assert await b.limits.list("y") == []
             await b.finish("b1")
             assert await b.in_line("x") == []
 
@@ -70,8 +70,8 @@ class LimitEndingConformance(LimitSuite):
             await b.finish("a1")
             await b.finish("b1")
 
-            assert await b.limits.look() == []
-            assert await b.limits.belongings("a") == []
+            assert await b.limits.list() == []
+            assert await b.limits.session_requests("a") == []
 
     async def test_leaving_the_line_lets_those_behind_go_ahead(self, store_url: str) -> None:
         async with self.limit_bench(store_url) as b:
@@ -94,7 +94,7 @@ class LimitEndingConformance(LimitSuite):
 
             assert isinstance(await b.reserve("a1", slots(1)), SessionEnded)
             assert isinstance(await b.reserve("z1", slots(1)), SessionEnded)
-            assert await b.limits.look() == []
+            assert await b.limits.list() == []
 
     async def test_reservations_of_a_dead_session_count_for_nothing(self, store_url: str) -> None:
         async with self.limit_bench(store_url) as b:
@@ -107,7 +107,7 @@ class LimitEndingConformance(LimitSuite):
             assert await b.at_work() == ["b1"]
             assert (await b.limits.turns("c", [])).owners == ("c1",)
             await b.started("c1", slots(2))
-            assert await b.limits.belongings("a") == []
+            assert await b.limits.session_requests("a") == []
             assert await b.finish("a1") == Finished(False, False, ())
 
     async def test_ending_a_session_frees_all_it_had_and_tells_the_next(self, store_url: str) -> None:
@@ -140,7 +140,7 @@ class LimitEndingConformance(LimitSuite):
             b.clock.advance(0.000001)
             assert await b.in_line() == ["c1"]
             assert sorted((await b.limits.turns("b", ["b1"])).owners) == ["b1"]
-            assert await b.limits.belongings("b") == []
+            assert await b.limits.session_requests("b") == []
             assert await b.finish("b1") == Finished(False, False, ())
             await b.finish("a1")
             await b.started("c1", slots(1))
@@ -163,7 +163,7 @@ class LimitEndingConformance(LimitSuite):
             b.clock.advance(span + STALE_SECONDS)
             assert [user.owner for user in (await b.view()).waiting] == ["b1"]
             b.clock.advance(1)
-            assert await b.limits.look() == []
+            assert await b.limits.list() == []
             assert planned.at is not None
 
     async def test_one_that_was_stale_is_made_anew_at_the_end_of_the_line(self, store_url: str) -> None:
@@ -187,7 +187,7 @@ class LimitEndingConformance(LimitSuite):
             for _ in range(3):
                 await b.store.sessions.sweep()
 
-            assert [view.key for view in await b.limits.look()] == ["counts", "works"]
+            assert [view.key for view in await b.limits.list()] == ["counts", "works"]
             assert await b.store.sessions.sweep() == 0
             await b.started("c2", slots(1, "dead"), pace(1, 10.0, "past"))
             assert not (await b.waits("c3", pace(1, 9 * STALE_SECONDS, "counts"))).started
@@ -200,8 +200,8 @@ class LimitEndingConformance(LimitSuite):
             for number in range(5):
                 await b.turn(f"a{number}", slots(2))
             assert await b.reserve("b1", slots(2), slots(2, "other")) == Full("k")
-            assert await b.limits.look("other") == []
-            assert await b.limits.belongings("b") == []
+            assert await b.limits.list("other") == []
+            assert await b.limits.session_requests("b") == []
             await b.finish("a4")
             await b.waits("b1", slots(2), slots(2, "other"))
             await b.turn("a3", slots(2))
@@ -249,18 +249,18 @@ class LimitEndingConformance(LimitSuite):
                 assert (await b.limits.turns("b", ["b1"])).owners == ("b1",)
             assert await b.in_line() == ["b1"]
 
-    async def test_belongings_are_all_that_a_session_has_not_finished(self, store_url: str) -> None:
+    async def test_session_requests_are_all_that_a_session_has_not_finished(self, store_url: str) -> None:
         async with self.limit_bench(store_url) as b:
             await b.started("a1", slots(1, "x"), pace(1, 60.0, "y"))
             await b.waits("a2", slots(1, "x"))
             await b.started("a3", pace(9, 60.0, "z"))
             await b.finish("a3")
             await b.started("b1", slots(1, "w"))
-            belongings = sorted(await b.limits.belongings("a"), key=lambda one: one[1])
+            session_requests = sorted(await b.limits.session_requests("a"), key=lambda one: one[1])
 
-            assert [owner for _, owner in belongings] == ["a1", "a2"]
-            assert belongings[0][0] in {"x", "y"}
-            assert belongings[1][0] == "x"
+            assert [owner for _, owner in session_requests] == ["a1", "a2"]
+            assert session_requests[0][0] in {"x", "y"}
+            assert session_requests[1][0] == "x"
 
     async def test_a_look_shows_who_is_at_work_and_who_waits_in_order(self, store_url: str) -> None:
         async with self.limit_bench(store_url) as b:
@@ -269,7 +269,7 @@ class LimitEndingConformance(LimitSuite):
             await b.let_pass(2)
             await b.waits("b1", slots(1, "s"))
             await b.waits("c1", slots(1, "s"), pace(1, 60.0, "p"))
-            p, s = await b.limits.look()
+            p, s = await b.limits.list()
 
             assert (p.key, s.key) == ("p", "s")
             (user,) = s.started
@@ -286,7 +286,7 @@ class LimitEndingConformance(LimitSuite):
             assert (s.most, s.per, p.most, p.per) == (1, 0.0, 1, 60.0)
             assert s.seen_at == pytest.approx(b.now, abs=1e-6)
             assert s.free_since is None
-            assert len(await b.limits.look(limit=1)) == 1
+            assert len(await b.limits.list(limit=1)) == 1
             await b.finish("a1")
             assert (await b.view("s")).free_since == pytest.approx(b.now, abs=1e-6)
 
@@ -296,7 +296,7 @@ class LimitEndingConformance(LimitSuite):
             await b.started("a1", *(slots(1, key) for key in keys))
             waiting = await b.waits("b1", *(slots(1, key) for key in reversed(keys)))
 
-            assert [view.key for view in await b.limits.look()] == sorted(keys)
+            assert [view.key for view in await b.limits.list()] == sorted(keys)
             assert waiting.key == min(keys)
             await b.finish("a1")
             await b.started("b1", *(slots(1, key) for key in keys))

@@ -99,12 +99,12 @@ class LimitRaceConformance(StoreSuite):
                     assert (await hand.finish(owner)).started
 
             async def watch() -> None:
-                most_seen.extend(len(view.started) for view in await hands[0].limits.look("k"))
+                most_seen.extend(len(view.started) for view in await hands[0].limits.list("k"))
 
             await _while(asyncio.gather(*(work(number) for number in range(20))), watch)
 
             assert max(most_seen) <= 5
-            assert await hands[0].limits.look() == []
+            assert await hands[0].limits.list() == []
 
     @needs(Capability.PROCESSES)
     async def test_of_all_who_ask_at_one_instant_as_many_start_as_there_are_slots(self, store_url: str) -> None:
@@ -181,7 +181,7 @@ class LimitRaceConformance(StoreSuite):
             torn: list[Any] = []
 
             async def watch() -> None:
-                views = {view.key: view for view in await hands[3].limits.look()}
+                views = {view.key: view for view in await hands[3].limits.list()}
                 if len(views) == 2:
                     both = {user.owner for user in views["narrow"].started}
                     if len(both) > 2 or not both <= {user.owner for user in views["wide"].started}:
@@ -206,7 +206,7 @@ class LimitRaceConformance(StoreSuite):
                 plan = Plan(f"o{round_}", "caller", "s0", (slots(9, key), pace(9, 60.0, f"p{round_}")), True)
                 answers = await asyncio.gather(*(hand.limits.ask(plan) for hand in hands))
                 assert len({answer.at for answer in answers if isinstance(answer, Turn)}) == 1
-                views = {view.key: view for view in await hands[0].limits.look()}
+                views = {view.key: view for view in await hands[0].limits.list()}
                 assert len(views[key].started) == len(views[f"p{round_}"].started) == 1
                 ends = await asyncio.gather(*(hand.limits.finish("s0", plan.owner) for hand in hands))
                 assert sum(end.known for end in ends) == 1

@@ -76,7 +76,7 @@ class EndingConformance(BenchSuite):
             await b.granted("b1")
             again = await b.leave("a1")
             stranger = await b.locks.leave(b.want("c9"))
-            (view,) = await b.locks.look("k")
+            (view,) = await b.locks.list("k")
 
             assert not again.held
             assert not stranger.held
@@ -90,8 +90,8 @@ class EndingConformance(BenchSuite):
             await b.leave("a1")
             await b.leave("b1")
 
-            assert await b.locks.look() == []
-            assert await b.locks.belongings("a") == []
+            assert await b.locks.list() == []
+            assert await b.locks.session_requests("a") == []
 
     async def test_a_session_that_ended_cannot_be_renewed(self, store_url: str) -> None:
         async with self.bench(store_url) as b:
@@ -135,16 +135,16 @@ class EndingConformance(BenchSuite):
             swept = await b.store.sessions.sweep()
 
             assert swept >= 3
-            assert await b.locks.belongings("a") == []
+            assert await b.locks.session_requests("a") == []
             await b.granted("d1", "held-to-death")
 
-    async def test_belongings_are_all_leases_and_places_of_a_session(self, store_url: str) -> None:
+    async def test_session_requests_are_all_leases_and_places_of_a_session(self, store_url: str) -> None:
         async with self.bench(store_url) as b:
             await b.granted("a1", "x")
             await b.granted("b1", "y")
             await b.waiting("a2", "y")
 
-            assert sorted(await b.locks.belongings("a")) == [("x", "a1"), ("y", "a2")]
+            assert sorted(await b.locks.session_requests("a")) == [("x", "a1"), ("y", "a2")]
 
     async def test_the_next_waiter_is_told_when_a_key_comes_free(self, store_url: str) -> None:
         async with self.bench(store_url) as b:
@@ -203,7 +203,7 @@ class EndingConformance(BenchSuite):
             await b.waiting("b1", "y", wait=None)
             await b.waiting("c1", "y", wait=20.0)
             await b.granted("c2", "x")
-            x, y = await b.locks.look()
+            x, y = await b.locks.list()
 
             assert (x.key, y.key) == ("x", "y")
             assert y.holder is not None
@@ -212,7 +212,7 @@ class EndingConformance(BenchSuite):
             assert [waiter.owner for waiter in y.waiters] == ["b1", "c1"]
             assert y.waiters[0].gives_up_at is None
             assert y.waiters[1].gives_up_at == pytest.approx(b.clock.now() + 20, abs=0.01)
-            assert len(await b.locks.look(limit=1)) == 1
+            assert len(await b.locks.list(limit=1)) == 1
 
     async def test_a_look_tells_the_living_from_the_dead(self, store_url: str) -> None:
         async with self.bench(store_url) as b:
@@ -220,10 +220,10 @@ class EndingConformance(BenchSuite):
             await b.waiting("b1", wait=3.0)
             await b.waiting("c1")
             b.clock.advance(5)
-            (view,) = await b.locks.look("k")
+            (view,) = await b.locks.list("k")
             assert [waiter.live for waiter in view.waiters] == [False, True]
 
             b.clock.advance(SESSION)
-            for view in await b.locks.look("k"):
+            for view in await b.locks.list("k"):
                 assert view.holder is None
                 assert not any(waiter.live for waiter in view.waiters)

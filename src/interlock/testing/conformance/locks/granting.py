@@ -47,7 +47,7 @@ class GrantingConformance(BenchSuite):
             await b.waiting("b1")
             await b.waiting("c1")
             await b.waiting("b1")
-            (view,) = await b.locks.look("k")
+            (view,) = await b.locks.list("k")
 
             assert [waiter.owner for waiter in view.waiters] == ["b1", "c1"]
 
@@ -63,7 +63,7 @@ class GrantingConformance(BenchSuite):
         async with self.bench(store_url) as b:
             await b.granted("a1")
             answer = await b.ask("b1", wait=0)
-            (view,) = await b.locks.look("k")
+            (view,) = await b.locks.list("k")
 
             assert isinstance(answer, Busy)
             assert answer.holder is not None
@@ -76,14 +76,14 @@ class GrantingConformance(BenchSuite):
 
             assert isinstance(await b.ask("a1"), SessionEnded)
             assert isinstance(await b.ask("z1"), SessionEnded)
-            assert await b.locks.look() == []
+            assert await b.locks.list() == []
 
     async def test_keys_are_any_text(self, store_url: str) -> None:
         keys = ["a'b\"c", "100%", "ключ/鍵/🔑", "x" * 512, " ", "a\nb\tc", "{}[]$1:name", "\\"]
         async with self.bench(store_url) as b:
             for number, key in enumerate(keys):
                 await b.granted(f"a{number}", key)
-            views = await b.locks.look()
+            views = await b.locks.list()
 
             assert sorted(view.key for view in views) == sorted(keys)
 
@@ -96,8 +96,8 @@ class GrantingConformance(BenchSuite):
             await one.granted("a1")
             await two.granted("b1")
 
-            assert [view.holder.owner for view in await one.locks.look() if view.holder] == ["a1"]
-            assert [view.holder.owner for view in await two.locks.look() if view.holder] == ["b1"]
+            assert [view.holder.owner for view in await one.locks.list() if view.holder] == ["a1"]
+            assert [view.holder.owner for view in await two.locks.list() if view.holder] == ["b1"]
 
     async def test_waiters_are_served_in_the_order_they_asked(self, store_url: str) -> None:
         async with self.bench(store_url) as b:
@@ -132,7 +132,7 @@ class GrantingConformance(BenchSuite):
             await b.granted("a1")
             await b.waiting("b1")
             await b.leave("a1")
-            (view,) = await b.locks.look("k")
+            (view,) = await b.locks.list("k")
 
             assert view.holder is None
             assert [waiter.owner for waiter in view.waiters] == ["b1"]
@@ -153,7 +153,7 @@ class GrantingConformance(BenchSuite):
                 assert left.handed.fence == fence
                 assert left.handed.expires_at == pytest.approx(b.clock.now() + 20, abs=0.01)
             assert (await b.leave("a2")).handed is None
-            (view,) = await b.locks.look("k")
+            (view,) = await b.locks.list("k")
             assert view.holder is None
             assert [waiter.owner for waiter in view.waiters] == ["b1"]
 

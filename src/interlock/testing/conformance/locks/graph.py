@@ -45,7 +45,7 @@ class GraphConformance(BenchSuite):
 
             assert (await b.leave("b1")).next_owner == "a2"
             await b.granted("a2", "y", caller="P", nested=True)
-            (x, _) = await b.locks.look()
+            (x, _) = await b.locks.list()
             assert x.waiters == ()
 
     async def test_a_wait_that_closes_no_cycle_is_let_be(self, store_url: str) -> None:
