@@ -43,7 +43,7 @@ class ClaimModel:
         self.violations: list[Violation] = []
         self.attempts: list[Attempt] = []
         self.settled: set[tuple[str, str]] = set()
-        """Who has settled a claim as what; an owner whose late request came after that may have it once more."""
+        """Owners that finished a claim, with its state; a late request of such an owner may claim it once more."""
         self._of_owner: dict[str, Attempt] = {}
         self._sessions = sessions
         self._last: dict[str, Attempt] = {}

@@ -206,7 +206,7 @@ class _Check:
         tenure = work.tenure
         return tenure is not None and tenure.ended_at <= at and self._excused(tenure, work.process, at)
 
-    # -- what settlers are told ------------------------------------------------------------------------------------
+    # -- answers to done and fail ----------------------------------------------------------------------------------
 
     def _check_settled(self, event: SettleEnded) -> None:
         attempt = self._claims.of(event.owner)

@@ -138,7 +138,7 @@ class FaultyLimits:
         return await self._call("turns", (), lambda: self._limits.turns(session, owners))
 
     async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
-        """What a session has."""
+        """The requests of a session."""
         return await self._call("session_requests", (), lambda: self._limits.session_requests(session))
 
     async def list(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:

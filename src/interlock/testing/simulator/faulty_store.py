@@ -77,7 +77,7 @@ class FaultyStore:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What the backend can do."""
+        """The capabilities of the backend."""
         return self._store.capabilities
 
     @property
@@ -95,7 +95,7 @@ class FaultyStore:
         return self._store.snapshot()
 
     def lifeline(self) -> None:
-        """None: there are no threads here, so the heartbeat runs on the process's own loop."""
+        """None: the simulation has no threads, so the heartbeat runs on the process's own loop."""
 
     async def open(self) -> None:
         """Do nothing: the world opened the store."""

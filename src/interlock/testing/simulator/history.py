@@ -234,7 +234,7 @@ class Odd(NamedTuple):
 
 
 class LeftOver(NamedTuple):
-    """What the store still contains at the end."""
+    """The contents of the store at the end."""
 
     at: float
     process: str

@@ -138,7 +138,7 @@ class _Check:
     def _broken(self, promise: str, what: str) -> None:
         self.verdict.violations.append(Violation(self._now, promise, what))
 
-    # -- the store's side --------------------------------------------------------------------------------------------
+    # -- the store's side ------------------------------------------------------------------------------------------
 
     def _enqueued(self, new: NewJob) -> None:
         if new.id in self._jobs:
@@ -299,7 +299,7 @@ class _Check:
                 job.crashes, job.half = 0, None
             job.ended, job.end_asked = None, job.end_asked and not job.ended
 
-    # -- the handlers' side ------------------------------------------------------------------------------------------
+    # -- the handlers' side ----------------------------------------------------------------------------------------
 
     def _began(self, event: HandlerBegan) -> None:
         job = self._jobs.get(event.id)

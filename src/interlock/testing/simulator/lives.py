@@ -26,7 +26,7 @@ GRACE = 0.05
 
 
 class Tenure:
-    """What one owner held in the store, and from when to when."""
+    """One owner's lease, and from when to when it was held."""
 
     __slots__ = ("began_at", "ended_at", "forced", "key", "owner", "process", "session", "ttl")
 

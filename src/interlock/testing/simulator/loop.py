@@ -54,7 +54,7 @@ class SeededLoop(EventLoop):
         self.steps = 0
         self.trace: deque[str] = deque(maxlen=trace_size)
         self.complaints: list[dict[str, Any]] = []
-        """What asyncio reported to the exception handler, such as errors of tasks that were never retrieved."""
+        """Reports of asyncio to the exception handler, such as task errors that were never retrieved."""
         self._draw = Random(f"interlock/{seed}/schedule").random
         self._jitter = jitter
         self._most_steps = most_steps
@@ -237,7 +237,7 @@ class SeededLoop(EventLoop):
         """Do nothing: asynchronous generators are not tracked."""
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
-        """Do nothing: there is no executor."""
+        """Do nothing: the loop has no executor."""
 
     # -- callbacks and timers --------------------------------------------------------------------------------------
 
@@ -254,7 +254,7 @@ class SeededLoop(EventLoop):
     def call_soon_threadsafe(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> Handle:
-        """The same as :meth:`call_soon`: there are no threads."""
+        """The same as :meth:`call_soon`: the loop has no threads."""
         return self.call_soon(callback, *args, context=context)
 
     def call_later(

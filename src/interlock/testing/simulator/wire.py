@@ -53,12 +53,12 @@ class Wire:
         last_counts: bool = False,
         once: bool = False,
     ) -> T:
-        """Do an operation, after those begun earlier on the same lanes, under the fate drawn for it.
+        """Perform an operation after earlier ones on the same lanes, with the faults drawn for it.
 
-        If it is executed twice, the first answer is returned before the second time; with ``last_counts`` the second
-        answer is, as if the way to the store had tried again by itself: for operations that may take something, and
-        so must not take effect when nobody asks any more. With ``once`` it is never executed twice: no way to a store
-        repeats by itself what gives something else each time.
+        If it is executed twice, the first answer is returned before the second execution. With ``last_counts``, the
+        second answer is returned, as if the connection had retried by itself: for operations that may take something,
+        and so must not take effect after their caller has gone. With ``once``, it is never executed twice, because a
+        connection does not repeat operations that return something different each time.
         """
         process = self._process
         loop = self._loop

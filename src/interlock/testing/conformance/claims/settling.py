@@ -190,12 +190,12 @@ class SettlingConformance(ClaimSuite):
             await b.claimed("a2", "settled")
             await b.done("a2", "settled")
             await b.store.messages.listen("a", lambda _: None, lambda owner, why: lost.append((owner, why)))
-            await b.claims.forget("settled", "nobody is told")
+            await b.claims.forget("settled", "no holder is notified")
             forgotten = await b.claims.forget("k", "eva forgot it: stuck")
 
             assert forgotten is not None
             assert (forgotten.owner, forgotten.live) == ("a1", True)
-            await until(lambda: lost, what="the holder is told")
+            await until(lambda: lost, what="the holder is notified")
             assert set(lost) == {("a1", "eva forgot it: stuck")}
             (renewed,) = await b.claims.renew([Held("k", "a1", 60.0)])
             assert renewed == ("a1", None, "eva forgot it: stuck")

@@ -156,7 +156,7 @@ class EventAcceptingConformance(EventSuite):
 
             assert await b.listed() == [event.id]
 
-    # -- its jobs ----------------------------------------------------------------------------------------------------
+    # -- its jobs --------------------------------------------------------------------------------------------------
 
     async def test_jobs_are_treated_as_if_they_had_been_enqueued(self, store_url: str) -> None:
         async with self.event_bench(store_url) as b:

@@ -12,7 +12,7 @@ __all__ = ["EventKeepingConformance"]
 class EventKeepingConformance(EventSuite):
     """Events can be found, and are removed when they are old and all of their jobs have ended."""
 
-    # -- finding -----------------------------------------------------------------------------------------------------
+    # -- finding ---------------------------------------------------------------------------------------------------
 
     async def test_events_are_found_by_their_ids(self, store_url: str) -> None:
         async with self.event_bench(store_url) as b:
@@ -76,7 +76,7 @@ class EventKeepingConformance(EventSuite):
             assert view is not None
             assert (view.replay_of, view.by) == (first.id, "eva")
 
-    # -- pruning -----------------------------------------------------------------------------------------------------
+    # -- pruning ---------------------------------------------------------------------------------------------------
 
     async def test_an_event_is_kept_for_its_time_and_then_goes(self, store_url: str) -> None:
         async with self.event_bench(store_url) as b:

@@ -1,4 +1,4 @@
-"""What holds between real processes that take deliveries, some of which are killed while they do."""
+"""Real processes that receive deliveries, some of which are killed meanwhile."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _door(url: str, namespace: str) -> App:
 
 
 async def take_deliveries(url: str, namespace: str, count: int, at_once: int) -> None:
-    """In a worker: at a word take deliveries g0, g1, …, so many at once; says of each when it is answered."""
+    """In a worker: on a message, receive deliveries g0, g1, …, several at once, and report each answer."""
     async with _door(url, namespace) as app:
         report("open")
         await receive_async("go")
@@ -54,7 +54,7 @@ async def take_deliveries(url: str, namespace: str, count: int, at_once: int) ->
 
 
 class EventProcessConformance(EventAppSuite):
-    """Once, across processes and through kills."""
+    """Once, across processes and kills."""
 
     @needs(Capability.PROCESSES)
     async def test_deliveries_at_several_processes_are_accepted_once(self, store_url: str) -> None:
@@ -93,7 +93,7 @@ class EventProcessConformance(EventAppSuite):
         async with self.port(store_url) as store:
             kept = {view.delivery for view in await store.events.list(EventFilter(), limit=1000)}
 
-        assert answered <= kept, "an answer was given for what is not kept"
+        assert answered <= kept, "an answer was given for a delivery that is not kept"
         await self._everything_once(store_url, kept)
         async with _door(store_url, self.namespace) as app:
             for guid in sorted(kept):
@@ -101,7 +101,7 @@ class EventProcessConformance(EventAppSuite):
                 assert again.verdict is Verdict.DUPLICATE
 
     async def _everything_once(self, url: str, expected: set[str]) -> None:
-        """Each delivery is one event, and each event has all of its jobs, no others, and in order within lanes."""
+        """Check that each delivery is one event with exactly its jobs, in order within lanes."""
         async with self.port(url) as store:
             events = await store.events.list(EventFilter(), limit=1000)
             jobs = {view.id: view for view in await store.jobs.look(JobFilter(), limit=10_000)}

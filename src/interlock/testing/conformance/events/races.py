@@ -25,7 +25,7 @@ async def _everything(b: EventBench) -> list[int]:
 
 
 class EventRaceConformance(EventSuite):
-    """One unit of work per delivery, whatever else happens at the same time."""
+    """One unit of work per delivery, under concurrency."""
 
     async def test_fifty_deliveries_of_one_id_lead_to_one_job(self, store_url: str) -> None:
         async with self.event_benches(store_url, 4) as benches:

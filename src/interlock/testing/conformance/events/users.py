@@ -1,4 +1,4 @@
-"""What users of ``app.events`` rely on, through the public face, workers and the whole engine, in real time."""
+"""The public API of ``app.events`` with workers and the whole engine, in real time."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ __all__ = ["EventsConformance"]
 
 
 class EventsConformance(EventProcessConformance):
-    """What ``app.events`` promises."""
+    """The promises of ``app.events``."""
 
-    # -- from a delivery to its handlers -----------------------------------------------------------------------------
+    # -- from a delivery to its handlers ---------------------------------------------------------------------------
 
     async def test_a_delivery_reaches_its_handler_with_all_that_is_known_of_it(self, store_url: str) -> None:
         seen: list[Event] = []
@@ -161,7 +161,7 @@ class EventsConformance(EventProcessConformance):
             assert seen == [(receipt.event, attempt) for attempt in (1, 2, 3)]
             assert flaky.name == "flaky"
 
-    # -- once --------------------------------------------------------------------------------------------------------
+    # -- once ------------------------------------------------------------------------------------------------------
 
     async def test_fifty_deliveries_of_one_id_at_several_doors_are_handled_once(self, store_url: str) -> None:
         handled: Counter[str] = Counter()
@@ -206,7 +206,7 @@ class EventsConformance(EventProcessConformance):
             assert await app.drain() == {}
             assert fail.name == "fail"
 
-    # -- what nobody hears -------------------------------------------------------------------------------------------
+    # -- events without a handler ----------------------------------------------------------------------------------
 
     async def test_what_nobody_wants_to_hear_is_ignored_and_not_stored(self, store_url: str) -> None:
         async with self.hearing(store_url) as app:
@@ -281,7 +281,7 @@ class EventsConformance(EventProcessConformance):
             assert await app.events.list() == []
             assert never.name == "never"
 
-    # -- by hand -----------------------------------------------------------------------------------------------------
+    # -- replay and manual enqueue ---------------------------------------------------------------------------------
 
     async def test_a_replay_is_a_new_event_for_the_handlers_of_today(self, store_url: str) -> None:
         seen: list[tuple[str, int, int | None]] = []
@@ -299,7 +299,7 @@ class EventsConformance(EventProcessConformance):
                 seen.append(("new", event.payload["issue"]["number"], event.replay_of))
 
             assert first.event is not None
-            again = await app.events.replay(first.event, by="eva", reason="the handler was mended")
+            again = await app.events.replay(first.event, by="eva", reason="the handler was fixed")
             await app.drain()
             view = await app.events.get(again.event or 0)
 
@@ -335,7 +335,7 @@ class EventsConformance(EventProcessConformance):
             assert (view.lane, view.arguments) == ("7", f'{{"event":{event.id}}}')
             assert hears.name == "hears"
 
-    # -- loading -----------------------------------------------------------------------------------------------------
+    # -- loading ---------------------------------------------------------------------------------------------------
 
     async def test_events_of_jobs_that_start_together_come_in_few_answers(self, store_url: str) -> None:
         async with self.hearing(store_url) as app:

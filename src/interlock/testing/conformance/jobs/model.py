@@ -85,7 +85,7 @@ class Model:
     _halves: int = 0
     _runs: int = 0
 
-    # -- looking -----------------------------------------------------------------------------------------------------
+    # -- looking ---------------------------------------------------------------------------------------------------
 
     def unfinished(self) -> list[ModelJob]:
         """In no order."""
@@ -168,7 +168,7 @@ class Model:
             return math.inf
         return sorted(at for at, *_ in self.starts[use.key])[-use.most] + use.per - now
 
-    # -- steps -------------------------------------------------------------------------------------------------------
+    # -- steps -----------------------------------------------------------------------------------------------------
 
     def enqueue(self, jobs: Iterable[NewJob], now: float) -> None:
         """They were accepted, if they were not known."""
@@ -295,7 +295,7 @@ class Model:
             if not view.state.final:
                 assert abs(view.due_at - job.due) < _ROUNDING, f"job {job.id} ({view.state}) is due at {view.due_at}"
 
-    # -- parts of steps ----------------------------------------------------------------------------------------------
+    # -- parts of steps --------------------------------------------------------------------------------------------
 
     def _take_position(self, job: ModelJob) -> None:
         self._positions += 1

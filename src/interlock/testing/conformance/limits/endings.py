@@ -85,7 +85,7 @@ class LimitEndingConformance(LimitSuite):
             finished = await b.finish("b1")
 
             assert (finished.known, finished.started) == (True, False)
-            await until(lambda: "c1" in told, what="the next in line is told")
+            await until(lambda: "c1" in told, what="the next waiter is notified")
             await b.started("c1", slots(1))
 
     async def test_an_ended_session_reserves_nothing(self, store_url: str) -> None:
@@ -122,7 +122,7 @@ class LimitEndingConformance(LimitSuite):
             b.store.messages.watch(waiting=True)
             await b.store.sessions.end("a")
 
-            await until(lambda: "b1" in told, what="the one behind the ended session is told")
+            await until(lambda: "b1" in told, what="the waiter behind the ended session is notified")
             await b.started("b1", slots(1, "x"))
             await b.finish("b2")
             await b.started("c1", slots(1, "y"))

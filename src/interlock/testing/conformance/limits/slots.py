@@ -187,7 +187,7 @@ class SlotConformance(LimitSuite):
             assert (await b.waits("b1", *both)).key == "y"
 
             assert (await b.in_line("x"), await b.in_line("y")) == (["c1"], ["b1"])
-            await until(lambda: "c1" in told, what="the one behind is told that the slot is not taken")
+            await until(lambda: "c1" in told, what="the next waiter is notified that the slot is not taken")
             await b.started("c1", slots(1, "x"))
 
     async def test_who_comes_to_a_line_later_stands_where_its_first_request_puts_it(self, store_url: str) -> None:
@@ -257,5 +257,5 @@ class SlotConformance(LimitSuite):
 
             assert await b.finish("a1") == Finished(True, True, ("a3",))
             assert await b.finish("a2") == Finished(True, True, ("a3",))
-            await until(lambda: "b1" in told, what="the next in line is told")
+            await until(lambda: "b1" in told, what="the next waiter is notified")
             await b.started("b1", slots(2))

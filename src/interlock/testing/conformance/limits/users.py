@@ -1,4 +1,4 @@
-"""What users of ``Limits`` rely on, through the public face and the whole engine, in real time."""
+"""The public class ``Limits`` with the whole engine, in real time."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = ["LimitsConformance"]
 
 
 class LimitsConformance(StoreSuite):
-    """What ``Limits`` promises."""
+    """The promises of ``Limits``."""
 
     @asynccontextmanager
     async def limits(self, url: str, **settings: Any) -> AsyncIterator[Limits]:
-        """Open limits on the store, with figures that keep tests short."""
+        """Open limits on the store, with settings that keep tests short."""
         short: dict[str, Any] = {"session_ttl": 3.0, "recheck_interval": 0.5, "stuck_work": "report"}
         async with Limits.from_url(url, settings=Settings(**(short | settings))) as limits:
             yield limits

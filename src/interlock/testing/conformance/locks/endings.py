@@ -115,7 +115,7 @@ class EndingConformance(BenchSuite):
             b.store.messages.watch(waiting=True)
             await b.store.sessions.end("a")
 
-            await until(lambda: "b2" in told, what="the waiter behind the ended session is told")
+            await until(lambda: "b2" in told, what="the waiter behind the ended session is notified")
             await b.granted("b2", "x")
             assert (await b.leave("b1")).next_owner == "c1"
 
@@ -155,7 +155,7 @@ class EndingConformance(BenchSuite):
             await b.waiting("b1")
             await b.leave("a1")
 
-            await until(lambda: "b1" in told, what="b1 is told")
+            await until(lambda: "b1" in told, what="b1 is notified")
 
     async def test_turns_name_those_who_should_ask_and_when_to_look_again(self, store_url: str) -> None:
         async with self.bench(store_url) as b:
@@ -182,7 +182,7 @@ class EndingConformance(BenchSuite):
 
             assert holder is not None
             assert holder.owner == "a1"
-            await until(lambda: lost, what="the old holder is told")
+            await until(lambda: lost, what="the old holder is notified")
             assert lost[0] == ("a1", "eva released it by force: stuck")
             (renewed,) = await b.locks.renew([Held("k", "a1", 300.0)])
             assert renewed.expires_at is None

@@ -1,4 +1,4 @@
-"""What holds between real processes, some of which are killed. Skipped by stores that serve only one process."""
+"""Locks between real processes, some of which are killed. Skipped by stores that support only one process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HERE = __name__
 
 
 async def hold_until_told(url: str, key: str, settings: dict[str, Any]) -> None:
-    """In a worker: take a key, say so, keep it until told to let go."""
+    """In a worker: acquire a key, report that, and hold it until a message arrives."""
     async with Locks.from_url(url, settings=Settings(**settings)) as locks:
         try:
             async with locks.acquire(key, wait=30) as lease:
@@ -37,7 +37,7 @@ async def hold_until_told(url: str, key: str, settings: dict[str, Any]) -> None:
 
 
 async def take_two(url: str, first: str, second: str) -> None:
-    """In a worker: take one key, then at a word another; says how that ended."""
+    """In a worker: acquire one key, then, on a message, another, and report the outcome."""
     async with Locks.from_url(url, recheck_interval=600.0) as locks:
         try:
             async with locks.acquire(first):
@@ -51,7 +51,7 @@ async def take_two(url: str, first: str, second: str) -> None:
 
 
 class ProcessConformance(StoreSuite):
-    """What holds across processes."""
+    """The promises across processes."""
 
     @needs(Capability.PROCESSES)
     async def test_a_crashed_holders_key_is_granted_to_the_next_in_twenty_seconds_with_default_settings(
@@ -113,7 +113,7 @@ class ProcessConformance(StoreSuite):
                 await worker.wait_for("held", timeout=30)
             for worker in workers:
                 worker.send("go")
-            # Nobody looks by itself for minutes: without the victim's error, nothing would happen.
+            # Waiters do not poll for minutes: without the victim's error, nothing would happen.
             ends = await asyncio.gather(*(worker.wait_for("done", timeout=30) for worker in workers))
             for worker in workers:
                 worker.send("end")

@@ -1,4 +1,4 @@
-"""What users of ``Locks`` rely on, through the public face and the whole engine, in real time."""
+"""The public class ``Locks`` with the whole engine, in real time."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 __all__ = ["LocksConformance"]
 
 _NO_LOOKS: dict[str, Any] = {"session_ttl": 60.0, "recheck_interval": 600.0}
-"""Settings under which nothing happens soon unless somebody is told."""
+"""Settings under which nothing happens soon without a notification."""
 _SOON = 30.0
-"""Far less than it would take without being told, and enough on a busy machine."""
+"""Far less than it would take without a notification, and enough on a busy machine."""
 
 
 class LocksConformance(StoreSuite):
-    """What ``Locks`` promises."""
+    """The promises of ``Locks``."""
 
     @asynccontextmanager
     async def locks(self, url: str, **settings: Any) -> AsyncIterator[Locks]:
-        """Open locks on the store, with figures that keep tests short."""
+        """Open locks on the store, with settings that keep tests short."""
         short: dict[str, Any] = {"session_ttl": 3.0, "recheck_interval": 0.5, "stuck_work": "report"}
         async with Locks.from_url(url, settings=Settings(**(short | settings))) as locks:
             yield locks
@@ -403,13 +403,13 @@ class LocksConformance(StoreSuite):
             assert order == ["0", "1", "2", "3", "4", "5"]
 
     async def _waiters(self, locks: Locks, key: str, count: int) -> None:
-        """Wait until so many stand in the queue."""
+        """Wait until the queue has this many waiters."""
         give_up = time.monotonic() + 10
         while True:
             view = await get_or_none(locks, key)
             if (len(view.waiters) if view else 0) == count:
                 return
-            assert time.monotonic() < give_up, f"{view} has not {count} waiters"
+            assert time.monotonic() < give_up, f"{view} does not have {count} waiters"
             await asyncio.sleep(0)
 
     async def _enter(self, locks: Locks, key: str, **options: Any) -> None:
