@@ -67,7 +67,7 @@ def remedies(key: str) -> Iterable[tuple[str, list[str]]]:
     lock = LockView(key, holder, (Waiter("p", "vm:2", *WHO, NOW - 5, None, True),), None, NOW)
     claim = ClaimView(key, ClaimState.DONE, 1, 3, "o", *WHO, NOW - 9, None, NOW - 5, None, "", None, NOW + 99, NOW)
     user = LimitUser("o", "vm:1", *WHO, 1, 0.0, NOW - 5, None, False, key)
-    lane = LaneView(key, JobState.HELD, None, "", 0, NOW - 5, None, "ann", "audit", NOW - 5, NOW)
+    lane = LaneView(key, JobState.HELD, None, "", 0, NOW - 5, None, "ann", "audit", NOW - 5, None, "", NOW)
     job = OUTLOOK.job._replace(lane=key, state=JobState.BEHIND)
     runs = OUTLOOK._replace(job=job._replace(state=JobState.RUNNING))
     yield explain_lane(key, lane).remedy, ["lanes", "release", key]

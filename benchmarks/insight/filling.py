@@ -10,6 +10,7 @@ from benchmarks.harness import console
 from interlock.ports.claims import ClaimState, ClaimWant, Settlement
 from interlock.ports.events import NewEvent
 from interlock.ports.jobs import Acknowledgement, Failing, FetchRequest, FetchResult, NewJob, Outcome
+from interlock.ports.journal import Attribution
 from interlock.ports.limits import Use
 from interlock.ports.locks import Want
 from interlock.ports.sessions import SessionCard
@@ -71,7 +72,7 @@ async def fill(store: Store, scale: Scale) -> Filled:
     running = await _fetch(store, ("default",), 100)
     await _park(store, await _fetch(store, ("default",), 100))
     for n in range(100):
-        await jobs.hold(f"repo-{n * 11:06}#{n * 11 % 7}", "deploy", "ann")
+        await jobs.hold(f"repo-{n * 11:06}#{n * 11 % 7}", Attribution("ann", "deploy"))
     await _enqueue(store, laned // 2 - laned // 4)
     await _enqueue(store, laned // 4, queue="nobody")
     await _locks(store, scale.locks)
@@ -202,7 +203,7 @@ async def _events(store: Store, count: int) -> int:
                 job, "triage", "default", f"repo#{n}", 50, 0.0, None, (), Failing.BLOCK, False, 3600.0, "{}", "{}"
             )
             events.append(
-                NewEvent(last, "github", f"d-{n}", "issues.opened", "ann", payload, 259_200.0, None, "", (new,))
+                NewEvent(last, "github", f"d-{n}", "issues.opened", "ann", payload, 259_200.0, None, None, (new,))
             )
         await store.events.accept(events)
     return last

@@ -16,6 +16,7 @@ from interlock.insight import Insight
 from interlock.jobs import Jobs
 from interlock.limits import Limits
 from interlock.locks import Locks
+from interlock.ports.store import Capability
 from interlock.settings import Settings
 from interlock.store_client import StoreClient
 from interlock.telemetry.metrics import Together
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from interlock.jobs.jobs import JobDecorator
     from interlock.jobs.options import JobDefinitionOptions
     from interlock.jobs.worker import Worker
-    from interlock.ports.store import Capability
     from interlock.service import Service
     from interlock.settings import SettingsChanges
     from interlock.web import Credentials, Web
@@ -75,6 +75,10 @@ class App:
             for place, needed in needs.items()
         }
         self._store_clients = tuple(store_clients.values())
+        durable = store_clients[url].store
+        for store_client in self._store_clients:
+            if Capability.JOURNAL in durable.capabilities:
+                store_client.journal = durable.journal
         self.locks = Locks(store_clients[places[Locks]])
         """One holder per key at a time."""
         self.claims = Claims(store_clients[places[Claims]])

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from datetime import datetime
 
+    from interlock.operations import Operations
     from interlock.ports.cursors import CursorView, Moved
     from interlock.sessions import Session
     from interlock.store_client import StoreClient
@@ -121,6 +122,11 @@ class CursorEngine:
         """Its last moves."""
         return await self._repeat(lambda: self._cursors.history(name))
 
+    @property
+    def operations(self) -> Operations:
+        """What people and programs do to the store, journaled."""
+        return self._store_client.operations
+
     async def _repeat(self, operation: Callable[[], Awaitable[R]]) -> R:
         return await repeat(operation, self._store_client.settings.store_wait, self._store_client.clock.monotonic)
 
@@ -172,9 +178,9 @@ class Cursors(Service[CursorEngine]):
         data = {**row._asdict(), "value": decoded(row.value), "moved_at": at}
         return Explanation.of(subject, Reason.MOVED, brief(f"was moved by {row.by} at {at}"), lines, "", data)
 
-    async def forget(self, name: str) -> bool:
-        """Remove a cursor and its history; False if there was none."""
-        return await self._running.store.cursors.forget(checked_key(name)) is not None
+    async def forget(self, name: str, *, by: str, reason: str) -> CursorView | None:
+        """Remove a cursor and its history; return its last position, or None if there was none."""
+        return await self._running.operations.forget_cursor(name, by=by, reason=reason)
 
 
 def _position(view: CursorView) -> Position[Any]:

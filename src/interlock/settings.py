@@ -28,6 +28,7 @@ _MIN_SECONDS = {
     "store_wait": 0.1,
     "keep_history": 1.0,
     "keep_events": 1.0,
+    "keep_journal": 1.0,
 }
 
 
@@ -40,6 +41,7 @@ class SettingsChanges(TypedDict, total=False):
     store_wait: Seconds
     keep_history: Seconds
     keep_events: Seconds
+    keep_journal: Seconds
     version: str
     stuck_work: Literal["exit", "report"]
     connections: int
@@ -73,6 +75,9 @@ class Settings:
     keep_events: float = 72 * 3600.0
     """How long events are kept, and therefore how late a repeated delivery is still recognized. An event with
     unfinished jobs is kept longer."""
+
+    keep_journal: float = 365 * 24 * 3600.0
+    """How long entries of the journal are kept."""
 
     version: str = ""
     """The version of the program, such as a release or a commit. A job whose arguments one version cannot read is

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 from interlock.clock import Clock, SystemClock
 from interlock.errors import StoreUnavailableError
+from interlock.operations import Operations
 from interlock.sessions import Session, SessionKeeper
 from interlock.settings import Settings
 from interlock.telemetry.log import emit
@@ -19,6 +20,7 @@ from interlock.telemetry.log import emit
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from interlock.ports.journal import JournalStore
     from interlock.ports.store import Store
 
 __all__ = ["Part", "StoreClient", "present", "repeat"]
@@ -62,6 +64,8 @@ class StoreClient:
         self.clock = clock or SystemClock()
         self.open_wait = settings.store_wait
         """How long opening keeps trying while the store is away."""
+        self.journal: JournalStore | None = None
+        """The app's journal, for a store that has none of its own."""
         self.keeper = self._new_keeper()
         self._parts: dict[str, Part] = {}
         self._waiting: dict[str, None] = {}
@@ -72,6 +76,15 @@ class StoreClient:
     def session(self) -> Session:
         """The newest session."""
         return self.keeper.session
+
+    @property
+    def operations(self) -> Operations:
+        """What people and programs do to this store, journaled."""
+        return Operations(self.store, self.journal, repeat=self.repeat)
+
+    async def repeat(self, operation: Callable[[], Awaitable[T]]) -> T:
+        """Call an operation that can be repeated safely, again and again while the store is unavailable."""
+        return await repeat(operation, self.settings.store_wait, self.clock.monotonic)
 
     @property
     def shared(self) -> bool:

@@ -33,7 +33,7 @@ from generate_series($1::bigint, $2::bigint) n
 async def new(store: Store, delivery: str, jobs: int = 1) -> NewEvent:
     number, *numbers = await store.jobs.ids(1 + jobs)
     caused = tuple(new_job(one) for one in numbers)
-    return NewEvent(number, "src", delivery, "push", "ann", "{}", 3600.0, None, "", caused)
+    return NewEvent(number, "src", delivery, "push", "ann", "{}", 3600.0, None, None, caused)
 
 
 async def accept(connection: Any, events: Sequence[NewEvent]) -> list[int]:

@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 
 from interlock.ports.jobs import Acknowledgement, FetchRequest, FetchResult, Outcome
+from interlock.ports.journal import Attribution
 from interlock.ports.limits import Use
 from interlock.ports.sessions import SessionCard
 from interlock.testing.conformance.jobs.bench import new_job
@@ -277,12 +278,16 @@ async def test_an_act_on_a_job_that_ends_meanwhile_leaves_no_lane_behind(
         "select interlock.job_acknowledge('default', 's', $1, $2, $3, array[0.0], null, null, null, null, 3, null)",
         [job_id], [job.fence], None if done else [1],
     )  # fmt: skip
-    work = store.jobs.cancel(job_id, "not wanted", "ann") if act == "cancel" else store.jobs.retry(job_id, "ann")
+    work = (
+        store.jobs.cancel(job_id, Attribution("ann", "not wanted"))
+        if act == "cancel"
+        else store.jobs.retry(job_id, Attribution("ann"))
+    )
     async with blocked(other, work) as (acting,):
         await transaction.commit()
         await acting
 
     if act == "retry" and not done:
-        await store.jobs.cancel(job_id, "not wanted", "ann")
+        await store.jobs.cancel(job_id, Attribution("ann", "not wanted"))
     assert await other.fetchval("select count(*) from interlock.job_lane") == 0
     assert await store.jobs.lanes() == []

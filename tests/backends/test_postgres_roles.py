@@ -16,6 +16,7 @@ from interlock.backends import from_url
 from interlock.errors import StoreError
 from interlock.insight import Insight
 from interlock.ports.jobs import Outcome
+from interlock.testing.conformance.bench import ANN
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -226,7 +227,7 @@ async def test_a_reader_changes_nothing(url_of: dict[str, str], owner: Any, role
     await store.open()
     try:
         with pytest.raises(StoreError, match="permission denied"):
-            await store.locks.force("key", "test")
+            await store.locks.force("key", "test", ANN)
         with pytest.raises(StoreError, match="permission denied"):
             await store.jobs.prune(0.0)
     finally:

@@ -58,7 +58,7 @@ async def test_what_comes_together_is_committed_together(tmp_path: Path) -> None
     await store.open()
     numbers = iter(await store.jobs.ids(200))
     made = [
-        NewEvent(next(numbers), "src", f"d{n}", "push", "", "{}", 60.0, None, "", (new_job(next(numbers)),))
+        NewEvent(next(numbers), "src", f"d{n}", "push", "", "{}", 60.0, None, None, (new_job(next(numbers)),))
         for n in range(50)
     ]
     with closing(sqlite3.connect(tmp_path / "interlock.db")) as other:

@@ -182,7 +182,7 @@ async def test_forget_makes_it_new_and_stops_its_holder(cli: Callable[..., Any],
         working = asyncio.create_task(work(once))
         await held.wait()
         result = await asyncio.to_thread(cli, "claims", "forget", KEY, *args)
-        with pytest.raises(LeaseLostError, match="carol had it forgotten: wrong"):
+        with pytest.raises(LeaseLostError, match="carol forgot the claim: wrong"):
             await working
         again = await once.claim(KEY)
 

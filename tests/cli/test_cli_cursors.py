@@ -80,10 +80,12 @@ def test_a_cursor_that_was_never_moved_is_said_to_be_so(cli: Callable[..., Any],
 
 async def test_forget_removes_it(cli: Callable[..., Any], ready_url: str) -> None:
     await moved(ready_url, 7)
-    words = await asyncio.to_thread(cli, "cursors", "forget", NAME, "--yes", "--url", ready_url)
-    again = await asyncio.to_thread(cli, "cursors", "forget", NAME, "--yes", "--url", ready_url)
+    words = await asyncio.to_thread(cli, "cursors", "forget", NAME, "--reason=anew", "--yes", "--url", ready_url)
+    again = await asyncio.to_thread(cli, "cursors", "forget", NAME, "--reason=anew", "--yes", "--url", ready_url)
     await moved(ready_url, 8)
-    data = await asyncio.to_thread(cli, "cursors", "forget", NAME, "--yes", "--json", "--url", ready_url)
+    data = await asyncio.to_thread(
+        cli, "cursors", "forget", NAME, "--reason=anew", "--yes", "--json", "--url", ready_url
+    )
 
     assert words.stdout == f"Forgot {NAME!r}, which stood at 7.\n"
     assert (again.exit_code, again.stdout) == (1, "")
@@ -93,7 +95,7 @@ async def test_forget_removes_it(cli: Callable[..., Any], ready_url: str) -> Non
 
 async def test_forget_without_a_terminal_needs_yes(cli: Callable[..., Any], ready_url: str) -> None:
     await moved(ready_url, 7)
-    result = await asyncio.to_thread(cli, "cursors", "forget", NAME, "--url", ready_url)
+    result = await asyncio.to_thread(cli, "cursors", "forget", NAME, "--reason=anew", "--url", ready_url)
 
     assert result.exit_code == 2
     assert "Add --yes." in result.stderr
@@ -104,7 +106,9 @@ async def test_forget_asks_on_a_terminal(
     on_terminal: Callable[..., tuple[int, str]], ready_url: str, answer: str, status: int
 ) -> None:
     await moved(ready_url, 7)
-    code, seen = await asyncio.to_thread(on_terminal, answer, "cursors", "forget", NAME, "--url", ready_url)
+    code, seen = await asyncio.to_thread(
+        on_terminal, answer, "cursors", "forget", NAME, "--reason=anew", "--url", ready_url
+    )
 
     assert "stands at 7" in seen
     assert code == status
@@ -113,7 +117,11 @@ async def test_forget_asks_on_a_terminal(
 async def test_what_a_cursor_contains_cannot_steer_the_terminal(cli: Callable[..., Any], ready_url: str) -> None:
     name = "a\x1b[31m\nb\x9b"
     await moved(ready_url, "\x1b[2J\x9b\u202e", name=name)
-    for args in (("cursors", "list"), ("cursors", "show", name), ("cursors", "forget", name, "--yes")):
+    for args in (
+        ("cursors", "list"),
+        ("cursors", "show", name),
+        ("cursors", "forget", name, "--reason=anew", "--yes"),
+    ):
         for more in (("--json",), ()) if args[1] != "forget" else ((),):
             result = await asyncio.to_thread(cli, *args, *more, "--url", ready_url)
             assert result.exit_code == 0

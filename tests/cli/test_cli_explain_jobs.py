@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interlock.ports.jobs import Failing, Outcome
+from interlock.ports.journal import Attribution
 from tests.cli.job_floor import ONE, PACE, data, floor, run
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ async def test_explain_waiting_for_a_limit(cli: Callable[..., Any], file_url: st
 
 async def test_explain_held_and_parked(cli: Callable[..., Any], file_url: str) -> None:
     async with floor(file_url) as jobs:
-        await jobs.jobs.hold("held", "look first", "ann")
+        await jobs.jobs.hold("held", Attribution("ann", "look first"))
         held = await jobs.add(lane="held")
         await jobs.ended(Outcome.FAILED, {"error": "ValueError: no"}, lane="parked", failing=Failing.PARK)
         stuck = await jobs.add(lane="parked")
@@ -108,7 +109,7 @@ async def test_explain_the_end_of_a_job(cli: Callable[..., Any], file_url: str) 
             await jobs.ended(Outcome.DISCARDED, {"error": "closed"}),
         ]
         numbers.append(await jobs.add())
-        await jobs.jobs.cancel(numbers[-1], "not needed", "ann")
+        await jobs.jobs.cancel(numbers[-1], Attribution("ann", "not needed"))
         numbers.append(await jobs.add())
         await jobs.crash(numbers[-1], 3)
         numbers.append(await jobs.add(lane="l", coalesce=True))

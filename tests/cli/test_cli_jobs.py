@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock import Jobs
-from interlock.jobs import bulk
+from interlock import Jobs, operations
 from interlock.limits import Cooldown, Slots
 from interlock.ports.jobs import Failing, Outcome
+from interlock.ports.journal import Attribution
 from tests.cli.job_floor import ONE, data, floor, run
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ async def test_show_tells_all_about_a_job(cli: Callable[..., Any], jobs_url: str
             job = await jobs.fetch()
             error = f"ConnectionError: {text}"
             await jobs.end(job, Outcome.RETRY, ran=0.25, error=error, trace=trace.format(text), delay=0.001)
-            await jobs.jobs.retry(number, "ann")
+            await jobs.jobs.retry(number, Attribution("ann"))
         job = await jobs.fetch()
         await jobs.attend("report")
         running = await run(cli, jobs_url, "jobs", "show", str(number))
@@ -175,7 +175,7 @@ async def test_retry_makes_jobs_ready(cli: Callable[..., Any], jobs_url: str) ->
 
     assert words.stdout.splitlines() == [
         f"Job {failed}, which was failed, is ready now.",
-        f"Job {later}, which was later, is ready now.",
+        f"Job {later}, which was scheduled, is ready now.",
     ]
     assert states == ["ready", "ready"]
 
@@ -183,7 +183,7 @@ async def test_retry_makes_jobs_ready(cli: Callable[..., Any], jobs_url: str) ->
 async def test_retry_of_all_that_match_goes_through_every_page_oldest_first(
     cli: Callable[..., Any], jobs_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bulk, "_PAGE", 40)
+    monkeypatch.setattr(operations, "_PAGE", 40)
     async with floor(jobs_url) as jobs:
         failed = await jobs.fail_many(150, lane="l")
         other = await jobs.ended(Outcome.FAILED, name="sync")
@@ -252,7 +252,7 @@ async def test_cancel_ends_what_waits_and_stops_what_runs(cli: Callable[..., Any
         shown = [await data(cli, jobs_url, "jobs", "show", str(handle.id)) for handle in (waiting, running)]
 
     assert words.stdout.splitlines() == [
-        f"Cancelled job {waiting.id}, which was later.",
+        f"Cancelled job {waiting.id}, which was scheduled.",
         f"Job {running.id} is running; its worker was told to stop it.",
     ]
     assert again.stdout == ""
@@ -338,7 +338,7 @@ async def test_what_a_job_contains_cannot_steer_the_terminal(cli: Callable[..., 
         number = await jobs.ended(Outcome.FAILED, how, lane=bad, arguments=arguments, failing=Failing.PARK)
         done = await jobs.ended(Outcome.DONE, {"result": json.dumps(bad, ensure_ascii=False)}, name="sync")
         await jobs.add(lane=bad)
-        await jobs.jobs.hold(bad, bad, bad)
+        await jobs.jobs.hold(bad, Attribution(bad, bad))
         shows = [("jobs", "show", str(job)) for job in (number, done)]
         for args in (("jobs", "list"), *shows, ("lanes",), ("lanes", "show", bad), ("explain", "lane", bad)):
             for more in ((), ("--json",)):

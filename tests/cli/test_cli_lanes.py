@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from interlock.ports.jobs import Failing, Outcome
+from interlock.ports.journal import Attribution
 from tests.cli.job_floor import data, floor, run
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ async def test_list_shows_what_each_lane_is_at(
         assert (await jobs.fetch()).id == head
         await jobs.ended(Outcome.FAILED, {"error": "ValueError: no"}, lane="parked", failing=Failing.PARK)
         await jobs.add(lane="parked")
-        await jobs.jobs.hold("held", "look first", "ann")
+        await jobs.jobs.hold("held", Attribution("ann", "look first"))
         words = await run(cli, file_url, *command)
         lanes = {lane["lane"]: lane for lane in await data(cli, file_url, *command)}
 
@@ -38,7 +39,7 @@ async def test_list_shows_what_each_lane_is_at(
     assert "ValueError: no" in rows["parked"]
     assert (lanes[LANE]["state"], lanes[LANE]["depth"], lanes[LANE]["head"]) == ("running", 3, head)
     assert (lanes["held"]["held_by"], lanes["held"]["held_reason"]) == ("ann", "look first")
-    assert lanes["parked"]["held_by"] == "interlock"
+    assert (lanes["parked"]["held_by"], lanes["parked"]["parked_since"] is not None) == ("", True)
 
 
 async def test_list_says_when_there_may_be_more(cli: Callable[..., Any], file_url: str) -> None:
@@ -74,7 +75,7 @@ async def test_show_tells_why_the_lane_waits(cli: Callable[..., Any], file_url: 
         words = await run(cli, file_url, "lanes", "show", LANE)
         shown = await data(cli, file_url, "lanes", "show", LANE)
 
-    assert f"{LANE}  later" in words.stdout
+    assert f"{LANE}  scheduled" in words.stdout
     assert f"job {head} failed in attempt 1, next try in " in words.stdout
     assert f"lane {LANE!r} has 2 jobs and is at job {head} (report)" in words.stdout
     assert "ConnectionError: away" in words.stdout
@@ -96,7 +97,7 @@ async def test_explain_lane(cli: Callable[..., Any], file_url: str) -> None:
         nobody = await explained("l")
         await jobs.fetch()
         await jobs.attend("report")
-        await jobs.jobs.hold("l", "look first", "ann")
+        await jobs.jobs.hold("l", Attribution("ann", "look first"))
         held = await explained("l")
         await jobs.ended(Outcome.FAILED, {"error": "ValueError: no"}, lane="p", failing=Failing.PARK)
         await jobs.add(lane="p")
@@ -139,12 +140,12 @@ async def test_hold_and_release(cli: Callable[..., Any], jobs_url: str) -> None:
 async def test_hold_and_release_for_programs(
     cli: Callable[..., Any], file_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "interlock.jobs")
+    caplog.set_level(logging.INFO, "interlock.operations")
     held = await data(cli, file_url, "lanes", "hold", "l", "--reason", "x", "--by", "ann", "--yes")
     released = await data(cli, file_url, "lanes", "release", "l", "--by", "bob")
 
     assert held == {"lane": "l", "by": "ann", "reason": "x", "held": True}
-    assert released == {"lane": "l", "by": "bob", "released": True}
+    assert released == {"lane": "l", "by": "bob", "reason": "", "released": True}
     assert [record.event for record in caplog.records if hasattr(record, "event")] == ["lane_held", "lane_released"]
 
 

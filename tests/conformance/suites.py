@@ -13,5 +13,6 @@ SHARING = {
     conformance.InsightConformance,
     conformance.JobsConformance,
     conformance.JobStoreConformance,
+    conformance.JournalStoreConformance,
 }
 """Those whose tests have a namespace of their own each, so that they can share a place."""

@@ -16,6 +16,7 @@ from interlock.testing.conformance import (
     InsightConformance,
     JobsConformance,
     JobStoreConformance,
+    JournalStoreConformance,
     LimitsConformance,
     LimitStoreConformance,
     ListConformance,
@@ -101,6 +102,10 @@ class TestEventStore(_OnStoresOfJobs, EventStoreConformance):
 
 
 class TestEvents(_OnStoresOfJobs, EventsConformance):
+    pass
+
+
+class TestJournalStore(_OnStoresOfJobs, JournalStoreConformance):
     pass
 
 

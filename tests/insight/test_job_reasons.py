@@ -13,6 +13,7 @@ from interlock.jobs.reasons import Reason
 from interlock.ports.events import EventFilter
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import Failing, HandlerVersion, JobState, Outcome
+from interlock.ports.journal import Attribution
 from interlock.ports.limits import Plan, Use
 from interlock.testing.conformance.jobs.bench import SESSION, pace, slots
 
@@ -166,7 +167,7 @@ async def test_held_parked_and_set_aside(floor: Floors) -> None:
         stuck = await b.add(lane="p")
         await b.end(await b.one(), Outcome.FAILED, error="no")
         held = await b.add(lane="h")
-        await b.jobs.hold("h", "deploying", "ann")
+        await b.jobs.hold("h", Attribution("ann", "deploying"))
         aside = await b.add()
         await b.end(await b.one(), Outcome.PARKED, error="its arguments changed")
 
@@ -223,7 +224,7 @@ async def test_every_end(floor: Floors) -> None:
         for outcome in (Outcome.DONE, Outcome.FAILED, Outcome.DISCARDED):
             await b.end(await b.one(), outcome, error="" if outcome is Outcome.DONE else "why not")
         cancelled, killer = await b.add(), await b.add(queue="k", priority=100)
-        await b.jobs.cancel(cancelled, "wrong", "ann")
+        await b.jobs.cancel(cancelled, Attribution("ann", "wrong"))
         for session in ("x", "y", "z"):
             await b.begin(session)
             await b.one(session, queues=("k",))
@@ -277,7 +278,7 @@ async def test_lanes_say_why_they_do_not_go_on(floor: Floors) -> None:
     async with floor() as b:
         await b.jobs.attend("a", ["q"], ["n"], 5)
         ids = {lane: [await b.add(lane=lane) for _ in range(2)] for lane in ("held", "runs", "waits")}
-        await b.jobs.hold("held", "deploying", "ann")
+        await b.jobs.hold("held", Attribution("ann", "deploying"))
         jobs = {job.lane: job for job in await b.fetch()}
         await b.end(jobs["waits"], Outcome.RETRY, delay=30.0, error="no")
         rows = {row.lane.lane: row for row in await b.insight.lanes()}

@@ -20,7 +20,7 @@ async def accept(b: Floor, delivery: str, jobs: int) -> NewEvent:
     event_id, *ids = await b.jobs.ids(1 + jobs)
     about = ("github", delivery, "issues.opened", "ann", '{"secret": "s3cret", "n": 7}')
     caused = tuple(new_job(job_id, arguments=json.dumps({"event": event_id})) for job_id in ids)
-    event = NewEvent(event_id, *about, 3600.0, None, "", caused)
+    event = NewEvent(event_id, *about, 3600.0, None, None, caused)
     await b.store.events.accept([event])
     return event
 
@@ -31,7 +31,7 @@ async def test_an_empty_store(floor: Floors) -> None:
 
         assert overview.problems == overview.queues == overview.workers == overview.failures == ()
         assert set(overview.totals.values()) == {0}
-        assert overview.parts == {"jobs", "events", "locks", "limits", "claims"}
+        assert overview.parts == {"jobs", "events", "locks", "limits", "claims", "journal"}
         (seen,) = overview.seen
         assert (seen.store, seen.at) == (b.store.name, pytest.approx(b.now))
         for listing in (b.insight.jobs, b.insight.lanes, b.insight.locks, b.insight.limits, b.insight.events):

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.errors import MisuseError
 from interlock.ports.jobs import Acknowledgement, FetchRequest, FetchResult, Outcome
+from interlock.ports.journal import Attribution
+from interlock.testing.conformance.bench import ANN
 from interlock.testing.conformance.jobs.bench import new_job
 from tests.interleaving.scenes import LANE
 
@@ -82,13 +84,13 @@ async def _enqueue_again(side: Side) -> None:
 
 
 def _cancel(kind: str) -> Callable[[Side], Awaitable[object]]:
-    return lambda side: side.store.jobs.cancel(side.scene.of[kind], "why", "ann")
+    return lambda side: side.store.jobs.cancel(side.scene.of[kind], Attribution("ann", "why"))
 
 
 def _retry(kind: str) -> Callable[[Side], Awaitable[object]]:
     def retry(side: Side) -> Awaitable[object]:
         side.scene.in_order = [job_id for job_id in side.scene.in_order if job_id != side.scene.of[kind]]
-        return side.store.jobs.retry(side.scene.of[kind], "ann")
+        return side.store.jobs.retry(side.scene.of[kind], Attribution("ann"))
 
     return retry
 
@@ -110,7 +112,7 @@ ACTS: dict[str, Callable[[Side], Awaitable[object]]] = {
         _OTHER[side.session], fetch_number=side.scene.lab.turn
     ),
     "rescue": lambda side: side.store.jobs.rescue(),
-    "cancel running": lambda side: side.store.jobs.cancel(side.scene.run[0].id, "why", "ann"),
+    "cancel running": lambda side: side.store.jobs.cancel(side.scene.run[0].id, Attribution("ann", "why")),
     "cancel behind": _cancel("behind"),
     "cancel later": _cancel("scheduled"),
     "cancel waiting": _cancel("waiting"),
@@ -118,8 +120,8 @@ ACTS: dict[str, Callable[[Side], Awaitable[object]]] = {
     "retry later by hand": _retry("scheduled"),
     "retry failed by hand": _retry("failed"),
     "retry parked by hand": _retry("parked"),
-    "hold": lambda side: side.store.jobs.hold(LANE, "why", "ann"),
-    "release": lambda side: side.store.jobs.release(LANE),
+    "hold": lambda side: side.store.jobs.hold(LANE, Attribution("ann", "why")),
+    "release": lambda side: side.store.jobs.release(LANE, ANN),
     "enqueue": _enqueue,
     "enqueue and fetch": _then(_enqueue, _fetch),
     "enqueue again": _enqueue_again,

@@ -7,6 +7,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from interlock.ports.jobs import Acknowledgement, FetchRequest, FetchResult, Outcome
+from interlock.ports.journal import Attribution
+from interlock.testing.conformance.bench import ANN
 
 if TYPE_CHECKING:
     from tests.interleaving.lab import Lab
@@ -105,9 +107,9 @@ async def worked_off(lab: Lab, scene: Scene) -> list[str]:
     stopped = await lab.connection.fetch("select substr(lane, 9) from interlock.job_lane")
     parked = await lab.connection.fetch("select id from interlock.job where parked is not null")
     for (lane,) in stopped:
-        await lab.helper.jobs.release(lane)
+        await lab.helper.jobs.release(lane, ANN)
     for (job_id,) in parked:
-        await lab.helper.jobs.retry(job_id, "ann")
+        await lab.helper.jobs.retry(job_id, Attribution("ann"))
     if stopped or parked:
         wrong += await _work(lab)
     wrong += [f"nobody comes for {row[0]}" for row in await lab.connection.fetch("select id from interlock.job")]

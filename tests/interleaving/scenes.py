@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interlock.ports.jobs import Acknowledgement, Failing, FetchRequest, FetchResult, Outcome
+from interlock.ports.journal import Attribution
 from interlock.testing.conformance.jobs.bench import new_job, pace, slots
 
 if TYPE_CHECKING:
@@ -173,14 +174,14 @@ async def _failed(scene: Scene) -> None:
 
 async def _held(scene: Scene) -> None:
     await _run(scene)
-    await scene.lab.helper.jobs.hold(LANE, "why", "ann")
+    await scene.lab.helper.jobs.hold(LANE, Attribution("ann", "why"))
     scene.stopped = True
 
 
 async def _held_idle(scene: Scene) -> None:
     await _ready(scene)
     await scene.add("scheduled", delay=10.0)
-    await scene.lab.helper.jobs.hold(LANE, "why", "ann")
+    await scene.lab.helper.jobs.hold(LANE, Attribution("ann", "why"))
     scene.stopped = True
 
 

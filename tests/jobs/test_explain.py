@@ -61,13 +61,15 @@ OUTLOOK = JobSituation(
     held_by="",
     held_reason="",
     held_since=None,
+    parked_since=None,
+    parked_reason="",
     waits_for="",
     holders=(),
     room_at=None,
     workers=2,
     workers_of_queue=3,
 )
-LANE = LaneView("x#1", JobState.READY, 7, "report", 3, NOW - 90, None, "", "", None, NOW)
+LANE = LaneView("x#1", JobState.READY, 7, "report", 3, NOW - 90, None, "", "", None, None, "", NOW)
 
 
 def situation(state: JobState, job: dict[str, Any] | None = None, **rest: Any) -> JobSituation:
@@ -204,7 +206,7 @@ WAITING = [
         ["lane 'x#1' is held by ann since", "audit", "ask ann", "lanes release 'x#1'"],
     ),
     (
-        situation(JobState.HELD, {"lane": "x#1"}, held_by="interlock", held_reason="job 5 failed", held_since=NOW - 60),
+        situation(JobState.HELD, {"lane": "x#1"}, parked_reason="job 5 failed", parked_since=NOW - 60),
         Reason.LANE_PARKED,
         ["lane 'x#1' is parked since", "after a failure: job 5 failed", "mend the cause", "lanes release 'x#1'"],
     ),
@@ -364,7 +366,7 @@ def test_a_held_lane() -> None:
 
 
 def test_a_parked_lane() -> None:
-    parked = {"held_by": "interlock", "held_reason": "job 5 (report) failed: OSError: x", "held_since": NOW - 60}
+    parked = {"parked_reason": "job 5 (report) failed: OSError: x", "parked_since": NOW - 60}
 
     told = explain_lane("x#1", LANE._replace(state=JobState.HELD, **parked), situation(JobState.HELD, **parked))
 
@@ -489,7 +491,7 @@ async def test_a_parked_lane_names_the_job_that_failed_and_all_that_is_to_be_don
 
 
 def test_one_that_ended_in_a_lane_that_another_parked() -> None:
-    parked = {"held_by": "interlock", "held_reason": "OSError: x", "held_since": NOW - 60}
+    parked = {"parked_reason": "OSError: x", "parked_since": NOW - 60}
     other = JOB._replace(id=5, lane="x#1", state=JobState.FAILED, error="OSError: x", finished_at=NOW - 60)
 
     told = explain_job(situation(JobState.CANCELLED, {"lane": "x#1", "error": "ann: no"}, **parked), failure=other)

@@ -336,7 +336,7 @@ async def test_a_held_lane_waits_for_its_release(store_url: str) -> None:
 
 async def test_who_holds_and_releases_a_lane_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async with App("memory://") as app:
-        with caplog.at_level(logging.INFO, "interlock.jobs"):
+        with caplog.at_level(logging.INFO, "interlock.operations"):
             await app.jobs.hold("x#1", reason="audit", by="ann")
             assert await app.jobs.release("x#1", by="bob")
             assert not await app.jobs.release("x#1", by="eve")
@@ -345,7 +345,7 @@ async def test_who_holds_and_releases_a_lane_is_logged(caplog: pytest.LogCapture
 
     assert [(record.event, record.fields) for record in caplog.records if hasattr(record, "event")] == [
         ("lane_held", {"lane": "x#1", "by": "ann", "reason": "audit"}),
-        ("lane_released", {"lane": "x#1", "by": "bob"}),
+        ("lane_released", {"lane": "x#1", "by": "bob", "reason": ""}),
     ]
 
 

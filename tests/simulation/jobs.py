@@ -24,6 +24,7 @@ from interlock.limits import Cooldown, Rate, Slots
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
 from interlock.settings import Settings
+from interlock.testing.conformance.bench import ANN
 from interlock.testing.simulator import SimulationError, Violation, World
 from interlock.testing.simulator.history import Odd
 from interlock.testing.simulator.job_events import (
@@ -275,7 +276,7 @@ class JobScenario:
         unfinished = at_once(self.world.store.jobs.look(_UNFINISHED, limit=1000))
         for view in unfinished:
             if view.state is JobState.HELD:  # a hold that took effect late
-                at_once(self.world.store.jobs.release(view.lane))
+                at_once(self.world.store.jobs.release(view.lane, ANN))
         return not unfinished
 
     def _see_what_is_left(self) -> None:

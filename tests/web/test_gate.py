@@ -173,11 +173,6 @@ def test_whatever_is_accepted_lets_in(sign: str) -> None:
             Credentials({user: password})
 
 
-def test_nobody_is_called_as_interlock_calls_itself() -> None:
-    with pytest.raises(InvalidArgumentError, match="cannot be called 'interlock'"):
-        Credentials({"interlock": "a long password"})
-
-
 @pytest.mark.parametrize(
     "text", ["", "\n# a:b\n", "secret", ":secret", "ann:", "ann:secret\nann:secret", "a\x00:secret"]
 )

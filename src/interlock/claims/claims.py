@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock.arguments import checked_key, checked_limit, checked_prefix, checked_reason, checked_seconds, checked_ttl
+from interlock.arguments import checked_key, checked_limit, checked_prefix, checked_seconds, checked_ttl
 from interlock.claims.engine import ClaimEngine
 from interlock.claims.explain import explain
 from interlock.claims.views import claim_view
@@ -89,8 +89,7 @@ class Claims(Service[ClaimEngine]):
 
     async def forget(self, key: str, *, reason: str, by: str) -> ClaimView | None:
         """Make a key new again. Whoever works on it is stopped and told why. None if there was no claim."""
-        checked_reason("Forgetting a claim", reason, by)
-        row = await self._running.forget(checked_key(key), reason, by)
+        row = await self._running.operations.forget_claim(key, by=by, reason=reason)
         return None if row is None else claim_view(row)
 
 

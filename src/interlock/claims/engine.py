@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from interlock.arguments import checked_seconds
 from interlock.claims.claim import Claim, ClaimLease, ClaimRequest, lost_claim
-from interlock.claims.explain import forgotten_why
 from interlock.claims.lease_backend import ClaimCustody
 from interlock.errors import InvalidArgumentError, MisuseError, StoreUnavailableError
 from interlock.leases.engine import LeaseEngine
@@ -19,7 +18,7 @@ from interlock.values import encoded
 
 if TYPE_CHECKING:
     from interlock.arguments import Seconds
-    from interlock.ports.claims import ClaimAnswer, ClaimView
+    from interlock.ports.claims import ClaimAnswer
     from interlock.store_client import StoreClient
 
 __all__ = ["ClaimEngine"]
@@ -152,16 +151,6 @@ class ClaimEngine(LeaseEngine[ClaimRequest, ClaimLease, Settled]):
             self._retire(lease)
         lease.released = True
         lease.untie()
-
-    # -- looking ---------------------------------------------------------------------------------------------------
-
-    async def forget(self, key: str, reason: str, by: str) -> ClaimView | None:
-        """Make a key new again."""
-        why = forgotten_why(by, reason)
-        view = await self._reach.repeat(lambda: self._claims.forget(key, why))
-        if view is not None:
-            emit(_log, logging.WARNING, "claim_forgotten", key=key, state=str(view.state), by=by, reason=reason)
-        return view
 
     # -- what engines do each in their own way ---------------------------------------------------------------------
 

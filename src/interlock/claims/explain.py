@@ -13,7 +13,7 @@ from interlock.values import decoded
 if TYPE_CHECKING:
     from interlock.ports.claims import ClaimView
 
-__all__ = ["Reason", "as_data", "explain", "forgotten_why", "what_next"]
+__all__ = ["Reason", "as_data", "explain", "what_next"]
 
 
 class Reason(StrEnum):
@@ -73,11 +73,6 @@ def what_next(view: ClaimView) -> str:
     if view.live and view.expires_at is not None:
         return f"unless it is renewed, others may take it over in {view.expires_at - view.seen_at:.1f} s"
     return "whoever claims it next takes it over"
-
-
-def forgotten_why(by: str, reason: str) -> str:
-    """What the holder of a claim that was forgotten is told."""
-    return f"{by} had it forgotten: {reason}"
 
 
 def as_data(view: ClaimView) -> dict[str, Any]:

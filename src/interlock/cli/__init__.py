@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from interlock.cli import claims, cursors, demo, events, explain, jobs, lanes, limits, locks, migrate, run
+from interlock.cli import claims, cursors, demo, events, explain, jobs, journal, lanes, limits, locks, migrate, run
 from interlock.cli.output import Commands
 from interlock.cli.store_url import Namespace, Place
 
@@ -31,6 +31,7 @@ app.add_typer(limits.app, name="limits")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(lanes.app, name="lanes")
 app.add_typer(events.app, name="events")
+app.add_typer(journal.app, name="journal")
 app.add_typer(explain.app, name="explain")
 app.add_typer(migrate.app, name="migrate")
 app.command("run")(run.run)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interlock.cli.consent import By, Yes, ask_first, named
+from interlock.cli.operating import JournalUrl, operate
 from interlock.cli.output import Json, Limit, brief, console, print_json, say, say_if_cut, shown
 from interlock.cli.store_url import Namespace, Place, Url, named_place, opened
 
@@ -83,11 +84,13 @@ def forget(
     json: Json = False,
     url: Url = None,
     namespace: Namespace = None,
+    journal_url: JournalUrl = None,
 ) -> None:
     """Make a key new again, so that whoever claims it next does the work anew. Work in progress is cancelled."""
     from interlock.arguments import checked_key
-    from interlock.claims.explain import as_data, explain, forgotten_why
+    from interlock.claims.explain import as_data, explain
     from interlock.errors import NotFoundError
+    from interlock.ports.store import Capability
 
     place = named_place(context, url, namespace)
     by = named("Forgetting a claim", reason, by)
@@ -98,7 +101,10 @@ def forget(
 
     if not yes:
         ask_first("Forgetting a claim", "Forget it, so that it may be done again?", kept)
-    view = asyncio.run(_forget(place, checked_key(key), forgotten_why(by, reason)))
+    name = checked_key(key)
+    view = operate(
+        place, Capability.CLAIMS, lambda operations: operations.forget_claim(name, by=by, reason=reason), journal_url
+    )
     if view is None:
         raise NotFoundError(f"There is no claim on {key!r}.", remedy="See: interlock claims list.")
     if json:
@@ -122,13 +128,6 @@ async def _look(
 
     async with opened(place, Capability.CLAIMS) as store:
         return await store.claims.list(key, prefix=prefix, state=state, limit=limit)
-
-
-async def _forget(place: Place, key: str, why: str) -> ClaimView | None:
-    from interlock.ports.store import Capability
-
-    async with opened(place, Capability.CLAIMS) as store:
-        return await store.claims.forget(key, why)
 
 
 def _print(views: Sequence[ClaimView]) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interlock.cli.consent import Yes, ask_first
+from interlock.cli.consent import By, Yes, ask_first, named
+from interlock.cli.operating import JournalUrl, operate
 from interlock.cli.output import Json, Limit, brief, console, print_json, say, say_if_cut, shown
 from interlock.cli.store_url import Namespace, Place, Url, named_place, opened
 
@@ -58,15 +59,20 @@ def show(context: typer.Context, name: Name, json: Json = False, url: Url = None
 def forget(
     context: typer.Context,
     name: Name,
+    reason: Annotated[str, typer.Option(help="Why; the journal keeps it.")],
+    by: By = None,
     yes: Yes = False,
     json: Json = False,
     url: Url = None,
     namespace: Namespace = None,
+    journal_url: JournalUrl = None,
 ) -> None:
     """Remove a cursor and its history. Its poller begins anew, and a move that it has begun is refused."""
     from interlock.errors import NotFoundError
+    from interlock.ports.store import Capability
 
     place = named_place(context, url, namespace)
+    by = named("Forgetting a cursor", reason, by)
 
     def stands() -> str | None:
         moves = asyncio.run(_history(place, _checked(name)))
@@ -74,11 +80,14 @@ def forget(
 
     if not yes:
         ask_first("Forgetting a cursor", "Forget it, so that its poller begins anew?", stands)
-    view = asyncio.run(_forget(place, _checked(name)))
+    key = _checked(name)
+    view = operate(
+        place, Capability.CURSORS, lambda operations: operations.forget_cursor(key, by=by, reason=reason), journal_url
+    )
     if view is None:
         raise NotFoundError(f"There is no cursor {name!r}.", remedy="See: interlock cursors list.")
     if json:
-        print_json({"name": name, "forgotten": _as_data(view)})
+        print_json({"name": name, "by": by, "reason": reason, "forgotten": _as_data(view)})
     else:
         typer.echo(shown(f"Forgot {name!r}, which stood at {brief(_value(view))}."))
 
@@ -95,13 +104,6 @@ async def _history(place: Place, name: str) -> Sequence[CursorView]:
 
     async with opened(place, Capability.CURSORS) as store:
         return await store.cursors.history(name)
-
-
-async def _forget(place: Place, name: str) -> CursorView | None:
-    from interlock.ports.store import Capability
-
-    async with opened(place, Capability.CURSORS) as store:
-        return await store.cursors.forget(name)
 
 
 def _checked(name: str) -> str:

@@ -75,7 +75,7 @@ def job_data(job: JobView, *, brief: bool = False) -> dict[str, Any]:
 def lane_data(lane: LaneView) -> dict[str, Any]:
     """A lane."""
     data = lane._asdict()
-    for name in ("since", "held_since", "seen_at"):
+    for name in ("since", "held_since", "parked_since", "seen_at"):
         data[name] = None if data[name] is None else as_text(data[name])
     data["state"] = str(lane.state)
     data["worker"] = None if lane.worker is None else lane.worker._asdict()

@@ -9,6 +9,7 @@ import typer
 
 from interlock.cli.asking import ask, whole_list
 from interlock.cli.consent import By, Yes, ask_first, named
+from interlock.cli.operating import OptionalReason, operate
 from interlock.cli.output import Json, Limit, console, print_json, say, say_if_cut, shown
 from interlock.cli.store_url import Namespace, Place, Url, named_place, opened
 from interlock.ports.jobs import JobState
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from interlock.insight import Insight, JobRow, QueueRow
-    from interlock.ports.job_views import JobFilter, JobSituation, JobView
-    from interlock.ports.jobs import JobStore
+    from interlock.operations import Operations
+    from interlock.ports.job_views import JobSituation, JobView
 
 __all__ = ["Id", "app", "nothing"]
 
@@ -122,6 +123,7 @@ def retry(
     name: Annotated[str, typer.Option(help="Of those only jobs of this name.")] = "",
     queue: Annotated[str, typer.Option(help="Of those only jobs of this queue.")] = "",
     lane: Annotated[str, typer.Option(help="Of those only jobs of this lane.")] = "",
+    reason: OptionalReason = "",
     by: By = None,
     yes: Yes = False,
     json: Json = False,
@@ -130,16 +132,17 @@ def retry(
 ) -> None:
     """Make jobs ready now: those that wait for their time, were set aside, or ended without being done."""
     place = named_place(context, url, namespace)
-    by = named("A retry", None, by)
+    by = named("A retry", reason or None, by)
     if bool(ids) is bool(state) or ((name or queue or lane) and not state):
         raise typer.BadParameter("Give the numbers of jobs, or --state with --name, --queue and --lane, but not both.")
     chosen = bool(state)
     if not ids:
         from interlock.arguments import checked_prefix
         from interlock.ports.job_views import JobFilter
+        from interlock.ports.store import Capability
 
         wanted = JobFilter(tuple(state or ()), *map(checked_prefix, (name, queue, lane)))
-        ids = asyncio.run(_matching(place, wanted))
+        ids = operate(place, Capability.JOBS, lambda operations: operations.matching(wanted))
         if not ids:
             say("There is no such job.")
             raise typer.Exit(1)
@@ -148,15 +151,15 @@ def retry(
     elif not yes:
         ask_first("A retry", "Run it now?" if len(ids) == 1 else "Run them now?", lambda: _all_of(place, ids))
 
-    async def act(jobs: JobStore, job_id: int) -> JobState | None:
-        return await jobs.retry(job_id, by)
+    async def act(operations: Operations, job_id: int) -> JobState:
+        return await operations.retry(job_id, by=by, reason=reason)
 
     acts = asyncio.run(_each(place, ids, act))
     retried = [_retried(*act) for act in acts]
     if chosen and not json:
         say(f"Retried {sum(act.done for act in retried):,} of {len(retried):,}.")
         retried = [act for act in retried if not act.done][:_MOST_TOLD]
-    _tell(retried, {"by": by}, json)
+    _tell(retried, {"by": by, "reason": reason}, json)
 
 
 @app.command()
@@ -176,8 +179,8 @@ def cancel(
     if not yes:
         ask_first("A cancellation", "Cancel it?" if len(ids) == 1 else "Cancel them?", lambda: _all_of(place, ids))
 
-    async def act(jobs: JobStore, job_id: int) -> JobState | None:
-        return await jobs.cancel(job_id, reason, by)
+    async def act(operations: Operations, job_id: int) -> JobState:
+        return await operations.cancel(job_id, by=by, reason=reason)
 
     acts = asyncio.run(_each(place, ids, act))
     _tell([_cancelled(*act) for act in acts], {"by": by, "reason": reason}, json)
@@ -218,16 +221,21 @@ class _Act(NamedTuple):
 
 
 async def _each(
-    place: Place, ids: Sequence[int], act: Callable[[JobStore, int], Awaitable[JobState | None]]
+    place: Place, ids: Sequence[int], act: Callable[[Operations, int], Awaitable[JobState]]
 ) -> list[tuple[int, JobState | None, JobState | None]]:
     """Act on each job; its state before and after."""
+    from interlock.operations import Operations
     from interlock.ports.store import Capability
 
-    acts = []
+    acts: list[tuple[int, JobState | None, JobState | None]] = []
     async with opened(place, Capability.JOBS) as store:
+        operations = Operations(store)
         for job_id in dict.fromkeys(ids):
             before = await store.jobs.find(job_id)
-            acts.append((job_id, None if before is None else before.state, await act(store.jobs, job_id)))
+            if before is None:
+                acts.append((job_id, None, None))
+            else:
+                acts.append((job_id, before.state, await act(operations, job_id)))
     return acts
 
 
@@ -281,14 +289,6 @@ def _all_of(place: Place, ids: Sequence[int]) -> str | None:
 
 
 # -- looking -----------------------------------------------------------------------------------------------------------
-
-
-async def _matching(place: Place, wanted: JobFilter) -> list[int]:
-    from interlock.jobs.matching import all_ids
-    from interlock.ports.store import Capability
-
-    async with opened(place, Capability.JOBS) as store:
-        return await all_ids(store.insight, wanted)
 
 
 async def _outlooks(place: Place, ids: Sequence[int]) -> list[JobSituation]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from interlock.cli.asking import ask, whole_list
 from interlock.cli.consent import By, Yes, ask_first, named
+from interlock.cli.operating import OptionalReason, operate
 from interlock.cli.output import Json, Limit, console, print_json, say, say_if_cut, shown
-from interlock.cli.store_url import Namespace, Place, Url, named_place, opened
+from interlock.cli.store_url import Namespace, Place, Url, named_place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,6 +77,7 @@ def hold(
     """Let no further job of a lane start until it is released. What runs goes on; new jobs are taken in."""
     from interlock.arguments import checked_key
     from interlock.explanation import command
+    from interlock.ports.store import Capability
 
     place = named_place(context, url, namespace)
     by = named("A hold", reason, by)
@@ -87,7 +88,8 @@ def hold(
 
     if not yes:
         ask_first("A hold", "Let it stand still?", at_work)
-    asyncio.run(_hold(place, checked_key(lane), reason, by))
+    key = checked_key(lane)
+    operate(place, Capability.JOBS, lambda operations: operations.hold(key, by=by, reason=reason))
     if json:
         print_json({"lane": lane, "by": by, "reason": reason, "held": True})
     else:
@@ -98,6 +100,7 @@ def hold(
 def release(
     context: typer.Context,
     lane: Lane,
+    reason: OptionalReason = "",
     by: By = None,
     json: Json = False,
     url: Url = None,
@@ -106,12 +109,14 @@ def release(
     """Let a lane go on that is held, or that was parked after a failure."""
     from interlock.arguments import checked_key
     from interlock.errors import NotFoundError
+    from interlock.ports.store import Capability
 
-    by = named("A release", None, by)
-    if not asyncio.run(_release(named_place(context, url, namespace), checked_key(lane), by)):
+    by = named("A release", reason or None, by)
+    key, place = checked_key(lane), named_place(context, url, namespace)
+    if not operate(place, Capability.JOBS, lambda operations: operations.release(key, by=by, reason=reason)):
         raise NotFoundError(f"The lane {lane!r} is neither held nor parked.", remedy="See: interlock lanes list.")
     if json:
-        print_json({"lane": lane, "by": by, "released": True})
+        print_json({"lane": lane, "by": by, "reason": reason, "released": True})
     else:
         typer.echo(shown(f"Released {lane!r}. It goes on."))
 
@@ -138,22 +143,6 @@ def _list(place: Place, limit: int, json: bool) -> None:
     else:
         say("No lane has jobs or is held.")
     say_if_cut(len(rows), limit)
-
-
-async def _hold(place: Place, lane: str, reason: str, by: str) -> None:
-    from interlock.jobs import holds
-    from interlock.ports.store import Capability
-
-    async with opened(place, Capability.JOBS) as store:
-        await holds.hold(store.jobs, lane, reason, by)
-
-
-async def _release(place: Place, lane: str, by: str) -> bool:
-    from interlock.jobs import holds
-    from interlock.ports.store import Capability
-
-    async with opened(place, Capability.JOBS) as store:
-        return await holds.release(store.jobs, lane, by)
 
 
 def _print(rows: Sequence[LaneRow]) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from interlock.cli.asking import ask
 from interlock.cli.consent import By, Yes, ask_first, named
+from interlock.cli.operating import JournalUrl, operate
 from interlock.cli.output import Json, Limit, console, print_json, say, say_if_cut, shown
 from interlock.cli.store_url import Namespace, Place, Url, named_place, opened
 
@@ -72,11 +73,13 @@ def release(
     json: Json = False,
     url: Url = None,
     namespace: Namespace = None,
+    journal_url: JournalUrl = None,
 ) -> None:
     """Take a key from its holder, whoever it is. The next waiter gets it at once; the holder's work is cancelled."""
     from interlock.arguments import checked_key
     from interlock.errors import NotFoundError
-    from interlock.locks.explain import forced_why, who_holds
+    from interlock.locks.explain import who_holds
+    from interlock.ports.store import Capability
 
     place = named_place(context, url, namespace)
     by = named("A forced release", reason, by)
@@ -87,7 +90,10 @@ def release(
 
     if not yes:
         ask_first("A forced release", "Release it by force?", held)
-    holder = asyncio.run(_force(place, checked_key(key), forced_why(by, reason)))
+    name = checked_key(key)
+    holder = operate(
+        place, Capability.LOCKS, lambda operations: operations.force_release(name, by=by, reason=reason), journal_url
+    )
     if holder is None:
         raise NotFoundError(f"Nobody holds {key!r}.", remedy="See: interlock locks list.")
     if json:
@@ -109,13 +115,6 @@ async def _look(place: Place, key: str | None, limit: int) -> Sequence[LockView]
 
     async with opened(place, Capability.LOCKS) as store:
         return await store.locks.list(key, limit=limit)
-
-
-async def _force(place: Place, key: str, why: str) -> Holder | None:
-    from interlock.ports.store import Capability
-
-    async with opened(place, Capability.LOCKS) as store:
-        return await store.locks.force(key, why)
 
 
 def _as_data(holder: Holder) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import inspect
 import json
 import logging
 import secrets
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from interlock.clock import as_datetime
@@ -28,7 +29,7 @@ from interlock.telemetry.events import EventMetrics
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from interlock.events.handler import Handler
     from interlock.events.router import Router
@@ -113,14 +114,19 @@ class EventEngine:
         return await self.jobs.take_ids(1 + heard) if heard else [0]
 
     async def _route(
-        self, event: Event, numbers: Sequence[int], text: str, own: frozenset[str], by: str = ""
+        self,
+        event: Event,
+        numbers: Sequence[int],
+        text: str,
+        own: frozenset[str],
+        accept: Callable[[NewEvent], Awaitable[int]] | None = None,
     ) -> Receipt:
         """Have an event accepted with the jobs of those who want to hear of it."""
         handlers, reason = self._router.route(event, own)
         if not handlers:
             return self._ignored(event.source, event, reason)
-        new = self._new(event, numbers, text, by, handlers)
-        kept = await self._accept(new)
+        new = self._new(event, numbers, text, handlers)
+        kept = await (self._accept if accept is None else accept)(new)
         if kept != new.id:
             emit(_log, logging.INFO, "event_duplicate", source=new.source, delivery=new.delivery, id=kept)
             return Receipt(Verdict.DUPLICATE, kept, (), f"this delivery was accepted before, as event {kept}")
@@ -139,7 +145,7 @@ class EventEngine:
         )
         return Receipt(Verdict.ACCEPTED, kept, jobs)
 
-    def _new(self, event: Event, numbers: Sequence[int], text: str, by: str, handlers: Sequence[Handler]) -> NewEvent:
+    def _new(self, event: Event, numbers: Sequence[int], text: str, handlers: Sequence[Handler]) -> NewEvent:
         return NewEvent(
             event.id,
             event.source,
@@ -149,7 +155,7 @@ class EventEngine:
             text,
             self._settings.keep_events,
             event.replay_of,
-            by,
+            None,
             tuple(_call(handler, event).new(number) for handler, number in zip(handlers, numbers[1:], strict=False)),
         )
 
@@ -197,9 +203,8 @@ class EventEngine:
             received_at=as_datetime(self._clock.now()),
             replay_of=old.id,
         )
-        receipt = await self._route(event, numbers, view.payload or "{}", own, by)
-        emit(_log, logging.INFO, "event_replayed", id=receipt.event, replay_of=old.id, by=by, reason=reason)
-        return receipt
+        accept = partial(self._store_client.operations.replay, by=by, reason=reason)
+        return await self._route(event, numbers, view.payload or "{}", own, accept)
 
 
 def _verify(source: Source, headers: Mapping[str, str], body: bytes) -> None:

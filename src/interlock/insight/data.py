@@ -13,8 +13,10 @@ from interlock.explanation import Explanation
 
 __all__ = ["data"]
 
-_TIMES = frozenset({"at", "since", "until", "kept_until", "result_kept_until", "held_since", "free_since"})
-_JSON = frozenset({"arguments", "options", "result", "payload"})
+_TIMES = frozenset(
+    {"at", "since", "until", "kept_until", "result_kept_until", "held_since", "parked_since", "free_since"}
+)
+_JSON = frozenset({"arguments", "options", "result", "payload", "before", "after"})
 
 
 def data(answer: object) -> Any:

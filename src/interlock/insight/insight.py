@@ -16,6 +16,7 @@ from interlock.errors import InvalidArgumentError
 from interlock.insight import claims as _claims
 from interlock.insight import events as _events
 from interlock.insight import jobs as _jobs
+from interlock.insight import journal as _journal
 from interlock.insight import limits as _limits
 from interlock.insight import locks as _locks
 from interlock.insight import overview as _overview
@@ -26,6 +27,7 @@ from interlock.ports.events import EventFilter
 from interlock.ports.insight import LaneShow
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
+from interlock.ports.journal import JournalFilter
 
 if TYPE_CHECKING:
     from interlock.clock import Clock
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
         Overview,
     )
     from interlock.ports.claims import ClaimState
+    from interlock.ports.journal import JournalEntry
     from interlock.ports.store import Store
 
 __all__ = ["Insight", "Kind"]
@@ -258,6 +261,42 @@ class Insight:
         self._looking.need("events")
         async with self._looking.at("locks"):
             return await _events.event_page(self._looking, _number(id))
+
+    # -- the journal ---------------------------------------------------------------------------------------------------
+
+    async def journal(
+        self,
+        filter: JournalFilter | None = None,  # noqa: A002
+        *,
+        limit: int = 50,
+        before: str | None = None,
+    ) -> Listing[JournalEntry]:
+        """List who changed what, when and why, newest first. ``filter`` narrows it by subject, actor, action or time.
+
+        Entries of all stores of the app that have a journal are listed together.
+        """
+        self._looking.need("journal")
+        wanted = filter or JournalFilter()
+        if wanted.subject_key and not wanted.subject_kind:
+            raise InvalidArgumentError(
+                "A filter with a subject_key needs a subject_kind.",
+                remedy=f"Valid values: {', '.join(_journal.SUBJECT_KINDS)}.",
+            )
+        for text in wanted[:4]:
+            checked_prefix(text)
+        looking = self._looking
+        return await _journal.journal_listing(
+            _journal.journals([looking.store, looking.locks, looking.claims]),
+            wanted,
+            checked_limit(limit),
+            before or "",
+            looking.now(),
+        )
+
+    async def journal_entry(self, id: int) -> JournalEntry | None:  # noqa: A002
+        """Return one entry of the app's durable store, or None if it is not kept there."""
+        self._looking.need("journal")
+        return await self._looking.store.journal.get(_number(id))
 
     # -- why -----------------------------------------------------------------------------------------------------------
 

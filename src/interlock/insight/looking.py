@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Cast", "Looking", "Caller"]
 
 _JOB = re.compile(r"job:([0-9]{1,19}):[0-9a-f]+")
-_PARTS = ("jobs", "events", "limits", "locks", "claims")
+_PARTS = ("jobs", "events", "limits", "locks", "claims", "journal")
 
 
 Caller = Holder | Waiter | LimitUser

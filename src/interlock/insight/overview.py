@@ -175,7 +175,7 @@ async def _parked_lanes(looking: Looking, count: int) -> Problem:
         found = await looking.store.insight.lanes(show=LaneShow.PARKED, limit=1)
         if found.lanes:
             lane = found.lanes[0]
-            text = f"lane {lane.lane!r} is parked after a failure: {lane.held_reason}"
+            text = f"lane {lane.lane!r} is parked after a failure: {lane.parked_reason}"
             return Problem(text, "lane", lane.lane, remedy)
     return Problem(f"{counted(count)} lanes are parked after a failure", "lanes", str(LaneShow.PARKED), remedy)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import logging
 import secrets
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from interlock import callers
+from interlock import callers, operations
 from interlock.clock import as_datetime
 from interlock.errors import MisuseError
 
@@ -137,4 +139,18 @@ def _party_of_job(task: asyncio.Task[Any] | None) -> callers.Caller | None:
     return None if job is None else job.caller
 
 
+def _cause() -> operations.Cause | None:
+    """The job that runs here, and its event if it has one, for the journal."""
+    job = CURRENT.get()
+    if job is None:
+        return None
+    event = None
+    if '"event"' in job.fetched.arguments:
+        with contextlib.suppress(ValueError, AttributeError):
+            event = json.loads(job.fetched.arguments).get("event")
+    number = event if isinstance(event, int) and not isinstance(event, bool) else None
+    return number, job.id, job.fence
+
+
 callers.add_caller_lookup(_party_of_job)
+operations.add_cause_lookup(_cause)

@@ -71,6 +71,8 @@ class JobEngine:
         self.jobs = store_client.store.jobs
         self.events = store_client.store.events if Capability.EVENTS in store_client.store.capabilities else None
         """Pruned along with the jobs that the events caused."""
+        self.journal = store_client.store.journal if Capability.JOURNAL in store_client.store.capabilities else None
+        """Pruned by age."""
         self.settings = store_client.settings
         self.clock = store_client.clock
         self.monotonic = store_client.clock.monotonic

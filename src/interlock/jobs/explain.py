@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.clock import as_text
 from interlock.explanation import Explanation, Subject, brief, command, counted
-from interlock.jobs.reasons import PARKED_BY, Reason, blocking, how_many, why_job, why_lane
+from interlock.jobs.reasons import Reason, blocking, how_many, why_job, why_lane
 from interlock.jobs.suspects import about_crashes, about_suspect, suspicion_data, what_it_waits_for, who
 from interlock.locks.explain import held_for_short, who_holds
 from interlock.ports.jobs import JobState, Outcome
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from interlock.ports.job_views import JobSituation, JobView, LaneView
     from interlock.ports.locks import LockView
 
-__all__ = ["PARKED_BY", "Explanation", "Reason", "explain_job", "explain_lane", "who"]
+__all__ = ["Explanation", "Reason", "explain_job", "explain_lane", "who"]
 
 _MOST_NAMED = 5
 
@@ -49,7 +49,7 @@ def explain_job(
     """
     job = situation.job
     told = _held(situation, failure) if job.state is JobState.HELD else _STATES[job.state](situation)
-    if job.state.final and situation.held_by == PARKED_BY:
+    if job.state.final and situation.parked_since is not None:
         told = _in_a_parked_lane(told, situation, failure)
     if waits and told.reason is Reason.RUNNING:
         told = _for_a_lock(told, waits, name)
@@ -92,8 +92,8 @@ def explain_lane(
     depth = f"{counted(view.depth)} {'job' if view.depth == 1 else 'jobs'}"
     lines = [f"lane {lane!r} has {depth}" + (f" and is at job {view.head} ({view.name})" if view.head else "")]
     before = None if head is None else explain_job(head, failure=failure, waits=waits, name=name, workers=workers)
-    if view.held_since is not None:
-        reason, held, remedy = _hold(lane, view.held_by, view.held_reason, view.held_since, failure)
+    if view.held_since is not None or view.parked_since is not None:
+        reason, held, remedy = _hold(lane, view, failure)
         lines += held
         if before is not None and before.reason in _AT_WORK:
             lines += before.lines[:1]
@@ -107,6 +107,7 @@ def explain_lane(
         "state": str(view.state),
         "since": as_text(view.since),
         "held_since": _time(view.held_since),
+        "parked_since": _time(view.parked_since),
         "seen_at": as_text(view.seen_at),
         "worker": None if view.worker is None else view.worker._asdict(),
         "head_explained": None if before is None else before.data,
@@ -224,8 +225,7 @@ def _waiting(situation: JobSituation) -> _Told:
 
 def _held(situation: JobSituation, failure: JobView | None = None) -> _Told:
     job = situation.job
-    since = situation.held_since or job.due_at
-    reason, lines, remedy = _hold(job.lane, situation.held_by, situation.held_reason, since, failure)
+    reason, lines, remedy = _hold(job.lane, situation, failure)
     return _Told(reason, [f"{_job(job)} is next in its lane {job.lane!r}", *lines], remedy)
 
 
@@ -298,8 +298,7 @@ def _in_a_parked_lane(told: _Told, situation: JobSituation, failure: JobView | N
     if failure is not None and failure.id == job.id:
         parked = f"with that it parked its lane {job.lane!r}, where nothing starts until it is released"
     else:
-        since = situation.held_since or job.seen_at
-        parked = f"{_hold(job.lane, PARKED_BY, situation.held_reason, since, failure)[1][0]}; nothing starts there"
+        parked = f"{_parking(job.lane, situation, failure)}; nothing starts there"
     lines = [*told.lines, parked, "a retry puts it at the end of the lane, and does not release the lane"]
     release, retry = command("lanes", "release", job.lane), command("jobs", "retry", str(job.id))
     remedy = f"mend the cause, then let the lane go on: {release}; and if this one is to be done after all: {retry}"
@@ -366,8 +365,8 @@ def _in_general(situation: JobSituation, reason: Reason, failure: JobView | None
     if reason not in (Reason.READY, Reason.SUSPECT):
         lines += about_suspect(situation)
     lines += about_crashes(job)
-    if situation.held_since is not None and job.state is not JobState.HELD:
-        held = _hold(job.lane, situation.held_by, situation.held_reason, situation.held_since, failure)[1][0]
+    if (situation.held_since is not None or situation.parked_since is not None) and job.state is not JobState.HELD:
+        held = _hold(job.lane, situation, failure)[1][0]
         lines.append(f"{held}; no job of it starts until it is released" if job.lane else held)
     ready = reason in (Reason.READY, Reason.SUSPECT, Reason.NO_WORKER, Reason.UNKNOWN_NAME)
     if not situation.workers and not ready and job.state is not JobState.RUNNING:
@@ -375,18 +374,23 @@ def _in_general(situation: JobSituation, reason: Reason, failure: JobView | None
     return lines
 
 
-def _hold(lane: str, by: str, why: str, since: float, failure: JobView | None) -> tuple[Reason, list[str], str]:
+def _hold(lane: str, hold: LaneView | JobSituation, failure: JobView | None) -> tuple[Reason, list[str], str]:
+    """What keeps a lane's jobs from starting: a person's hold, a failure that parked it, or both."""
     release = command("lanes", "release", lane)
-    if by == PARKED_BY:
-        after = "a failure" if failure is None else f"{_job(failure)} failed"
-        lines = [f"lane {lane!r} is parked since {as_text(since)} after {after}: {why}"]
-        remedy = f"mend the cause, then let it go on: {release}"
-        if failure is not None:
-            again = command("jobs", "retry", str(failure.id))
-            remedy = f"{remedy}; to have job {failure.id} done too, at the end of the lane: {again}"
-        return Reason.LANE_PARKED, lines, remedy
-    lines = [f"lane {lane!r} is held by {by} since {as_text(since)}: {why}"]
-    return Reason.HELD, lines, f"ask {by}, or let it go on: {release}"
+    parked = [] if hold.parked_since is None else [_parking(lane, hold, failure)]
+    if hold.held_since is not None:
+        held = f"lane {lane!r} is held by {hold.held_by} since {as_text(hold.held_since)}: {hold.held_reason}"
+        return Reason.HELD, [held, *parked], f"ask {hold.held_by}, or let it go on: {release}"
+    remedy = f"mend the cause, then let it go on: {release}"
+    if failure is not None:
+        again = command("jobs", "retry", str(failure.id))
+        remedy = f"{remedy}; to have job {failure.id} done too, at the end of the lane: {again}"
+    return Reason.LANE_PARKED, parked, remedy
+
+
+def _parking(lane: str, hold: LaneView | JobSituation, failure: JobView | None) -> str:
+    after = "a failure" if failure is None else f"{_job(failure)} failed"
+    return f"lane {lane!r} is parked since {as_text(hold.parked_since or 0.0)} after {after}: {hold.parked_reason}"
 
 
 def _job(job: JobView) -> str:
@@ -428,6 +432,8 @@ def _job_data(situation: JobSituation, reason: Reason) -> dict[str, Any]:
         "held_by": situation.held_by,
         "held_reason": situation.held_reason,
         "held_since": _time(situation.held_since),
+        "parked_since": _time(situation.parked_since),
+        "parked_reason": situation.parked_reason,
         "waits_for": situation.waits_for,
         "holders": list(situation.holders),
         "room_at": _time(situation.room_at),

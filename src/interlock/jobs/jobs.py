@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from functools import partial
 from typing import TYPE_CHECKING, Any, Never, ParamSpec, TypeVar, Unpack, overload
 
-from interlock.arguments import checked_key, checked_limit, checked_reason, checked_wait
+from interlock.arguments import checked_key, checked_limit, checked_wait
 from interlock.errors import CapabilityError, InvalidArgumentError, MisuseError, NotFoundError
 from interlock.jobs.definition import Definition, NamedDefinition
 from interlock.jobs.engine import JobEngine
-from interlock.jobs.explain import PARKED_BY, Explanation, Reason, explain_job, explain_lane
+from interlock.jobs.explain import Explanation, Reason, explain_job, explain_lane
 from interlock.jobs.handle import Handle, JobStatus
-from interlock.jobs.holds import hold, release
 from interlock.jobs.job import AsyncJob, Call, Job, PlainJob
-from interlock.jobs.matching import all_ids
 from interlock.jobs.options import JobOptions, checked_aliases, checked_name
 from interlock.jobs.parked_lanes import failure_of, with_its_lane
 from interlock.jobs.results import end_of, newest, result_in
@@ -32,6 +29,7 @@ if TYPE_CHECKING:
     from interlock.clock import Clock
     from interlock.jobs.options import JobDefinitionOptions
     from interlock.jobs.worker import Worker
+    from interlock.operations import Operations
     from interlock.ports.insight import WorkerStanding
     from interlock.ports.job_views import JobView, LaneView, QueueView
     from interlock.ports.jobs import Outcome
@@ -205,48 +203,49 @@ class Jobs(Service[JobEngine]):
 
         A job that runs is still ``running`` when this returns. Whatever it does then but end well counts as cancelled.
         """
-        checked_reason("Cancelling a job", reason, by)
-        return await self._act(job, lambda engine, number: engine.jobs.cancel(number, reason, by))
+        return await self._operations.cancel(_number(job), by=by, reason=reason)
 
-    async def retry(self, job: int | Handle[Any], *, by: str) -> JobState:
-        """Have a job tried now that waits for its time, is parked, or ended otherwise than well; says how it stands."""
-        checked_reason("Retrying a job", "by hand", by)
-        return await self._act(job, lambda engine, number: engine.jobs.retry(number, by))
+    async def retry(self, job: int | Handle[Any], *, by: str, reason: str = "") -> JobState:
+        """Make a job ready now that is scheduled, parked, or ended without success; return its state."""
+        return await self._operations.retry(_number(job), by=by, reason=reason)
 
     async def retry_all(
-        self, *states: JobState, name: str = "", queue: str = "", lane: str = "", by: str
+        self, *states: JobState, name: str = "", queue: str = "", lane: str = "", by: str, reason: str = ""
     ) -> dict[int, JobState]:
         """Retry every job in one of these states that matches, the oldest first; says how each stands then.
 
         However many there are: ``len(await app.jobs.matching(…))`` counts them first. A job that changed meanwhile, so
         that there is nothing to retry, is left as it is.
         """
-        checked_reason("Retrying jobs", "by hand", by)
         if not states:
             raise InvalidArgumentError(
                 "retry_all needs at least one state.", remedy="Say which jobs: retry_all(JobState.FAILED, by=…)."
             )
-        engine = self._running
-        retried: dict[int, JobState] = {}
-        for number in await self.matching(*states, name=name, queue=queue, lane=lane):
-            state = await engine.repeat(partial(engine.jobs.retry, number, by))
-            if state is not None:
-                retried[number] = state
-        return retried
+        chosen = _filter(states, name, queue, lane)
+        return await self._operations.retry_all(chosen, by=by, reason=reason)
+
+    async def cancel_all(
+        self, *states: JobState, name: str = "", queue: str = "", lane: str = "", by: str, reason: str
+    ) -> dict[int, JobState]:
+        """Cancel every job in one of these states that matches, the oldest first; return the state of each.
+
+        ``len(await app.jobs.matching(…))`` counts them first. A job that ended meanwhile is left as it is.
+        """
+        if not states:
+            raise InvalidArgumentError(
+                "cancel_all needs at least one state.", remedy="Say which jobs: cancel_all(JobState.READY, by=…)."
+            )
+        chosen = _filter(states, name, queue, lane)
+        return await self._operations.cancel_all(chosen, by=by, reason=reason)
 
     async def matching(self, *states: JobState, name: str = "", queue: str = "", lane: str = "") -> list[int]:
         """The IDs of all jobs that match, the oldest first."""
         chosen = _filter(states, name, queue, lane)
-        return await all_ids(self._running.store_client.store.insight, chosen)
+        return await self._operations.matching(chosen)
 
-    async def _act(
-        self, job: int | Handle[Any], act: Callable[[JobEngine, int], Coroutine[Any, Any, JobState | None]]
-    ) -> JobState:
-        engine, number = self._running, _number(job)
-        state = await engine.repeat(lambda: act(engine, number))
-        if state is None:
-            raise NotFoundError(f"There is no job {number}.", remedy="Look which there are: interlock jobs list.")
-        return state
+    @property
+    def _operations(self) -> Operations:
+        return self._running.store_client.operations
 
     async def find(self, job: int | Handle[Any]) -> JobView | None:
         """One job with its arguments, result and attempts; None if it is not known, or no longer."""
@@ -276,19 +275,11 @@ class Jobs(Service[JobEngine]):
 
     async def hold(self, lane: str, *, reason: str, by: str) -> None:
         """Let no further job of a lane start until it is released. What runs goes on."""
-        checked_reason("Holding a lane", reason, by)
-        if by == PARKED_BY:
-            raise InvalidArgumentError(
-                f"A lane held by {by!r} is one that was parked after a failure.", remedy="Give your own name."
-            )
-        engine, key = self._running, checked_key(lane)
-        await engine.repeat(lambda: hold(engine.jobs, key, reason, by))
+        await self._operations.hold(lane, by=by, reason=reason)
 
-    async def release(self, lane: str, *, by: str) -> bool:
-        """Let a lane go on that is held or was parked; False if it was neither."""
-        checked_reason("Releasing a lane", "by hand", by)
-        engine, key = self._running, checked_key(lane)
-        return await engine.repeat(lambda: release(engine.jobs, key, by))
+    async def release(self, lane: str, *, by: str, reason: str = "") -> bool:
+        """Let a held or parked lane continue; False if it was neither."""
+        return await self._operations.release(lane, by=by, reason=reason)
 
     async def lanes(self, *, limit: int = 100) -> Sequence[LaneView]:
         """Lanes that are not empty or are held, as one snapshot."""

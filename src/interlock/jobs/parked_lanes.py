@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock.jobs.reasons import PARKED_BY
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
 
@@ -25,18 +24,24 @@ async def with_its_lane(jobs: JobStore, situation: JobSituation) -> JobSituation
     if job.state not in _RETRIED_BY_HAND or not job.lane:
         return situation
     for view in await jobs.lanes(job.lane, limit=1):
-        return situation._replace(held_by=view.held_by, held_reason=view.held_reason, held_since=view.held_since)
+        return situation._replace(
+            held_by=view.held_by,
+            held_reason=view.held_reason,
+            held_since=view.held_since,
+            parked_since=view.parked_since,
+            parked_reason=view.parked_reason,
+        )
     return situation
 
 
 async def failure_of(jobs: JobStore, lane: str, held: LaneView | JobSituation | None) -> JobView | None:
     """The job whose failure parked the lane; None if it is not parked, or the job not there or not failed any more."""
-    if held is None or held.held_by != PARKED_BY or held.held_since is None:
+    if held is None or held.parked_since is None:
         return None
-    since, wanted = held.held_since, JobFilter((JobState.FAILED, JobState.QUARANTINED), lane=lane)
+    since, wanted = held.parked_since, JobFilter((JobState.FAILED, JobState.QUARANTINED), lane=lane)
     ended = {
         abs(view.finished_at - since): view
         for view in await jobs.look(wanted, limit=_MOST_LOOKED_AT)
-        if view.finished_at is not None and view.error == held.held_reason
+        if view.finished_at is not None and view.error == held.parked_reason
     }
     return ended[min(ended)] if ended and min(ended) < _AT_ONCE else None

@@ -13,10 +13,8 @@ if TYPE_CHECKING:
     from interlock.explanation import Explanation
     from interlock.ports.job_views import JobSituation, JobView, LaneView, RunningSuspects, WorkerView
 
-__all__ = ["PARKED_BY", "Reason", "blocking", "how_many", "named", "where", "why_job", "why_lane"]
+__all__ = ["Reason", "blocking", "how_many", "named", "where", "why_job", "why_lane"]
 
-PARKED_BY = "interlock"
-"""Who holds a lane that was parked after a failure."""
 _MOST_HOLDERS = 20
 """As many as an situation names."""
 
@@ -72,8 +70,8 @@ def why_job(situation: JobSituation, reason: Reason, head: str = "") -> str:
 
 def why_lane(view: LaneView, head: Explanation[Reason] | None) -> str:
     """The short of it; ``head`` explains the job that the lane is at."""
-    if view.held_since is not None:
-        return brief(_hold(view.held_by, view.held_reason))
+    if view.held_since is not None or view.parked_since is not None:
+        return brief(_hold(view))
     if head is None or view.head is None:
         return ""
     return brief(f"job {view.head} {head.why}" if head.why else f"job {view.head} is {view.state}")
@@ -130,7 +128,7 @@ def _why(situation: JobSituation, reason: Reason, head: str) -> str:
         case Reason.LIMIT | Reason.PACE:
             return _in_line(situation)
         case Reason.HELD | Reason.LANE_PARKED:
-            return f"is next in its lane, which {_hold(situation.held_by, situation.held_reason)}"
+            return f"is next in its lane, which {_hold(situation)}"
         case Reason.PARKED:
             return f"was set aside until somebody acts{_said(job.error)}"
         case Reason.RUNNING | Reason.LOCK:
@@ -175,8 +173,10 @@ def _in_line(situation: JobSituation) -> str:
     return f"waits for limit {key!r}{taken}, {place}"
 
 
-def _hold(by: str, why: str) -> str:
-    return f"was parked after a failure: {why}" if by == PARKED_BY else f"is held by {by}: {why}"
+def _hold(lane: LaneView | JobSituation) -> str:
+    if lane.held_since is not None:
+        return f"is held by {lane.held_by}: {lane.held_reason}"
+    return f"was parked after a failure: {lane.parked_reason}"
 
 
 def _error(job: JobView) -> str:

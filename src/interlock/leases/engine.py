@@ -12,6 +12,7 @@ from interlock.leases.wait_queue import WaitQueue
 
 if TYPE_CHECKING:
     from interlock.leases.backend import LeaseBackend
+    from interlock.operations import Operations
     from interlock.sessions import Session
     from interlock.store_client import StoreClient
 
@@ -64,6 +65,11 @@ class LeaseEngine(Generic[W, O, L]):
                 await self._reach.give_back()
         finally:
             await self._store_client.close(self)
+
+    @property
+    def operations(self) -> Operations:
+        """What people and programs do to the store, journaled."""
+        return self._store_client.operations
 
     def _unsaid(self) -> bool:
         """Whether the store is still to be told something that ending the session does not say."""

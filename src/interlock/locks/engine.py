@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from interlock.callers import Caller, Callers
 from interlock.errors import DeadlockError, LockTimeoutError, MisuseError, StoreUnavailableError
 from interlock.leases.engine import LeaseEngine
-from interlock.locks.explain import deadlock_lines, forced_why, who_holds
+from interlock.locks.explain import deadlock_lines, who_holds
 from interlock.locks.lease import Lease
 from interlock.locks.lease_backend import LockCustody
 from interlock.ports.locks import Busy, Deadlocked, Granted, Left, SessionEnded, Waiting, Want
@@ -24,7 +24,7 @@ from interlock.telemetry.metrics import LockMetrics
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from interlock.ports.locks import Answer, Holder, Transaction
+    from interlock.ports.locks import Answer, Transaction
     from interlock.sessions import Session
     from interlock.store_client import StoreClient
 
@@ -237,14 +237,6 @@ class Engine(LeaseEngine[Want, Lease, Left]):
             lease.lost_why = why
             self._count_loss("taken")
             raise lease.error()
-
-    async def force(self, key: str, reason: str, by: str) -> Holder | None:
-        """Take a key from its holder, whoever that is."""
-        why = forced_why(by, reason)
-        holder = await self._reach.repeat(lambda: self._locks.force(key, why))
-        if holder is not None:
-            emit(_log, logging.WARNING, "lock_forced", key=key, fence=holder.fence, by=by, reason=reason)
-        return holder
 
     def abandon(self, lease: Lease) -> None:
         """Give back in the background what a body that has ended no longer needs."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Names = Callable[[Holder | Waiter], str]
 
-__all__ = ["Reason", "as_data", "deadlock_lines", "explain", "forced_why", "held_for_short", "who_holds", "why_waits"]
+__all__ = ["Reason", "as_data", "deadlock_lines", "explain", "held_for_short", "who_holds", "why_waits"]
 
 
 class Reason(StrEnum):
@@ -85,11 +85,6 @@ def held_for_short(view: LockView, name: Names | None = None) -> str:
 def deadlock_lines(cycle: Sequence[Wait]) -> tuple[str, ...]:
     """A cycle of waits, one sentence for each member."""
     return tuple(f"{wait.caller} waits for {wait.key!r} held by {wait.holder}" for wait in cycle)
-
-
-def forced_why(by: str, reason: str) -> str:
-    """What the holder of a lease that was released by force is told."""
-    return f"{by} released it by force: {reason}"
 
 
 def as_data(view: LockView) -> dict[str, Any]:

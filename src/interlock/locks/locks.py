@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from interlock.arguments import Seconds, Wait, checked_key, checked_limit, checked_reason, checked_ttl, checked_wait
+from interlock.arguments import Seconds, Wait, checked_key, checked_limit, checked_ttl, checked_wait
 from interlock.errors import InvalidArgumentError, LockTimeoutError, MisuseError, NotFoundError
 from interlock.locks.deadlocks import retry_on_deadlock
 from interlock.locks.engine import Engine
@@ -97,8 +97,7 @@ class Locks(Service[Engine]):
         The next in the queue gets it at once; the old holder's work is cancelled as soon as it hears, and its fenced
         writes are refused from now on.
         """
-        checked_reason("A forced release", reason, by)
-        holder = await self._running.force(checked_key(key), reason, by)
+        holder = await self._running.operations.force_release(key, by=by, reason=reason)
         return None if holder is None else holder_view(holder)
 
     async def list(self, *, limit: int = 1000) -> Sequence[LockView]:

@@ -20,6 +20,8 @@ from interlock.ports.leases import Held, Renewed, SessionEnded
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from interlock.ports.journal import Attribution
+
 __all__ = [
     "ClaimAnswer",
     "ClaimState",
@@ -150,8 +152,8 @@ class ClaimStore(Protocol):
         """
         ...
 
-    async def forget(self, key: str, why: str) -> ClaimView | None:
-        """Remove a claim, so that the key is new again; a holder is told why. None if there was none."""
+    async def forget(self, key: str, why: str, attribution: Attribution) -> ClaimView | None:
+        """Remove a claim, so that the key is new again, and tell its holder why; None if there was none."""
         ...
 
     async def list(

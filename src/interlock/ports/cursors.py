@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from interlock.ports.journal import Attribution
+
 __all__ = ["MOVES_KEPT", "CursorStore", "CursorView", "Move", "Moved", "Overtaken"]
 
 MOVES_KEPT = 20
@@ -73,6 +75,6 @@ class CursorStore(Protocol):
         """All cursors by name, as one snapshot; at most ``limit`` of them."""
         ...
 
-    async def forget(self, name: str) -> CursorView | None:
+    async def forget(self, name: str, attribution: Attribution) -> CursorView | None:
         """Remove a cursor and its history; None if there was none."""
         ...

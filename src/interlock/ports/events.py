@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from interlock.ports.jobs import NewJob
+    from interlock.ports.journal import Attribution
 
 __all__ = ["MOST_PAYLOAD_BYTES", "EventFilter", "EventStore", "EventView", "NewEvent"]
 
@@ -44,8 +45,8 @@ class NewEvent(NamedTuple):
     """How many seconds to keep it."""
     replay_of: int | None
     """The event that it repeats, if it was replayed by hand."""
-    by: str
-    """Who replayed it; empty for what came from outside."""
+    attribution: Attribution | None
+    """Who replayed it and why: the journal gets an entry. None for what came from outside."""
     jobs: tuple[NewJob, ...]
 
 

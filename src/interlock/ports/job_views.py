@@ -125,7 +125,10 @@ class JobSituation(NamedTuple):
     held_by: str
     held_reason: str
     held_since: float | None
-    """A hold on its lane, or the failure that parked it (then ``held_by`` is ``interlock``)."""
+    """A person's hold on its lane."""
+    parked_since: float | None
+    parked_reason: str
+    """The failure that parked its lane."""
     waits_for: str
     """The key of the limit that has no room."""
     holders: tuple[int, ...]
@@ -157,6 +160,10 @@ class LaneView(NamedTuple):
     held_by: str
     held_reason: str
     held_since: float | None
+    """A person's hold."""
+    parked_since: float | None
+    parked_reason: str
+    """The failure that parked it. A lane may be held and parked."""
     seen_at: float
 
 

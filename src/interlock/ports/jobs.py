@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from interlock.ports.job_views import JobFilter, JobSituation, JobView, LaneView, QueueView
+    from interlock.ports.journal import Attribution
     from interlock.ports.limits import Use
 
 __all__ = [
@@ -395,25 +396,25 @@ class JobStore(Protocol):
         the turn of the owner ``{session}.j{id}``, once."""
         ...
 
-    # -- people ----------------------------------------------------------------------------------------------------
+    # -- operations: each writes its journal entry in the same transaction; see ports.journal ------------------------
 
-    async def hold(self, lane: str, reason: str, by: str) -> None:
-        """Let no further job of the lane start until it is released. What runs goes on; the sessions that have fetched
-        more of the lane hear ``taken`` for the owner ``{session}.{fence}.j{id}`` of each, and return what
-        has not started."""
+    async def hold(self, lane: str, attribution: Attribution) -> None:
+        """Let no further job of the lane start until it is released. Running jobs continue; the sessions that have
+        fetched more of the lane hear ``taken`` for the owner ``{session}.{fence}.j{id}`` of each, and return what has
+        not started. Holding a lane again with the same actor and reason changes nothing."""
         ...
 
-    async def release(self, lane: str) -> bool:
-        """End the hold, and let a parked lane go on; False if it was neither."""
+    async def release(self, lane: str, attribution: Attribution) -> bool:
+        """End the hold, and let a parked lane continue; False if it was neither."""
         ...
 
-    async def cancel(self, id: int, reason: str, by: str) -> JobState | None:  # noqa: A002
+    async def cancel(self, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
         """End a job that does not run; ask for the end of one that does (its session hears ``taken`` for the owner
-        ``{session}.{fence}.j{id}``; whatever it acknowledges then but ``DONE`` counts as cancelled). The state after;
-        None if unknown."""
+        ``{session}.{fence}.j{id}``; whatever it acknowledges then but ``DONE`` counts as cancelled). Return the state
+        after; None for an unknown job."""
         ...
 
-    async def retry(self, id: int, by: str) -> JobState | None:  # noqa: A002
+    async def retry(self, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
         """Make a job ready now: one that waits for its time, that is parked, or that has failed, was cancelled,
         discarded or quarantined (with its attempts and crashes at 0 and a new position). Any other is left as it is.
         The state after; None if unknown."""

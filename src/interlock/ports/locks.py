@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractAsyncContextManager
 
+    from interlock.ports.journal import Attribution
+
 __all__ = [
     "TURN_SECONDS",
     "Answer",
@@ -209,8 +211,8 @@ class LockStore(Protocol):
         """Give up the lease or the place in the queue, whichever the owner has, and tell whoever is next."""
         ...
 
-    async def force(self, key: str, why: str) -> Holder | None:
-        """Take the key from its holder, whoever it is, and tell it why; None if nobody held it."""
+    async def force(self, key: str, why: str, attribution: Attribution) -> Holder | None:
+        """Take the key from its holder and tell the holder why; None if the key was free."""
         ...
 
     async def turns(self, session: str, owners: Sequence[str]) -> Turns:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from interlock.ports.events import EventStore
     from interlock.ports.insight import JobInsight
     from interlock.ports.jobs import JobStore
+    from interlock.ports.journal import JournalStore
     from interlock.ports.limits import LimitStore
     from interlock.ports.locks import LockStore
     from interlock.ports.messages import Messages
@@ -31,6 +32,8 @@ class Capability(StrEnum):
     LIMITS = "limits"
     JOBS = "jobs"
     EVENTS = "events"
+    JOURNAL = "journal"
+    """It keeps a journal, and writes the entry of an operation in the transaction of the change."""
     PROCESSES = "processes"
     """Several processes may use it at once."""
     DURABLE = "durable"
@@ -86,6 +89,11 @@ class Store(Protocol):
     @property
     def events(self) -> EventStore:
         """What came in, and what it caused. Only where the store is capable of EVENTS."""
+        ...
+
+    @property
+    def journal(self) -> JournalStore:
+        """Who changed what, when and why. Only where the store is capable of JOURNAL."""
         ...
 
     @property

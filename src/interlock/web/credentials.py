@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from interlock.errors import InvalidArgumentError
-from interlock.jobs.reasons import PARKED_BY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -106,10 +105,6 @@ class Credentials:
 
 
 def _check(user: str, password: str) -> None:
-    if user == PARKED_BY:
-        raise InvalidArgumentError(
-            f"A user cannot be called {user!r}.", remedy="Use another name: this one says what Interlock did by itself."
-        )
     if not user or ":" in user or not user.isprintable() or len(user.encode()) > _LONGEST:
         raise InvalidArgumentError(
             f"A user cannot be called {user[:50]!r}.", remedy="Use printable characters without a colon."

@@ -37,10 +37,10 @@ async def test_who_acts_is_the_one_who_signed_in(bot: Bot, caplog: pytest.LogCap
     lane = await bot.app.jobs.lane("mine")
     assert lane is not None
     assert (lane.held_by, lane.held_reason) == (USER, "mine for now")
-    with caplog.at_level(logging.INFO, "interlock.jobs"):
+    with caplog.at_level(logging.INFO, "interlock.operations"):
         assert (await asker.post("/lanes/mine", act="release")).status == 303
     released = [record.fields for record in caplog.records if getattr(record, "event", "") == "lane_released"]
-    assert released == [{"lane": "mine", "by": USER}]
+    assert released == [{"lane": "mine", "by": USER, "reason": ""}]
 
 
 async def test_a_form_says_what_becomes_of_a_reason(bot: Bot) -> None:

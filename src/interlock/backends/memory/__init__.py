@@ -11,7 +11,8 @@ from interlock.backends.memory.claims import MemoryClaims
 from interlock.backends.memory.cursors import MemoryCursors
 from interlock.backends.memory.events import memory_events
 from interlock.backends.memory.fences import Fences
-from interlock.backends.memory.jobs import memory_insight, memory_jobs
+from interlock.backends.memory.jobs import NAMESPACE, MemoryDatabase, memory_insight, memory_jobs
+from interlock.backends.memory.journal import memory_journal, recorder
 from interlock.backends.memory.limits import MemoryLimits
 from interlock.backends.memory.locks import MemoryLocks
 from interlock.backends.memory.messages import MemoryMessages
@@ -50,7 +51,15 @@ class MemoryStore:
 
     name = "memory"
     capabilities = frozenset(
-        {Capability.LOCKS, Capability.CLAIMS, Capability.CURSORS, Capability.LIMITS, Capability.JOBS, Capability.EVENTS}
+        {
+            Capability.LOCKS,
+            Capability.CLAIMS,
+            Capability.CURSORS,
+            Capability.LIMITS,
+            Capability.JOBS,
+            Capability.EVENTS,
+            Capability.JOURNAL,
+        }
     )
     migrations = None
 
@@ -59,12 +68,15 @@ class MemoryStore:
         self.sessions = MemorySessions(clock)
         self.messages = MemoryMessages()
         fences = Fences()
-        self.locks = MemoryLocks(clock, self.sessions, self.messages, fences)
-        self.claims = MemoryClaims(clock, self.sessions, self.messages, fences.next)
-        self.cursors = MemoryCursors(clock, fences.next)
+        database = MemoryDatabase(clock, self.sessions)
+        record = recorder(database, NAMESPACE, clock)
+        self.journal = memory_journal(database, NAMESPACE, clock)
+        self.locks = MemoryLocks(clock, self.sessions, self.messages, fences, record)
+        self.claims = MemoryClaims(clock, self.sessions, self.messages, fences.next, record)
+        self.cursors = MemoryCursors(clock, fences.next, record)
         self.limits = MemoryLimits(clock, self.sessions, self.messages)
         self.sessions.on_end += [self.messages.session_ended, self.locks.session_ended, self.limits.session_ended]
-        self.jobs = memory_jobs(clock, self.sessions, self.messages, fences)
+        self.jobs = memory_jobs(database, clock, self.sessions, self.messages, fences)
         self.events = memory_events(self.jobs)
         self.insight = memory_insight(self.jobs)
         self.sessions.sweepers += [self.claims.sweep, self.limits.sweep]

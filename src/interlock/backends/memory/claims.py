@@ -21,6 +21,7 @@ from interlock.ports.claims import (
     Settled,
     Settlement,
 )
+from interlock.ports.journal import Action, claim_data, new_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from interlock.backends.memory.messages import MemoryMessages
     from interlock.backends.memory.sessions import MemorySessions
     from interlock.clock import Clock
+    from interlock.ports.journal import Attribution, NewEntry
     from interlock.ports.sessions import SessionCard
 
 __all__ = ["MemoryClaims"]
@@ -92,13 +94,19 @@ class MemoryClaims:
     """Keeps the claims port for every engine in this process."""
 
     def __init__(
-        self, clock: Clock, sessions: MemorySessions, messages: MemoryMessages, next_fence: Callable[[], int]
+        self,
+        clock: Clock,
+        sessions: MemorySessions,
+        messages: MemoryMessages,
+        next_fence: Callable[[], int],
+        record: Callable[[NewEntry], None],
     ) -> None:
         self._now = clock.now
         self._alive_until = sessions.alive_until
         self._cards = sessions.cards
         self._lost = messages.lost
         self._next_fence = next_fence
+        self._record = record
         self._claims: dict[str, _Claim] = {}
         self._calendar: list[tuple[float, int, _Claim]] = []  # when to look whether a claim is still to be kept
         self._forgotten: dict[str, tuple[float, str]] = {}  # owner → when and why its claim was, the oldest first
@@ -159,13 +167,14 @@ class MemoryClaims:
             self._note(claim)
         return Settled(True, "")
 
-    async def forget(self, key: str, why: str) -> ClaimView | None:
+    async def forget(self, key: str, why: str, attribution: Attribution) -> ClaimView | None:
         """Remove a claim and tell its holder."""
         now = self._now()
         claim = self._find(key, now)
         if claim is None:
             return None
         view = self._view(claim, now)
+        self._record(new_entry(attribution, Action.CLAIM_FORGET, key, claim_data(view), from_version=view.fence))
         self._drop(claim)
         if claim.state is ClaimState.IN_PROGRESS:
             self._forgotten[claim.owner] = (now, why)

@@ -6,11 +6,13 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from interlock.ports.cursors import MOVES_KEPT, CursorView, Move, Moved, Overtaken
+from interlock.ports.journal import Action, cursor_data, new_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from interlock.clock import Clock
+    from interlock.ports.journal import Attribution, NewEntry
 
 __all__ = ["MemoryCursors"]
 
@@ -18,9 +20,10 @@ __all__ = ["MemoryCursors"]
 class MemoryCursors:
     """Keeps the cursors port for every engine in this process."""
 
-    def __init__(self, clock: Clock, next_version: Callable[[], int]) -> None:
+    def __init__(self, clock: Clock, next_version: Callable[[], int], record: Callable[[NewEntry], None]) -> None:
         self._now = clock.now
         self._next_version = next_version
+        self._record = record
         self._moves: dict[str, deque[tuple[str, CursorView]]] = {}  # name → its last moves by id, the newest first
 
     async def read(self, name: str) -> CursorView | None:
@@ -49,7 +52,11 @@ class MemoryCursors:
         """All cursors by name."""
         return [self._moves[name][0][1] for name in sorted(self._moves)[:limit]]
 
-    async def forget(self, name: str) -> CursorView | None:
+    async def forget(self, name: str, attribution: Attribution) -> CursorView | None:
         """Remove a cursor and its history."""
-        moves = self._moves.pop(name, None)
-        return moves[0][1] if moves else None
+        view = await self.read(name)
+        if view is not None:
+            before = cursor_data(view)
+            self._record(new_entry(attribution, Action.CURSOR_FORGET, name, before, from_version=view.version))
+            del self._moves[name]
+        return view

@@ -21,19 +21,20 @@ if TYPE_CHECKING:
     from interlock.backends.memory.sessions import MemorySessions
     from interlock.clock import Clock
 
-__all__ = ["memory_insight", "memory_jobs"]
+__all__ = ["NAMESPACE", "MemoryDatabase", "memory_insight", "memory_jobs"]
 
 T = TypeVar("T")
-_NAMESPACE = "default"
+NAMESPACE = "default"
 _sql = SessionQueries()
 
 
-def memory_jobs(clock: Clock, sessions: MemorySessions, messages: MemoryMessages, fences: Fences) -> SqliteJobs:
+def memory_jobs(
+    database: MemoryDatabase, clock: Clock, sessions: MemorySessions, messages: MemoryMessages, fences: Fences
+) -> SqliteJobs:
     """The jobs port over a database that is made when it is first needed."""
-    database = _Database(clock, sessions)
     news = JobNews(messages.turn, messages.lost)
     sessions.on_end.append(news.forget)
-    return SqliteJobs(database.run, database.run, news, _NAMESPACE, clock, lambda _: fences.next())
+    return SqliteJobs(database.run, database.run, news, NAMESPACE, clock, lambda _: fences.next())
 
 
 def memory_insight(jobs: SqliteJobs) -> SqliteJobInsight:
@@ -41,7 +42,7 @@ def memory_insight(jobs: SqliteJobs) -> SqliteJobInsight:
     return SqliteJobInsight(jobs)
 
 
-class _Database:
+class MemoryDatabase:
     """One connection, used by one caller at a time. The sessions that decide are written into it before each use."""
 
     def __init__(self, clock: Clock, sessions: MemorySessions) -> None:
@@ -52,7 +53,11 @@ class _Database:
         self._changed: dict[str, bool] = {}
 
     async def run(self, do: Callable[[sqlite3.Connection], T]) -> T:
-        """Run ``do`` in a transaction, without giving way to anybody."""
+        """Run ``do`` in a transaction; no other task runs meanwhile."""
+        return self.run_now(do)
+
+    def run_now(self, do: Callable[[sqlite3.Connection], T]) -> T:
+        """Run ``do`` in a transaction."""
         with self._lock:
             db = self._connection or self._open()
             db.execute("begin")
@@ -83,7 +88,7 @@ class _Database:
 
     def _write_sessions(self, db: sqlite3.Connection) -> None:
         for id, leaving in self._changed.items():  # noqa: A001
-            values = {"namespace": _NAMESPACE, "id": id, "now": self._now()}
+            values = {"namespace": NAMESPACE, "id": id, "now": self._now()}
             card = self._sessions.cards.get(id)
             if card is None:
                 db.execute(_sql.leave, values | {"leaving": leaving})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from interlock.errors import CapabilityError
 from interlock.ports.insight import MOST_COUNTED
+from interlock.ports.journal import Action, holder_data, new_entry
 from interlock.ports.locks import (
     TURN_SECONDS,
     Answer,
@@ -30,13 +31,14 @@ from interlock.ports.locks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from interlock.backends.memory.fences import Fences
     from interlock.backends.memory.messages import MemoryMessages
     from interlock.backends.memory.sessions import MemorySessions
     from interlock.clock import Clock
+    from interlock.ports.journal import Attribution, NewEntry
 
 __all__ = ["MemoryLocks"]
 
@@ -71,7 +73,14 @@ class _Lock:
 class MemoryLocks:
     """Keeps the locks port for every engine in this process."""
 
-    def __init__(self, clock: Clock, sessions: MemorySessions, messages: MemoryMessages, fences: Fences) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        sessions: MemorySessions,
+        messages: MemoryMessages,
+        fences: Fences,
+        record: Callable[[NewEntry], None],
+    ) -> None:
         self._now = clock.now
         self._messages = messages
         self._alive_until = sessions.alive_until
@@ -79,6 +88,7 @@ class MemoryLocks:
         self._locks: dict[str, _Lock] = {}
         self._waits: dict[str, dict[str, str]] = {}  # caller → owner → key, while it queues
         self._fences = fences
+        self._record = record
 
     async def ask(self, want: Want) -> Answer:
         """Take the key or queue for it."""
@@ -152,13 +162,16 @@ class MemoryLocks:
         self._dequeue(lock, want.owner)
         return Left(False, self._why_ended(lock, want.owner), self._pass_on(want.key, lock, want.session))
 
-    async def force(self, key: str, why: str) -> Holder | None:
+    async def force(self, key: str, why: str, attribution: Attribution) -> Holder | None:
         """Take the key from its holder."""
         now = self._now()
         lock = self._locks.get(key)
         if lock is None or self._live_holder(lock, now) is None:
             return None
         holder = self._holder(lock, now)
+        if holder is not None:
+            before, fence = holder_data(holder), holder.fence
+            self._record(new_entry(attribution, Action.LOCK_FORCE_RELEASE, key, before, from_version=fence))
         self._free(lock, why, now)
         if holder is not None:
             self._messages.lost(holder.session, holder.owner, why)

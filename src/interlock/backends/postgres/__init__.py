@@ -13,6 +13,7 @@ from interlock.backends.postgres.cursors import PostgresCursors
 from interlock.backends.postgres.events import PostgresEvents
 from interlock.backends.postgres.job_insight import PostgresJobInsight
 from interlock.backends.postgres.jobs import PostgresJobs
+from interlock.backends.postgres.journal import PostgresJournal
 from interlock.backends.postgres.lane import Lane, Lanes, Server
 from interlock.backends.postgres.limits import PostgresLimits
 from interlock.backends.postgres.locks import PostgresLocks
@@ -52,6 +53,7 @@ class PostgresStore:
             Capability.LIMITS,
             Capability.JOBS,
             Capability.EVENTS,
+            Capability.JOURNAL,
             Capability.PROCESSES,
             Capability.DURABLE,
             Capability.TRANSACTIONS,
@@ -77,6 +79,7 @@ class PostgresStore:
         self.messages.sources.append(lambda session: self.locks.turns(session, ()))
         self.claims = PostgresClaims(self._lanes, settings, clock)
         self.cursors = PostgresCursors(self._lanes, settings, clock)
+        self.journal = PostgresJournal(self._lanes.first, self._reader, settings.namespace, clock)
         self.limits = PostgresLimits(self._lanes, settings, clock)
         self.messages.sources.append(lambda session: self.limits.turns(session, ()))
         self.jobs = PostgresJobs(self._lanes, pool, self.messages, settings, clock)

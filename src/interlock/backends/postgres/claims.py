@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from interlock.backends.claim_words import kept_error, why_not
 from interlock.backends.postgres.batching import KeyedBatchers, Operation
 from interlock.backends.postgres.given import given_by
+from interlock.backends.postgres.journal import write_attribution
 from interlock.backends.statements import Statements
 from interlock.ports.claims import (
     ClaimAnswer,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from interlock.backends.postgres.lane import Lane, Lanes
     from interlock.clock import Clock
+    from interlock.ports.journal import Attribution
     from interlock.settings import Settings
 
 __all__ = ["PostgresClaims"]
@@ -86,9 +88,10 @@ class PostgresClaims:
         answer, *_, details = await self._batchers.submit(_SETTLE, step)
         return Settled(True, "") if answer == "settled" else Settled(False, _why_not(owner, details))
 
-    async def forget(self, key: str, why: str) -> ClaimView | None:
+    async def forget(self, key: str, why: str, attribution: Attribution) -> ClaimView | None:
         """Remove a claim and tell its holder."""
-        ((view,),) = await self._lanes.of(key).fetch(_sql.forget, self._namespace, key, why, self._given())
+        args = (self._namespace, key, why, write_attribution(attribution), self._given())
+        ((view,),) = await self._lanes.of(key).fetch(_sql.forget, *args)
         return None if view is None else _view(view)
 
     async def list(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock.backends.postgres.given import given_by
+from interlock.backends.postgres.journal import write_attribution
 from interlock.backends.statements import Statements
 from interlock.ports.cursors import MOVES_KEPT, CursorView, Move, Moved, Overtaken
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from interlock.backends.postgres.lane import Lanes
     from interlock.clock import Clock
+    from interlock.ports.journal import Attribution
     from interlock.settings import Settings
 
 __all__ = ["PostgresCursors"]
@@ -52,9 +54,10 @@ class PostgresCursors:
         """All cursors by name."""
         return [CursorView(*row) for row in await self._lanes.aside.fetch(_sql.look, self._namespace, limit)]
 
-    async def forget(self, name: str) -> CursorView | None:
+    async def forget(self, name: str, attribution: Attribution) -> CursorView | None:
         """Remove a cursor and its history."""
-        rows = await self._lanes.of(name).fetch(_sql.forget, self._namespace, name)
+        args = (self._namespace, name, write_attribution(attribution), self._given())
+        rows = await self._lanes.of(name).fetch(_sql.forget, *args)
         return CursorView(*rows[0]) if rows else None
 
     async def _last(self, name: str, limit: int) -> Sequence[CursorView]:

@@ -9,6 +9,7 @@ from interlock.backends.pacing import seconds
 from interlock.backends.postgres.batching import new_batcher
 from interlock.backends.postgres.given import given_by
 from interlock.backends.postgres.job_entries import columns
+from interlock.backends.postgres.journal import write_attribution
 from interlock.backends.postgres.lane import UNIQUE_VIOLATION, Lane, sqlstate
 from interlock.backends.statements import Statements
 from interlock.errors import MisuseError, StoreError
@@ -100,8 +101,9 @@ class PostgresEvents:
     async def _accept(self, lane: Lane, requests: Sequence[Sequence[NewEvent]]) -> Sequence[Any]:
         events = [event for request in requests for event in request]
         jobs = [job for event in events for job in event.jobs]
-        ids, sources, deliveries, types, actors, payloads, keeps, replays, bys, all_jobs = zip(*events, strict=True)
-        about = (ids, sources, deliveries, types, actors, payloads, keeps, replays, bys, [*map(len, all_jobs)])
+        ids, sources, deliveries, types, actors, payloads, keeps, replays, by, all_jobs = zip(*events, strict=True)
+        attributions = [None if one is None else write_attribution(one) for one in by]
+        about = (ids, sources, deliveries, types, actors, payloads, keeps, replays, attributions, [*map(len, all_jobs)])
         work = columns(jobs)[1] if jobs else (None,) * _JOB_COLUMNS
         try:
             ((kept,),) = await lane.fetch_here(_sql.accept, self._namespace, *about, *work, self._given())

@@ -88,7 +88,7 @@ class PostgresJobInsight:
         if missing:
             for row in await self._fetch(sql.ended, self._namespace, missing, self._given()):
                 view = job_view(row, brief=True)
-                found[view.id] = JobSituation(view, 0, None, None, "", "", None, "", (), None, 0, 0)
+                found[view.id] = JobSituation(view, 0, None, None, "", "", None, None, "", "", (), None, 0, 0)
         return [found[id] for id in ids if id in found]  # noqa: A001
 
     async def neighbours(self, id: int, *, most: int) -> Neighbours:  # noqa: A002
@@ -119,7 +119,7 @@ class PostgresJobInsight:
             for view in await self._lane_views(names[start : start + step]):
                 if len(views) >= limit:
                     return LaneSlice(views, views[-1].lane)
-                waits = view.state is not JobState.RUNNING and view.held_since is None
+                waits = (view.state is not JobState.RUNNING) and view.held_since is None and view.parked_since is None
                 if show is not LaneShow.WAITING or waits:
                     views.append(view)
         return LaneSlice(views, None if floor is None else self._lane_name(floor))
@@ -173,13 +173,13 @@ class PostgresJobInsight:
             return [lane for (lane,) in rows], None
         held = await self._fetch(sql.held_lanes, *where, _SCAN_LANES)
         if show in (LaneShow.HELD, LaneShow.PARKED):
-            names = [lane for lane, by_person in held if by_person is (show is LaneShow.HELD)]
+            names = [lane for lane, by_person, parked in held if (by_person if show is LaneShow.HELD else parked)]
             return names, held[-1][0] if len(held) >= _SCAN_LANES else None
         scan = limit + 1 if show is LaneShow.ALL else _SCAN_LANES
         names = [lane for (lane,) in await self._fetch(sql.lanes, *where, scan)]
         floor = names[-1] if len(names) >= scan else None
         if show is LaneShow.ALL:
-            names = sorted({*names, *(lane for lane, _ in held if floor is None or lane <= floor)})
+            names = sorted({*names, *(lane for lane, *_ in held if floor is None or lane <= floor)})
         return names, floor
 
     async def _lane_views(self, names: Sequence[str]) -> list[LaneView]:

@@ -68,10 +68,9 @@ def job_view(row: Sequence[Any], *, brief: bool = False) -> JobView:
 
 def lane_view(row: Sequence[Any]) -> LaneView:
     """One lane."""
-    now, lane, state, head, name, depth, since, session, host, pid, program, held_by, held_reason, held_since = row
+    now, lane, state, head, name, depth, since, session, host, pid, program, *hold = row
     worker = None if session is None else WorkerView(session, host, pid, program)
-    held = (held_by, held_reason, _time(held_since))
-    return LaneView(lane, JobState(state), head, name, depth, seconds(since), worker, *held, seconds(now))
+    return LaneView(lane, JobState(state), head, name, depth, seconds(since), worker, *_hold(hold), seconds(now))
 
 
 def queue_view(row: Sequence[Any]) -> QueueView:
@@ -83,16 +82,15 @@ def queue_view(row: Sequence[Any]) -> QueueView:
 
 def situation(row: Sequence[Any], *, brief: bool = False) -> JobSituation:
     """What decides when a job will run."""
-    *job, ahead, head, head_state, held_by, held_reason, held_since = row[:-6]
+    *job, ahead, head, head_state = row[:-11]
+    hold = row[-11:-6]
     waits_for, holders, room_at, workers, of_queue, suspicion = row[-6:]
     return JobSituation(
         job_view(job, brief=brief),
         ahead,
         head,
         None if head_state is None else JobState(head_state),
-        held_by,
-        held_reason,
-        _time(held_since),
+        *_hold(hold),
         waits_for,
         tuple(holders),
         _time(room_at),
@@ -131,6 +129,12 @@ def _attempt(
 ) -> Attempt:
     worker = WorkerView(session, host, pid, program)
     return Attempt(number, outcome, seconds(started_at), seconds(ended_at), worker, fence, error, trace)
+
+
+def _hold(row: Sequence[Any]) -> tuple[str, str, float | None, float | None, str]:
+    """What keeps the jobs of a lane from starting: a person's hold, and the failure that parked it."""
+    held_by, held_reason, held_since, parked_since, parked_reason = row
+    return held_by, held_reason, _time(held_since), _time(parked_since), parked_reason
 
 
 def _time(at: int | None) -> float | None:

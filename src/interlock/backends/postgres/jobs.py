@@ -16,6 +16,7 @@ from interlock.backends.postgres.job_marks import LOWEST, Marks
 from interlock.backends.postgres.job_news import JobNews
 from interlock.backends.postgres.job_vacuum import JobVacuum
 from interlock.backends.postgres.job_views import job_view, lane_view, queue_view, situation
+from interlock.backends.postgres.journal import write_attribution
 from interlock.backends.postgres.lane import LOCK_NOT_AVAILABLE, UNIQUE_VIOLATION, Lane, sqlstate
 from interlock.backends.statements import Statements
 from interlock.errors import MisuseError, StoreError, StoreUnavailableError
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from interlock.clock import Clock
     from interlock.ports.job_views import JobFilter, JobSituation, JobView, LaneView, QueueView
     from interlock.ports.jobs import Acknowledgement, FetchRequest, HandlerVersion, NewJob
+    from interlock.ports.journal import Attribution
     from interlock.settings import Settings
 
 __all__ = ["PostgresJobs"]
@@ -267,26 +269,29 @@ class PostgresJobs:
         rows = await self._acts.fetch(_sql.ended, self._namespace, session)
         return Turns(tuple(f"{session}.j{row[0]}" for row in rows), math.inf)
 
-    async def hold(self, lane: str, reason: str, by: str) -> None:
+    async def hold(self, lane: str, attribution: Attribution) -> None:
         """Let no further job of the lane start."""
-        await self._acts.fetch(_sql.hold, self._namespace, lane, reason, by, self._given())
+        await self._acts.fetch(_sql.hold, self._namespace, lane, write_attribution(attribution), self._given())
         self._lower_all()
 
-    async def release(self, lane: str) -> bool:
+    async def release(self, lane: str, attribution: Attribution) -> bool:
         """Let the lane go on."""
-        ((was_held,),) = await self._acts.fetch(_sql.release, self._namespace, lane, self._given())
+        args = (self._namespace, lane, write_attribution(attribution), self._given())
+        ((was_held,),) = await self._acts.fetch(_sql.release, *args)
         self._lower_all()
         return bool(was_held)
 
-    async def cancel(self, id: int, reason: str, by: str) -> JobState | None:  # noqa: A002
+    async def cancel(self, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
         """End a job, or ask for its end."""
-        ((state,),) = await self._acts.fetch(_sql.cancel, self._namespace, id, reason, by, self._given())
+        args = (self._namespace, id, write_attribution(attribution), self._given())
+        ((state,),) = await self._acts.fetch(_sql.cancel, *args)
         self._lower_all()
         return None if state is None else JobState(state)
 
-    async def retry(self, id: int, by: str) -> JobState | None:  # noqa: A002
+    async def retry(self, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
         """Make a job ready now."""
-        ((state,),) = await self._acts.fetch(_sql.retry, self._namespace, id, self._given())
+        args = (self._namespace, id, write_attribution(attribution), self._given())
+        ((state,),) = await self._acts.fetch(_sql.retry, *args)
         self._lower_all()
         return None if state is None else JobState(state)
 

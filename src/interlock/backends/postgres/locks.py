@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from interlock.backends.postgres.batching import KeyedBatchers, Operation
 from interlock.backends.postgres.fenced import FencedConnections
 from interlock.backends.postgres.given import given_by
+from interlock.backends.postgres.journal import write_attribution
 from interlock.backends.postgres.lane import Lane
 from interlock.backends.statements import Statements
 from interlock.ports.insight import MOST_COUNTED
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from interlock.backends.postgres.lane import Lanes
     from interlock.backends.postgres.pool import Pool
     from interlock.clock import Clock
+    from interlock.ports.journal import Attribution
     from interlock.settings import Settings
 
 __all__ = ["ASK", "LEAVE", "PostgresLocks"]
@@ -88,9 +90,10 @@ class PostgresLocks:
         answer, fence, expires_at, *_, why, next_owner = await self._batchers.submit(LEAVE, want)
         return Left(answer == "left", why, next_owner, None if fence is None else Granted(fence, expires_at))
 
-    async def force(self, key: str, why: str) -> Holder | None:
+    async def force(self, key: str, why: str, attribution: Attribution) -> Holder | None:
         """Take the key from its holder."""
-        ((holder,),) = await self._apart.fetch(_sql.force, self._namespace, key, why, self._given())
+        args = (self._namespace, key, why, write_attribution(attribution), self._given())
+        ((holder,),) = await self._apart.fetch(_sql.force, *args)
         return None if holder is None else Holder(**json.loads(holder))
 
     async def turns(self, session: str, owners: Sequence[str]) -> Turns:

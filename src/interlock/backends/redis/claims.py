@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from interlock.backends.redis.connection import Connection
     from interlock.backends.redis.keyspace import Keyspace
+    from interlock.ports.journal import Attribution
 
 __all__ = ["RedisClaims", "scripts"]
 
@@ -79,7 +80,7 @@ class RedisClaims:
         )
         return Settled(True, "") if reply[0] else Settled(False, why_not(settlement.owner, *reply[1:]))
 
-    async def forget(self, key: str, why: str) -> ClaimView | None:
+    async def forget(self, key: str, why: str, attribution: Attribution) -> ClaimView | None:
         """Delete a claim and notify its owner."""
         reply = await self._connection.run(scripts.forget, *self._arguments(), key, why)
         return None if reply is None else _view(reply)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from interlock.backends.redis.connection import Connection
     from interlock.backends.redis.keyspace import Keyspace
+    from interlock.ports.journal import Attribution
 
 __all__ = ["RedisCursors", "scripts"]
 
@@ -49,7 +50,7 @@ class RedisCursors:
         """List cursors by name."""
         return [_view(view) for view in await self._connection.run(scripts.look, *self._arguments(), limit)]
 
-    async def forget(self, name: str) -> CursorView | None:
+    async def forget(self, name: str, attribution: Attribution) -> CursorView | None:
         """Delete a cursor and its history."""
         view = await self._connection.run(scripts.forget, *self._arguments(), name)
         return None if view is None else _view(view)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from interlock.backends.redis.connection import Connection
     from interlock.backends.redis.keyspace import Keyspace
+    from interlock.ports.journal import Attribution
 
 __all__ = ["RedisLocks", "scripts"]
 
@@ -99,7 +100,7 @@ class RedisLocks:
         held, why, next_owner, *handed = reply
         return Left(held == 1, why, next_owner, Granted(handed[0], handed[1] / 1e6) if handed else None)
 
-    async def force(self, key: str, why: str) -> Holder | None:
+    async def force(self, key: str, why: str, attribution: Attribution) -> Holder | None:
         """Force-release a lock."""
         return _holder(await self._connection.run(scripts.force, *self._arguments(), key, why))
 

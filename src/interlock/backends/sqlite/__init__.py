@@ -21,6 +21,7 @@ from interlock.backends.sqlite.job_insight import SqliteJobInsight
 from interlock.backends.sqlite.job_lookout import Lookout
 from interlock.backends.sqlite.job_news import JobNews
 from interlock.backends.sqlite.jobs import SqliteJobs
+from interlock.backends.sqlite.journal import SqliteJournal
 from interlock.backends.sqlite.limits import SqliteLimits
 from interlock.backends.sqlite.locks import SqliteLocks
 from interlock.backends.sqlite.messages import SqliteMessages
@@ -67,6 +68,7 @@ class SqliteStore:
             Capability.LIMITS,
             Capability.JOBS,
             Capability.EVENTS,
+            Capability.JOURNAL,
             Capability.PROCESSES,
             Capability.DURABLE,
             Capability.TRANSACTIONS,
@@ -89,6 +91,7 @@ class SqliteStore:
         self.cursors = SqliteCursors(self._writer, self._reader, settings, clock)
         self.limits = SqliteLimits(self._writer, self._reader, settings, clock)
         self.messages.sources.append(self.limits.whose_turn)
+        self.journal = SqliteJournal(self._writer.run, self._reader.run, settings.namespace, clock)
         self.jobs = self._jobs()
         self.insight = SqliteJobInsight(self.jobs)
         self.events = SqliteEvents(self.jobs)

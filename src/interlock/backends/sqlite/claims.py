@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.claim_words import kept_error, why_not
+from interlock.backends.sqlite.journal import add_entry
 from interlock.backends.sqlite.queries import ClaimQueries, LockQueries
 from interlock.ports.claims import (
     ClaimAnswer,
@@ -19,6 +20,7 @@ from interlock.ports.claims import (
     Settled,
     Settlement,
 )
+from interlock.ports.journal import Action, claim_data, new_entry
 
 if TYPE_CHECKING:
     import sqlite3
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from interlock.backends.sqlite.reader import Reader
     from interlock.backends.sqlite.writer import Writer
     from interlock.clock import Clock
+    from interlock.ports.journal import Attribution
     from interlock.settings import Settings
 
 __all__ = ["SqliteClaims"]
@@ -56,9 +59,9 @@ class SqliteClaims:
         """Mark a claim as done or failed."""
         return await self._run(lambda db: self._settle(db, settlement))
 
-    async def forget(self, key: str, why: str) -> ClaimView | None:
+    async def forget(self, key: str, why: str, attribution: Attribution) -> ClaimView | None:
         """Remove a claim and tell its holder, whose process sees it by our commit."""
-        return await self._run(lambda db: self._forget(db, key, why))
+        return await self._run(lambda db: self._forget(db, key, why, attribution))
 
     async def list(
         self,
@@ -125,7 +128,7 @@ class SqliteClaims:
             return Settled(True, "")
         return Settled(False, self._why_not(db, values, now_with, state))
 
-    def _forget(self, db: sqlite3.Connection, key: str, why: str) -> ClaimView | None:
+    def _forget(self, db: sqlite3.Connection, key: str, why: str, attribution: Attribution) -> ClaimView | None:
         views = self._look(db, key, "", None, 1, "")
         if not views:
             return None
@@ -134,6 +137,9 @@ class SqliteClaims:
         db.execute(_sql.forget, values)
         if view.state is ClaimState.IN_PROGRESS:
             db.execute(_locks_sql.note_forced, values)
+        before = claim_data(view)
+        entry = new_entry(attribution, Action.CLAIM_FORGET, key, before, from_version=view.fence)
+        add_entry(db, self._namespace, view.seen_at, entry)
         return view
 
     def _standing(self, db: sqlite3.Connection, values: dict[str, Any]) -> tuple[str | None, str | None]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from interlock.backends.sqlite.journal import add_entry
 from interlock.backends.sqlite.queries import CursorQueries, LockQueries
 from interlock.ports.cursors import MOVES_KEPT, CursorView, Move, Moved, Overtaken
+from interlock.ports.journal import Action, cursor_data, new_entry
 
 if TYPE_CHECKING:
     import sqlite3
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from interlock.backends.sqlite.reader import Reader
     from interlock.backends.sqlite.writer import Writer
     from interlock.clock import Clock
+    from interlock.ports.journal import Attribution
     from interlock.settings import Settings
 
 __all__ = ["SqliteCursors"]
@@ -47,9 +50,9 @@ class SqliteCursors:
         """All cursors by name."""
         return await self._views(_sql.look, limit=limit)
 
-    async def forget(self, name: str) -> CursorView | None:
+    async def forget(self, name: str, attribution: Attribution) -> CursorView | None:
         """Remove a cursor and its history."""
-        return await self._run(lambda db: self._forget(db, name))
+        return await self._run(lambda db: self._forget(db, name, attribution))
 
     def _move(self, db: sqlite3.Connection, move: Move) -> Moved | Overtaken:
         values = self._values(name=move.name, value=move.value, id=move.id, by=move.by, now=self._now())
@@ -62,9 +65,13 @@ class SqliteCursors:
         db.execute(_sql.trim, values | {"kept": MOVES_KEPT})
         return Moved(CursorView(move.name, move.value, version, values["now"], move.by))
 
-    def _forget(self, db: sqlite3.Connection, name: str) -> CursorView | None:
+    def _forget(self, db: sqlite3.Connection, name: str, attribution: Attribution) -> CursorView | None:
         stands = self._stands(db, name)
         db.execute(_sql.forget, self._values(name=name))
+        if stands is not None:
+            before = cursor_data(stands)
+            entry = new_entry(attribution, Action.CURSOR_FORGET, name, before, from_version=stands.version)
+            add_entry(db, self._namespace, self._now(), entry)
         return stands
 
     def _stands(self, db: sqlite3.Connection, name: str) -> CursorView | None:

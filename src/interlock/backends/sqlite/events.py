@@ -13,6 +13,7 @@ from interlock.backends.sqlite.queries import EventQueries
 from interlock.batcher import Batcher
 from interlock.errors import MisuseError
 from interlock.ports.events import EventFilter, EventView
+from interlock.ports.journal import Action
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,11 +112,17 @@ def _accept(rows: JobRows, events: Sequence[NewEvent]) -> list[int]:
     jobs = [job for event in new for job in event.jobs]
     if jobs:
         enqueue(rows, jobs, again=False)
+    for event in new:
+        if event.attribution is not None:
+            after = {"event": event.id, "jobs": [job.id for job in event.jobs]}
+            rows.journal(Action.EVENT_REPLAY, event.replay_of, event.attribution, None, after)
     return [kept[name] for name in names]
 
 
 def _row(event: NewEvent) -> dict[str, Any]:
     row = event._asdict()
+    row["by"] = "" if event.attribution is None else event.attribution.actor
+    del row["attribution"]
     row["jobs"] = json.dumps([job.id for job in event.jobs])
     row["keep"] = micros(event.keep)
     return row

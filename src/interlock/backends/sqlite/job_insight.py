@@ -153,7 +153,7 @@ def _lanes(rows: JobRows, show: LaneShow, limit: int, after: str) -> LaneSlice:
     names: list[str]
     floor: str | None = None
     if show in (LaneShow.HELD, LaneShow.PARKED):
-        names = [lane for lane, by_person in held if bool(by_person) is (show is LaneShow.HELD)]
+        names = [lane for lane, by_person, parked in held if (by_person if show is LaneShow.HELD else parked)]
         floor = held[-1][0] if len(held) >= _SCAN_LANES else None
     elif show is LaneShow.RUNNING:
         names = [lane for (lane,) in rows.all(sql.running_lanes, **bounds, limit=limit + 1)]
@@ -163,7 +163,7 @@ def _lanes(rows: JobRows, show: LaneShow, limit: int, after: str) -> LaneSlice:
         floor = busy[-1][0] if len(busy) >= scan else None
         names = [lane for lane, placed in busy if placed]
         if show is LaneShow.ALL:
-            names = sorted({*names, *(lane for lane, _ in held if floor is None or lane <= floor)})
+            names = sorted({*names, *(lane for lane, *_ in held if floor is None or lane <= floor)})
     views: list[LaneView] = []
     for n, name in enumerate(names):
         if len(views) >= limit:
@@ -171,7 +171,7 @@ def _lanes(rows: JobRows, show: LaneShow, limit: int, after: str) -> LaneSlice:
         view = lane_view(rows, name, _MOST_DEEP)
         if view is None:
             continue
-        waits = view.state is not JobState.RUNNING and view.held_since is None
+        waits = view.state is not JobState.RUNNING and view.held_since is None and view.parked_since is None
         if show is LaneShow.WAITING and not waits:
             continue
         views.append(view)

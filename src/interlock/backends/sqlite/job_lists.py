@@ -31,7 +31,8 @@ def lanes(rows: JobRows, lane: str | None, limit: int) -> list[LaneView]:
 
 def lane_view(rows: JobRows, lane: str, most: int) -> LaneView | None:
     """One lane, its depth counted up to a bound; None if it is empty and nobody holds it."""
-    by, reason, since = held(rows, lane)
+    hold = held(rows, lane)
+    since = hold.parked_since if hold.held_since is None else hold.held_since
     head = rows.one(sql.head, lane=lane)
     job = None if head is None else find(rows, head[0])
     if job is None and since is None:
@@ -47,9 +48,7 @@ def lane_view(rows: JobRows, lane: str, most: int) -> LaneView | None:
         depth=depth,
         since=begun,
         worker=job.worker if job is not None and state is JobState.RUNNING else None,
-        held_by=by,
-        held_reason=reason,
-        held_since=since,
+        **hold._asdict(),
         seen_at=seconds(rows.now),
     )
 

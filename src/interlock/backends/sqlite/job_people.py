@@ -1,4 +1,4 @@
-"""What people do to jobs and lanes: cancel, retry, hold, release."""
+"""Operations on jobs and lanes: cancel, retry, hold, release. Each writes its journal entry if it changes something."""
 
 from __future__ import annotations
 
@@ -9,34 +9,44 @@ from interlock.backends.sqlite.job_finish import Ended, finish
 from interlock.backends.sqlite.job_limits import wake
 from interlock.backends.sqlite.job_rows import JobRows, sql
 from interlock.ports.jobs import JobState
+from interlock.ports.journal import Action
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
+
+    from interlock.ports.journal import Attribution
 
 __all__ = ["cancel", "hold", "release", "retry"]
 
 _CAN_COME_BACK = {JobState.FAILED, JobState.CANCELLED, JobState.DISCARDED, JobState.QUARANTINED}
 
 
-def cancel(rows: JobRows, id: int, reason: str, by: str) -> JobState | None:  # noqa: A002
+def cancel(rows: JobRows, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
     """End a job, or ask for its end."""
     standing = rows.one(sql.standing, id=id)
     if standing is None:
         return _ended(rows, id)
     state, _, lane, _, session = standing
-    why = f"cancelled by {by}: {reason}"
+    why = f"cancelled by {attribution.actor}: {attribution.reason}"
+    before = {"state": state}
     if state == JobState.RUNNING:
-        (fence,) = rows.one(sql.ask_to_end, id=id, why=why)
+        fence, asked = rows.one(sql.fence_and_cancel, id=id)
+        if asked != why:
+            rows.run(sql.ask_to_end, id=id, why=why)
+            after = {"state": state, "cancel_requested": True}
+            rows.journal(Action.JOB_CANCEL, id, attribution, before, after, from_version=fence)
         rows.tell_taken(session, id, fence, why)
         return JobState.RUNNING
     keys = rows.withdraw([id])
     finish(rows, [Ended(id, JobState.CANCELLED, why)])
     wake(rows, keys)
     rows.advance([lane] if lane else ())
+    rows.journal(Action.JOB_CANCEL, id, attribution, before, {"state": JobState.CANCELLED})
     return JobState.CANCELLED
 
 
-def retry(rows: JobRows, id: int) -> JobState | None:  # noqa: A002
+def retry(rows: JobRows, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
     """Make a job ready now."""
     standing = rows.one(sql.standing, id=id)
     if standing is None:
@@ -58,13 +68,19 @@ def retry(rows: JobRows, id: int) -> JobState | None:  # noqa: A002
     else:
         rows.place([id] if position is None else ())
         rows.advance([lane])
-    return JobState(rows.one(sql.standing, id=id)[0])
+    after = JobState(rows.one(sql.standing, id=id)[0])
+    rows.journal(Action.JOB_RETRY, id, attribution, {"state": state}, {"state": after})
+    return after
 
 
-def hold(rows: JobRows, lane: str, reason: str, by: str) -> None:
-    """Let nothing of a lane start. Its head gives up its place in line, so that nobody waits for it there."""
-    key = rows.lane(lane)
+def hold(rows: JobRows, lane: str, attribution: Attribution) -> None:
+    """Let nothing of a lane start. Its head gives up its position in line, so that no job waits for it there."""
+    key, by, reason = rows.lane(lane), attribution.actor, attribution.reason
+    before = _hold_data(rows, key)
     rows.run(sql.hold, lane=key, by=by, reason=reason)
+    after = {**before, "held_by": by, "held_reason": reason}
+    if after != before:
+        rows.journal(Action.LANE_HOLD, lane, attribution, before, after)
     head: Sequence[int] = rows.one(sql.head, lane=key) or ()
     rows.run(sql.take_back, ids=json.dumps(head))
     wake(rows, {name for (name,) in rows.all(sql.leave_lines, ids=json.dumps(head))})
@@ -75,13 +91,21 @@ def hold(rows: JobRows, lane: str, reason: str, by: str) -> None:
         rows.tell_taken(session, id, fence, f"held by {by}: {reason}")
 
 
-def release(rows: JobRows, lane: str) -> bool:
-    """Let a lane go on."""
+def release(rows: JobRows, lane: str, attribution: Attribution) -> bool:
+    """Let a lane continue."""
     key = rows.lane(lane)
+    before = _hold_data(rows, key)
     if key is None or not rows.run(sql.release, lane=key):
         return False
     rows.advance([key])
+    rows.journal(Action.LANE_RELEASE, lane, attribution, before, dict.fromkeys(before))
     return True
+
+
+def _hold_data(rows: JobRows, lane: str | None) -> dict[str, Any]:
+    """What the journal keeps of a lane: who holds it and why, and which failure parked it."""
+    held_by, held_reason, _, parked_reason, _ = rows.one(sql.hold_of_lane, lane=lane) or (None,) * 5
+    return {"held_by": held_by, "held_reason": held_reason, "parked_reason": parked_reason}
 
 
 def _ended(rows: JobRows, id: int) -> JobState | None:  # noqa: A002

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from interlock.backends.pacing import micros
+from interlock.backends.pacing import micros, seconds
+from interlock.backends.sqlite.journal import add_entry
 from interlock.backends.sqlite.queries.jobs import JobQueries
+from interlock.ports.journal import new_entry
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from interlock.ports.journal import Action, Attribution
 
 __all__ = ["Care", "JobRows", "Tidings", "fetcher", "owner", "sql"]
 
@@ -103,6 +107,20 @@ class JobRows:
     def fence(self) -> int:
         """A fence larger than all before."""
         return self._draw_fence(self._db)
+
+    def journal(
+        self,
+        action: Action,
+        subject_key: object,
+        attribution: Attribution,
+        before: object,
+        after: object,
+        *,
+        from_version: int | None = None,
+    ) -> None:
+        """Write the entry of a change in its transaction."""
+        entry = new_entry(attribution, action, subject_key, before, after, from_version)
+        add_entry(self._db, self.namespace, seconds(self.now), entry)
 
     def kind(self, queue: str, name: str) -> int:
         """The number of the jobs of one name in one queue."""

@@ -5,12 +5,19 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.pacing import seconds
 from interlock.backends.sqlite.job_limits import room_at
 from interlock.backends.sqlite.job_rows import JobRows
 from interlock.backends.sqlite.job_rows import sql as jobs_sql
 from interlock.backends.sqlite.job_uses import read_uses
-from interlock.backends.sqlite.job_views import MOST_HOLDERS, finished, maybe_seconds, suspicion, unfinished
+from interlock.backends.sqlite.job_views import (
+    MOST_HOLDERS,
+    UNHELD,
+    Hold,
+    finished,
+    maybe_seconds,
+    suspicion,
+    unfinished,
+)
 from interlock.backends.sqlite.queries.insight import InsightQueries
 from interlock.ports.job_views import JobSituation
 from interlock.ports.jobs import JobState
@@ -26,7 +33,6 @@ sql = InsightQueries()
 _MOST_AHEAD = 1000
 _MOST_AHEAD_OF_MANY = 100
 _FEW = 5
-_PARKED_BY = "interlock"
 
 
 def situations(rows: JobRows, ids: Sequence[int]) -> list[JobSituation]:
@@ -46,7 +52,7 @@ def situations(rows: JobRows, ids: Sequence[int]) -> list[JobSituation]:
         if (view := views.get(id)) is not None:
             of_queue = [names for queues, names in workers if view.queue in queues]
             known = sum(view.name in names for names in of_queue)
-            situation = JobSituation(view, 0, None, None, "", "", None, "", (), None, known, len(of_queue))
+            situation = JobSituation(view, 0, None, None, *UNHELD, "", (), None, known, len(of_queue))
             if (stand := stands.get(id)) is not None and not view.state.final:
                 situation = _standing(rows, situation._replace(suspicion=suspicions[stand[12]]), stand, states, most)
             told.append(situation)
@@ -64,13 +70,9 @@ def _standing(
     rows: JobRows, told: JobSituation, stand: Sequence[Any], states: dict[int, JobState], most: int
 ) -> JobSituation:
     """The same with what is before an unfinished job, and what holds it up."""
-    lane, position, sort, uses, held_by, held_reason, held_since, parked_reason, parked_since, *rest = stand
-    head, key, ticket, _ = rest
+    lane, position, sort, uses, *hold, head, key, ticket, _ = stand
     job = told.job
-    if held_since is not None:
-        told = told._replace(held_by=held_by, held_reason=held_reason, held_since=seconds(held_since))
-    elif parked_since is not None:
-        told = told._replace(held_by=_PARKED_BY, held_reason=parked_reason, held_since=seconds(parked_since))
+    told = told._replace(**Hold.of(hold)._asdict())
     if head is not None and head != job.id:
         told = told._replace(lane_head=head, lane_head_state=states.get(head))
     if job.state is JobState.READY and told.workers:

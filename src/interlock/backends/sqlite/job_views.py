@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.backends.pacing import seconds
 from interlock.backends.sqlite.job_attempts import read_attempts
@@ -67,13 +67,12 @@ def situation(rows: JobRows, id: int) -> JobSituation | None:  # noqa: A002
     if job is None:
         return None
     workers, workers_of_queue = _workers(rows, job)
-    told = JobSituation(job, 0, None, None, "", "", None, "", (), None, workers, workers_of_queue)
+    told = JobSituation(job, 0, None, None, *UNHELD, "", (), None, workers, workers_of_queue)
     found = rows.one(sql.keys_of_job, id=id)
     if found is None:
         return told
     lane, position, sort, uses, half = found
-    by, reason, since = held(rows, lane)
-    told = told._replace(held_by=by, held_reason=reason, held_since=since, suspicion=suspicion(rows, half))
+    told = told._replace(**held(rows, lane)._asdict(), suspicion=suspicion(rows, half))
     if lane is not None:
         told = _behind(rows, told, lane)
     if job.state is JobState.READY:
@@ -99,15 +98,29 @@ def _in_line(rows: JobRows, told: JobSituation, uses: str) -> JobSituation:
     return told._replace(ahead=ahead, waits_for=key, holders=holders, room_at=opens)
 
 
-def held(rows: JobRows, lane: str | None) -> tuple[str, str, float | None]:
-    """Who holds a lane, why, and since when."""
+class Hold(NamedTuple):
+    """What keeps the jobs of a lane from starting: a person's hold, and the failure that parked it."""
+
+    held_by: str
+    held_reason: str
+    held_since: float | None
+    parked_since: float | None
+    parked_reason: str
+
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> Hold:
+        """The hold in a row."""
+        by, reason, since, parked_reason, parked_since = row
+        return cls(by or "", reason or "", maybe_seconds(since), maybe_seconds(parked_since), parked_reason or "")
+
+
+UNHELD = Hold("", "", None, None, "")
+
+
+def held(rows: JobRows, lane: str | None) -> Hold:
+    """What keeps the jobs of a lane from starting."""
     found = None if lane is None else rows.one(sql.hold_of_lane, lane=lane)
-    if found is None:
-        return "", "", None
-    by, reason, since, parked_reason, parked_since = found
-    if since is not None:
-        return by, reason, seconds(since)
-    return "interlock", parked_reason, seconds(parked_since)
+    return UNHELD if found is None else Hold.of(found)
 
 
 def suspicion(rows: JobRows, half: int | None) -> Suspicion | None:

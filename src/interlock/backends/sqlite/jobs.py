@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Rescued,
         SessionEnded,
     )
+    from interlock.ports.journal import Attribution
 
 __all__ = ["SqliteJobs"]
 
@@ -133,21 +134,21 @@ class SqliteJobs:
 
     # -- people ----------------------------------------------------------------------------------------------------
 
-    async def hold(self, lane: str, reason: str, by: str) -> None:
+    async def hold(self, lane: str, attribution: Attribution) -> None:
         """Hold a lane."""
-        await self._do(lambda rows: job_people.hold(rows, lane, reason, by))
+        await self._do(lambda rows: job_people.hold(rows, lane, attribution))
 
-    async def release(self, lane: str) -> bool:
+    async def release(self, lane: str, attribution: Attribution) -> bool:
         """Let a lane go on."""
-        return await self._do(lambda rows: job_people.release(rows, lane))
+        return await self._do(lambda rows: job_people.release(rows, lane, attribution))
 
-    async def cancel(self, id: int, reason: str, by: str) -> JobState | None:  # noqa: A002
+    async def cancel(self, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
         """End a job, or ask for its end."""
-        return await self._do(lambda rows: job_people.cancel(rows, id, reason, by))
+        return await self._do(lambda rows: job_people.cancel(rows, id, attribution))
 
-    async def retry(self, id: int, by: str) -> JobState | None:  # noqa: A002
+    async def retry(self, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
         """Make a job ready now."""
-        return await self._do(lambda rows: job_people.retry(rows, id))
+        return await self._do(lambda rows: job_people.retry(rows, id, attribution))
 
     async def find(self, id: int) -> JobView | None:  # noqa: A002
         """One job."""

@@ -8,10 +8,12 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.sqlite.fenced import FencedWriter
+from interlock.backends.sqlite.journal import add_entry
 from interlock.backends.sqlite.queries import LockQueries
 from interlock.backends.sqlite.tickets import AskingTimes, place
 from interlock.errors import StoreUnavailableError
 from interlock.ports.insight import MOST_COUNTED
+from interlock.ports.journal import Action, holder_data, new_entry
 from interlock.ports.locks import (
     TURN_SECONDS,
     Answer,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from interlock.backends.sqlite.reader import Reader
     from interlock.backends.sqlite.writer import Writer
     from interlock.clock import Clock
+    from interlock.ports.journal import Attribution
     from interlock.settings import Settings
 
 __all__ = ["SqliteLocks"]
@@ -95,9 +98,9 @@ class SqliteLocks:
         self._asked.forget(want.owner)
         return await self._run(lambda db: self._leave(db, want))
 
-    async def force(self, key: str, why: str) -> Holder | None:
+    async def force(self, key: str, why: str, attribution: Attribution) -> Holder | None:
         """Take the key from its holder."""
-        return await self._run(lambda db: self._force(db, key, why))
+        return await self._run(lambda db: self._force(db, key, why, attribution))
 
     async def turns(self, session: str, owners: Sequence[str]) -> Turns:
         """Whose turn may have come."""
@@ -216,7 +219,7 @@ class SqliteLocks:
         first = db.execute(_sql.first_waiter, values).fetchone()
         return None if first is None else str(first[0])
 
-    def _force(self, db: sqlite3.Connection, key: str, why: str) -> Holder | None:
+    def _force(self, db: sqlite3.Connection, key: str, why: str, attribution: Attribution) -> Holder | None:
         now = self._now()
         values = self._values(key=key, now=now, why=why, at=now)
         row = self._find(db, values, now)
@@ -224,6 +227,9 @@ class SqliteLocks:
             return None
         db.execute(_sql.free, values)
         db.execute(_sql.note_forced, values | {"session": row.holder.session, "owner": row.holder.owner})
+        before, fence = holder_data(row.holder), row.holder.fence
+        entry = new_entry(attribution, Action.LOCK_FORCE_RELEASE, key, before, from_version=fence)
+        add_entry(db, self._namespace, now, entry)
         return row.holder
 
     def _turns(self, db: sqlite3.Connection, session: str, owners: Sequence[str] = ()) -> Turns:

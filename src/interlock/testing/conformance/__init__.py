@@ -22,6 +22,7 @@ from interlock.testing.conformance.events.users import EventsConformance
 from interlock.testing.conformance.insight.store import InsightConformance, ListConformance
 from interlock.testing.conformance.jobs.store import JobStoreConformance
 from interlock.testing.conformance.jobs.users import JobsConformance
+from interlock.testing.conformance.journal.store import JournalStoreConformance
 from interlock.testing.conformance.limits.store import LimitStoreConformance
 from interlock.testing.conformance.limits.users import LimitsConformance
 from interlock.testing.conformance.locks.processes import ProcessConformance
@@ -38,6 +39,7 @@ __all__ = [
     "InsightConformance",
     "JobStoreConformance",
     "JobsConformance",
+    "JournalStoreConformance",
     "LimitStoreConformance",
     "LimitsConformance",
     "ListConformance",

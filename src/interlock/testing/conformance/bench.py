@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends import from_url
+from interlock.ports.journal import Attribution
 from interlock.ports.locks import Granted, Left, Waiting, Want
 from interlock.ports.sessions import SessionCard
 from interlock.settings import Settings
@@ -17,9 +18,11 @@ if TYPE_CHECKING:
 
     from interlock.ports.store import Store
 
-__all__ = ["SESSION", "Bench", "BenchSuite"]
+__all__ = ["ANN", "SESSION", "Bench", "BenchSuite"]
 
 SESSION = 15.0
+ANN = Attribution("ann", "because")
+"""Who performs the operations of tests that are about something else."""
 
 
 class Bench:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Rescued,
         SessionEnded,
     )
+    from interlock.ports.journal import Attribution
     from interlock.testing.simulator.watcher import Watcher
     from interlock.testing.simulator.wire import Wire
 
@@ -134,29 +135,29 @@ class FaultyJobs:
         """Which jobs have ended."""
         return await self._call("watch_end", (), lambda: self._jobs.watch_end(session, ids))
 
-    async def hold(self, lane: str, reason: str, by: str) -> None:
+    async def hold(self, lane: str, attribution: Attribution) -> None:
         """Hold a lane."""
-        await self._call("hold", (), lambda: self._jobs.hold(lane, reason, by))
+        await self._call("hold", (), lambda: self._jobs.hold(lane, attribution))
 
-    async def release(self, lane: str) -> bool:
+    async def release(self, lane: str, attribution: Attribution) -> bool:
         """Let a lane go on."""
-        return await self._call("release", (), lambda: self._jobs.release(lane))
+        return await self._call("release", (), lambda: self._jobs.release(lane, attribution))
 
-    async def cancel(self, id: int, reason: str, by: str) -> JobState | None:  # noqa: A002
+    async def cancel(self, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
         """End a job, or ask for its end."""
 
         async def operation() -> JobState | None:
-            state = await self._jobs.cancel(id, reason, by)
+            state = await self._jobs.cancel(id, attribution)
             self._watcher.saw(JobCancelled, id, state)
             return state
 
         return await self._call("cancel", (), operation)
 
-    async def retry(self, id: int, by: str) -> JobState | None:  # noqa: A002
+    async def retry(self, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
         """Make a job ready now."""
 
         async def operation() -> JobState | None:
-            state = await self._jobs.retry(id, by)
+            state = await self._jobs.retry(id, attribution)
             self._watcher.saw(JobRetried, id, state)
             return state
 

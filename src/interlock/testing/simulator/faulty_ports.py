@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         Settlement,
     )
     from interlock.ports.cursors import CursorStore, CursorView, Move, Moved, Overtaken
+    from interlock.ports.journal import Attribution
     from interlock.ports.limits import Finished, LimitAnswer, LimitStore, LimitView, Plan, Turns
     from interlock.testing.simulator.watcher import Watcher
     from interlock.testing.simulator.wire import Wire
@@ -80,11 +81,11 @@ class FaultyClaims:
 
         return await self._call("settle", (settlement.owner,), operation)
 
-    async def forget(self, key: str, why: str) -> ClaimView | None:
+    async def forget(self, key: str, why: str, attribution: Attribution) -> ClaimView | None:
         """Forget."""
 
         async def operation() -> ClaimView | None:
-            view = await self._claims.forget(key, why)
+            view = await self._claims.forget(key, why, attribution)
             self._watcher.saw(ClaimForgotten, key, view)
             return view
 
@@ -182,6 +183,6 @@ class FaultyCursors:
         """All cursors."""
         return await self._call("look", (), lambda: self._cursors.list(limit=limit))
 
-    async def forget(self, name: str) -> CursorView | None:
+    async def forget(self, name: str, attribution: Attribution) -> CursorView | None:
         """Forget a cursor."""
-        return await self._call("forget", (), lambda: self._cursors.forget(name))
+        return await self._call("forget", (), lambda: self._cursors.forget(name, attribution))

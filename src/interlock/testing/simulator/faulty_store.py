@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from interlock.ports.events import EventStore
     from interlock.ports.insight import JobInsight
     from interlock.ports.jobs import JobStore
+    from interlock.ports.journal import Attribution, JournalStore
     from interlock.ports.limits import LimitStore
     from interlock.ports.locks import (
         Answer,
@@ -84,6 +85,11 @@ class FaultyStore:
     def migrations(self) -> Migrations | None:
         """The schema's versions, if it has one."""
         return self._store.migrations
+
+    @property
+    def journal(self) -> JournalStore:
+        """The store's own: entries of operations are written with their changes, over the wire."""
+        return self._store.journal
 
     @property
     def insight(self) -> JobInsight:
@@ -184,9 +190,9 @@ class _FaultyLocks:
 
         return await self._call("leave", (want.key,), operation)
 
-    async def force(self, key: str, why: str) -> Holder | None:
+    async def force(self, key: str, why: str, attribution: Attribution) -> Holder | None:
         async def operation() -> Holder | None:
-            holder = await self._locks.force(key, why)
+            holder = await self._locks.force(key, why, attribution)
             self._watcher.forced(key, holder)
             return holder
 

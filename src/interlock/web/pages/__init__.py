@@ -42,6 +42,8 @@ def routes(web: Web) -> list[BaseRoute]:
         Route("/api/overview", handles_api(api.overview)),
         Route("/api/activity", handles_api(api.activity)),
         Route("/api/queues", handles_api(api.queues)),
+        Route("/journal", site.handles(lists.journal)),
+        Route("/api/journal", handles_api(_named(partial(api.list, kind="journal")))),
         Route("/api/explain/{kind}/{ref:path}", handles_api(api.explain)),
     ]
     for kind in KINDS:

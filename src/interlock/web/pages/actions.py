@@ -103,7 +103,7 @@ async def _fields(request: Request) -> dict[str, str]:
 
 
 async def _retry(app: App, order: Order) -> Done:
-    state = await app.jobs.retry(order.ref, by=order.by)
+    state = await app.jobs.retry(order.ref, by=order.by, reason=order.reason)
     return Done("ended" if state is JobState.DONE else "retried", {"state": str(state)})
 
 
@@ -119,7 +119,7 @@ async def _hold(app: App, order: Order) -> Done:
 
 
 async def _release(app: App, order: Order) -> Done:
-    return Done("released" if await app.jobs.release(order.ref, by=order.by) else "not-held", {})
+    return Done("released" if await app.jobs.release(order.ref, by=order.by, reason=order.reason) else "not-held", {})
 
 
 async def _force_release(app: App, order: Order) -> Done:

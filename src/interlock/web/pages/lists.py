@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from interlock.insight.insight import Insight
     from interlock.insight.views import Listing
     from interlock.ports.events import EventFilter
+    from interlock.ports.journal import JournalFilter
     from interlock.web.pages.site import Site
 
 __all__ = ["CLAIM_STATES", "LANES", "Lists", "event_filter", "job_filter", "listed"]
@@ -37,6 +38,7 @@ _FILTERS = {
     "lanes": ("show",),
     "claims": ("prefix", "state"),
     "events": ("source", "type", "actor", "delivery"),
+    "journal": ("kind", "key", "actor", "action"),
 }
 """What each page can be asked for."""
 
@@ -94,6 +96,12 @@ class Lists:
             request, "events.html", "Events", await listed(self.insight, "events", request), "before"
         )
 
+    async def journal(self, request: Request) -> Response:
+        """Journal entries, newest first."""
+        return await self._list(
+            request, "journal.html", "Journal", await listed(self.insight, "journal", request), "before"
+        )
+
     async def workers(self, request: Request) -> Response:
         """Live workers and the queues they work on."""
         listing = await self.insight.workers(limit=_limit(request))
@@ -143,6 +151,8 @@ async def listed(insight: Insight, kind: str, request: Request) -> Listing[Any]:
             return await insight.claims(
                 prefix=asked.get("prefix", ""), state=_claim_state(request), limit=limit, after=after
             )
+        case "journal":
+            return await insight.journal(journal_filter(request), limit=limit, before=before)
         case _:
             return await insight.events(event_filter(request), limit=limit, before=before)
 
@@ -172,6 +182,14 @@ def event_filter(request: Request) -> EventFilter:
 
     asked = request.query_params
     return EventFilter(**{name: asked.get(name, "").strip() for name in ("source", "type", "actor", "delivery")})
+
+
+def journal_filter(request: Request) -> JournalFilter:
+    """Which journal entries a request asks for."""
+    from interlock.ports.journal import JournalFilter
+
+    asked = {name: request.query_params.get(name, "").strip() for name in ("kind", "key", "actor", "action")}
+    return JournalFilter(asked["kind"], asked["key"], asked["actor"], asked["action"])
 
 
 def _claim_state(request: Request) -> ClaimState | None:

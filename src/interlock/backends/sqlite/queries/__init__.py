@@ -8,6 +8,7 @@ __all__ = [
     "ClaimQueries",
     "CursorQueries",
     "EventQueries",
+    "JournalQueries",
     "LimitQueries",
     "LockQueries",
     "MessageQueries",
@@ -158,3 +159,14 @@ class LimitQueries(Queries, package=_PACKAGE, files=("limits", "limit_views")):
     look_starts: str
     look_free: str
     look_deaths: str
+
+
+class JournalQueries(Queries, package=_PACKAGE, files=("journal",)):
+    """The journal."""
+
+    add: str
+    get: str
+    list_any: str
+    list_actor: str
+    list_subject: str
+    prune: str

@@ -43,9 +43,9 @@ from (
 group by kind
 
 -- name: count_holds
--- Count lanes that are held and lanes that are only parked, up to a bound.
-select count(held_since), count(*) - count(held_since)
-from (select held_since from interlock_job_hold where lane > :first and lane < :beyond limit :limit)
+-- Count lanes that are held and lanes that are parked, up to a bound.
+select count(held_since), count(parked_since)
+from (select held_since, parked_since from interlock_job_hold where lane > :first and lane < :beyond limit :limit)
 
 -- name: count_running_lanes
 -- Count lanes of which a job is fetched, up to a bound.

@@ -14,7 +14,7 @@ limit :scan
 
 -- name: held_lanes
 -- List lanes that are held or parked, by name.
-select lane, held_since is not null from interlock_job_hold where lane > :after and lane < :beyond order by lane limit :scan
+select lane, held_since is not null, parked_since is not null from interlock_job_hold where lane > :after and lane < :beyond order by lane limit :scan
 
 -- name: running_lanes
 -- List lanes of which a job is fetched, by name.

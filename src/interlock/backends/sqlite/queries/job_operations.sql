@@ -11,7 +11,11 @@ where h.id = :id
 
 -- name: ask_to_end
 -- Ask the worker of a job to cancel it.
-update interlock_job_fetched set cancel = :why, told = 1 where id = :id returning fence
+update interlock_job_fetched set cancel = :why, told = 1 where id = :id
+
+-- name: fence_and_cancel
+-- Select the fence of a fetched job, and why its worker was asked to cancel it.
+select fence, cancel from interlock_job_fetched where id = :id
 
 -- name: fetches_of_lane
 -- Select the fetched jobs of a lane and their sessions.
@@ -28,7 +32,7 @@ update interlock_job_fetched set told = 1 where lane = :lane
 -- Hold a lane, with who and why.
 insert into interlock_job_hold (lane, held_by, held_reason, held_since) values (:lane, :by, :reason, :now)
 on conflict (lane) do update
-set held_by = excluded.held_by, held_reason = excluded.held_reason, held_since = excluded.held_since
+set held_by = excluded.held_by, held_reason = excluded.held_reason, held_since = coalesce(held_since, excluded.held_since)
 
 -- name: release
 -- Release a lane that is held or parked.

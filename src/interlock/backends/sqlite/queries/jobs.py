@@ -110,6 +110,7 @@ class JobQueries(Queries, package="interlock.backends.sqlite", files=_JOB_FILES)
     standing: str
     ended_state: str
     ask_to_end: str
+    fence_and_cancel: str
     fetches_of_lane: str
     mark_told: str
     hold: str

@@ -6,6 +6,7 @@ import pytest
 
 from interlock.ports.claims import ClaimState, SessionEnded
 from interlock.testing.clock import VirtualClock
+from interlock.testing.conformance.bench import ANN
 from interlock.testing.conformance.claims.bench import KEEP, LEASE, SESSION, ClaimSuite
 
 __all__ = ["ClaimingConformance"]
@@ -258,6 +259,6 @@ class ClaimingConformance(ClaimSuite):
 
             assert [view.owner for view in await one.claims.list()] == ["a1"]
             assert not (await one.done("b1")).done
-            assert await one.claims.forget("other", "why") is None
-            assert await one.claims.forget("k", "why") is not None
+            assert await one.claims.forget("other", "why", ANN) is None
+            assert await one.claims.forget("k", "why", ANN) is not None
             assert [view.owner for view in await two.claims.list()] == ["b1"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from interlock.ports.claims import Claimed, ClaimState, Known
 from interlock.ports.store import Capability
 from interlock.testing.conformance.base import needs
+from interlock.testing.conformance.bench import ANN
 from interlock.testing.conformance.claims.bench import ClaimBench, ClaimSuite
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class ClaimRaceConformance(ClaimSuite):
                     if isinstance(answer, Claimed):
                         # A claim after this one was forgotten must get a larger fence.
                         granted.append(answer.fence)
-                        await bench.claims.forget("k", "why")
+                        await bench.claims.forget("k", "why", ANN)
 
             await asyncio.gather(*(claim_and_forget(bench, who) for who, bench in enumerate(benches)))
 

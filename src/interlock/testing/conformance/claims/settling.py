@@ -8,6 +8,7 @@ import pytest
 
 from interlock.ports.claims import ClaimState, Held, Settled
 from interlock.testing.clock import until
+from interlock.testing.conformance.bench import ANN
 from interlock.testing.conformance.claims.bench import KEEP, SESSION, ClaimSuite
 
 __all__ = ["SettlingConformance"]
@@ -161,7 +162,7 @@ class SettlingConformance(ClaimSuite):
         async with self.claim_bench(store_url) as b:
             first = await b.claimed("a1")
             await b.done("a1", result="1")
-            forgotten = await b.claims.forget("k", "eva forgot it: wrong")
+            forgotten = await b.claims.forget("k", "eva forgot it: wrong", ANN)
 
             assert forgotten is not None
             assert (forgotten.state, forgotten.fence, forgotten.result) == (ClaimState.DONE, first.fence, "1")
@@ -176,10 +177,10 @@ class SettlingConformance(ClaimSuite):
             await b.claimed("a1", "twice")
             b.clock.advance(6)
 
-            assert await b.claims.forget("never claimed", "why") is None
-            assert await b.claims.forget("over", "why") is None
-            assert await b.claims.forget("twice", "why") is not None
-            assert await b.claims.forget("twice", "why") is None
+            assert await b.claims.forget("never claimed", "why", ANN) is None
+            assert await b.claims.forget("over", "why", ANN) is None
+            assert await b.claims.forget("twice", "why", ANN) is not None
+            assert await b.claims.forget("twice", "why", ANN) is None
 
     async def test_a_holder_whose_claim_is_forgotten_is_told_why_and_can_do_nothing_with_it(
         self, store_url: str
@@ -190,8 +191,8 @@ class SettlingConformance(ClaimSuite):
             await b.claimed("a2", "settled")
             await b.done("a2", "settled")
             await b.store.messages.listen("a", lambda _: None, lambda owner, why: lost.append((owner, why)))
-            await b.claims.forget("settled", "no holder is notified")
-            forgotten = await b.claims.forget("k", "eva forgot it: stuck")
+            await b.claims.forget("settled", "no holder is notified", ANN)
+            forgotten = await b.claims.forget("k", "eva forgot it: stuck", ANN)
 
             assert forgotten is not None
             assert (forgotten.owner, forgotten.live) == ("a1", True)

@@ -133,7 +133,7 @@ class ClaimsConformance(StoreSuite):
 
     async def test_a_forgotten_claim_stops_its_holder(self, store_url: str) -> None:
         async with self.claims(store_url) as claims:
-            with pytest.raises(LeaseLostError, match="somebody had it forgotten: again, please"):
+            with pytest.raises(LeaseLostError, match="somebody forgot the claim: again, please"):
                 async with claims.claim("key"):
                     view = await claims.forget("key", reason="again, please", by="somebody")
                     assert view is not None

@@ -12,7 +12,7 @@ from interlock.ports.cursors import MOVES_KEPT, CursorView, Move, Moved, Overtak
 from interlock.ports.store import Capability
 from interlock.testing.clock import VirtualClock
 from interlock.testing.conformance.base import needs
-from interlock.testing.conformance.bench import BenchSuite
+from interlock.testing.conformance.bench import ANN, BenchSuite
 
 if TYPE_CHECKING:
     from interlock.ports.cursors import CursorStore
@@ -44,7 +44,7 @@ class CursorStoreConformance(BenchSuite):
             assert await b.store.cursors.read("c") is None
             assert await b.store.cursors.history("c") == []
             assert await b.store.cursors.list() == []
-            assert await b.store.cursors.forget("c") is None
+            assert await b.store.cursors.forget("c", ANN) is None
 
     async def test_a_move_is_read_back(self, store_url: str) -> None:
         async with self.bench(store_url) as b:
@@ -121,8 +121,8 @@ class CursorStoreConformance(BenchSuite):
             first = await moved(b.store.cursors, 0, "1")
             second = await moved(b.store.cursors, first.version, "2")
 
-            assert await b.store.cursors.forget("c") == second
-            assert await b.store.cursors.forget("c") is None
+            assert await b.store.cursors.forget("c", ANN) == second
+            assert await b.store.cursors.forget("c", ANN) is None
             assert await b.store.cursors.read("c") is None
             assert await b.store.cursors.history("c") == []
             assert await b.store.cursors.list() == []
@@ -131,7 +131,7 @@ class CursorStoreConformance(BenchSuite):
         async with self.bench(store_url) as b:
             fence = await b.granted("a1")
             old = await moved(b.store.cursors, 0, "1", "one")
-            await b.store.cursors.forget("c")
+            await b.store.cursors.forget("c", ANN)
             assert await overtaken(b.store.cursors, old.version, "2") is None
             new = await moved(b.store.cursors, 0, "1", "one")
 
@@ -161,7 +161,7 @@ class CursorStoreConformance(BenchSuite):
 
             assert await two.store.cursors.read("c") is None
             assert await two.store.cursors.list() == []
-            assert await two.store.cursors.forget("c") is None
+            assert await two.store.cursors.forget("c", ANN) is None
             await moved(two.store.cursors, 0, "2")
             view = await one.store.cursors.read("c")
             assert view is not None

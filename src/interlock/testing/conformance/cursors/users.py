@@ -75,8 +75,8 @@ class CursorsConformance(StoreSuite):
             before = await cursor.move("x", after=None)
 
             assert [view.name for view in await cursors.list()] == ["c"]
-            assert await cursors.forget("c")
-            assert not await cursors.forget("c")
+            assert await cursors.forget("c", by="ann", reason="begin anew")
+            assert await cursors.forget("c", by="ann", reason="begin anew") is None
             assert await cursor.read() is None
             with pytest.raises(ConcurrencyConflictError, match="does not exist"):
                 await cursor.move("y", after=before)

@@ -39,7 +39,7 @@ class EventBench(JobBench):
             "payload": f'{{"delivery":"{delivery}"}}',
             "keep": KEEP,
             "replay_of": None,
-            "by": "",
+            "attribution": None,
         }
         caused = tuple(new_job(one, arguments=f'{{"event":{number}}}', **(job or {})) for one in numbers)
         return NewEvent(number, delivery=delivery, jobs=caused, **(values | changes))

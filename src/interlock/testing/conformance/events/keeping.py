@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from interlock.ports.events import EventFilter
 from interlock.ports.jobs import Outcome
+from interlock.ports.journal import Attribution
 from interlock.testing.conformance.events.bench import KEEP, EventSuite
 
 __all__ = ["EventKeepingConformance"]
@@ -70,7 +71,7 @@ class EventKeepingConformance(EventSuite):
     async def test_a_replay_names_what_it_repeats_and_who_wanted_it(self, store_url: str) -> None:
         async with self.event_bench(store_url) as b:
             first = await b.accepted("d")
-            again = await b.accepted("d-again", replay_of=first.id, by="eva")
+            again = await b.accepted("d-again", replay_of=first.id, attribution=Attribution("eva", "again"))
             view = await b.kept(again)
 
             assert view is not None
@@ -109,8 +110,8 @@ class EventKeepingConformance(EventSuite):
             assert await b.listed() == [running.id, parked.id, waiting.id]
             assert await b.kept(done) is None
             await b.done(run)
-            await b.jobs.cancel(parked.jobs[0].id, "not wanted", "ann")
-            await b.jobs.cancel(waiting.jobs[0].id, "not wanted", "ann")
+            await b.jobs.cancel(parked.jobs[0].id, Attribution("ann", "not wanted"))
+            await b.jobs.cancel(waiting.jobs[0].id, Attribution("ann", "not wanted"))
             await b.let_pass(2 * KEEP)
             assert await b.events.prune() == 2
             assert await b.listed() == [waiting.id], "one of its two jobs is still to come"

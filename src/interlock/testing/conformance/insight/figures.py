@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from interlock.ports.job_views import JobFilter, WorkerView
 from interlock.ports.jobs import JobState, Outcome
+from interlock.ports.journal import Attribution
 from interlock.testing.conformance.insight.jobs import all_states
 from interlock.testing.conformance.jobs.bench import SESSION, JobSuite, near, pace, slots
 
@@ -127,7 +128,7 @@ class FigureConformance(JobSuite):
                 (first, "n", near(started), near(started + 100))
             ]
             assert [use.id for use in users.waiters] == [waiting]
-            await b.jobs.cancel(waiting, "no", "ann")
+            await b.jobs.cancel(waiting, Attribution("ann", "no"))
             await b.let_pass(101)
             assert list(await seen.limits(limit=10)) == []
 

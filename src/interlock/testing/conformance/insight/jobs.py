@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from interlock.ports.insight import LaneShow
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import Failing, JobState, Outcome
+from interlock.ports.journal import Attribution
 from interlock.testing.conformance.jobs.bench import JobBench, JobSuite, slots
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ async def all_states(b: JobBench) -> list[int]:
     for outcome in Outcome:
         await b.add()
         await b.end(await b.one(), outcome, delay=60.0, error="why")
-    await b.jobs.hold("held", "deploying", "ann")
+    await b.jobs.hold("held", Attribution("ann", "deploying"))
     for lane in ("", "x", "x", "held", "held"):
         await b.add(lane=lane)
     await b.crashed(await b.add(priority=100), times=3)
@@ -146,8 +147,8 @@ class JobListConformance(JobSuite):
             fetched = {job.lane: job for job in await b.fetch()}
             await b.end(fetched["d"], Outcome.FAILED, error="no")
             await b.end(fetched["c"], Outcome.RETRY, delay=60.0)
-            await b.jobs.hold("b", "deploying", "ann")
-            await b.jobs.hold("empty", "deploying", "ann")
+            await b.jobs.hold("b", Attribution("ann", "deploying"))
+            await b.jobs.hold("empty", Attribution("ann", "deploying"))
             seen = b.store.insight
 
             async def names(show: LaneShow, limit: int) -> list[str]:

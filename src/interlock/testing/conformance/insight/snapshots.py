@@ -7,6 +7,7 @@ import asyncio
 from interlock.ports.claims import ClaimWant
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
+from interlock.ports.journal import Attribution
 from interlock.ports.limits import Plan, Use
 from interlock.testing.conformance.bench import BenchSuite
 from interlock.testing.conformance.jobs.bench import JobSuite
@@ -76,7 +77,7 @@ class SnapshotConformance(JobSuite):
                 await there.wait()
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
-            await b.jobs.cancel(job_id, "no", "ann")
+            await b.jobs.cancel(job_id, Attribution("ann", "no"))
             async with b.store.snapshot():
                 assert await b.state(job_id) is JobState.CANCELLED
 

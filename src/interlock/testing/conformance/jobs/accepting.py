@@ -10,6 +10,8 @@ import pytest
 
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import MAX_ARGUMENT_BYTES, Failing, JobState, Outcome
+from interlock.ports.journal import Attribution
+from interlock.testing.conformance.bench import ANN
 from interlock.testing.conformance.jobs.bench import JobSuite, near, new_job, pace, slots
 
 __all__ = ["AcceptingConformance"]
@@ -151,7 +153,7 @@ class AcceptingConformance(JobSuite):
     async def test_repeating_does_not_bring_back_what_was_cancelled(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             job_id = await b.add()
-            await b.jobs.cancel(job_id, "not wanted", "ann")
+            await b.jobs.cancel(job_id, Attribution("ann", "not wanted"))
             await b.jobs.enqueue([new_job(job_id)], again=True)
 
             assert await b.state(job_id) is JobState.CANCELLED
@@ -203,7 +205,7 @@ class AcceptingConformance(JobSuite):
             mine = await one.add(lane="l", uses=(slots(1),))
             running = await one.one()
             theirs = await two.add(lane="l", uses=(slots(1),))
-            await one.jobs.hold("l", "mine alone", "ann")
+            await one.jobs.hold("l", Attribution("ann", "mine alone"))
 
             assert running.id == mine
             assert [job.id for job in await two.fetch()] == [theirs], "one namespace holds up another"
@@ -215,4 +217,4 @@ class AcceptingConformance(JobSuite):
             await one.store.sessions.end("a")
             assert list(await two.jobs.rescue()) == []
             assert [rescued.id for rescued in await one.jobs.rescue()] == [mine]
-            assert not await two.jobs.release("l")
+            assert not await two.jobs.release("l", ANN)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from interlock.ports.jobs import Acknowledgement, FetchRequest, FetchResult, JobState, Outcome
+from interlock.ports.journal import Attribution
 from interlock.testing.conformance.jobs.bench import SESSION, JobSuite, near, pace, slots
 
 __all__ = ["AcknowledgingConformance"]
@@ -21,7 +22,7 @@ class AcknowledgingConformance(JobSuite):
                 job = await b.one()
                 fences.append(job.fence)
                 await b.end(job, outcome)
-            assert await b.jobs.retry(job_id, "ann") is JobState.READY
+            assert await b.jobs.retry(job_id, Attribution("ann")) is JobState.READY
             fences.append((await b.one("b")).fence)
             await b.jobs.return_unstarted("b")
             fences.append((await b.one("b")).fence)

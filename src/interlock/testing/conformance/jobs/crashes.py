@@ -6,6 +6,8 @@ import asyncio
 from collections import Counter
 
 from interlock.ports.jobs import MAX_CRASHES, Failing, JobState, Rescued
+from interlock.ports.journal import Attribution
+from interlock.testing.conformance.bench import ANN
 from interlock.testing.conformance.jobs.bench import SESSION, JobSuite, near, pace, slots
 
 __all__ = ["CrashConformance"]
@@ -137,7 +139,7 @@ class CrashConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             job_id, behind = await b.add(lane="l"), await b.add(lane="l")
             await b.one("a")
-            assert await b.jobs.cancel(job_id, "not wanted", "ann") is JobState.RUNNING
+            assert await b.jobs.cancel(job_id, Attribution("ann", "not wanted")) is JobState.RUNNING
             assert await b.crash("a") == [Rescued(job_id, "n", "a", 1, False)]
 
             view = await b.view(job_id)
@@ -150,7 +152,7 @@ class CrashConformance(JobSuite):
             await b.crashed(killer, MAX_CRASHES)
             assert await b.fetch() == []
             assert await b.states(killer, behind) == [JobState.QUARANTINED, JobState.HELD]
-            await b.jobs.release("l")
+            await b.jobs.release("l", ANN)
 
             assert await b.ids() == [behind]
 
@@ -214,7 +216,7 @@ class CrashConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             job_id = await b.add()
             await b.one("a")
-            await b.jobs.cancel(job_id, "not needed", "ann")
+            await b.jobs.cancel(job_id, Attribution("ann", "not needed"))
             await b.store.sessions.leave("a")
             await b.crash("a")
             view = await b.view(job_id)

@@ -6,6 +6,7 @@ import pytest
 
 from interlock.ports.job_views import JobFilter, WorkerView
 from interlock.ports.jobs import MAX_ATTEMPTS_KEPT, JobState, Outcome
+from interlock.ports.journal import Attribution
 from interlock.testing.conformance.jobs.bench import JobSuite, near
 
 __all__ = ["HistoryConformance"]
@@ -154,7 +155,7 @@ class HistoryConformance(JobSuite):
             job_id = await b.add()
             await b.end(await b.one(), Outcome.FAILED, error="no")
             await b.let_pass(1000)
-            await b.jobs.retry(job_id, "ann")
+            await b.jobs.retry(job_id, Attribution("ann"))
             while await b.jobs.prune(10):
                 pass
             assert [view.id for view in await b.jobs.look(JobFilter())] == [job_id]

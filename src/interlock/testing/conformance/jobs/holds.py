@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from interlock.ports.jobs import Failing, JobState, Outcome
+from interlock.ports.journal import Attribution
 from interlock.testing.clock import until
+from interlock.testing.conformance.bench import ANN
 from interlock.testing.conformance.jobs.bench import JobSuite, near, slots
 
 __all__ = ["HoldConformance"]
@@ -16,13 +18,13 @@ class HoldConformance(JobSuite):
 
     async def test_a_lane_that_is_held_before_its_first_job_comes(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
-            await b.jobs.hold("l", "deploying", "ann")
+            await b.jobs.hold("l", Attribution("ann", "deploying"))
             ids = [await b.add(lane="l") for _ in range(2)]
             other = await b.add(lane="m")
 
             assert await b.ids(run=5) == [other]
             assert await b.states(*ids) == [JobState.HELD, JobState.BEHIND]
-            assert await b.jobs.release("l")
+            assert await b.jobs.release("l", ANN)
             assert await b.ids(run=5) == ids
 
     async def test_a_lane_that_is_held_while_its_head_is_ready(self, store_url: str) -> None:
@@ -30,10 +32,10 @@ class HoldConformance(JobSuite):
             ids = [await b.add(lane="l") for _ in range(2)]
             await b.one("a")
             await b.jobs.return_unstarted("a")
-            await b.jobs.hold("l", "deploying", "ann")
+            await b.jobs.hold("l", Attribution("ann", "deploying"))
             assert await b.fetch(run=5) == []
             assert await b.states(*ids) == [JobState.HELD, JobState.BEHIND]
-            assert await b.jobs.release("l")
+            assert await b.jobs.release("l", ANN)
 
             assert await b.ids(run=5) == ids
 
@@ -41,12 +43,12 @@ class HoldConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(2)]
             job = await b.one()
-            await b.jobs.hold("l", "deploying", "ann")
+            await b.jobs.hold("l", Attribution("ann", "deploying"))
             assert await b.state(ids[0]) is JobState.RUNNING
             await b.done(job)
             assert await b.fetch() == []
             assert await b.states(*ids) == [JobState.DONE, JobState.HELD]
-            assert await b.jobs.release("l")
+            assert await b.jobs.release("l", ANN)
 
             assert await b.ids() == [ids[1]]
 
@@ -54,8 +56,8 @@ class HoldConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(2)]
             job = await b.one()
-            await b.jobs.hold("l", "deploying", "ann")
-            assert await b.jobs.release("l")
+            await b.jobs.hold("l", Attribution("ann", "deploying"))
+            assert await b.jobs.release("l", ANN)
             assert await b.fetch("b") == []
             await b.done(job)
 
@@ -69,7 +71,7 @@ class HoldConformance(JobSuite):
             taken: dict[str, str] = {}
             await b.store.messages.listen("a", lambda _: None, taken.__setitem__)
             b.store.messages.watch(waiting=True)
-            await b.jobs.hold("l", "deploying", "ann")
+            await b.jobs.hold("l", Attribution("ann", "deploying"))
             told = {job.id: f"a.{job.fence}.j{job.id}" for job in run}
             await until(lambda: {told[ids[1]], told[ids[2]]} <= set(taken), what="the session is told of each")
             assert not any(owner.endswith(f".j{other}") for owner in taken)
@@ -81,29 +83,29 @@ class HoldConformance(JobSuite):
 
             assert await b.fetch("b", run=10) == []
             assert await b.states(*ids[1:]) == [JobState.HELD, JobState.BEHIND, JobState.BEHIND]
-            await b.jobs.release("l")
+            await b.jobs.release("l", ANN)
             assert await b.ids("b", run=10) == ids[1:]
 
     async def test_a_head_that_waits_for_its_time_is_held_when_it_is_due(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(2)]
             await b.end(await b.one(), Outcome.RETRY, delay=10.0)
-            await b.jobs.hold("l", "deploying", "ann")
+            await b.jobs.hold("l", Attribution("ann", "deploying"))
             await b.let_pass(20)
             assert await b.fetch() == []
             assert await b.states(*ids) == [JobState.HELD, JobState.BEHIND]
-            await b.jobs.release("l")
+            await b.jobs.release("l", ANN)
 
             assert await b.ids(run=10) == ids
 
     async def test_a_delayed_job_that_is_due_in_a_held_lane_is_held(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             job_id = await b.add(lane="l", delay=10.0)
-            await b.jobs.hold("l", "deploying", "ann")
+            await b.jobs.hold("l", Attribution("ann", "deploying"))
             await b.let_pass(10)
             assert await b.fetch() == []
             assert await b.state(job_id) is JobState.HELD
-            assert await b.jobs.release("l")
+            assert await b.jobs.release("l", ANN)
 
             assert await b.ids() == [job_id]
 
@@ -116,8 +118,8 @@ class HoldConformance(JobSuite):
             await b.end(await b.one(), Outcome.RETRY, delay=60.0)
             assert await b.fetch() == []
             for lane in "lm":
-                await b.jobs.hold(lane, "deploying", "ann")
-                assert await b.jobs.release(lane)
+                await b.jobs.hold(lane, Attribution("ann", "deploying"))
+                assert await b.jobs.release(lane, ANN)
 
             assert await b.fetch() == []
             assert await b.states(limited, later) == [JobState.WAITING, JobState.SCHEDULED]
@@ -130,14 +132,14 @@ class HoldConformance(JobSuite):
             await b.one("a")
             await b.one("b")
             for lane in "lm":
-                await b.jobs.hold(lane, "deploying", "ann")
+                await b.jobs.hold(lane, Attribution("ann", "deploying"))
             await b.jobs.return_unstarted("a")
             await b.crash("b")
 
             assert await b.fetch("c") == []
             assert await b.states(first, second) == [JobState.HELD] * 2
             for lane in "lm":
-                assert await b.jobs.release(lane)
+                assert await b.jobs.release(lane, ANN)
             assert await b.ids("c") == [first, second]
 
     async def test_a_hold_is_told_with_who_and_why_and_since_when(self, store_url: str) -> None:
@@ -145,7 +147,7 @@ class HoldConformance(JobSuite):
             job_id = await b.add(lane="l")
             b.clock.advance(3)
             since = b.now
-            await b.jobs.hold("l", "größere Arbeiten", "ann")
+            await b.jobs.hold("l", Attribution("ann", "größere Arbeiten"))
             b.clock.advance(5)
             situation, lane = await b.situation(job_id), await b.lane()
 
@@ -159,35 +161,35 @@ class HoldConformance(JobSuite):
     async def test_an_empty_lane_that_is_held_is_told_until_it_is_released(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             since = b.now
-            await b.jobs.hold("l", "deploying", "ann")
+            await b.jobs.hold("l", Attribution("ann", "deploying"))
             lane = await b.lane()
             assert (lane.state, lane.head, lane.depth) == (JobState.HELD, None, 0)
             assert lane.since == near(since)
             assert [view.lane for view in await b.jobs.lanes()] == ["l"]
-            assert await b.jobs.release("l")
+            assert await b.jobs.release("l", ANN)
 
             assert await b.jobs.lanes() == []
-            assert not await b.jobs.release("l")
+            assert not await b.jobs.release("l", ANN)
             job_id = await b.add(lane="l")
             assert await b.ids() == [job_id]
 
     async def test_holding_once_more_is_still_one_hold(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             job_id = await b.add(lane="l")
-            await b.jobs.hold("l", "deploying", "ann")
-            await b.jobs.hold("l", "still deploying", "bob")
+            await b.jobs.hold("l", Attribution("ann", "deploying"))
+            await b.jobs.hold("l", Attribution("bob", "still deploying"))
             assert await b.fetch() == []
-            assert await b.jobs.release("l")
+            assert await b.jobs.release("l", ANN)
 
             assert await b.ids() == [job_id]
-            assert not await b.jobs.release("l")
+            assert not await b.jobs.release("l", ANN)
 
     async def test_releasing_what_is_not_held_changes_nothing(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(2)]
             job = await b.one()
-            assert not await b.jobs.release("l")
-            assert not await b.jobs.release("never")
+            assert not await b.jobs.release("l", ANN)
+            assert not await b.jobs.release("never", ANN)
             assert await b.fetch("b") == []
             await b.done(job)
 
@@ -202,11 +204,12 @@ class HoldConformance(JobSuite):
             assert await b.fetch(run=5) == []
             assert await b.states(*ids) == [JobState.FAILED, JobState.HELD, JobState.BEHIND]
             situation, lane = await b.situation(ids[1]), await b.lane()
-            assert (situation.held_by, lane.held_by) == ("interlock", "interlock")
-            assert "ValueError: broken" in situation.held_reason
-            assert situation.held_since == lane.held_since == lane.since == near(since)
+            assert (situation.held_by, lane.held_by) == ("", "")
+            assert "ValueError: broken" in situation.parked_reason
+            assert situation.parked_since == lane.parked_since == lane.since == near(since)
+            assert (situation.held_since, lane.held_since) == (None, None)
             assert (lane.state, lane.head, lane.depth) == (JobState.HELD, ids[1], 2)
-            assert await b.jobs.release("l")
+            assert await b.jobs.release("l", ANN)
 
             assert await b.ids(run=5) == ids[1:]
 
@@ -218,7 +221,7 @@ class HoldConformance(JobSuite):
             later = await b.add(lane="l")
             assert await b.fetch() == []
             assert await b.state(later) is JobState.HELD
-            assert await b.jobs.release("l")
+            assert await b.jobs.release("l", ANN)
 
             assert await b.ids() == [later]
 
@@ -238,7 +241,7 @@ class HoldConformance(JobSuite):
             assert await b.jobs.return_unstarted("a") == 2
             assert await b.fetch("b", run=5) == []
             assert await b.states(*ids) == [JobState.FAILED, JobState.HELD, JobState.BEHIND, JobState.BEHIND]
-            await b.jobs.release("l")
+            await b.jobs.release("l", ANN)
 
             assert await b.ids("b", run=5) == ids[1:]
 
@@ -246,13 +249,13 @@ class HoldConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             ids = [await b.add(lane="l", failing=Failing.PARK) for _ in range(2)]
             job = await b.one()
-            await b.jobs.hold("l", "deploying", "ann")
+            await b.jobs.hold("l", Attribution("ann", "deploying"))
             await b.end(job, Outcome.FAILED, error="no")
             assert await b.fetch() == []
-            assert await b.jobs.release("l")
+            assert await b.jobs.release("l", ANN)
 
             assert await b.ids() == [ids[1]]
-            assert not await b.jobs.release("l")
+            assert not await b.jobs.release("l", ANN)
 
     async def test_a_parked_job_keeps_its_position_until_a_person_acts(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
@@ -266,8 +269,8 @@ class HoldConformance(JobSuite):
             assert (view.error, view.attempt) == ("arguments: unknown field", 0)
             await b.let_pass(100_000)
             assert await b.fetch() == []
-            assert await b.jobs.retry(ids[0], "ann") is JobState.READY
-            assert await b.jobs.retry(alone, "ann") is JobState.READY
+            assert await b.jobs.retry(ids[0], Attribution("ann")) is JobState.READY
+            assert await b.jobs.retry(alone, Attribution("ann")) is JobState.READY
             jobs = await b.fetch(run=5)
 
             assert {job.id for job in jobs} == {*ids, alone}

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interlock.ports.jobs import Acknowledgement, JobState, Outcome
+from interlock.ports.journal import Attribution
+from interlock.testing.conformance.bench import ANN
 from interlock.testing.conformance.jobs.bench import SESSION, JobSuite, pace, slots
 
 if TYPE_CHECKING:
@@ -195,9 +197,9 @@ class JobSlotConformance(JobSuite):
             assert await b.fetch() == []
             await b.done(busy)
             if how == "cancelled":
-                assert await b.jobs.cancel(woken, "not wanted", "ann") is JobState.CANCELLED
+                assert await b.jobs.cancel(woken, Attribution("ann", "not wanted")) is JobState.CANCELLED
             else:
-                await b.jobs.hold("l", "not now", "ann")
+                await b.jobs.hold("l", Attribution("ann", "not now"))
 
             assert await b.ids() == [behind]
 
@@ -209,9 +211,9 @@ class JobSlotConformance(JobSuite):
             first, behind = await b.add(uses=(slots(1),), lane="l"), await b.add(uses=(slots(1),))
             assert await b.fetch() == []
             if how == "cancelled":
-                await b.jobs.cancel(first, "not wanted", "ann")
+                await b.jobs.cancel(first, Attribution("ann", "not wanted"))
             else:
-                await b.jobs.hold("l", "not now", "ann")
+                await b.jobs.hold("l", Attribution("ann", "not now"))
             await b.done(busy)
             job = await b.one()
 
@@ -220,7 +222,7 @@ class JobSlotConformance(JobSuite):
             if how == "held":
                 await b.done(job)
                 assert await b.fetch() == [], "a held lane went on because a slot came free"
-                await b.jobs.release("l")
+                await b.jobs.release("l", ANN)
                 assert await b.ids() == [first]
 
     async def test_one_that_was_held_in_line_has_its_ticket_once(self, store_url: str) -> None:
@@ -229,8 +231,8 @@ class JobSlotConformance(JobSuite):
             busy = await b.one()
             first = await b.add(uses=(slots(1),), lane="l")
             assert await b.fetch() == []
-            await b.jobs.hold("l", "not now", "ann")
-            await b.jobs.release("l")
+            await b.jobs.hold("l", Attribution("ann", "not now"))
+            await b.jobs.release("l", ANN)
             assert await b.fetch() == []
             behind = [await b.add(uses=(slots(1),)) for _ in range(2)]
             assert await b.fetch() == []

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interlock.ports.jobs import Outcome
+from interlock.ports.journal import Attribution
 from interlock.ports.store import Capability
 from interlock.testing.clock import VirtualClock, until
+from interlock.testing.conformance.bench import ANN
 from interlock.testing.conformance.jobs.bench import JobBench, JobSuite, slots
 
 if TYPE_CHECKING:
@@ -115,7 +117,7 @@ class NewsConformance(JobSuite):
             await mine.add(lane="l")
             job = await mine.one()
             if how == "released":
-                await mine.jobs.hold("l", "deploying", "ann")
+                await mine.jobs.hold("l", Attribution("ann", "deploying"))
                 await mine.end(job, Outcome.RETURNED)
             elif how in ("retried", "cancelled"):
                 await mine.end(job, Outcome.RETRY, delay=60.0)
@@ -132,11 +134,11 @@ class NewsConformance(JobSuite):
             elif how == "rescued":
                 await mine.jobs.rescue()
             elif how == "released":
-                await mine.jobs.release("l")
+                await mine.jobs.release("l", ANN)
             elif how == "cancelled":
-                await mine.jobs.cancel(job_id, "not wanted", "ann")
+                await mine.jobs.cancel(job_id, Attribution("ann", "not wanted"))
             else:
-                await mine.jobs.retry(job_id, "ann")
+                await mine.jobs.retry(job_id, Attribution("ann"))
 
             await until(lambda: told.news, what="news of the job")
 
@@ -174,7 +176,7 @@ class NewsConformance(JobSuite):
             cancelled, killer = await mine.add(delay=60.0), await mine.add()
             older, newer = [await mine.add(lane="l", coalesce=True, delay=5.0) for _ in range(2)]
             assert list(await theirs.jobs.watch_end("b", [cancelled, killer, older, newer])) == []
-            await mine.jobs.cancel(cancelled, "not wanted", "ann")
+            await mine.jobs.cancel(cancelled, Attribution("ann", "not wanted"))
             await until(lambda: f"b.j{cancelled}" in told.turns, what="the cancelling")
             await mine.crashed(killer, 3)
             await until(lambda: f"b.j{killer}" in told.turns, what="the quarantine")

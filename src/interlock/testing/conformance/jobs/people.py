@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from interlock.ports.jobs import MAX_CRASHES, Failing, JobState, Outcome
+from interlock.ports.journal import Attribution
 from interlock.testing.clock import until
+from interlock.testing.conformance.bench import ANN
 from interlock.testing.conformance.jobs.bench import JobBench, JobSuite, near, slots
 
 __all__ = ["PeopleConformance"]
@@ -26,7 +28,7 @@ async def _in_state(b: JobBench, state: JobState) -> tuple[int, int]:
         await b.add(uses=uses)
         await b.one("c")
     if state is JobState.HELD:
-        await b.jobs.hold("l", "deploying", "ann")
+        await b.jobs.hold("l", Attribution("ann", "deploying"))
     if state is JobState.BEHIND:
         await b.add(lane="l")
         await b.one("c")
@@ -55,7 +57,7 @@ class PeopleConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             job_id, behind = await _in_state(b, state)
             before = await b.view(job_id)
-            after = await b.jobs.cancel(job_id, "not wanted", "ann")
+            after = await b.jobs.cancel(job_id, Attribution("ann", "not wanted"))
 
             view = await b.view(job_id)
             assert view.state is after
@@ -70,7 +72,7 @@ class PeopleConformance(JobSuite):
             assert view.finished_at == near(b.now)
             if state is JobState.HELD:
                 assert await b.state(behind) is JobState.HELD
-                await b.jobs.release("l")
+                await b.jobs.release("l", ANN)
             if state is JobState.BEHIND:
                 assert await b.fetch() == []
                 await b.jobs.return_unstarted("c")
@@ -82,8 +84,8 @@ class PeopleConformance(JobSuite):
     async def test_cancelling_what_nobody_knows_is_none(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             (never,) = await b.jobs.ids(1)
-            assert await b.jobs.cancel(never, "not wanted", "ann") is None
-            assert await b.jobs.retry(never, "ann") is None
+            assert await b.jobs.cancel(never, Attribution("ann", "not wanted")) is None
+            assert await b.jobs.retry(never, Attribution("ann")) is None
             assert await b.jobs.find(never) is None
             assert await b.jobs.situation(never) is None
 
@@ -91,7 +93,7 @@ class PeopleConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             ids = [await b.add(lane=lane, delay=10.0) for lane in ("", "l")]
             for job_id in ids:
-                assert await b.jobs.cancel(job_id, "not wanted", "ann") is JobState.CANCELLED
+                assert await b.jobs.cancel(job_id, Attribution("ann", "not wanted")) is JobState.CANCELLED
             await b.let_pass(10)
             batch = await b.batch()
 
@@ -105,7 +107,7 @@ class PeopleConformance(JobSuite):
             taken: dict[str, str] = {}
             await b.store.messages.listen("a", lambda _: None, taken.__setitem__)
             b.store.messages.watch(waiting=True)
-            assert await b.jobs.cancel(job_id, "not wanted", "ann") is JobState.RUNNING
+            assert await b.jobs.cancel(job_id, Attribution("ann", "not wanted")) is JobState.RUNNING
 
             await until(lambda: told in taken, what="the session is told")
             assert taken[told].startswith("cancelled")
@@ -117,7 +119,7 @@ class PeopleConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             job_id, behind = await b.add(lane="l", failing=Failing.PARK, uses=(slots(1),)), await b.add(lane="l")
             job = await b.one()
-            await b.jobs.cancel(job_id, "not wanted", "ann")
+            await b.jobs.cancel(job_id, Attribution("ann", "not wanted"))
             result = "7" if outcome is Outcome.DONE else None
             await b.end(job, outcome, delay=5.0, error="" if result else "stopped", result=result)
 
@@ -135,7 +137,7 @@ class PeopleConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             job_id, behind = await b.add(lane="l"), await b.add(lane="l")
             await b.one("a")
-            await b.jobs.cancel(job_id, "not wanted", "ann")
+            await b.jobs.cancel(job_id, Attribution("ann", "not wanted"))
             await b.jobs.return_unstarted("a")
 
             assert await b.state(job_id) is JobState.CANCELLED
@@ -145,7 +147,7 @@ class PeopleConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(4)]
             run = await b.fetch("a", run=3)
-            assert await b.jobs.cancel(ids[1], "not wanted", "ann") is JobState.RUNNING
+            assert await b.jobs.cancel(ids[1], Attribution("ann", "not wanted")) is JobState.RUNNING
             await b.done(run[0])
             await b.end(run[1], Outcome.RETURNED)
             assert await b.state(ids[1]) is JobState.CANCELLED
@@ -158,7 +160,7 @@ class PeopleConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             job_id, behind = await _in_state(b, state)
             before = await b.view(job_id)
-            after = await b.jobs.retry(job_id, "ann")
+            after = await b.jobs.retry(job_id, Attribution("ann"))
             view = await b.view(job_id)
             assert view.state is after
 
@@ -184,10 +186,10 @@ class PeopleConformance(JobSuite):
             for outcome in (Outcome.FAILED, Outcome.CANCELLED):
                 await b.end(await b.one(), outcome, error="broken")
                 assert (await b.view(job_id)).error == "broken"
-                await b.jobs.retry(job_id, "ann")
+                await b.jobs.retry(job_id, Attribution("ann"))
                 assert (await b.view(job_id)).error == ""
-            await b.jobs.cancel(job_id, "not wanted", "ann")
-            await b.jobs.retry(job_id, "ann")
+            await b.jobs.cancel(job_id, Attribution("ann", "not wanted"))
+            await b.jobs.retry(job_id, Attribution("ann"))
             await b.done(await b.one())
 
             assert (await b.view(job_id)).error == ""
@@ -208,8 +210,8 @@ class PeopleConformance(JobSuite):
             alone = await b.add(delay=100.0)
             delayed, first = await b.add(lane="l", delay=100.0), await b.add(lane="l")
             b.clock.advance(1)
-            assert await b.jobs.retry(alone, "ann") is JobState.READY
-            assert await b.jobs.retry(delayed, "ann") is JobState.BEHIND
+            assert await b.jobs.retry(alone, Attribution("ann")) is JobState.READY
+            assert await b.jobs.retry(delayed, Attribution("ann")) is JobState.BEHIND
             last = await b.add(lane="l")
 
             assert await b.ids(run=10) == [first, delayed, last, alone]
@@ -219,17 +221,17 @@ class PeopleConformance(JobSuite):
             old, _ = await b.add(lane="l", coalesce=True), await b.add(lane="l", coalesce=True)
             await b.one()
 
-            assert await b.jobs.retry(old, "ann") is JobState.SUPERSEDED
-            assert await b.jobs.cancel(old, "not wanted", "ann") is JobState.SUPERSEDED
+            assert await b.jobs.retry(old, Attribution("ann")) is JobState.SUPERSEDED
+            assert await b.jobs.cancel(old, Attribution("ann", "not wanted")) is JobState.SUPERSEDED
 
     async def test_retrying_by_hand_in_a_held_lane_waits_for_its_release(self, store_url: str) -> None:
         async with self.job_bench(store_url) as b:
             job_id = await b.add(lane="l")
             await b.end(await b.one(), Outcome.FAILED, error="no")
-            await b.jobs.hold("l", "deploying", "ann")
-            assert await b.jobs.retry(job_id, "ann") is JobState.HELD
+            await b.jobs.hold("l", Attribution("ann", "deploying"))
+            assert await b.jobs.retry(job_id, Attribution("ann")) is JobState.HELD
             assert await b.fetch() == []
-            await b.jobs.release("l")
+            await b.jobs.release("l", ANN)
 
             assert await b.ids() == [job_id]
 
@@ -237,8 +239,8 @@ class PeopleConformance(JobSuite):
         async with self.job_bench(store_url) as b:
             job_id = await b.add()
             await b.end(await b.one(), Outcome.FAILED, error="no")
-            assert await b.jobs.retry(job_id, "ann") is JobState.READY
-            assert await b.jobs.retry(job_id, "ann") is JobState.READY
+            assert await b.jobs.retry(job_id, Attribution("ann")) is JobState.READY
+            assert await b.jobs.retry(job_id, Attribution("ann")) is JobState.READY
             assert await b.ids() == [job_id]
 
             assert await b.fetch() == []
@@ -250,7 +252,7 @@ class PeopleConformance(JobSuite):
             job_id = await b.add()
             old = await b.one()
             await b.end(old, Outcome.FAILED, error="no")
-            await b.jobs.retry(job_id, "ann")
+            await b.jobs.retry(job_id, Attribution("ann"))
             await b.acknowledge(old, Outcome.FAILED, error="no")
             assert await b.state(job_id) is JobState.READY
             new = await b.one()

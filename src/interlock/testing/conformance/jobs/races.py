@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import Acknowledgement, JobState, Outcome
+from interlock.ports.journal import Attribution
 from interlock.ports.store import Capability
 from interlock.testing.clock import VirtualClock
+from interlock.testing.conformance.bench import ANN
 from interlock.testing.conformance.jobs.bench import JobBench, JobSuite, new_job, slots
 
 if TYPE_CHECKING:
@@ -212,14 +214,16 @@ class JobRaceConformance(HandsSuite):
                 assert acknowledged.isdisjoint(rescued)
                 assert acknowledged | set(rescued) == set(ids)
                 for job_id in rescued:
-                    await hands[0].jobs.cancel(job_id, "over", "test")
+                    await hands[0].jobs.cancel(job_id, Attribution("test", "over"))
 
     async def test_a_job_is_cancelled_or_fetched_and_never_both(self, store_url: str) -> None:
         async with self.hands(store_url) as hands:
             for fetch_number in range(5):
                 ids = [await hands[0].add(lane=f"l{n % 3}" if n % 2 else "") for n in range(8)]
                 fetching = asyncio.gather(hands[2].fetch("s1", 3), hands[3].fetch("s2", 20))
-                states = await asyncio.gather(*(hands[1].jobs.cancel(job_id, "not wanted", "ann") for job_id in ids))
+                states = await asyncio.gather(
+                    *(hands[1].jobs.cancel(job_id, Attribution("ann", "not wanted")) for job_id in ids)
+                )
                 running = {job.id for jobs in await fetching for job in jobs}
                 for job_id, state in zip(ids, states, strict=True):
                     if state is JobState.CANCELLED:
@@ -255,13 +259,13 @@ class JobRaceConformance(HandsSuite):
                 try:
                     for fetch_number in range(1, 7):
                         await hands[3].add_many(10, lane="l")
-                        await hands[3].jobs.hold("l", "deploying", "ann")
+                        await hands[3].jobs.hold("l", Attribution("ann", "deploying"))
                         held = fetch_number
                         await asyncio.sleep(0)
                         await hands[3].add_many(2, lane="l")
                         await hands[3].state((await hands[3].add_many(1, lane="l"))[0])
                         held = 0
-                        assert await hands[3].jobs.release("l"), fetch_number
+                        assert await hands[3].jobs.release("l", ANN), fetch_number
                 finally:
                     over = True
 

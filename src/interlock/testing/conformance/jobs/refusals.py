@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import HandlerVersion, JobState, Outcome
+from interlock.ports.journal import Attribution
+from interlock.testing.conformance.bench import ANN
 from interlock.testing.conformance.jobs.bench import JobSuite, near, slots
 
 if TYPE_CHECKING:
@@ -128,9 +130,9 @@ class RefusalConformance(JobSuite):
             await attend(b, "b", NEW)
             job_id = await b.add(lane="l")
             await refuse(b, await b.one("a"))
-            await b.jobs.hold("l", "a test", "ann")
+            await b.jobs.hold("l", Attribution("ann", "a test"))
             assert await b.ids("b", reads=[NEW]) == []
-            await b.jobs.release("l")
+            await b.jobs.release("l", ANN)
             assert await b.ids("a") == []
             assert await b.ids("b", reads=[NEW]) == [job_id]
 
@@ -157,7 +159,7 @@ class RefusalConformance(JobSuite):
             for job in await b.fetch("a"):
                 await refuse(b, job)
             for job_id in ids:
-                assert await b.jobs.cancel(job_id, "a test", "ann") is JobState.CANCELLED
+                assert await b.jobs.cancel(job_id, Attribution("ann", "a test")) is JobState.CANCELLED
             assert await b.ids("b", reads=[NEW]) == [behind]
 
     async def test_a_retry_by_hand_forgets_the_refusals(self, store_url: str) -> None:
@@ -167,7 +169,7 @@ class RefusalConformance(JobSuite):
                 await refuse(b, job)
             assert await b.states(*ids) == [JobState.PARKED] * 2
             for job_id in ids:
-                assert await b.jobs.retry(job_id, "ann") is JobState.READY
+                assert await b.jobs.retry(job_id, Attribution("ann")) is JobState.READY
             assert sorted(await b.ids("a")) == sorted(ids)
 
     async def test_jobs_of_other_names_and_queues_are_not_touched(self, store_url: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from interlock.ports.jobs import FetchedJob, JobState, Outcome
+from interlock.ports.journal import Attribution
 from interlock.testing.conformance.jobs.bench import JobBench, JobSuite, slots
 
 __all__ = ["RunConformance"]
@@ -129,7 +130,7 @@ class RunConformance(JobSuite):
             assert job.id == ids[0]
             await b.done(job)
             assert await b.fetch("b", run=10) == []
-            assert await b.jobs.retry(ids[1], "ann") is JobState.READY
+            assert await b.jobs.retry(ids[1], Attribution("ann")) is JobState.READY
 
             assert await b.ids("b", run=10) == ids[1:]
 

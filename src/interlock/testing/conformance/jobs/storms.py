@@ -11,6 +11,8 @@ import pytest
 
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import Acknowledgement, Failing, FetchRequest, FetchResult, JobState, Outcome
+from interlock.ports.journal import Attribution
+from interlock.testing.conformance.bench import ANN
 from interlock.testing.conformance.jobs.bench import new_job, slots
 from interlock.testing.conformance.jobs.races import HandsSuite
 
@@ -134,12 +136,12 @@ class _Storm:
             await asyncio.sleep(0)
             lane = self.chance.choice(_LANES)
             if self.chance.random() < 0.5:
-                await hand.jobs.hold(lane, "deploying", "ann")
+                await hand.jobs.hold(lane, Attribution("ann", "deploying"))
                 await hand.jobs.lanes()
-            await hand.jobs.release(lane)
+            await hand.jobs.release(lane, ANN)
             if self.ids:
-                await hand.jobs.cancel(self.chance.choice(self.ids), "not wanted", "ann")
-                await hand.jobs.retry(self.chance.choice(self.ids), "ann")
+                await hand.jobs.cancel(self.chance.choice(self.ids), Attribution("ann", "not wanted"))
+                await hand.jobs.retry(self.chance.choice(self.ids), Attribution("ann"))
                 await hand.jobs.situation(self.chance.choice(self.ids))
             await hand.jobs.queues()
 
@@ -149,7 +151,7 @@ class _Storm:
         unfinished: list[int] = []
         for _ in range(200):
             for lane in _LANES:
-                await hand.jobs.release(lane)
+                await hand.jobs.release(lane, ANN)
             views = await hand.jobs.look(JobFilter(), limit=10_000)
             assert sorted(view.id for view in views) == sorted(self.ids), "jobs were lost or made up"
             unfinished = [view.id for view in views if not view.state.final]
@@ -157,7 +159,7 @@ class _Storm:
                 break
             for view in views:
                 if view.state is JobState.PARKED:
-                    await hand.jobs.retry(view.id, "ann")
+                    await hand.jobs.retry(view.id, Attribution("ann"))
             batch = await hand.jobs.fetch(FetchRequest(session, ("q",), ("n",), 100, 100, 10))
             assert isinstance(batch, FetchResult)
             self._begin(session, batch.jobs)

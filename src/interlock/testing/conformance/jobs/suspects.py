@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from interlock.ports.jobs import MAX_CRASHES, JobState, Outcome
+from interlock.ports.journal import Attribution
 from interlock.testing.conformance.jobs.bench import JobBench, JobSuite, slots
 
 if TYPE_CHECKING:
@@ -231,7 +232,7 @@ class SuspectConformance(JobSuite):
             job_id = await b.add()
             await b.crashed(job_id, MAX_CRASHES)
             assert await b.state(job_id) is JobState.QUARANTINED
-            await b.jobs.retry(job_id, "ann")
+            await b.jobs.retry(job_id, Attribution("ann"))
             job = await b.one()
 
             assert (job.id, job.half, job.crashes) == (job_id, None, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from interlock.ports.job_views import JobFilter, WorkerView
 from interlock.ports.jobs import JobState, Outcome
+from interlock.ports.journal import Attribution
 from interlock.testing.conformance.jobs.bench import SESSION, JobSuite, near, pace, slots
 
 __all__ = ["JobViewConformance"]
@@ -68,7 +69,7 @@ class JobViewConformance(JobSuite):
             for outcome in Outcome:
                 await b.add()
                 await b.end(await b.one(), outcome, delay=60.0, error="why")
-            await b.jobs.hold("held", "deploying", "ann")
+            await b.jobs.hold("held", Attribution("ann", "deploying"))
             for lane in ("", "x", "x", "held", "held"):
                 await b.add(lane=lane)
             for _ in range(2):
@@ -118,7 +119,7 @@ class JobViewConformance(JobSuite):
             await b.end(job, Outcome.RETRY, delay=60.0)
             situation = await b.situation(ids[2])
             assert (situation.ahead, situation.lane_head, situation.lane_head_state) == (2, ids[0], JobState.SCHEDULED)
-            await b.jobs.cancel(ids[0], "no", "ann")
+            await b.jobs.cancel(ids[0], Attribution("ann", "no"))
             situation = await b.situation(ids[3])
 
             assert (situation.ahead, situation.lane_head, situation.lane_head_state) == (2, ids[1], JobState.READY)
@@ -225,7 +226,7 @@ class JobViewConformance(JobSuite):
             await b.end(jobs[0], Outcome.PARKED, error="why")
             await b.add(delay=5.0)
             due = b.now + 5.0
-            await b.jobs.hold("held", "deploying", "ann")
+            await b.jobs.hold("held", Attribution("ann", "deploying"))
             await b.add(lane="held")
             for _ in range(3):
                 await b.add(uses=(slots(1),))

@@ -9,6 +9,8 @@ import pytest
 
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import Acknowledgement, Failing, FetchRequest, FetchResult, JobState, Outcome
+from interlock.ports.journal import Attribution
+from interlock.testing.conformance.bench import ANN
 from interlock.testing.conformance.jobs.bench import JobBench, JobSuite, new_job, pace, slots
 from interlock.testing.conformance.jobs.model import Model
 
@@ -237,14 +239,14 @@ class _Walk:
         # Whether the start of a job that was to end and then never started counts for a pace is left to the store.
         if job and not (job.session and any(use.per for use in job.new.uses)):
             self.tell("cancel", job.id)
-            state = await self.jobs.cancel(job.id, "not wanted", "ann")
+            state = await self.jobs.cancel(job.id, Attribution("ann", "not wanted"))
             self.model.cancel(job)
             assert state in self.model.states(job)
 
     async def retry(self) -> None:
         if job := self._any(ended=self.chance.random() < 0.5):
             self.tell("retry", job.id)
-            state = await self.jobs.retry(job.id, "ann")
+            state = await self.jobs.retry(job.id, Attribution("ann"))
             self.model.retry(job, self.bench.now)
             assert state in self.model.states(job), f"{state} is not among {self.model.states(job)}"
 
@@ -253,24 +255,24 @@ class _Walk:
         for job in self.model.unfinished():
             if job.parked:
                 self.tell("retry", job.id)
-                await self.jobs.retry(job.id, "ann")
+                await self.jobs.retry(job.id, Attribution("ann"))
                 self.model.retry(job, self.bench.now)
 
     async def hold(self) -> None:
         lane = self.chance.choice(_LANES)
         self.tell("hold", lane)
-        await self.jobs.hold(lane, "deploying", "ann")
+        await self.jobs.hold(lane, Attribution("ann", "deploying"))
         self.model.stopped.setdefault(lane, set()).add("held")
 
     async def release(self) -> None:
         lane = self.chance.choice([lane for lane in _LANES if self.model.stopped.get(lane)] or _LANES)
         self.tell("release", lane)
-        assert await self.jobs.release(lane) is bool(self.model.stopped.pop(lane, None))
+        assert await self.jobs.release(lane, ANN) is bool(self.model.stopped.pop(lane, None))
 
     async def finish(self) -> None:
         """Let everything that is left come to its end: nothing is stuck, nothing is lost."""
         for lane in _LANES:
-            await self.jobs.release(lane)
+            await self.jobs.release(lane, ANN)
             self.model.stopped.pop(lane, None)
         await self.unpark()
         for _ in range(200):

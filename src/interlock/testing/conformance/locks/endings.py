@@ -6,7 +6,7 @@ import pytest
 
 from interlock.ports.locks import Held, Left
 from interlock.testing.clock import until
-from interlock.testing.conformance.bench import SESSION, BenchSuite
+from interlock.testing.conformance.bench import ANN, SESSION, BenchSuite
 
 __all__ = ["EndingConformance"]
 
@@ -178,7 +178,7 @@ class EndingConformance(BenchSuite):
             await b.granted("a1")
             await b.waiting("b1")
             await b.store.messages.listen("a", told.append, lambda owner, why: lost.append((owner, why)))
-            holder = await b.locks.force("k", "eva released it by force: stuck")
+            holder = await b.locks.force("k", "eva released it by force: stuck", ANN)
 
             assert holder is not None
             assert holder.owner == "a1"
@@ -194,8 +194,8 @@ class EndingConformance(BenchSuite):
             await b.granted("a1", "expired", ttl=1.0)
             b.clock.advance(2)
 
-            assert await b.locks.force("free", "why") is None
-            assert await b.locks.force("expired", "why") is None
+            assert await b.locks.force("free", "why", ANN) is None
+            assert await b.locks.force("expired", "why", ANN) is None
 
     async def test_a_look_shows_holders_and_queues_in_order(self, store_url: str) -> None:
         async with self.bench(store_url) as b:

@@ -1,5 +1,7 @@
 -- Remove a cursor and its history; no row if there was none.
-create or replace function interlock.cursor_forget(p_namespace text, p_name text)
+create or replace function interlock.cursor_forget(
+    p_namespace text, p_name text, p_attribution jsonb, p_clock double precision
+)
 returns table (name text, value text, version bigint, moved_at double precision, moved_by text)
 language plpgsql volatile
 as $$
@@ -10,10 +12,16 @@ begin
         return;
     end if;
     perform interlock.durably();
-    return query
-        select m.name::text, m.value, m.version, extract(epoch from m.moved_at)::float8, m.moved_by
-        from interlock.cursor_move m
-        where m.namespace = p_namespace and m.name = p_name and m.version = cursor_forget.version;
+    select m.name::text, m.value, extract(epoch from m.moved_at)::float8, m.moved_by
+    into cursor_forget.name, cursor_forget.value, cursor_forget.moved_at, cursor_forget.moved_by
+    from interlock.cursor_move m
+    where m.namespace = p_namespace and m.name = p_name and m.version = cursor_forget.version;
     delete from interlock.cursor_move m where m.namespace = p_namespace and m.name = p_name;
+    perform interlock.journal_add(
+        p_namespace, interlock.micros(interlock.now_or(p_clock)), p_attribution, 'cursor.forget', p_name,
+        json_build_object('value', cursor_forget.value::json, 'version', cursor_forget.version,
+                          'by', cursor_forget.moved_by),
+        null, cursor_forget.version);
+    return next;
 end
 $$;

@@ -4,7 +4,7 @@
 -- planner: lookups
 create or replace function interlock.event_accept(
     p_namespace text, p_event_ids bigint[], p_sources text[], p_deliveries text[], p_types text[], p_actors text[],
-    p_payloads text[], p_event_keeps double precision[], p_replays bigint[], p_bys text[], p_counts integer[],
+    p_payloads text[], p_event_keeps double precision[], p_replays bigint[], p_attributions text[], p_counts integer[],
     p_ids bigint[], p_kinds integer[], p_lanes text[], p_delays double precision[],
     p_ats double precision[], p_arguments text[], p_names text[], p_queues text[], p_priorities integer[],
     p_failings integer[], p_coalesce boolean[], p_keeps double precision[], p_options text[], p_use_keys text[],
@@ -26,12 +26,12 @@ begin
             insert into interlock.event as e (
                 id, received_at, kept_until, replay_of, namespace, source, delivery, type, actor, replayed_by, jobs, payload)
             select u.id, now_us, now_us + (u.keep * 1e6)::bigint, u.replay_of, p_namespace, u.source, u.delivery, u.type,
-                   u.actor, u.by, coalesce(p_ids[u.upto - u.count + 1 : u.upto], '{}'), u.payload
+                   u.actor, coalesce(u.attribution::jsonb ->> 0, ''), coalesce(p_ids[u.upto - u.count + 1 : u.upto], '{}'), u.payload
             from (
                 select x.*, (sum(x.count) over (order by x.n))::integer as upto
                 from unnest(p_event_ids, p_sources, p_deliveries, p_types, p_actors, p_payloads, p_event_keeps, p_replays,
-                            p_bys, p_counts)
-                     with ordinality as x (id, source, delivery, type, actor, payload, keep, replay_of, by, count, n)
+                            p_attributions, p_counts)
+                     with ordinality as x (id, source, delivery, type, actor, payload, keep, replay_of, attribution, count, n)
             ) u
             order by u.delivery collate "C", u.source collate "C", u.n
             on conflict do nothing
@@ -73,6 +73,11 @@ begin
             p_failings, p_coalesce, p_keeps, p_options, p_use_keys, p_use_mosts, p_use_pers, p_uses, p_paced, known,
             p_clock);
     end if;
+    perform interlock.journal_add(
+        p_namespace, now_us, u.attribution::jsonb, 'event.replay', u.replay_of::text, null,
+        json_build_object('event', u.id, 'jobs', (select to_json(e.jobs) from interlock.event e where e.id = u.id)))
+    from unnest(p_event_ids, p_replays, p_attributions) as u (id, replay_of, attribution)
+    where u.attribution is not null and u.id = any (fresh);
     return kept;
 end
 $$;

@@ -1,5 +1,7 @@
 -- Take a key from its holder; null if nobody live held it.
-create or replace function interlock.lock_force(p_namespace text, p_key text, p_why text, p_clock double precision) returns jsonb
+create or replace function interlock.lock_force(
+    p_namespace text, p_key text, p_why text, p_attribution jsonb, p_clock double precision
+) returns jsonb
 language plpgsql volatile
 as $$
 declare
@@ -13,6 +15,7 @@ begin
     if l.owner is null or s.id is null or least(l.expires_at, s.expires_at) <= now_is then
         return null;
     end if;
+    perform interlock.durably();
     update interlock.lock k
     set owner = null, ended_owner = l.owner, ended_why = p_why, free_since = now_is
     where k.namespace = p_namespace and k.key = p_key;
@@ -20,6 +23,11 @@ begin
     values (p_namespace, l.session, l.owner, p_why, now_is) on conflict do nothing;
     perform pg_notify('interlock_' || l.session, left('lost ' || l.owner || ' ' || p_why, 2000));
     perform interlock.lock_pass_on(p_namespace, p_key, '', now_is);
+    perform interlock.journal_add(
+        p_namespace, interlock.micros(now_is), p_attribution, 'lock.force_release', p_key,
+        json_build_object('holder', l.caller, 'session', l.session, 'host', s.host, 'pid', s.pid, 'program', s.program,
+                          'fence', l.fence),
+        null, l.fence);
     return interlock.lock_holder(l, s);
 end
 $$;

@@ -1,1 +1,1 @@
-select interlock.claim_forget($1, $2, $3, $4)
+select interlock.claim_forget($1, $2, $3, $4::jsonb, $5)

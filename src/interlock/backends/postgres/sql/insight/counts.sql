@@ -91,12 +91,13 @@ union all
 select 'lanes_running', '', count(distinct j.lane), null, null
 from running r join interlock.job j on j.id = r.id where j.lane is not null
 union all
-select case when x.held then 'lanes_held' else 'lanes_parked' end, '', count(*), null, null
+select u.what, '', u.count, null, null
 from (
-    select l.held_since is not null as held from interlock.job_lane l
-    where (l.held_since is not null or l.parked_since is not null) and l.lane >= $1 || '/' and l.lane < $1 || '0'
-    limit $2::integer) x
-group by x.held
+    select count(x.held_since) as held, count(x.parked_since) as parked from (
+        select l.held_since, l.parked_since from interlock.job_lane l
+        where (l.held_since is not null or l.parked_since is not null) and l.lane >= $1 || '/' and l.lane < $1 || '0'
+        limit $2::integer) x) c
+cross join lateral (values ('lanes_held', c.held), ('lanes_parked', c.parked)) as u (what, count)
 union all
 select 'workers', $1 || '/' || q.queue, count(*), sum(w.runners)::bigint, null
 from clock

@@ -18,9 +18,7 @@ select now_us, substr(u.lane, length($1) + 2),
        (select count(*) from (
            select from interlock.job j where j.lane = u.lane and j.position is not null limit $3::integer) x),
        coalesce(l.held_since, l.parked_since, h.due_at), c.session, c.host, c.pid, c.program,
-       case when l.held_since is not null then l.held_by when l.parked_since is not null then 'interlock' else '' end,
-       coalesce(case when l.held_since is not null then l.held_reason else l.parked_reason end, ''),
-       coalesce(l.held_since, l.parked_since)
+       coalesce(l.held_by, ''), coalesce(l.held_reason, ''), l.held_since, l.parked_since, coalesce(l.parked_reason, '')
 from clock
 cross join unnest($2::text[]) with ordinality as u (lane, n)
 left join interlock.job_lane l on l.lane = u.lane

@@ -117,10 +117,8 @@ select now_us, j.id, j.name, substr(j.pool, length($1) + 2), coalesce(substr(j.l
            else 0 end as ahead,
        case when h.id <> j.id then h.id end as lane_head,
        case when h.id <> j.id then (select a.state from standing a where a.id = h.id) end as lane_head_state,
-       case when l.held_since is not null then l.held_by when l.parked_since is not null then 'interlock' else '' end
-           as held_by,
-       coalesce(case when l.held_since is not null then l.held_reason else l.parked_reason end, '') as held_reason,
-       coalesce(l.held_since, l.parked_since) as held_since,
+       coalesce(l.held_by, '') as held_by, coalesce(l.held_reason, '') as held_reason, l.held_since, l.parked_since,
+       coalesce(l.parked_reason, '') as parked_reason,
        coalesce(w.key, '') as waits_for, coalesce(n.holders, '{}') as holders, case when n.wake_at > now_us then n.wake_at end as room_at,
        coalesce(v.knows, 0) as workers, coalesce(v.workers, 0) as workers_of_queue,
        p.suspicion

@@ -1,1 +1,1 @@
-select interlock.job_cancel($1, $2, $3, $4, $5)
+select interlock.job_cancel($1, $2, $3::jsonb, $4)

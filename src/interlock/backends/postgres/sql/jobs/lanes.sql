@@ -27,10 +27,8 @@ select now_us, substr(known.lane, length($1) + 2), case when h.id is null then '
        (select count(*) from (
            select from interlock.job j where j.lane = known.lane and j.position is not null limit 10000) x) as depth,
        coalesce(l.held_since, l.parked_since, h.due_at) as since, c.session, c.host, c.pid, c.program,
-       case when l.held_since is not null then l.held_by when l.parked_since is not null then 'interlock' else '' end
-           as held_by,
-       coalesce(case when l.held_since is not null then l.held_reason else l.parked_reason end, '') as held_reason,
-       coalesce(l.held_since, l.parked_since) as held_since
+       coalesce(l.held_by, '') as held_by, coalesce(l.held_reason, '') as held_reason, l.held_since, l.parked_since,
+       coalesce(l.parked_reason, '') as parked_reason
 from clock
 cross join known
 left join interlock.job_lane l on l.lane = known.lane

@@ -46,10 +46,8 @@ select found.*,
            else 0 end as ahead,
        (select head.id from head where head.id <> me.id) as lane_head,
        (select head.state from head where head.id <> me.id) as lane_head_state,
-       case when l.held_since is not null then l.held_by when l.parked_since is not null then 'interlock' else '' end
-           as held_by,
-       coalesce(case when l.held_since is not null then l.held_reason else l.parked_reason end, '') as held_reason,
-       coalesce(l.held_since, l.parked_since) as held_since,
+       coalesce(l.held_by, '') as held_by, coalesce(l.held_reason, '') as held_reason, l.held_since, l.parked_since,
+       coalesce(l.parked_reason, '') as parked_reason,
        coalesce((select line.key from line), '') as waits_for,
        array(
            select o.id from line

@@ -1,6 +1,6 @@
 -- End a job that does not run, ask for the end of one that does. Says the state after; null if it is not known.
 create or replace function interlock.job_cancel(
-    p_namespace text, p_id bigint, p_reason text, p_by text, p_clock double precision
+    p_namespace text, p_id bigint, p_attribution jsonb, p_clock double precision
 ) returns text
 language plpgsql volatile
 as $$
@@ -9,7 +9,8 @@ declare
     j interlock.job;
     locked text;
     c record;
-    told text := 'cancelled by ' || p_by || ': ' || p_reason;
+    told text := 'cancelled by ' || (p_attribution ->> 0) || ': ' || (p_attribution ->> 1);
+    before text;
     ended smallint;
 begin
     perform interlock.durably();
@@ -40,15 +41,24 @@ begin
             -- Unless that fetch ends just now.
             update interlock.job x set cancelled = told where x.id = p_id and x.fence < c.fence;
             continue when not found;
+            if j.cancelled is distinct from told then
+                perform interlock.journal_add(
+                    p_namespace, now_us, p_attribution, 'job.cancel', p_id::text, json_build_object('state', 'running'),
+                    json_build_object('state', 'running', 'cancel_requested', true), c.fence);
+            end if;
             perform interlock.job_interrupt(p_namespace, c.session, p_id, c.fence, told, now_us);
             return 'running';
         end if;
+        before := interlock.job_state(j, p_namespace);
         exit when interlock.job_detach(p_namespace, j);
     end loop;
     perform interlock.job_end(p_namespace, array[p_id], 3::smallint, null, told, now_us);
     perform interlock.job_advance_lane(
         p_namespace, j.lane, array(select u.key from interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) u order by 1),
         now_us);
+    perform interlock.journal_add(
+        p_namespace, now_us, p_attribution, 'job.cancel', p_id::text, json_build_object('state', before),
+        json_build_object('state', 'cancelled'));
     return 'cancelled';
 end
 $$;

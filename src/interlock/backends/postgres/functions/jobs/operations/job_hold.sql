@@ -1,6 +1,6 @@
 -- Let no further job of a lane start.
 create or replace function interlock.job_hold(
-    p_namespace text, p_lane text, p_reason text, p_by text, p_clock double precision
+    p_namespace text, p_lane text, p_attribution jsonb, p_clock double precision
 ) returns void
 language plpgsql volatile
 as $$
@@ -10,11 +10,21 @@ declare
     keys text[];
     in_line bigint[];
     tickets bigint[];
+    l interlock.job_lane;
+    actor text := p_attribution ->> 0;
+    reason text := p_attribution ->> 1;
 begin
     perform interlock.durably();
     perform interlock.job_lane_lock(p_namespace, held);
-    update interlock.job_lane l
-    set held_since = coalesce(l.held_since, now_us), held_by = p_by, held_reason = p_reason where l.lane = held;
+    select * into l from interlock.job_lane x where x.lane = held;
+    if l.held_since is null or (l.held_by, l.held_reason) is distinct from (actor, reason) then
+        update interlock.job_lane x
+        set held_since = coalesce(x.held_since, now_us), held_by = actor, held_reason = reason where x.lane = held;
+        perform interlock.journal_add(
+            p_namespace, now_us, p_attribution, 'lane.hold', p_lane,
+            interlock.journal_hold(l.held_by, l.held_reason, l.parked_reason),
+            interlock.journal_hold(actor, reason, l.parked_reason));
+    end if;
     delete from interlock.job_ready r where r.lane = held;
     -- A head that waits for a limit does so again when the lane is released; others do not wait for it.
     select array_agg(w.id), array_agg(w.ticket) into in_line, tickets
@@ -29,7 +39,7 @@ begin
         from unnest(in_line, tickets) as u (id, ticket) where j.id = u.id;
     end if;
     perform interlock.job_interrupt(
-        p_namespace, c.session, o.id, c.fence, 'held by ' || p_by || ': ' || p_reason, now_us)
+        p_namespace, c.session, o.id, c.fence, 'held by ' || actor || ': ' || reason, now_us)
     from interlock.job_fetched c
     cross join lateral unnest(c.ids) as o (id)
     join interlock.job j on j.id = o.id

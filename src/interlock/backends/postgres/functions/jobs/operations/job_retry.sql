@@ -1,6 +1,6 @@
 -- Make a job ready now that waits for its time, is parked, or has ended without being done. Says the state after; null if
 -- it is not known.
-create or replace function interlock.job_retry(p_namespace text, p_id bigint, p_clock double precision) returns text
+create or replace function interlock.job_retry(p_namespace text, p_id bigint, p_attribution jsonb, p_clock double precision) returns text
 language plpgsql volatile
 as $$
 declare
@@ -8,6 +8,8 @@ declare
     j interlock.job;
     h interlock.job_history;
     locked text;
+    before text;
+    after text;
 begin
     perform interlock.durably();
     loop
@@ -23,6 +25,7 @@ begin
                 locked := h.lane;
                 perform interlock.job_lane_lock(p_namespace, locked);
             end if;
+            before := interlock.job_ended_state(h.state);
             delete from interlock.job_history x where x.id = p_id and x.finished_at = h.finished_at;
             continue when not found;
             delete from interlock.job_result r where r.id = p_id;
@@ -41,6 +44,7 @@ begin
             j := interlock.job_of(p_namespace, p_id);
             continue when j.id is null;
         end if;
+        before := case when j.parked is null then 'scheduled' else 'parked' end;
         if j.parked is null then
             delete from interlock.job_scheduled l where l.pool = j.pool and l.at = j.due_at and l.id = p_id;
             if not found then
@@ -62,6 +66,10 @@ begin
     else
         perform interlock.job_advance_lane(p_namespace, j.lane, null, now_us);
     end if;
-    return interlock.job_state(j, p_namespace);
+    after := interlock.job_state(j, p_namespace);
+    perform interlock.journal_add(
+        p_namespace, now_us, p_attribution, 'job.retry', p_id::text, json_build_object('state', before),
+        json_build_object('state', after));
+    return after;
 end
 $$;

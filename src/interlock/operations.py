@@ -1,0 +1,247 @@
+"""Operations: what a person or program does to jobs, lanes, locks, claims, cursors and events.
+
+Python, the command line, the dashboard and the API all come through here. Each operation has an actor (``by``) and a
+reason. The journal entry commits in the same transaction as the change. If the change is made in a store without a
+journal (Redis), the entry goes to the journal of the app's durable store before the change is made; without such a
+store the operation is only logged. docs/decisions/0048 says why.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from interlock.arguments import checked_key, checked_reason
+from interlock.errors import NotFoundError
+from interlock.ports.journal import Action, Attribution, NewEntry, claim_data, cursor_data, holder_data
+from interlock.ports.store import Capability
+from interlock.telemetry.log import emit
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from interlock.ports.claims import ClaimView
+    from interlock.ports.cursors import CursorView
+    from interlock.ports.events import NewEvent
+    from interlock.ports.job_views import JobFilter
+    from interlock.ports.jobs import JobState
+    from interlock.ports.journal import JournalStore
+    from interlock.ports.locks import Holder
+    from interlock.ports.store import Store
+
+__all__ = ["Cause", "Operations", "add_cause_lookup", "attributed"]
+
+T = TypeVar("T")
+Cause = tuple[int | None, int, int]
+"""The event, the job and the fence on whose behalf the current code runs."""
+_PAGE = 1000
+_log = logging.getLogger("interlock.operations")
+_cause_lookups: list[Callable[[], Cause | None]] = []
+
+
+def add_cause_lookup(lookup: Callable[[], Cause | None]) -> None:
+    """Register a function that returns the job whose handler is running here, or None."""
+    _cause_lookups.append(lookup)
+
+
+class Operations:
+    """Operations on one store.
+
+    ``journal`` is where entries go if the store has no journal. ``repeat`` calls an operation again while the store is
+    unavailable; every operation can be repeated safely.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        journal: JournalStore | None = None,
+        *,
+        repeat: Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]] | None = None,
+    ) -> None:
+        self._store = store
+        self._has_journal = Capability.JOURNAL in store.capabilities
+        self._journal = None if self._has_journal else journal
+        self._repeat = repeat
+
+    # -- jobs and lanes ------------------------------------------------------------------------------------------------
+
+    async def retry(self, job: int, *, by: str, reason: str = "") -> JobState:
+        """Make a job ready now that is scheduled, parked, or ended without success; return its state.
+
+        Any other job stays as it is. Raises ``NotFoundError`` for an unknown job.
+        """
+        attribution = attributed("Retrying a job", by, reason, optional=True)
+        state = _known(job, await self._attempt(lambda: self._store.jobs.retry(job, attribution)))
+        emit(_log, logging.INFO, "job_retry_requested", job=job, state=str(state), by=by, reason=reason)
+        return state
+
+    async def cancel(self, job: int, *, by: str, reason: str) -> JobState:
+        """End a job that does not run, or ask for the end of one that does; return its state.
+
+        Raises ``NotFoundError`` for an unknown job.
+        """
+        attribution = attributed("Canceling a job", by, reason)
+        state = _known(job, await self._attempt(lambda: self._store.jobs.cancel(job, attribution)))
+        emit(_log, logging.INFO, "job_cancel_requested", job=job, state=str(state), by=by, reason=reason)
+        return state
+
+    async def matching(self, wanted: JobFilter) -> list[int]:
+        """Return the IDs of all jobs that match, the oldest first. Count them before an operation on all of them."""
+        ids: list[int] = []
+        before: int | None = None
+        while True:
+            found = await self._store.insight.numbers(wanted, limit=_PAGE, before=before)
+            ids += found.ids
+            before = found.more
+            if before is None:
+                return ids[::-1]
+
+    async def retry_all(self, wanted: JobFilter, *, by: str, reason: str = "") -> dict[int, JobState]:
+        """Retry every job that matches, each in a transaction and with an entry of its own; return their states."""
+        attribution = attributed("Retrying jobs", by, reason, optional=True)
+        states = await self._each(wanted, attribution, self._store.jobs.retry)
+        emit(_log, logging.INFO, "jobs_retry_requested", count=len(states), by=by, reason=reason)
+        return states
+
+    async def cancel_all(self, wanted: JobFilter, *, by: str, reason: str) -> dict[int, JobState]:
+        """Cancel every job that matches, each in a transaction and with an entry of its own; return their states."""
+        attribution = attributed("Canceling jobs", by, reason)
+        states = await self._each(wanted, attribution, self._store.jobs.cancel)
+        emit(_log, logging.INFO, "jobs_cancel_requested", count=len(states), by=by, reason=reason)
+        return states
+
+    async def _each(
+        self,
+        wanted: JobFilter,
+        attribution: Attribution,
+        change: Callable[[int, Attribution], Awaitable[JobState | None]],
+    ) -> dict[int, JobState]:
+        states: dict[int, JobState] = {}
+        for job in await self.matching(wanted):
+            state = await self._attempt(partial(change, job, attribution))
+            if state is not None:  # one that is no longer kept is left out
+                states[job] = state
+        return states
+
+    async def hold(self, lane: str, *, by: str, reason: str) -> None:
+        """Let no further job of a lane start until it is released. Running jobs continue."""
+        key, attribution = checked_key(lane), attributed("Holding a lane", by, reason)
+        await self._attempt(lambda: self._store.jobs.hold(key, attribution))
+        emit(_log, logging.INFO, "lane_held", lane=key, by=by, reason=reason)
+
+    async def release(self, lane: str, *, by: str, reason: str = "") -> bool:
+        """Let a held or parked lane continue; return False if it was neither."""
+        key, attribution = checked_key(lane), attributed("Releasing a lane", by, reason, optional=True)
+        released: bool = await self._attempt(lambda: self._store.jobs.release(key, attribution))
+        if released:
+            emit(_log, logging.INFO, "lane_released", lane=key, by=by, reason=reason)
+        return released
+
+    # -- locks, claims, cursors ----------------------------------------------------------------------------------------
+
+    async def force_release(self, key: str, *, by: str, reason: str) -> Holder | None:
+        """Take a lock from its holder and tell the holder why; return the holder, or None if the lock was free."""
+        key, attribution = checked_key(key), attributed("A forced release", by, reason)
+        why = f"{by} released it by force: {reason}"
+
+        async def look() -> Mapping[str, Any] | None:
+            views = await self._store.locks.list(key, waiters=0)
+            holder = views[0].holder if views else None
+            return None if holder is None else holder_data(holder)
+
+        async def change() -> Holder | None:
+            return await self._store.locks.force(key, why, attribution)
+
+        holder: Holder | None = await self._change(Action.LOCK_FORCE_RELEASE, key, attribution, look, change)
+        if holder is not None:
+            emit(_log, logging.WARNING, "lock_forced", key=key, fence=holder.fence, by=by, reason=reason)
+        return holder
+
+    async def forget_claim(self, key: str, *, by: str, reason: str) -> ClaimView | None:
+        """Make a claim's key new again and stop its holder; return the claim, or None if there was none."""
+        key, attribution = checked_key(key), attributed("Forgetting a claim", by, reason)
+        why = f"{by} forgot the claim: {reason}"
+
+        async def look() -> Mapping[str, Any] | None:
+            views = await self._store.claims.list(key, limit=1)
+            return claim_data(views[0]) if views else None
+
+        async def change() -> ClaimView | None:
+            return await self._store.claims.forget(key, why, attribution)
+
+        view: ClaimView | None = await self._change(Action.CLAIM_FORGET, key, attribution, look, change)
+        if view is not None:
+            emit(_log, logging.WARNING, "claim_forgotten", key=key, state=str(view.state), by=by, reason=reason)
+        return view
+
+    async def forget_cursor(self, name: str, *, by: str, reason: str) -> CursorView | None:
+        """Remove a cursor and its history; return its last position, or None if there was none."""
+        name, attribution = checked_key(name), attributed("Forgetting a cursor", by, reason)
+
+        async def look() -> Mapping[str, Any] | None:
+            view = await self._store.cursors.read(name)
+            return None if view is None else cursor_data(view)
+
+        async def change() -> CursorView | None:
+            return await self._store.cursors.forget(name, attribution)
+
+        view: CursorView | None = await self._change(Action.CURSOR_FORGET, name, attribution, look, change)
+        if view is not None:
+            emit(_log, logging.WARNING, "cursor_forgotten", name=name, version=view.version, by=by, reason=reason)
+        return view
+
+    # -- events --------------------------------------------------------------------------------------------------------
+
+    async def replay(self, event: NewEvent, *, by: str, reason: str = "") -> int:
+        """Accept an event that repeats a kept one (``replay_of``); return the ID under which it is kept."""
+        attribution = attributed("Replaying an event", by, reason, optional=True)
+        (kept,) = await self._attempt(lambda: self._store.events.accept([event._replace(attribution=attribution)]))
+        emit(_log, logging.INFO, "event_replayed", id=kept, replay_of=event.replay_of, by=by, reason=reason)
+        return int(kept)
+
+    # -- parts ---------------------------------------------------------------------------------------------------------
+
+    async def _change(
+        self,
+        action: Action,
+        key: str,
+        attribution: Attribution,
+        look: Callable[[], Awaitable[Mapping[str, Any] | None]],
+        change: Callable[[], Awaitable[T | None]],
+    ) -> T | None:
+        """Make a change, with its entry in another store's journal if its own store has none."""
+        if self._journal is None:
+            done: T | None = await self._attempt(change)
+            return done
+        before = await self._attempt(look)
+        if before is None:
+            return None
+        version = before.get("fence", before.get("version"))
+        entry = NewEntry(attribution, action, action.subject_kind, key, json.dumps(before), None, version)
+        await self._journal.add(entry)
+        done = await self._attempt(change)
+        if done is None:  # another process was faster; the entry cannot be taken back
+            nothing = entry._replace(before=None, after=json.dumps({"changed": False}), from_version=None)
+            await self._journal.add(nothing)
+        return done
+
+    async def _attempt(self, operation: Callable[[], Awaitable[Any]]) -> Any:
+        return await (operation() if self._repeat is None else self._repeat(operation))
+
+
+def _known(job: int, state: JobState | None) -> JobState:
+    if state is None:
+        raise NotFoundError(f"There is no job {job}.", remedy="List jobs with: interlock jobs list.")
+    return state
+
+
+def attributed(what: str, by: str, reason: str, *, optional: bool = False) -> Attribution:
+    """Check actor and reason, and add the job that the caller runs in."""
+    checked_reason(what, reason or "none given" if optional else reason, by)
+    for lookup in _cause_lookups:
+        cause = lookup()
+        if cause is not None:
+            return Attribution(by, reason, *cause)
+    return Attribution(by, reason)

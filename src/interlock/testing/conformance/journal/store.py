@@ -1,0 +1,258 @@
+"""The journal port: an entry exists exactly when its change does, and lists are bounded and in order."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+
+from interlock.errors import InterlockError
+from interlock.ports.claims import ClaimWant
+from interlock.ports.cursors import Move
+from interlock.ports.jobs import Failing, JobState, Outcome
+from interlock.ports.journal import Action, Attribution, JournalFilter, JournalPosition, NewEntry
+from interlock.ports.store import Capability
+from interlock.testing.conformance.events.bench import EventBench, EventSuite
+from interlock.testing.conformance.jobs.bench import near
+
+if TYPE_CHECKING:
+    from interlock.ports.journal import JournalEntry
+
+__all__ = ["JournalStoreConformance"]
+
+EVA = Attribution("eva", "größere Arbeiten", 4, 7, 11)
+
+
+async def _entries(b: EventBench, **wanted: Any) -> list[JournalEntry]:
+    """All entries, the oldest first."""
+    return list(await b.store.journal.list(JournalFilter(**wanted)))[::-1]
+
+
+async def _one(b: EventBench) -> tuple[str, str, str, Any, Any]:
+    """The only entry: its action, subject, and what it says about before and after."""
+    (entry,) = await _entries(b)
+    assert (entry.actor, entry.reason) == ("eva", "größere Arbeiten")
+    assert (entry.cause_event, entry.cause_job, entry.cause_fence) == (4, 7, 11)
+    assert entry.at == near(b.now)
+    assert entry.batch is None
+    before, after = (None if text is None else json.loads(text) for text in (entry.before, entry.after))
+    return entry.action, entry.subject_kind, entry.subject_key, before, after
+
+
+class JournalStoreConformance(EventSuite):
+    """Operations and their entries."""
+
+    needed_capabilities: ClassVar[tuple[Capability, ...]] = (Capability.JOBS, Capability.EVENTS, Capability.JOURNAL)
+
+    # -- an entry for each operation that changes something ------------------------------------------------------------
+
+    async def test_a_hold_and_a_release_are_recorded(self, store_url: str) -> None:
+        async with self.event_bench(store_url) as b:
+            await b.add(lane="l")
+            await b.jobs.hold("l", EVA)
+            nobody = {"held_by": None, "held_reason": None, "parked_reason": None}
+            eva = {**nobody, "held_by": "eva", "held_reason": "größere Arbeiten"}
+            assert await _one(b) == ("lane.hold", "lane", "l", nobody, eva)
+
+            await b.jobs.hold("l", EVA)
+            assert len(await _entries(b)) == 1, "holding again with the same words changes nothing"
+            await b.jobs.hold("l", EVA._replace(reason="longer"))
+            assert await b.jobs.release("l", Attribution("ann"))
+            assert not await b.jobs.release("l", Attribution("ann"))
+            entries = await _entries(b)
+            assert [(entry.action, entry.actor, entry.reason) for entry in entries[1:]] == [
+                ("lane.hold", "eva", "longer"),
+                ("lane.release", "ann", ""),
+            ]
+            assert json.loads(entries[2].before or "") == {**eva, "held_reason": "longer"}
+            assert json.loads(entries[2].after or "") == nobody
+
+    async def test_releasing_a_parked_lane_is_recorded(self, store_url: str) -> None:
+        async with self.event_bench(store_url) as b:
+            await b.add(lane="l", failing=Failing.PARK)
+            await b.end(await b.one(), Outcome.FAILED, error="ValueError: broken")
+            assert await _entries(b) == [], "what Interlock does by itself is no operation"
+            assert await b.jobs.release("l", EVA)
+            _, _, _, before, _ = await _one(b)
+            assert before == {"held_by": None, "held_reason": None, "parked_reason": "ValueError: broken"}
+
+    @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.PARKED, Outcome.RETRY])
+    async def test_a_retry_is_recorded(self, store_url: str, outcome: Outcome) -> None:
+        async with self.event_bench(store_url) as b:
+            job_id = await b.add()
+            await b.end(await b.one(), outcome, error="no", delay=60.0 if outcome is Outcome.RETRY else 0.0)
+            state = await b.state(job_id)
+            assert await b.jobs.retry(job_id, EVA) is JobState.READY
+            assert await _one(b) == ("job.retry", "job", str(job_id), {"state": str(state)}, {"state": "ready"})
+            assert await b.jobs.retry(job_id, EVA) is JobState.READY
+            assert len(await _entries(b)) == 1, "there is nothing to retry"
+
+    async def test_a_cancellation_is_recorded(self, store_url: str) -> None:
+        async with self.event_bench(store_url) as b:
+            job_id = await b.add(lane="l")
+            assert await b.jobs.cancel(job_id, EVA) is JobState.CANCELLED
+            assert await _one(b) == ("job.cancel", "job", str(job_id), {"state": "ready"}, {"state": "cancelled"})
+            assert await b.jobs.cancel(job_id, EVA) is JobState.CANCELLED
+            assert len(await _entries(b)) == 1
+
+    async def test_asking_a_running_job_to_end_is_recorded_once(self, store_url: str) -> None:
+        async with self.event_bench(store_url) as b:
+            job_id = await b.add()
+            job = await b.one()
+            for _ in range(2):  # the answer to the first may have been lost
+                assert await b.jobs.cancel(job_id, EVA) is JobState.RUNNING
+            before, after = {"state": "running"}, {"state": "running", "cancel_requested": True}
+            assert await _one(b) == ("job.cancel", "job", str(job_id), before, after)
+            (entry,) = await _entries(b)
+            assert entry.from_version == job.fence
+
+    async def test_a_forced_release_is_recorded(self, store_url: str) -> None:
+        async with self.event_bench(store_url) as b:
+            fence = await b.granted("a1")
+            assert await b.locks.force("k", "why", EVA)
+            assert await b.locks.force("k", "why", EVA) is None
+            holder = {"holder": "a1", "session": "a", "host": "host-a", "pid": 7, "program": "test", "fence": fence}
+            assert await _one(b) == ("lock.force_release", "lock", "k", holder, None)
+            (entry,) = await _entries(b)
+            assert (entry.from_version, entry.to_version) == (fence, None)
+
+    async def test_a_forgotten_claim_is_recorded(self, store_url: str) -> None:
+        async with self.event_bench(store_url) as b:
+            await b.store.claims.claim(ClaimWant("c", "a1", "a", 60.0, 60.0))
+            assert await b.store.claims.forget("c", "why", EVA)
+            assert await b.store.claims.forget("c", "why", EVA) is None
+            action, kind, key, before, after = await _one(b)
+            assert (action, kind, key, after) == ("claim.forget", "claim", "c", None)
+            assert (before["state"], before["attempt"], before["session"]) == ("in progress", 1, "a")
+
+    async def test_a_forgotten_cursor_is_recorded(self, store_url: str) -> None:
+        async with self.event_bench(store_url) as b:
+            await b.store.cursors.move(Move("c", 0, '{"page":7}', "m1", "test"))
+            assert await b.store.cursors.forget("c", EVA)
+            assert await b.store.cursors.forget("c", EVA) is None
+            action, kind, key, before, after = await _one(b)
+            assert (action, kind, key, after) == ("cursor.forget", "cursor", "c", None)
+            assert (before["value"], before["by"]) == ({"page": 7}, "test")
+
+    async def test_a_replay_is_recorded_with_the_event_and_its_jobs(self, store_url: str) -> None:
+        async with self.event_bench(store_url) as b:
+            first = await b.accepted()
+            assert await _entries(b) == []
+            again = await b.accepted("again", replay_of=first.id, attribution=EVA, jobs=2)
+            assert list(await b.events.accept([again])) == [again.id], "its answer was lost"
+            after = {"event": again.id, "jobs": [job.id for job in again.jobs]}
+            assert await _one(b) == ("event.replay", "event", str(first.id), None, after)
+
+    # -- and none without a change -------------------------------------------------------------------------------------
+
+    async def test_operations_that_find_nothing_leave_no_entry(self, store_url: str) -> None:
+        async with self.event_bench(store_url) as b:
+            (never,) = await b.jobs.ids(1)
+            done = await b.add()
+            await b.done(await b.one())
+            assert await b.jobs.retry(never, EVA) is None
+            assert await b.jobs.cancel(never, EVA) is None
+            assert await b.jobs.retry(done, EVA) is JobState.DONE
+            assert await b.jobs.cancel(done, EVA) is JobState.DONE
+            assert not await b.jobs.release("l", EVA)
+            assert await b.locks.force("k", "why", EVA) is None
+            assert await b.store.claims.forget("c", "why", EVA) is None
+            assert await b.store.cursors.forget("c", EVA) is None
+
+            assert await _entries(b) == []
+
+    async def test_a_change_that_is_rolled_back_leaves_no_entry(self, store_url: str) -> None:
+        async with self.event_bench(store_url) as b:
+            first = await b.accepted()
+            wrong = await b.event("again", replay_of=first.id, attribution=EVA)
+            wrong = wrong._replace(jobs=(wrong.jobs[0]._replace(id=first.jobs[0].id),))
+            with pytest.raises(InterlockError):
+                await b.events.accept([wrong])
+
+            assert await b.kept(wrong) is None
+            assert await _entries(b) == []
+
+    async def test_a_change_whose_entry_cannot_be_written_is_not_made(self, store_url: str) -> None:
+        async with self.event_bench(store_url) as b:
+            job_id = await b.add(lane="l")
+            await b.granted("a1")
+            unwritable = Attribution(None, "no actor")  # type: ignore[arg-type]
+            with pytest.raises(Exception, match=r"actor|null|NULL"):
+                await b.jobs.hold("l", unwritable)
+            with pytest.raises(Exception, match=r"actor|null|NULL"):
+                await b.locks.force("k", "why", unwritable)
+
+            assert await b.state(job_id) is JobState.READY
+            assert (await b.locks.list("k"))[0].holder is not None
+            assert await _entries(b) == []
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    async def _add(
+        self, b: EventBench, key: str, actor: str = "ann", action: Action = Action.LOCK_FORCE_RELEASE
+    ) -> int:
+        b.clock.advance(1.0)
+        entry = NewEntry(Attribution(actor, "because"), action, action.subject_kind, key, '{"a": 1}', None, 3, 4)
+        return await b.store.journal.add(entry)
+
+    async def test_an_entry_of_another_store_is_kept_as_given(self, store_url: str) -> None:
+        async with self.event_bench(store_url) as b:
+            number = await self._add(b, "k")
+            entry = await b.store.journal.get(number)
+            assert entry is not None
+            assert (entry.id, entry.action, entry.subject_kind, entry.subject_key) == (
+                number, "lock.force_release", "lock", "k"
+            )  # fmt: skip
+            assert (entry.from_version, entry.to_version, json.loads(entry.before or ""), entry.after) == (
+                3, 4, {"a": 1}, None
+            )  # fmt: skip
+            assert await b.store.journal.get(number + 1000) is None
+
+    async def test_lists_are_filtered_newest_first_and_in_parts(self, store_url: str) -> None:
+        async with self.event_bench(store_url) as b:
+            ids = [
+                await self._add(b, "k"),
+                await self._add(b, "l", "eva"),
+                await self._add(b, "k", "eva"),
+                await self._add(b, "k", "eva", Action.CLAIM_FORGET),
+            ]
+            since = b.now
+
+            async def found(**wanted: Any) -> list[int]:
+                return [ids.index(entry.id) for entry in await b.store.journal.list(JournalFilter(**wanted))]
+
+            assert await found() == [3, 2, 1, 0]
+            assert await found(subject_kind="lock") == [2, 1, 0]
+            assert await found(subject_kind="lock", subject_key="k") == [2, 0]
+            assert await found(subject_kind="lock", subject_key="k", actor="eva") == [2]
+            assert await found(actor="eva") == [3, 2, 1]
+            assert await found(actor="eva", action="claim.forget") == [3]
+            assert await found(since=since) == [3]
+            assert await found(since=since + 1) == []
+            first = await b.store.journal.list(JournalFilter(), limit=2)
+            rest = await b.store.journal.list(JournalFilter(), before=JournalPosition(first[-1].at, first[-1].id))
+            assert [ids.index(entry.id) for entry in (*first, *rest)] == [3, 2, 1, 0]
+
+    async def test_old_entries_are_pruned_in_parts(self, store_url: str) -> None:
+        async with self.event_bench(store_url) as b:
+            ids = [await self._add(b, str(n)) for n in range(5)]
+            b.clock.advance(100.0)
+            ids.append(await self._add(b, "new"))
+            assert await b.store.journal.prune(50.0, limit=3) == 3
+            assert await b.store.journal.prune(50.0, limit=3) == 2
+            assert await b.store.journal.prune(50.0, limit=3) == 0
+            assert [entry.id for entry in await _entries(b)] == ids[-1:]
+
+    async def test_namespaces_have_their_own_journals(self, store_url: str) -> None:
+        if store_url.startswith("memory"):
+            return  # it has one namespace
+        async with (
+            self.event_bench(store_url) as a,
+            self.event_bench(store_url, namespace=f"{self.namespace[:40]}-2") as b,
+        ):
+            number = await self._add(a, "k")
+            assert await b.store.journal.get(number) is None
+            assert await _entries(b) == []
+            assert await b.store.journal.prune(0.0) == 0
+            assert len(await _entries(a)) == 1
