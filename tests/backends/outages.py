@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 import uuid
@@ -14,7 +15,7 @@ import pytest
 import redis
 
 from interlock import Locks, Settings
-from interlock.errors import StoreUnavailableError
+from interlock.errors import LeaseLostError, LockTimeoutError, StoreUnavailableError
 from interlock.testing import clock
 from interlock.testing.lookup import get_or_none
 from interlock.testing.proxy import ThreadedFaultProxy
@@ -86,6 +87,27 @@ async def queue_of(locks: Locks, key: str, length: int) -> list[str]:
             return owners
         assert time.monotonic() < deadline, f"{len(owners)} wait, not {length}"
         await asyncio.sleep(0.01)
+
+
+async def vanish_in_a_fenced_transaction(locks: Locks, proxy: ThreadedFaultProxy, others: Locks) -> None:
+    """Cut `locks` off in the middle of a fenced transaction; `others` get its key no later than its session ends."""
+    lease = await locks.acquire("key")
+
+    async def vanish() -> None:
+        async with lease, lease.fenced() as transaction:
+            await transaction.execute("select 1")
+            proxy.blackhole()
+            await asyncio.get_running_loop().create_future()
+
+    with pytest.raises((LeaseLostError, StoreUnavailableError)):
+        await vanish()
+    newer = None
+    async with asyncio.timeout(20):
+        while newer is None:
+            with contextlib.suppress(StoreUnavailableError, LockTimeoutError):
+                newer = await others.acquire("key", wait=SOON)
+    assert newer.fence > lease.fence
+    proxy.heal()
 
 
 @asynccontextmanager

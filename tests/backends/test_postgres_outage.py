@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 import time
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from interlock.backends.postgres import lane, reader
 from interlock.backends.postgres.lane import Lane, Server
 from interlock.backends.postgres.pool import Pool
 from interlock.backends.postgres.reader import Reader
-from interlock.errors import LeaseLostError, LockTimeoutError, StoreUnavailableError
+from interlock.errors import LeaseLostError, StoreUnavailableError
 from tests.backends.outages import (
     SHORT,
     SMALL,
@@ -28,6 +27,7 @@ from tests.backends.outages import (
     listener_of,
     no_longer_than,
     until,
+    vanish_in_a_fenced_transaction,
     when,
 )
 
@@ -153,24 +153,7 @@ async def test_a_host_that_vanished_in_a_fenced_transaction_holds_its_key_no_lon
     url: str, proxy: ThreadedFaultProxy
 ) -> None:
     async with Locks.from_url(url, settings=SHORT) as others, Locks.from_url(proxy.url(url), settings=SHORT) as locks:
-        lease = await locks.acquire("key")
-
-        async def vanish() -> None:
-            async with lease, lease.fenced() as transaction:
-                await transaction.execute("select 1")
-                proxy.blackhole()
-                await asyncio.get_running_loop().create_future()
-
-        with pytest.raises((LeaseLostError, StoreUnavailableError)):
-            await vanish()
-
-        newer = None
-        async with asyncio.timeout(SHORT.session_ttl + 2 * SOON):
-            while newer is None:
-                with contextlib.suppress(StoreUnavailableError, LockTimeoutError):
-                    newer = await others.acquire("key", wait=SOON)
-        assert newer.fence > lease.fence
-        proxy.heal()
+        await vanish_in_a_fenced_transaction(locks, proxy, others)
 
 
 async def test_a_host_that_vanished_in_a_pooled_transaction_leaves_none_behind(

@@ -7,6 +7,7 @@ import os
 import signal
 import textwrap
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,6 +127,12 @@ class Project:
     def pids(self) -> set[int]:
         return {int(line.split()[-1]) for line in self.log}
 
+    def close(self) -> None:
+        self.go()
+        for process in self.processes:
+            process.kill()
+            process.communicate()
+
 
 @pytest.fixture
 def project(tmp_path: Path, spawn: Callable[..., subprocess.Popen[str]]) -> Iterator[Project]:
@@ -138,14 +145,8 @@ def brisk_project(tmp_path: Path, spawn: Callable[..., subprocess.Popen[str]]) -
 
 
 def _project(tmp_path: Path, spawn: Callable[..., subprocess.Popen[str]], session: float) -> Iterator[Project]:
-    project = Project(tmp_path, spawn, session)
-    try:
+    with closing(Project(tmp_path, spawn, session)) as project:
         yield project
-    finally:
-        project.go()
-        for process in project.processes:
-            process.kill()
-            process.communicate()
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:

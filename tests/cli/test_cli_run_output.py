@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -131,6 +132,10 @@ class Runs(Project):
             self.pipe.read_until("Runs up to")
         return process
 
+    def close(self) -> None:
+        super().close()
+        self.pipe.close()
+
 
 @pytest.fixture
 def runs(tmp_path: Path, spawn: Callable[..., subprocess.Popen[str]]) -> Iterator[Runs]:
@@ -143,17 +148,10 @@ def brisk_runs(tmp_path: Path, spawn: Callable[..., subprocess.Popen[str]]) -> I
 
 
 def _runs(tmp_path: Path, spawn: Callable[..., subprocess.Popen[str]], session: float) -> Iterator[Runs]:
-    project = Runs(tmp_path, spawn, session)
-    bot = tmp_path / "bot.py"
-    bot.write_text(bot.read_text() + MORE)
-    try:
+    with closing(Runs(tmp_path, spawn, session)) as project:
+        bot = tmp_path / "bot.py"
+        bot.write_text(bot.read_text() + MORE)
         yield project
-    finally:
-        project.go()
-        for process in project.processes:
-            process.kill()
-            process.wait()
-        project.pipe.close()
 
 
 def code_of(process: subprocess.Popen[Any]) -> int:

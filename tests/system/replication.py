@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import time
 from typing import TYPE_CHECKING
 
 import asyncpg
 
 from interlock.testing.servers import PostgresServer
-from interlock.testing.servers.installation import readable_installation
 from interlock.testing.servers.local import START_SECONDS
-from interlock.testing.servers.process import ServerFailedError
 from tests.system.pgbouncer import DEBIAN_POSTGRES
 
 if TYPE_CHECKING:
@@ -36,23 +33,9 @@ class Standby(PostgresServer):
         assert await connection.fetchval("select pg_promote(true, 60)")
         await connection.close()
 
-    def _prepare(self) -> None:
-        if self._account is not None:
-            self._bin_dir = readable_installation(self._bin_dir)
-            self.directory.chmod(0o755)
-        self._data.mkdir(mode=0o700)
-        self._give_away(self._data)
-        place = f"host=127.0.0.1 port={self._primary.port} user=postgres application_name=standby"
-        command = [str(self._bin_dir / "pg_basebackup"), "-D", str(self._data), "-R", "-X", "stream", "-c", "fast"]
-        copying = self._process = self._spawn([*command, "--no-sync", "-d", place])
-        try:
-            status = copying.wait(START_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise ServerFailedError(f"pg_basebackup took more than {START_SECONDS:g} s:\n{self.log()}") from None
-        self._forget()
-        if status:
-            raise ServerFailedError(f"pg_basebackup failed with status {status}:\n{self.log()}")
+    def _creation_command(self) -> list[str]:
+        primary = f"host=127.0.0.1 port={self._primary.port} user=postgres application_name=standby"
+        return ["pg_basebackup", "-R", "-X", "stream", "-c", "fast", "--no-sync", "-d", primary]
 
 
 class Pair:

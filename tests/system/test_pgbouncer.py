@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import statistics
 import time
@@ -13,10 +12,11 @@ import asyncpg
 import pytest
 
 from interlock import Locks, Settings
-from interlock.errors import DeadlockError, LeaseLostError, LockTimeoutError, MisuseError, StoreUnavailableError
+from interlock.errors import DeadlockError, LeaseLostError, MisuseError
 from interlock.testing.lookup import get_or_none
 from interlock.testing.processes import Barrier, Worker, receive_async, wait_at_barrier_async
 from interlock.testing.proxy import ThreadedFaultProxy
+from tests.backends.outages import vanish_in_a_fenced_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -364,23 +364,7 @@ async def test_a_host_that_vanished_in_a_fenced_transaction_does_not_keep_its_ke
             Locks.from_url(direct_url, settings=settings) as others,
             Locks.from_url(proxy.url(pooled_url), settings=settings) as locks,
         ):
-            lease = await locks.acquire("key")
-
-            async def vanish() -> None:
-                async with lease, lease.fenced() as transaction:
-                    await transaction.execute("select 1")
-                    proxy.blackhole()
-                    await asyncio.get_running_loop().create_future()
-
-            with pytest.raises((LeaseLostError, StoreUnavailableError)):
-                await vanish()
-            newer = None
-            async with asyncio.timeout(20):
-                while newer is None:
-                    with contextlib.suppress(StoreUnavailableError, LockTimeoutError):
-                        newer = await others.acquire("key", wait=5)
-            assert newer.fence > lease.fence
-            proxy.heal()
+            await vanish_in_a_fenced_transaction(locks, proxy, others)
 
 
 async def test_what_a_fenced_transaction_leaves_in_its_session_reaches_no_other_client(

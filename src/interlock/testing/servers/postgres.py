@@ -99,17 +99,21 @@ class PostgresServer(LocalServer):
             self.directory.chmod(0o755)
         self._data.mkdir(mode=0o700)
         self._give_away(self._data)
-        command = [str(self._bin_dir / "initdb"), "-D", str(self._data), "-U", "postgres", "-A", "trust"]
-        initdb = self._process = self._spawn([*command, "--no-locale", "-E", "UTF8", "--no-sync"])
+        program, *arguments = self._creation_command()
+        creating = self._process = self._spawn([str(self._bin_dir / program), "-D", str(self._data), *arguments])
         try:
-            status = initdb.wait(START_SECONDS)
+            status = creating.wait(START_SECONDS)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise ServerFailedError(f"initdb took more than {START_SECONDS:g} s:\n{self.log()}") from None
+            raise ServerFailedError(f"{program} took more than {START_SECONDS:g} s:\n{self.log()}") from None
         self._forget()
         if status:
-            raise ServerFailedError(f"initdb failed with status {status}:\n{self.log()}")
+            raise ServerFailedError(f"{program} failed with status {status}:\n{self.log()}")
         self._install_certificate()
+
+    def _creation_command(self) -> list[str]:
+        """Give the program, and its arguments, that fills the data directory."""
+        return ["initdb", "-U", "postgres", "-A", "trust", "--no-locale", "-E", "UTF8", "--no-sync"]
 
     def _install_certificate(self) -> None:
         for name, source in self._ssl_files.items():
