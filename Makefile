@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+# The tests start hundreds of processes: without cached bytecode each of them compiles the whole library.
+unexport PYTHONDONTWRITEBYTECODE
 READY := .venv/.ready
 # The demo needs little, so that a newcomer need not wait for the tools of development.
 DEMO_READY := .venv/.demo-ready
