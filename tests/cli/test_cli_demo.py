@@ -51,7 +51,7 @@ def test_demo_serves_its_dashboard_kills_a_worker_and_ends_with_a_clean_audit(ru
     assert counts["workers killed"] >= 1
     assert counts["jobs taken over"] >= 1
     assert counts["webhooks handled"] == counts["webhooks accepted"] > 10
-    assert counts["duplicates turned away"] > 0
+    assert counts["duplicates rejected"] > 0
     assert counts["locks granted"] > 0
     assert {name: counts[name] for name in FORBIDDEN} == dict.fromkeys(FORBIDDEN, 0)
     assert "Every promise was kept." in output

@@ -112,10 +112,10 @@ def test_what_people_do_by_hand_is_not_held_against_anybody() -> None:
 def test_forged_webhooks_and_those_of_the_bot_have_no_effect() -> None:
     forged = posted("run-1", fate="forged", status=401, verdict="refused")
 
-    assert wrongs(forged, handled("a", "run-1", 1, 0.0)) == {"forged or own ones handled": 1}
-    assert wrongs(posted("run-1", fate="forged")) == {"wrong answers": 1}
-    assert wrongs(posted("run-1", fate="own")) == {"wrong answers": 1}
-    assert wrongs(posted("run-1", status=500, verdict="")) == {"wrong answers": 1}
+    assert wrongs(forged, handled("a", "run-1", 1, 0.0)) == {"forged or own webhooks handled": 1}
+    assert wrongs(posted("run-1", fate="forged")) == {"wrong responses": 1}
+    assert wrongs(posted("run-1", fate="own")) == {"wrong responses": 1}
+    assert wrongs(posted("run-1", status=500, verdict="")) == {"wrong responses": 1}
 
 
 def test_webhooks_of_an_earlier_demo_are_none_of_its_business() -> None:
@@ -148,7 +148,9 @@ def test_two_of_a_lane_at_once_overlap() -> None:
     both = [*posted("run-1", number=1), *posted("run-2", number=2)]
     end = [told("a", "ended", 2.0, job=1), settled("a", 1)]
 
-    assert wrongs(both, began("a", "run-1", 1, 0.0), handled("b", "run-2", 2, 1.0), end) == {"two of a lane at once": 1}
+    assert wrongs(both, began("a", "run-1", 1, 0.0), handled("b", "run-2", 2, 1.0), end) == {
+        "two jobs of a lane at once": 1
+    }
     other = [*posted("run-3", lane="acme/api#8", number=1)]
     assert wrongs(both[:2], other, began("a", "run-1", 1, 0.0), handled("b", "run-3", 3, 1.0), end) == {}
 
@@ -156,7 +158,7 @@ def test_two_of_a_lane_at_once_overlap() -> None:
 def test_a_job_that_two_run_at_once_is_seen() -> None:
     two = [*began("a", "run-1", 1, 0.0), *handled("b", "run-1", 1, 1.0)]
 
-    assert wrongs(posted("run-1", lane=""), two) == {"two at the same job": 1}
+    assert wrongs(posted("run-1", lane=""), two) == {"one job run twice at once": 1}
 
 
 def test_what_a_frozen_worker_does_before_it_knows_counts_for_nothing() -> None:
@@ -166,7 +168,7 @@ def test_what_a_frozen_worker_does_before_it_knows_counts_for_nothing() -> None:
 
     assert wrongs(both, began("a", "run-1", 1, 0.0), frozen, late) == {}
     later = [*posted("run-3", number=3), *began("b", "run-3", 3, 8.0), *began("a", "run-3", 3, 9.0)]
-    assert "two at the same job" in wrongs(both, began("a", "run-1", 1, 0.0), frozen, late, later)
+    assert "one job run twice at once" in wrongs(both, began("a", "run-1", 1, 0.0), frozen, late, later)
 
 
 def test_what_a_worker_had_claimed_before_it_was_frozen_for_a_moment_is_not_lost() -> None:
@@ -189,7 +191,7 @@ def test_holders_one_after_the_other_are_as_they_should_be() -> None:
 def test_two_holders_and_a_fence_that_goes_back_are_seen() -> None:
     two = [*hold("a", 1, 0.0, fence=7)[:-1], *hold("b", 2, 4.0, fence=6)]
 
-    assert wrongs(two) == {"two holders of a lock": 1, "fences going back": 1}
+    assert wrongs(two) == {"two holders of a lock": 1, "decreasing fences": 1}
 
 
 def test_a_lock_is_free_when_its_holder_was_killed_or_somebody_took_it_away() -> None:
@@ -206,7 +208,7 @@ def test_one_that_was_served_before_its_turn_is_seen() -> None:
     late = hold("b", 2, 3.0, fence=1)
     served = [told("a", "granted", 6.0, job=1, key="k", fence=2)]
 
-    assert wrongs(early, late, served) == {"locks granted out of turn": 1}
+    assert wrongs(early, late, served) == {"locks granted out of order": 1}
     assert wrongs(early, [killed("a", 2.0)], late) == {}
     assert wrongs(early, late) == {}  # it may have left without a word
     assert wrongs(early[:1], late, served) == {}  # nobody knows that it stood in line
@@ -249,7 +251,7 @@ def test_a_person_who_is_greeted_twice_or_by_two_at_once_is_seen() -> None:
     done, again = told("a", "greeted", 2.0, job=1, key="ann"), told("b", "greeted", 3.0, job=2, key="ann")
 
     assert wrongs([one, done, other, again]) == {"greetings given twice": 1}
-    assert wrongs([one, other, done]) == {"two greeting the same": 1}
+    assert wrongs([one, other, done]) == {"two greetings at once": 1}
     run = [*posted("run-1", kind="issues.opened"), *handled("a", "run-1", 9, 0.0, handler="triage")]
     dead = [*began("a", "run-1", 1, 0.0, handler="welcome"), one, killed("a", 0.5)]
     assert wrongs(run, dead, handled("b", "run-1", 1, 3.0, handler="welcome"), [other, again]) == {}

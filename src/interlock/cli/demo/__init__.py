@@ -1,7 +1,7 @@
-"""``interlock demo``: webhooks, lanes, locks and limits under ``kill -9``, and an audit of what really happens.
+"""``interlock demo``: webhooks, lanes, locks and limits under ``kill -9``, with an audit of what really happens.
 
-A forge posts signed webhooks to the bot's web app; worker processes handle them and are killed or frozen now and then.
-The dashboard shows what Interlock knows, and the audit what the forge, the handlers and the target wrote down.
+A forge posts signed webhooks to the bot's web app. Worker processes handle them and are killed or frozen from time to
+time. The dashboard shows what Interlock knows; the audit shows what the forge, the handlers and the target recorded.
 """
 
 from __future__ import annotations
@@ -30,25 +30,23 @@ def demo(
     context: typer.Context,
     seconds: Annotated[
         float | None,
-        typer.Option(min=1, help="How long it runs; without it until Ctrl-C on a terminal, else 20 seconds."),
+        typer.Option(min=1, help="How long to run. Default: until Ctrl-C on a terminal, otherwise 20 seconds."),
     ] = None,
-    workers: Annotated[int, typer.Option(min=2, max=32, help="How many worker processes.")] = 3,
+    workers: Annotated[int, typer.Option(min=2, max=32, help="Number of worker processes.")] = 3,
     listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where to serve the dashboard; port 0 is any that is free.")
+        str, typer.Option(metavar="HOST:PORT", help="Address of the dashboard; port 0 selects a free port.")
     ] = LISTEN,
     web: Annotated[bool, typer.Option("--web/--no-web", help="Whether to serve webhooks and the dashboard.")] = True,
-    postgres: Annotated[bool, typer.Option("--postgres", help="On a PostgreSQL that is started for it.")] = False,
-    redis: Annotated[
-        bool, typer.Option("--redis", help="With locks and claims on a Redis that is started for it.")
-    ] = False,
+    postgres: Annotated[bool, typer.Option("--postgres", help="Start a PostgreSQL server for the demo.")] = False,
+    redis: Annotated[bool, typer.Option("--redis", help="Start a Redis server for locks and claims.")] = False,
     url: Annotated[
-        str | None, typer.Option("--url", help="On a store of yours; without it SQLite in a temporary directory.")
+        str | None, typer.Option("--url", help="Use your own store. Default: SQLite in a temporary directory.")
     ] = None,
     namespace: Annotated[
-        str | None, typer.Option("--namespace", help="The namespace in the store; 'demo' if not given.")
+        str | None, typer.Option("--namespace", help="The namespace in the store. Default: 'demo'.")
     ] = None,
 ) -> None:
-    """Watch a bot keep its promises under kill -9, in a browser, and audited. Exit code 1 if that finds anything."""
+    """Run a bot under kill -9, with a dashboard and an audit. Exit with 1 if the audit finds a violation."""
     require_posix("interlock demo", remedy="Run it in WSL or in a container.")
     from interlock.cli.demo.director import Director
     from interlock.cli.demo.report import print_audit
@@ -75,7 +73,7 @@ def demo(
         if not findings.clean:
             kept = Path(tempfile.mkdtemp(prefix="interlock-demo-records-")) / "records.jsonl"
             count = director.minutes.keep(kept)
-            say(f"The last {count} things that were written down are kept in {kept}.")
+            say(f"The last {count} records are kept in {kept}.")
             raise typer.Exit(1)
     except asyncio.CancelledError:
         raise typer.Exit(130) from None
@@ -84,7 +82,7 @@ def demo(
 
 
 def _place(context: typer.Context, url: str | None, namespace: str | None) -> Place:
-    """Only a store named on the command line is used: nobody wants a demo in the store of INTERLOCK_URL by accident."""
+    """Use only a store from the command line, so that a demo never runs in the store of INTERLOCK_URL by accident."""
     root = context.find_root()
     source = root.get_parameter_source("url")
     if url is None and (source is None or source.name != "COMMANDLINE"):

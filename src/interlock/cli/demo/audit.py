@@ -1,8 +1,7 @@
-"""What really happens, from what was written down alone: neither the store nor the screen is asked.
+"""The audit: what really happened, from the records alone, without queries to the store.
 
-The forge, the handlers, the target and whoever kills write things down; the audit reads that as it comes and remembers
-only what it still needs, so that it can go on for hours. Anything that a promise forbids is counted, whoever may be at
-fault.
+The forge, the handlers, the target and the director write records. The audit reads them continuously and keeps only
+what it still needs, so that it can run for hours. It counts everything that a promise forbids.
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ class Audit:
 
     @property
     def under_way(self) -> int:
-        """How many webhooks were taken and are not handled yet."""
+        """How many webhooks were accepted and are not handled yet."""
         return self.webhooks.under_way
 
     def hear(self, records: Iterable[Record]) -> None:
-        """Go on with what was written down since."""
+        """Process the records since the last call."""
         for record in records:
             self._hear(record)
 
@@ -54,8 +53,8 @@ class Audit:
         other = self.runs.by_job.get(record["job"]) if record["what"] == "began" else None
         begun, over = self.runs.hear(record)
         if other is not None and begun is not None and not begun.late:
-            how = f"job {begun.job}: {begun.who} while {other.who} was at it"
-            self.findings.found("two at the same job", how)
+            how = f"job {begun.job}: {begun.who} while {other.who} was running it"
+            self.findings.found("one job run twice at once", how)
         if record["what"] in GONE:
             self.findings.seen[record["what"]] += 1
         self.webhooks.hear(record, begun)
@@ -76,6 +75,6 @@ class Audit:
             del self._bereft[next(iter(self._bereft))]
 
     def close(self) -> Findings:
-        """Nothing more will come: what was taken and not handled is lost."""
+        """End the audit: webhooks that were accepted and not handled are lost."""
         self.webhooks.close()
         return self.findings

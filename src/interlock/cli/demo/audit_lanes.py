@@ -1,4 +1,4 @@
-"""What the audit looks for in lanes: one after the other, in the order in which the forge told it."""
+"""The audit of lanes: one job at a time, in the order of the forge."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Lane:
 
 @dataclass(slots=True)
 class LaneAudit:
-    """All lanes; those that nobody used for long are forgotten."""
+    """All lanes; lanes that have not been used for long are forgotten."""
 
     findings: Findings
     webhooks: WebhookAudit
@@ -40,8 +40,8 @@ class LaneAudit:
             del self._lanes[next(iter(self._lanes))]
         if lane.at_work is not None:
             other = lane.at_work
-            how = f"{delivery.lane}: {run.who} began job {run.job} while {other.who} was at job {other.job}"
-            self.findings.found("two of a lane at once", how)
+            how = f"{delivery.lane}: {run.who} began job {run.job} while {other.who} was running job {other.job}"
+            self.findings.found("two jobs of a lane at once", how)
         if delivery.number < lane.furthest and not run.by_hand:
             how = f"{delivery.lane}: {delivery.number} began after {lane.furthest}"
             self.findings.found("webhooks out of order", how)
@@ -49,7 +49,7 @@ class LaneAudit:
         lane.at_work = run
 
     def over(self, run: Run) -> None:
-        """A handler is at it no more."""
+        """A handler ended."""
         delivery = self.webhooks[run.delivery]
         lane = self._lanes.get(delivery.lane) if delivery is not None else None
         if lane is not None and lane.at_work is run:

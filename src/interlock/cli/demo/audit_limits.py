@@ -1,4 +1,4 @@
-"""What the audit looks for in containers and greetings: never too many or too soon, and each person greeted once."""
+"""The audit of containers and greetings: never too many or too soon, and each person greeted once."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class ContainerAudit:
     def begun(self, run: Run) -> None:
         """A handler began.
 
-        A start lies between the claim that gave the job and the moment its handler began. So two starts are no further
-        apart than the second one's begin and the first one's claim.
+        A start lies between the fetch of the job and the beginning of its handler. So two starts are no further apart
+        than the beginning of the second one and the fetch of the first one.
         """
         delivery = self.webhooks[run.delivery]
         if run.handler != "build" or delivery is None:
@@ -49,21 +49,21 @@ class ContainerAudit:
         self._asked[delivery.account] = run.asked
 
     def over(self, run: Run) -> None:
-        """A handler is at it no more."""
+        """A handler ended."""
         self.at_work.pop(run.job, None)
 
 
 @dataclass(slots=True)
 class GreetingAudit:
-    """Claims: everybody is greeted once."""
+    """Claims: each person is greeted once."""
 
     findings: Findings
     _greeting: dict[str, int] = field(default_factory=dict)
-    """Which job greets whom now."""
+    """The jobs that are greeting, by person."""
     _greeted: dict[str, int] = field(default_factory=dict)
 
     def hear(self, record: Record, over: list[Run]) -> None:
-        """Go on."""
+        """Process a record."""
         match record["what"]:
             case "greets":
                 self._greets(record["key"], record["job"])
@@ -71,7 +71,7 @@ class GreetingAudit:
                 self._done(record["key"], record["job"])
             case "greeted before":
                 self.findings.seen["greeted before"] += 1
-            case "forgotten":  # somebody wants it to be new again
+            case "forgotten":  # an operator made it new again
                 self._greeting.pop(record["subject"], None)
                 self._greeted.pop(record["subject"], None)
         for run in over:
@@ -81,7 +81,7 @@ class GreetingAudit:
     def _greets(self, key: str, job: int) -> None:
         other = self._greeting.get(key)
         if other not in (None, job):
-            self.findings.found("two greeting the same", f"{key}: jobs {other} and {job}")
+            self.findings.found("two greetings at once", f"{key}: jobs {other} and {job}")
         self._greeting[key] = job
 
     def _done(self, key: str, job: int) -> None:

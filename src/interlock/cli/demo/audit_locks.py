@@ -1,4 +1,4 @@
-"""What the audit looks for in locks: one holder at a time, growing fences, first come first served."""
+"""The audit of locks: one holder at a time, growing fences, first come first served."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class _Key:
     holder: _Request | None = None
     fence: int = 0
     written: int = 0
-    """The largest fence that the target has taken."""
+    """The largest fence that the target has accepted."""
     waiting: dict[int, _Request] = field(default_factory=dict)
     granted: list[_Request] = field(default_factory=list)
-    """Those that somebody who still waits may have been passed over for."""
+    """Grants that may have been out of order for a request that still waits."""
     bereft: float | None = None
 
 
@@ -46,7 +46,7 @@ class LockAudit:
     _keys: dict[str, _Key] = field(default_factory=dict)
 
     def hear(self, record: Record) -> None:
-        """Go on."""
+        """Process a record."""
         what = record["what"]
         if what == "write":
             self._write(record)
@@ -84,17 +84,17 @@ class LockAudit:
         self.findings.seen["grants"] += 1
         if key.holder is not None:
             other = key.holder
-            how = f"{name}: {request.who} (job {request.job}) while {other.who} (job {other.job}) had it"
+            how = f"{name}: {request.who} (job {request.job}) while {other.who} (job {other.job}) held it"
             self.findings.found("two holders of a lock", how)
         if record["fence"] <= key.fence:
-            self.findings.found("fences going back", f"{name}: {record['fence']} after {key.fence}")
+            self.findings.found("decreasing fences", f"{name}: {record['fence']} after {key.fence}")
         key.fence = max(key.fence, record["fence"])
         key.holder = request
-        # Granted before to one who asked only after this one was known to queue.
+        # Granted earlier to a request that was made after this one was in the queue.
         for other in key.granted:
             if request.queued < other.asked and other.granted < request.granted:
                 how = f"{name}: job {other.job} before job {request.job}"
-                self.findings.found("locks granted out of turn", how)
+                self.findings.found("locks granted out of order", how)
         oldest = min((waiting.asked for waiting in key.waiting.values()), default=math.inf)
         key.granted = [one for one in (*key.granted, request) if one.asked > oldest]
         if key.bereft is not None:
@@ -102,7 +102,7 @@ class LockAudit:
             key.bereft = None
 
     def _gone(self, who: str, at: float) -> None:
-        """A holder and waiters that were killed or frozen."""
+        """Remove a holder and waiters that were killed or frozen."""
         self._leave(who)
         for key in self._keys.values():
             if key.holder is not None and key.holder.who == who:
@@ -113,7 +113,7 @@ class LockAudit:
             key.waiting = {job: one for job, one in key.waiting.items() if one.who != who}
 
     def _write(self, record: Record) -> None:
-        """The target's own account: in the order in which it took and refused writes."""
+        """Process the target's records, in the order in which it accepted and refused writes."""
         key = self._key(record["key"])
         self.findings.seen["writes" if record["accepted"] else "stale writes refused"] += 1
         if record["accepted"] and record["fence"] < key.written:

@@ -1,4 +1,4 @@
-"""What the audit looks for in webhooks: each one that was taken is handled, none twice, and only those that may be."""
+"""The audit of webhooks: each accepted webhook is handled, none twice, and no forged or own one."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _EXPECTED = {
 
 @dataclass(slots=True)
 class _Share:
-    """What one handler has to do about one delivery."""
+    """One handler's work on one delivery."""
 
     job: int | None = None
     done: int | None = None
-    """The fence under which its end was accepted."""
+    """The fence of its accepted acknowledgement."""
     over: bool = False
-    """Whether nothing is left to be done."""
+    """Whether it is finished."""
     by_hand: bool = False
 
 
@@ -51,24 +51,24 @@ class Delivery:
     at: float = 0.0
     jobs: tuple[int, ...] = ()
     cancelled: int = 0
-    """How many of its jobs somebody cancelled before they began: whose they were nobody wrote down."""
+    """How many of its jobs were cancelled before they began; their handlers are not recorded."""
 
     @property
     def over(self) -> bool:
-        """Whether every handler is through with it."""
+        """Whether every handler has finished with it."""
         return sum(not share.over for share in self.shares.values()) <= self.cancelled
 
 
 @dataclass(slots=True)
 class WebhookAudit:
-    """All deliveries of one run; those that are long over are forgotten."""
+    """All deliveries of one run; those that ended long ago are forgotten."""
 
     findings: Findings
     run: str
     under_way: int = 0
     _known: dict[str, Delivery] = field(default_factory=dict)
     _by_job: dict[int, tuple[Delivery, _Share]] = field(default_factory=dict)
-    """Those that have begun."""
+    """Jobs that have begun."""
     _caused: dict[int, Delivery] = field(default_factory=dict)
     _over: deque[Delivery] = field(default_factory=deque)
 
@@ -76,7 +76,7 @@ class WebhookAudit:
         return self._known.get(delivery)
 
     def hear(self, record: Record, begun: Run | None) -> None:
-        """Go on."""
+        """Process a record."""
         match record["what"]:
             case "posting":
                 self._posting(record)
@@ -88,12 +88,12 @@ class WebhookAudit:
                 self._about_job(record)
 
     def is_by_hand(self, job: int) -> bool:
-        """Whether somebody had this job retried."""
+        """Whether an operator retried this job."""
         found = self._by_job.get(job)
         return found is not None and found[1].by_hand
 
     def close(self) -> None:
-        """What is not handled now is lost."""
+        """Count webhooks that are not handled as lost."""
         for delivery in self._known.values():
             if delivery.taken and not delivery.over:
                 missing = ", ".join(name for name, share in delivery.shares.items() if not share.over)
@@ -120,7 +120,7 @@ class WebhookAudit:
             self.findings.seen["no answer"] += 1
             return
         if answer not in _EXPECTED[delivery.fate]:
-            self.findings.found("wrong answers", f"{delivery.fate} {delivery.name}: {answer[0]} {answer[1]}")
+            self.findings.found("wrong responses", f"{delivery.fate} {delivery.name}: {answer[0]} {answer[1]}")
             return
         self.findings.seen[record["verdict"]] += 1
         if record["verdict"] == "accepted":
@@ -135,7 +135,7 @@ class WebhookAudit:
 
     def _began(self, run: Run) -> None:
         if run.by_hand:
-            self.findings.seen["by hand"] += 1
+            self.findings.seen["manually"] += 1
             return
         if not run.delivery.startswith(self.run):
             self.findings.seen["of an earlier demo"] += 1
@@ -146,7 +146,7 @@ class WebhookAudit:
             return
         share = delivery.shares.get(run.handler)
         if share is None:
-            self.findings.found("forged or own ones handled", f"{delivery.fate} {delivery.name} by {run.handler}")
+            self.findings.found("forged or own webhooks handled", f"{delivery.fate} {delivery.name} by {run.handler}")
             return
         if share.job not in (None, run.job):
             self.findings.found("webhooks handled twice", f"{run.delivery} as jobs {share.job} and {run.job}")
@@ -189,7 +189,7 @@ class WebhookAudit:
                 self.findings.found("webhooks handled twice", how)
             share.done = record["fence"]
         elif record["outcome"] == "failed":
-            self.findings.seen["failed for good"] += 1
+            self.findings.seen["failed permanently"] += 1
             self._through(delivery, share)
 
     def _cancelled(self, delivery: Delivery) -> None:
@@ -204,7 +204,7 @@ class WebhookAudit:
             self._close(delivery)
 
     def _close(self, delivery: Delivery) -> None:
-        """Forget it after a while, if nothing is left to be done."""
+        """Forget it after a while, if it is finished."""
         if delivery.over:
             self.findings.seen["handled"] += 1
             self.under_way -= delivery.taken

@@ -1,6 +1,6 @@
-"""The bot that the demo runs, as an example of one: what it does about webhooks, under which lanes, limits and locks.
+"""The bot of the demo, as an example: how it handles webhooks, with which lanes, limits and locks.
 
-Nothing in it says that it is watched, except that each handler writes down what it does.
+It is an ordinary bot, except that each handler records what it does.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ HEARD_BY = {
     "push": ("sync",),
     "check_suite.requested": ("build",),
 }
-"""Which handlers have to hear what; said once more here, so that the audit need not ask the app."""
+"""The handlers of each event type, repeated here so that the audit does not depend on the app."""
 
 _ISSUE = "{repository.full_name}#{issue.number}"
 _CONTAINERS = Slots("containers", MOST_CONTAINERS)
@@ -57,16 +57,16 @@ _ASKED_TO_WAIT = 0.03
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where everything is. URLs may hold passwords, so they go by the environment, where nobody else sees them."""
+    """The locations of everything. URLs may contain passwords, so they are passed in the environment."""
 
     url: str
     locks: str
-    """Where locks and claims are, if elsewhere."""
+    """The store of locks and claims, if it is another one."""
     namespace: str
     directory: str
 
     def app(self) -> App:
-        """The app, not open yet, without handlers."""
+        """The app, not opened, without handlers."""
         settings = Settings(
             namespace=self.namespace,
             session_ttl=SESSION_SECONDS,
@@ -78,19 +78,19 @@ class Place:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a process is started with."""
+        """The arguments for a process."""
         return {"INTERLOCK_URL": self.url, "INTERLOCK_DEMO_LOCKS": self.locks}
 
     @classmethod
     def of_environment(cls, namespace: str, directory: str) -> Place:
-        """What a process was started with."""
+        """The arguments of this process."""
         return cls(os.environ["INTERLOCK_URL"], os.environ["INTERLOCK_DEMO_LOCKS"], namespace, directory)
 
 
 def define(
     app: App, log: Notebook | None = None, target: Target | None = None, asked: Callable[[int], float] | None = None
 ) -> Freezer:
-    """Give the app its source and its handlers. Only where they run do they need a log and a target."""
+    """Add the source and the handlers to the app. Only workers need a log and a target."""
     app.source(GitHub(SECRET, own=[OWN]))
     chance = random.Random()  # noqa: S311 - nothing here is a secret
     told = _Teller(log, asked)
@@ -101,20 +101,20 @@ def define(
         with told.working(event):
             await asyncio.sleep(chance.uniform(0.05, 0.3))
             fail_now_and_then(chance)
-        return f"{event.payload['action']}: looked at"
+        return f"{event.payload['action']}: triaged"
 
     @app.on("github.issue_comment.created", lane=_ISSUE, retry=_RETRY)
     async def answer(event: Event) -> str:
         with told.working(event):
             await asyncio.sleep(chance.uniform(0.05, 0.35))
             if "/explode" in event.payload["comment"]["body"]:
-                raise RuntimeError(f"nobody knows how to answer {event.payload['comment']['html_url']}")
+                raise RuntimeError(f"cannot answer {event.payload['comment']['html_url']}")
             fail_now_and_then(chance)
         return f"answered {event.actor}"
 
     @app.on("github.issues.opened", name="welcome", retry=_PATIENT)
     async def welcome(event: Event) -> str:
-        """Greet everybody once, however many issues they open at the same time."""
+        """Greet each person once, however many issues they open at the same time."""
         key = f"welcome:{event.payload['repository']['owner']['login']}:{event.actor}"
         with told.working(event) as tell:
             async with app.claims.claim(key, keep=_KEEP_SECONDS) as claim:
@@ -128,20 +128,20 @@ def define(
 
     @app.on("github.check_suite.requested", limits=[_CONTAINERS, _ACCOUNT], retry=_PATIENT)
     async def build(event: Event) -> str:
-        """Only so many containers at once, and for each account only so often."""
+        """Build in a limited number of containers at once, with a cooldown per account."""
         with told.working(event):
             await asyncio.sleep(chance.uniform(0.6, 1.4))
         return f"built {event.payload['check_suite']['head_sha'][:7]}"
 
     @app.on("github.push", retry=_PATIENT)
     async def sync(event: Event) -> str:
-        """One at a time may change a repository; the target refuses the writes of those who no longer may."""
+        """Change a repository, one process at a time; the target refuses writes with stale fences."""
         key = f"repo:{event.payload['repository']['full_name']}"
         with told.working(event) as tell:
             tell("asked", key=key)
             try:
                 async with app.locks.acquire(key, wait=60) as lease:
-                    lease.ensure()  # a process that stood still meanwhile would write down a grant long gone
+                    lease.ensure()  # a process that was suspended meanwhile would record an old grant
                     tell("granted", key=key, fence=lease.fence)
                     try:
                         await change(key, lease, tell)
@@ -164,16 +164,16 @@ def define(
 
 
 def fail_now_and_then(chance: random.Random) -> None:
-    """As forges do; never the last time, so that it is known which ones fail for good."""
+    """Fail occasionally, as forges do, but never in the last attempt, so that permanent failures are known."""
     attempt = current_job().attempt
     if attempt == 1 and chance.random() < _ASKED_TO_WAIT:
         raise RetryLater(3, "the forge asks to slow down")
     if attempt < _RETRY.attempts and chance.random() < _FAILS:
-        raise ConnectionError("the forge is away")
+        raise ConnectionError("the forge is unavailable")
 
 
 class _Teller:
-    """Writes down what handlers do."""
+    """Records what handlers do."""
 
     def __init__(self, log: Notebook | None, asked: Callable[[int], float] | None) -> None:
         self._log = log
@@ -211,13 +211,13 @@ class _Teller:
 
 
 class Freezer:
-    """Lets a process stand still, as if suspended, while it holds a lock."""
+    """Suspends a process while it holds a lock."""
 
     def __init__(self) -> None:
         self.told = False
 
     def stand_still_if_told(self, tell: Callable[..., None], **fields: Any) -> None:
-        """Stop until somebody sends SIGCONT."""
+        """Stop until SIGCONT."""
         if self.told:
             self.told = False
             tell("frozen", **fields)

@@ -1,4 +1,4 @@
-"""Runs the demo: starts the processes, kills and freezes workers, tells the screen, and ends everything."""
+"""Run the demo: start processes, kill and freeze workers, update the screen, and end everything."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 __all__ = ["Director"]
 
 _FRONT = "web"
-_EXIT_STUCK = 70  # of a worker whose machine was too busy to let it stop its work before its session ended
+_EXIT_STUCK = 70  # of a worker that could not stop its work before its session ended, on a busy machine
 _TICK = 0.1
 _LOOK_EVERY = 0.5
 _READY_SECONDS = 30.0
 _STOP_SECONDS = 10.0
 _PATIENCE = 60.0
-"""How long after the end what was taken may still need, on a machine that is busy."""
+"""How long accepted work may take after the end, on a busy machine."""
 
 
 class Director:
@@ -70,7 +70,7 @@ class Director:
         self._workers: dict[str, Worker] = {}
         self._started = 0
         self._frozen: dict[str, float] = {}
-        """When each worker that was told to freeze is to go on."""
+        """When each frozen worker is resumed."""
         self._held: tuple[str, float] | None = None
         """The lane that is held, and until when."""
         self._harm = Harm()
@@ -78,10 +78,10 @@ class Director:
         self._states: dict[str, int] = {}
         self._looked = 0.0
         self.minutes = Minutes(directory)
-        logging.getLogger("interlock").addHandler(logging.NullHandler())  # the screen is for the story
+        logging.getLogger("interlock").addHandler(logging.NullHandler())  # the screen shows the story
 
     async def run(self, screen: Screen) -> Findings:
-        """Play it from beginning to end, and audit it."""
+        """Run the demo from beginning to end, and audit it."""
         async with self._app:
             try:
                 for _ in range(self._size):
@@ -107,7 +107,7 @@ class Director:
                 self.minutes.close()
 
     def _heed_signals(self, story: Story) -> None:
-        """The first signal ends the run in order, the second at once."""
+        """End gracefully at the first signal, immediately at the second."""
         loop = asyncio.get_running_loop()
         running = asyncio.current_task()
         assert running is not None
@@ -117,22 +117,22 @@ class Director:
                 running.cancel()
             else:
                 self._stop.set()
-                story.say("ending: what was taken is handled first; once more to stop at once")
+                story.say("ending: accepted work is handled first; press Ctrl-C again to stop immediately")
 
         for number in stop_signals():
             loop.add_signal_handler(number, on_signal)
 
-    # -- the play --------------------------------------------------------------------------------------------------
+    # -- the run --------------------------------------------------------------------------------------------------
 
     async def _play(self, story: Story, audit: Audit, sender: Sender) -> None:
-        """Until the time is over or somebody ends it, and then until everything that was taken is handled."""
+        """Run until the time is over or a signal arrives, and then until everything accepted is handled."""
         begun = time.monotonic()
         sender.start()
         while not self._stop.is_set():
             now = time.monotonic() - begun
             if self._seconds is not None and now >= self._seconds:
                 self._stop.set()
-                story.say("time is over: what was taken is handled first")
+                story.say("time is over: accepted work is handled first")
             await self._tick(now, story, audit)
             await self._do_harm(now, story, sender)
             with contextlib.suppress(TimeoutError):
@@ -146,7 +146,7 @@ class Director:
                 await self._tick(time.monotonic() - begun, story, audit)
                 await asyncio.sleep(_TICK)
             if finishing.done():
-                finishing.result()  # a forge that fell over would be no proof of anything
+                finishing.result()  # a failed forge would prove nothing
         finally:
             finishing.cancel()
         await self._tick(time.monotonic() - begun, story, audit)
@@ -163,7 +163,7 @@ class Director:
         story.see(now, self._seconds, self._states, list(self._workers))
 
     async def _look(self, now: float, story: Story) -> None:
-        """How many jobs are in which state, for the screen alone."""
+        """The number of jobs in each state, only for the screen."""
         if now < self._looked + _LOOK_EVERY:
             return
         self._looked = now
@@ -172,7 +172,7 @@ class Director:
         except StoreUnavailableError as error:
             story.say(error.message)
 
-    # -- harm ------------------------------------------------------------------------------------------------------
+    # -- faults ----------------------------------------------------------------------------------------------------
 
     async def _do_harm(self, now: float, story: Story, sender: Sender) -> None:
         if self._held is not None and now >= self._held[1]:
@@ -182,9 +182,9 @@ class Director:
             story.held = f"{lane}: {HOLD_REASON}"
             with contextlib.suppress(StoreUnavailableError):
                 await self._app.jobs.hold(lane, reason=HOLD_REASON, by="ann")
-                story.say(f"ann holds {lane}: what comes for it waits")
+                story.say(f"ann holds {lane}: its jobs wait")
         if self._seconds is not None and now > self._seconds - SESSION_SECONDS and self._started > self._size:
-            return  # those who take over should have the time to
+            return  # leave time for the takeover
         at_hand = [name for name in self._workers if name not in self._frozen]
         chosen = self._harm.victim(now, story.holders, at_hand)
         if chosen is None:
@@ -194,11 +194,11 @@ class Director:
             self._kill(name)
             self._start()
         else:
-            self._frozen[name] = math.inf  # it stands still when it holds a lock, and says so
+            self._frozen[name] = math.inf  # it suspends itself when it holds a lock, and records that
             self._workers[name].send("freeze")
 
     async def _let_go(self, story: Story) -> None:
-        """Release the lane that is held; at the end, also those that somebody at the dashboard holds."""
+        """Release the held lane; at the end, also lanes that are held at the dashboard."""
         lanes = [] if self._held is None else [self._held[0]]
         if self._stop.is_set():
             with contextlib.suppress(StoreUnavailableError):
@@ -236,7 +236,7 @@ class Director:
         return Worker.spawn(f"interlock.cli.demo.worker:{role}", args, env=self._place.environment)
 
     async def _open_front(self) -> str | None:
-        """The dashboard's address."""
+        """The dashboard's URL."""
         if self._listen is None:
             return None
         self._front = self._spawn("serve", _FRONT, self._listen)
@@ -257,7 +257,7 @@ class Director:
             raise StoreError(f"{name} did not start within {_READY_SECONDS:g} s.") from None
 
     def _check_processes(self) -> None:
-        """Replace workers that did as they are told and ended themselves; anything else ends the demo."""
+        """Replace workers that ended as designed; any other exit ends the demo."""
         for name, worker in list(self._workers.items()):
             if worker.returncode == _EXIT_STUCK:
                 del self._workers[name]
@@ -269,10 +269,10 @@ class Director:
         for name, worker in {**self._workers, **front}.items():
             if worker.returncode is not None:
                 said = worker.stderr.strip().rpartition("\n")[2] or "nothing"
-                raise StoreError(f"{name} ended by itself with status {worker.returncode}; its last words: {said}")
+                raise StoreError(f"{name} ended by itself with status {worker.returncode}; its last output: {said}")
 
     async def _end(self) -> None:
-        """Let every process stop in order; those that do not in time are killed by the caller."""
+        """Stop every process gracefully; the caller kills those that do not stop in time."""
         processes = [*self._workers.values(), *filter(None, [self._front])]
         for worker in processes:
             worker.resume()

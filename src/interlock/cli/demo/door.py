@@ -1,4 +1,4 @@
-"""How a webhook gets to the bot: over HTTP, as a forge would send it, or by hand where nothing is served."""
+"""How a webhook reaches the bot: over HTTP, as a forge would send it, or by a direct call."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ _CODES = {SignatureError: 401, MalformedEventError: 400, EventRefusedError: 422,
 
 
 class Answer(NamedTuple):
-    """What a sender hears."""
+    """The response to a webhook."""
 
     status: int
-    """0: nothing."""
+    """0 for no response."""
     verdict: str = ""
     jobs: tuple[int, ...] = ()
 
 
 class Door(Protocol):
-    """Takes webhooks."""
+    """Accepts webhooks."""
 
     async def post(self, headers: dict[str, str], body: bytes) -> Answer:
-        """Hand one in."""
+        """Deliver a webhook."""
         ...
 
 
 class HttpDoor:
-    """``POST /webhooks/github``, each on a connection of its own."""
+    """``POST /webhooks/github``, each on its own connection."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -49,7 +49,7 @@ class HttpDoor:
         self._named = parts.netloc
 
     async def post(self, headers: dict[str, str], body: bytes) -> Answer:
-        """Send it and read the answer."""
+        """Send it and read the response."""
         try:
             async with asyncio.timeout(_SECONDS):
                 return _answer(await self._exchange(headers, body))
@@ -70,13 +70,13 @@ class HttpDoor:
 
 
 class HandDoor:
-    """``app.events.receive``, in an app that is open here."""
+    """``app.events.receive``, in an app that is open in this process."""
 
     def __init__(self, app: App) -> None:
         self._app = app
 
     async def post(self, headers: dict[str, str], body: bytes) -> Answer:
-        """Hand it over, and answer as the web app would."""
+        """Deliver it, and respond as the web app would."""
         try:
             receipt = await self._app.events.receive(
                 _SOURCE, {name.lower(): text for name, text in headers.items()}, body

@@ -1,4 +1,4 @@
-"""Whom to harm, and when: kills and freezes that leave something to take over, and a person who holds a lane."""
+"""The fault plan: kills and freezes that leave something to take over, and holds of a lane."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["FROZEN_SECONDS", "HOLD_REASON", "HOLD_SECONDS", "Harm"]
 
 FROZEN_SECONDS = SESSION_SECONDS + 4.0
 HOLD_SECONDS = 5.0
-HOLD_REASON = "ann looks into it herself"
+HOLD_REASON = "ann is investigating"
 _FIRST_KILL = 2.5
 _KILL_EVERY = 7.0
 _FIRST_FREEZE = 7.0
@@ -23,15 +23,15 @@ _FREEZE_EVERY = 25.0
 _FIRST_HOLD = 4.0
 _HOLD_EVERY = 15.0
 _CHOOSY_SECONDS = 2.0
-"""How long to wait for a victim that holds a lock others wait for."""
+"""How long to wait for a victim that holds a lock with waiters."""
 _CALM_SECONDS = SESSION_SECONDS + 1.0
-"""So long after one, there is no other: one worker at least has to be left in peace to take over."""
+"""Minimum time between faults: at least one worker must be able to take over."""
 _RICH = 5
 
 
 @dataclass(slots=True)
 class Harm:
-    """A plan that is made anew every time it was carried out."""
+    """A plan that is renewed each time it was carried out."""
 
     chance: random.Random = field(default_factory=random.Random)
     kill_at: float = _FIRST_KILL
@@ -39,7 +39,7 @@ class Harm:
     hold_at: float = _FIRST_HOLD
 
     def victim(self, now: float, riches: Mapping[str, int], at_hand: Sequence[str]) -> tuple[str, str] | None:
-        """What to do now and to whom: kill or freeze, rather one with much to take over."""
+        """The next fault and its victim: kill or freeze, preferring a worker with much to take over."""
         due = min(self.kill_at, self.freeze_at)
         if now < due or not at_hand:
             return None

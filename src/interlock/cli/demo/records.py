@@ -1,7 +1,7 @@
-"""What is written down during the demo: lines of JSON through one pipe, with times of one monotonic clock.
+"""The records of the demo: lines of JSON through one pipe, with times of one monotonic clock.
 
-Every process of the machine reads the same clock. A line goes into the pipe in one write, so lines of many processes
-mix but never break, and what caused something comes out before it. Nothing stays behind on the disk.
+All processes of a machine read the same clock. A line is written to the pipe in one write, so lines of several
+processes are never mixed, and causes come before effects. Nothing is left on disk.
 """
 
 from __future__ import annotations
@@ -25,42 +25,42 @@ _KEPT = 20_000
 
 
 class Notebook:
-    """Where one process writes down what it does. It waits if nobody reads for a long time."""
+    """The log of one process. It blocks if the pipe is not read for a long time."""
 
     def __init__(self, directory: Path, who: str) -> None:
         self.who = who
         self._pipe = os.open(directory / PIPE, os.O_WRONLY)
 
     def write(self, what: str, **fields: Any) -> None:
-        """Write down one thing that is so now. Short, as only short lines stay in one piece."""
+        """Write a record. Only short lines are written atomically."""
         os.write(self._pipe, json.dumps(record(self.who, what, fields), separators=(",", ":")).encode() + b"\n")
 
     def close(self) -> None:
-        """Let go of the pipe."""
+        """Close the pipe."""
         os.close(self._pipe)
 
 
 class Minutes:
-    """HandlerVersion what all of them write down, and keeps the last of it."""
+    """Reads the records of all processes, and keeps the last ones."""
 
     def __init__(self, directory: Path) -> None:
         path = directory / PIPE
         os.mkfifo(path, 0o600)
-        self._pipe = os.open(path, os.O_RDWR | os.O_NONBLOCK)  # to write too, so that it never ends
+        self._pipe = os.open(path, os.O_RDWR | os.O_NONBLOCK)  # also open for writing, so that it never reaches the end
         _enlarge(self._pipe)
         self._partial = b""
         self._unread: list[Record] = []
         self._last: deque[Record] = deque(maxlen=_KEPT)
 
     def new(self) -> list[Record]:
-        """What was written down since the last call, in order."""
+        """The records since the last call, in order."""
         self._drain()
         found, self._unread = self._unread, []
         self._last += found
         return found
 
     def note(self, who: str, what: str, **fields: Any) -> None:
-        """Write down something of this process's own, after all that is in the pipe already."""
+        """Add a record of this process after everything that is already in the pipe."""
         self._drain()
         self._unread.append(record(who, what, fields))
 
@@ -74,17 +74,17 @@ class Minutes:
             self._unread += [json.loads(line) for line in lines]
 
     def keep(self, path: Path) -> int:
-        """Put the last of it into a file; says how much that is."""
+        """Write the last records to a file, and return how many there are."""
         path.write_text("".join(f"{json.dumps(one)}\n" for one in self._last))
         return len(self._last)
 
     def close(self) -> None:
-        """Let go of the pipe."""
+        """Close the pipe."""
         os.close(self._pipe)
 
 
 def _enlarge(pipe: int) -> None:
-    """Give the pipe a larger buffer, where the system can."""
+    """Enlarge the pipe's buffer, if the system supports that."""
     import fcntl  # which Windows lacks
 
     operation = getattr(fcntl, "F_SETPIPE_SZ", None)
@@ -93,5 +93,5 @@ def _enlarge(pipe: int) -> None:
 
 
 def record(who: str, what: str, fields: dict[str, Any]) -> Record:
-    """One thing that is so now."""
+    """A record with the current time."""
     return {"at": time.monotonic(), "who": who, "what": what, **fields}

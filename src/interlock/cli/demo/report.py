@@ -1,4 +1,4 @@
-"""Prints what the audit found."""
+"""Print the findings of the audit."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["print_audit"]
 
 
 def print_audit(findings: Findings) -> None:
-    """As a table: what happened, then what must not have."""
+    """Print a table: what happened, then violations."""
     out = console()
     table = Table(
-        title="Audit of what the forge, the handlers and the target wrote down",
+        title="Audit of the records of the forge, the handlers and the target",
         title_justify="left",
         box=box.SIMPLE_HEAD,
     )
@@ -43,24 +43,24 @@ def print_audit(findings: Findings) -> None:
 
 
 def _happened(findings: Findings) -> list[tuple[str, int, str]]:
-    """What happened, how often, and a note."""
+    """Rows of what happened: a name, a count and a note."""
     seen = findings.seen
     rows = [
         ("workers killed", seen["killed"], f"{seen['frozen']} frozen" if seen["frozen"] else ""),
         ("webhooks accepted", seen["accepted"], f"{seen['posts']} posts of {seen['webhooks']} webhooks"),
         ("webhooks handled", seen["handled"], f"{seen['runs']} runs of their jobs, {seen['failures']} of them failed"),
-        ("duplicates turned away", seen["duplicate"], ""),
-        ("forged ones refused", seen["refused"], f"{seen['ignored']} of the bot's own ignored"),
+        ("duplicates rejected", seen["duplicate"], ""),
+        ("forged webhooks refused", seen["refused"], f"{seen['ignored']} of the bot's own ignored"),
         ("jobs taken over", findings.jobs_taken_over.count, _after(findings.jobs_taken_over)),
-        ("jobs failed for good", seen["failed for good"], "as they were meant to" if seen["failed for good"] else ""),
+        ("jobs failed permanently", seen["failed permanently"], "as intended" if seen["failed permanently"] else ""),
         ("late acknowledgements", seen["late acknowledgements"], "refused" if seen["late acknowledgements"] else ""),
         ("locks granted", seen["grants"], f"{seen['writes']} writes accepted"),
         ("locks taken over", findings.locks_taken_over.count, _after(findings.locks_taken_over)),
         ("stale writes refused", seen["stale writes refused"], ""),
-        ("containers run", seen["containers"], f"{findings.most_containers} at once at the most"),
+        ("containers run", seen["containers"], f"at most {findings.most_containers} at once"),
         ("people greeted", seen["greeted"], f"{seen['greeted before']} were greeted before"),
     ]
-    rare = {"by hand": "jobs run again by hand", "cancelled": "jobs cancelled by hand", "quarantined": "quarantined"}
+    rare = {"manually": "jobs retried manually", "cancelled": "jobs cancelled manually", "quarantined": "quarantined"}
     return rows + [(told, seen[what], "") for what, told in rare.items() if seen[what]]
 
 

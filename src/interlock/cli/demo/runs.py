@@ -1,8 +1,8 @@
-"""Which job each worker runs now, as far as it was written down.
+"""The jobs that each worker is running, according to the records.
 
-A run lasts from the moment a handler began to the moment it ended, or its worker was killed or frozen. A worker that
-was frozen for longer than its session may run on for a moment when it wakes up. Jobs that it had claimed before and
-begins only then are late: they count for nothing, as their fences are stale and their acknowledgements are refused.
+A run lasts from the beginning of a handler until it ended, or until its worker was killed or frozen. A worker that was
+frozen for longer than its session may run on for a moment when it wakes up. Jobs that it had fetched before and
+starts only then are late: they do not count, because their fences are stale and their acknowledgements are refused.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ class Run:
     fence: int
     attempt: int
     by_hand: bool
-    """Whether somebody had an event replayed or a job retried, which comes at the end of the line again."""
+    """Whether an operator replayed the event or retried the job, which goes to the end of the lane."""
     late: bool
-    """Whether its worker had claimed it before it was frozen, and does not know yet what it has missed."""
+    """Whether its worker had fetched it before it was frozen, and has not noticed yet."""
 
 
 @dataclass(slots=True)
 class Runs:
-    """All of them."""
+    """All runs."""
 
     by_job: dict[int, Run] = field(default_factory=dict)
     woke: dict[str, float] = field(default_factory=dict)
     """When each worker that was frozen woke up."""
 
     def hear(self, record: Record) -> tuple[Run | None, list[Run]]:
-        """The run that begins with this record, if one does, and those that end."""
+        """The run that begins with this record, if any, and the runs that end."""
         what = record["what"]
         if what == "began":
             return self._began(record), []
@@ -63,7 +63,7 @@ class Runs:
         return None, []
 
     def of(self, who: str) -> list[Run]:
-        """What a worker is at."""
+        """The runs of a worker."""
         return [run for run in self.by_job.values() if run.who == who]
 
     def _began(self, record: Record) -> Run:
@@ -92,10 +92,10 @@ class Runs:
 
 
 def ended_at(record: Record) -> float:
-    """When it was so: a kill counts from its signal, though it is written down when the process is gone."""
+    """The time of a record: a kill counts from its signal, although it is recorded when the process is gone."""
     return float(record["sent"] if "sent" in record else record["at"])
 
 
 def whose(record: Record) -> str:
-    """Whom it is about: what the director writes down is about a worker."""
+    """The worker that a record is about, also for records of the director."""
     return str(record["victim"] if "victim" in record else record["who"])

@@ -1,4 +1,4 @@
-"""How things stand at one moment, for the screen."""
+"""The state at one moment, for the screen."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ __all__ = ["LockScene", "Scene", "WorkerScene"]
 
 @dataclass(frozen=True, slots=True)
 class LockScene:
-    """One lock that is held or waited for."""
+    """One lock that is held or has waiters."""
 
     key: str
     holder: str
-    """Which worker, and which job of it."""
+    """The worker and its job."""
     gone: bool
-    """Whether the holder is dead or frozen, and only its session not over yet."""
+    """Whether the holder is dead or frozen while its session has not ended."""
     fence: int
     waiting: int
 
@@ -36,18 +36,18 @@ class Scene:
 
     elapsed: float
     seconds: float | None
-    """None: until somebody ends it."""
+    """None: until Ctrl-C."""
     webhooks: tuple[tuple[str, int], ...]
-    """What became of those that were posted."""
+    """Posted webhooks by outcome."""
     jobs: tuple[tuple[str, int], ...]
-    """How many are in which state."""
+    """Jobs by state."""
     locks: tuple[LockScene, ...]
     containers: tuple[int, int]
-    """At work, and at most."""
+    """Containers in use, and the maximum."""
     held: str
-    """The lane that somebody holds, and why; empty for none."""
+    """The held lane and its reason; empty for none."""
     workers: tuple[WorkerScene, ...]
     kills: int
     under_way: int
     audit: tuple[tuple[str, int], ...]
-    """What must be 0, and is."""
+    """The violations so far."""

@@ -1,4 +1,4 @@
-"""Shows the demo: a live picture on a terminal, plain lines anywhere else."""
+"""The screen of the demo: a live display on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ _OTHER_LINES = 26
 _WIDTH = 118
 _NAMES = 12
 _LOW = 34
-"""A terminal of fewer lines has no room to explain."""
+"""A terminal with fewer lines has no room for the introduction."""
 _PLAIN_EVERY = 2.0
 _AUDIT = "audit so far"
 
 
 class Screen(Protocol):
-    """What the story is told to."""
+    """Where the story is shown."""
 
     def title(self, url: str | None, what: str, how: str) -> None:
-        """Say where to look, and what is going to happen."""
+        """Show the dashboard's URL, and what is going to happen."""
         ...
 
     def tell(self, kind: str, text: str) -> None:
-        """Something happened: a kill, something good, or a note."""
+        """Show an event: a kill, a success, or a note."""
         ...
 
     def show(self, scene: Scene) -> None:
-        """Things stand so now."""
+        """Show the current state."""
         ...
 
 
 @contextmanager
 def screen_for_this_terminal() -> Generator[Screen]:
-    """A live picture if standard output is a terminal, else plain lines."""
+    """A live display if standard output is a terminal, otherwise plain lines."""
     out = console()
     if not out.is_terminal or out.is_dumb_terminal:
         yield PlainScreen()
@@ -64,25 +64,25 @@ def screen_for_this_terminal() -> Generator[Screen]:
 
 
 class PlainScreen:
-    """One line for everything worth a line, and every other second how things stand."""
+    """One line per event, and the current state every other second."""
 
     def __init__(self) -> None:
         self._elapsed = 0.0
         self._next = 0.0
 
     def title(self, url: str | None, what: str, how: str) -> None:
-        """Say where to look, and what is going to happen."""
+        """Show the dashboard's URL, and what is going to happen."""
         self._print(f"Interlock demo. {what}")
         if url is not None:
             self._print(f"Dashboard: {url}")
         self._print(how)
 
     def tell(self, _kind: str, text: str) -> None:
-        """Something happened."""
+        """Show an event."""
         self._print(f"{self._elapsed:6.1f} s  {text}")
 
     def show(self, scene: Scene) -> None:
-        """Things stand so now."""
+        """Show the current state."""
         self._elapsed = scene.elapsed
         if scene.elapsed >= self._next:
             self._next = scene.elapsed + _PLAIN_EVERY
@@ -95,7 +95,7 @@ class PlainScreen:
 
 
 class LiveScreen:
-    """How things stand and the latest events, redrawn in place."""
+    """The current state and the latest events, redrawn in place."""
 
     def __init__(self, live: Live) -> None:
         self._live = live
@@ -105,7 +105,7 @@ class LiveScreen:
         self._elapsed = 0.0
 
     def title(self, url: str | None, what: str, how: str) -> None:
-        """Say where to look, and what is going to happen."""
+        """Show the dashboard's URL, and what is going to happen."""
         place = Text()
         if url is not None:
             place = Text.assemble("\n", ("Dashboard  ", "bold"), (url, f"bold cyan underline link {url}"), "\n")
@@ -114,11 +114,11 @@ class LiveScreen:
         self._live.update(Group(self._title, Text("Starting the workers …", "dim")), refresh=True)
 
     def tell(self, kind: str, text: str) -> None:
-        """Something happened."""
+        """Show an event."""
         self._events.append((self._elapsed, kind, text))
 
     def show(self, scene: Scene) -> None:
-        """Things stand so now."""
+        """Show the current state."""
         self._elapsed = scene.elapsed
         self._live.update(self._picture(scene), refresh=True)
 
@@ -131,7 +131,7 @@ class LiveScreen:
                 now.no_wrap, now.overflow = True, "ellipsis"
             rows.add_row(what, now)
         of = f" of {scene.seconds:g} s" if scene.seconds is not None else " s"
-        subtitle = f"{scene.elapsed:.0f}{of} · Ctrl-C ends it, with the audit"
+        subtitle = f"{scene.elapsed:.0f}{of} · Ctrl-C ends the demo with the audit"
         return Panel(
             Group(self._title, rows, Text(), self._feed()),
             title="Interlock demo",
@@ -155,20 +155,20 @@ class LiveScreen:
 
 
 def _rows(scene: Scene) -> Iterable[tuple[str, Text]]:
-    """Each thing's name, and how it stands."""
+    """The rows of the display: a name and a state."""
     (_, posts), *verdicts = scene.webhooks
     yield "webhooks", Text(f"{posts} posted: {', '.join(f'{count} {verdict}' for verdict, count in verdicts)}")
     yield "jobs", Text(", ".join(f"{count} {told}" for told, count in scene.jobs if count or told == "running"))
     yield "locks", _locks(scene)
     at_work, most = scene.containers
-    yield "containers", Text(f"{at_work} of {most} at work", "yellow" if at_work >= most else "")
+    yield "containers", Text(f"{at_work} of {most} in use", "yellow" if at_work >= most else "")
     yield "held lane", Text(scene.held, "yellow") if scene.held else Text("none", "dim")
     for worker in scene.workers:
         yield worker.name, _worker(worker)
     counts = ", ".join(f"{count} {what}" for what, count in scene.audit)
     clean = not any(count for _, count in scene.audit)
     yield _AUDIT, Text(counts, "bold green" if clean else "bold red")
-    yield "under way", Text(f"{scene.under_way} webhooks; workers killed so far: {scene.kills}")
+    yield "in progress", Text(f"{scene.under_way} webhooks; workers killed so far: {scene.kills}")
 
 
 def _locks(scene: Scene) -> Text:
@@ -177,7 +177,7 @@ def _locks(scene: Scene) -> Text:
         waiting = f", {lock.waiting} waiting" if lock.waiting else ""
         gone = " (gone)" if lock.gone else ""
         parts.append(Text(f"{lock.key} {lock.holder}{gone} fence {lock.fence}{waiting}", "red" if lock.gone else ""))
-    return Text("; ").join(parts) if parts else Text("all are free", "dim")
+    return Text("; ").join(parts) if parts else Text("none is held", "dim")
 
 
 def _worker(worker: WorkerScene) -> Text:

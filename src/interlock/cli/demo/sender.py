@@ -1,7 +1,7 @@
-"""The forge: posts signed webhooks, each issue's in order, and repeats itself as forges do.
+"""The forge: posts signed webhooks, those of an issue in order, and repeats some of them as forges do.
 
-The next one of an issue is posted when the one before was taken. Some are posted twice or three times under the same
-delivery id, at once or later. Some are forged, some are about what the bot itself did.
+The next webhook of an issue is posted when the previous one was accepted. Some are posted two or three times with the
+same delivery ID, at once or later. Some are forged, and some report the bot's own actions.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _LABELS = ("bug", "question", "urgent", "good first issue")
 _TWICE_AT_ONCE = 0.2
 _LATER = 0.2
 _DOOMED = 0.02
-_PAUSE = 0.3  # before a webhook that got no answer is posted again
-_SLOW_DOWN = 60  # so many under way are enough
+_PAUSE = 0.3  # before a webhook without a response is posted again
+_SLOW_DOWN = 60  # maximum number of webhooks in progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,9 @@ class Webhook:
     payload: dict[str, Any]
     lane: str = ""
     number: int = 0
-    """Its place in the lane."""
+    """Its position in the lane."""
     fate: str = "good"
-    """What has to come of it: good, doomed (its job fails for good), forged (refused), own (ignored)."""
+    """The expected outcome: good, doomed (its job fails permanently), forged (refused) or own (ignored)."""
 
     @property
     def type(self) -> str:
@@ -60,13 +60,13 @@ class Webhook:
 
 
 class Sender:
-    """All that happens at the forge."""
+    """Everything that happens at the forge."""
 
     def __init__(self, door: Door, minutes: Minutes, first_issue: int, under_way: Callable[[], int]) -> None:
         self._door = door
         self._minutes = minutes
         self._run = secrets.token_hex(4)
-        """What its delivery ids begin with: in a store of somebody's own, those of the last demo are still known."""
+        """The prefix of its delivery IDs: a user's own store still knows those of the last demo."""
         self._next_issue = first_issue
         self._next_id = first_issue * 1000
         self._under_way = under_way
@@ -75,11 +75,11 @@ class Sender:
         self._later: set[asyncio.Task[None]] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self.open_lanes: list[str] = []
-        """The issues that are talked about now."""
+        """The issues that are currently discussed."""
 
     @property
     def run(self) -> str:
-        """What all its delivery ids begin with."""
+        """The prefix of all its delivery IDs."""
         return self._run
 
     def start(self) -> None:
@@ -88,7 +88,7 @@ class Sender:
         self._tasks = [asyncio.create_task(life) for life in (*lives, self._pushes(), self._mischief())]
 
     async def finish(self) -> None:
-        """Post what was begun, and no more."""
+        """Finish issues that were begun, and begin no more."""
         self._stop.set()
         await asyncio.gather(*self._tasks)
         await asyncio.gather(*self._later)
@@ -98,10 +98,10 @@ class Sender:
         for task in (*self._tasks, *self._later):
             task.cancel()
 
-    # -- what happens ------------------------------------------------------------------------------------------------
+    # -- what happens ----------------------------------------------------------------------------------------------
 
     async def _issues(self) -> None:
-        """One issue after the other: opened, talked about, closed."""
+        """Create one issue after the other: opened, discussed, closed."""
         while await self._pause(0.0, 1.5):
             self._next_issue += 1
             repository, author = self._random.choice(REPOSITORIES), self._person()
@@ -146,7 +146,7 @@ class Sender:
         return Webhook("issue_comment", comment, lane, number, "doomed" if doomed else "good")
 
     async def _pushes(self) -> None:
-        """Pushes come in bunches, and each asks for a build."""
+        """Push in bursts; each push requests a build."""
         weights = range(len(REPOSITORIES), 0, -1)
         while await self._pause(0.4, 2.0):
             (repository,) = self._random.choices(REPOSITORIES, weights)
@@ -160,7 +160,7 @@ class Sender:
                     await self._post(Webhook("check_suite", suite))
 
     async def _mischief(self) -> None:
-        """What must have no effect."""
+        """Post webhooks that must have no effect."""
         while await self._pause(1.0, 3.0):
             repository = self._random.choice(REPOSITORIES)
             fate = self._random.choice(("forged", "own"))
@@ -169,11 +169,11 @@ class Sender:
             await self._post(Webhook("push", payload, fate=fate))
 
     def _person(self) -> str:
-        """Somebody. People are new now and then, and so are greeted."""
+        """A person, sometimes a new one, who is then greeted."""
         return f"{self._random.choice(_PEOPLE)}{self._next_issue // 4}"
 
     async def _pause(self, least: float, most: float) -> bool:
-        """Wait a while, longer if too much is under way; False if it is over."""
+        """Wait a while, longer if too much is in progress; False at the end."""
         pause = self._random.uniform(least, most)
         while not self._stop.is_set():
             try:
@@ -185,10 +185,10 @@ class Sender:
                 pause = 0.2
         return False
 
-    # -- posting -----------------------------------------------------------------------------------------------------
+    # -- posting ---------------------------------------------------------------------------------------------------
 
     async def _post(self, webhook: Webhook) -> None:
-        """Post it until it is taken, and sometimes once more."""
+        """Post it until it is accepted, and sometimes once more."""
         guid = str(uuid.uuid4())
         delivery = f"{self._run}{guid[8:]}"
         body = json.dumps(webhook.payload).encode()

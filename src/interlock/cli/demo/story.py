@@ -1,4 +1,4 @@
-"""Turns what was written down into sentences and scenes for the screen."""
+"""Turn records into sentences and scenes for the screen."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = ["Story"]
 _STATES = {
     "running": "running",
     "ready": "ready",
-    "behind": "behind others of their lane",
+    "behind": "behind others in their lane",
     "waiting": "waiting for a limit",
-    "scheduled": "to be tried again",
+    "scheduled": "waiting for a retry",
     "held": "held",
-    "failed": "failed for good",
+    "failed": "failed permanently",
 }
 
 
@@ -41,7 +41,7 @@ class _Lock:
 
 
 class Story:
-    """What happened so far, as far as it matters for telling it."""
+    """The story so far."""
 
     def __init__(self, screen: Screen, audit: Audit) -> None:
         self._screen = screen
@@ -56,7 +56,7 @@ class Story:
 
     @property
     def holders(self) -> Mapping[str, int]:
-        """How much each worker has that others would have to take over: locks that are waited for count twice."""
+        """How much others would have to take over from each worker; locks with waiters count twice."""
         riches: Counter[str] = Counter(run.who for run in self._audit.runs.by_job.values())
         for lock in self._locks.values():
             if lock.who and lock.gone is None:
@@ -64,23 +64,23 @@ class Story:
         return riches
 
     def begin(self, store: str, workers: int, url: str | None) -> None:
-        """Say what is going to happen."""
+        """Describe what is going to happen."""
         self._screen.title(
             url,
             f"{workers} worker processes share one store: {store}.",
-            "A forge posts signed webhooks, some of them two or three times, some forged. A bot handles each once: "
-            "each issue's in order (lanes), pushes one at a time (locks), builds in "
-            f"{MOST_CONTAINERS} containers and {COOLDOWN_SECONDS:g} s apart for each account (limits). Handlers "
-            "fail; workers are killed, or frozen. An audit that never asks the store counts what must not happen. "
-            f"Sessions last {SESSION_SECONDS:g} s here instead of 15, so that takeovers can be seen.",
+            "A forge posts signed webhooks, some of them two or three times, some forged. A bot handles each one once: "
+            "issues in order (lanes), pushes one at a time (locks), builds in "
+            f"{MOST_CONTAINERS} containers and {COOLDOWN_SECONDS:g} s apart per account (limits). Handlers "
+            "fail, and workers are killed or frozen. An audit that never queries the store counts violations. "
+            f"Sessions last {SESSION_SECONDS:g} s instead of 15, so that you can watch takeovers.",
         )
 
     def say(self, text: str) -> None:
-        """Tell something that is in no record."""
+        """Show a note without a record."""
         self._screen.tell("note", text)
 
     def see(self, elapsed: float, seconds: float | None, states: Mapping[str, int], workers: Sequence[str]) -> None:
-        """Show how things stand."""
+        """Show the current state."""
         seen, audit = self._audit.findings.seen, self._audit
         verdicts = ("accepted", "duplicate", "ignored", "refused")
         doing = {name: tuple(sorted(run.handler for run in audit.runs.of(name))) for name in workers}
@@ -107,7 +107,7 @@ class Story:
                 yield LockScene(key, holder, lock.gone is not None, lock.fence, len(lock.waiting))
 
     def hear(self, records: Iterable[Record]) -> None:
-        """Tell what was written down, before the audit hears it."""
+        """Show a record before the audit processes it."""
         for record in records:
             self._hear(record)
 
@@ -118,7 +118,7 @@ class Story:
                 self._screen.tell("note", f"{record['worker']} starts in its place")
             case "answered" if record["verdict"] == "duplicate" and not self._duplicates:
                 self._duplicates = True
-                self._screen.tell("good", "the first webhook that came twice was turned away as a duplicate")
+                self._screen.tell("good", "the first repeated webhook was rejected as a duplicate")
             case "began":
                 self._took_over(record)
             case "asked":
@@ -141,18 +141,18 @@ class Story:
                 self._gone(who, record["at"], f"{who} is frozen (SIGSTOP)")
             case "thawed":
                 self._frozen.discard(who)
-                self._screen.tell("note", f"{who} wakes up and does not know that its lease is gone")
+                self._screen.tell("note", f"{who} wakes up without knowing that its lease has ended")
             case "write" if not record["accepted"]:
                 text = f"{record['key']} refused {who}'s write: fence {record['fence']} is stale"
                 self._screen.tell("good", text)
             case "settled" if not record["accepted"] and record["outcome"] != "returned":
-                self._screen.tell("good", f"{who} said too late that job {record['job']} ended: refused")
+                self._screen.tell("good", f"{who} acknowledged job {record['job']} too late: refused")
             case "settled" if record["accepted"] and record["outcome"] == "failed":
-                self._screen.tell("note", f"job {record['job']} failed for good; its lane goes on")
+                self._screen.tell("note", f"job {record['job']} failed permanently; its lane continues")
             case "quarantined":
                 self._screen.tell("note", f"job {record['job']} is quarantined: too many workers died with it")
             case "cancelled" | "retried" | "forced" | "forgotten":
-                self._screen.tell("note", f"somebody had {record['subject']} {record['what']} by hand")
+                self._screen.tell("note", f"an operator had {record['subject']} {record['what']}")
 
     def _lock(self, record: Record) -> _Lock:
         return self._locks.setdefault(record["key"], _Lock())
@@ -174,7 +174,7 @@ class Story:
             self._screen.tell("good", f"{record['who']} took over {what} after {record['at'] - at:.1f} s")
 
     def _gone(self, who: str, at: float, how: str) -> None:
-        """Note what is left without its worker, and say it."""
+        """Record what lost its worker, and show it."""
         left = []
         for key, lock in self._locks.items():
             lock.waiting = {job: waiter for job, waiter in lock.waiting.items() if waiter != who}

@@ -1,6 +1,6 @@
-"""What the workers change: files that know nothing of locks but the largest fence they have seen.
+"""The target that workers change: files that know only the largest fence they have seen.
 
-A write with a smaller fence is refused. Each attempt is written down, in the order in which it happened.
+A write with a smaller fence is refused. Each attempt is recorded, in the order in which it happened.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _DIGITS = 20
 
 
 class Target:
-    """The files behind a few keys, as one worker reaches them."""
+    """The files of a few keys, as one worker uses them."""
 
     def __init__(self, directory: Path, log: Notebook) -> None:
         self._directory = directory
         self._log = log
 
     def write(self, key: str, fence: int) -> bool:
-        """Write in the name of a fence; False if it is stale."""
+        """Write with a fence; False if the fence is stale."""
         with self._locked(key) as file:
             largest = int(os.pread(file, _DIGITS, 0) or 0)
             accepted = fence >= largest
@@ -40,7 +40,7 @@ class Target:
 
     @contextmanager
     def _locked(self, key: str) -> Generator[int]:
-        """The key's file, for one process at a time; the kernel lets go when a process dies."""
+        """The key's file, locked for one process at a time; the kernel unlocks it when the process dies."""
         import fcntl  # which Windows lacks
 
         file = os.open(self._directory / f"{quote(key, safe='')}.target", os.O_RDWR | os.O_CREAT, 0o600)

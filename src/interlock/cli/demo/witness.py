@@ -1,4 +1,4 @@
-"""Writes down what an App hears from its store, and what people do to it, where the audit would not know otherwise."""
+"""Record what an App learns from its store, and what operators do, for the audit."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 __all__ = ["Witness"]
 
 _HEARD = {"lock_waiting": "queued", "session_lost": "session lost", "job_quarantined": "quarantined"}
-"""What is written down of Interlock's own events, and as what."""
+"""Interlock's own log events that are recorded, and their record names."""
 _MOST_ASKED = 1000
 
 
 class Witness:
-    """Stands between one process's App, which is not open yet, and its stores."""
+    """Observes the calls of one process's App, which is not open yet, to its stores."""
 
     def __init__(self, app: App, log: Notebook) -> None:
         self._log = log
@@ -43,7 +43,7 @@ class Witness:
         logger.propagate = False
 
     def asked(self, job: int) -> float:
-        """When the fetch was made that gave this job: it did not start before, whoever says so."""
+        """When this job was fetched: it did not start earlier."""
         return self._asked.get(job, time.monotonic())
 
     def _parts(self, store: Any, *, jobs: bool) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class Witness:
         return parts
 
     def _told(self, part: Any, act: str, what: str) -> Callable[..., Any]:
-        """An act of a person, written down before it is done, as others may be quicker to tell what follows."""
+        """Record an operation before it is performed, because other processes may record its effects first."""
         done = getattr(part, act)
 
         async def tell(subject: object, *args: Any) -> Any:
@@ -100,7 +100,7 @@ class Witness:
 
 
 class _Seen:
-    """Something with a few of its members in other hands."""
+    """An object with some of its members replaced."""
 
     def __init__(self, inner: Any, members: dict[str, Any]) -> None:
         self._inner = inner
@@ -111,7 +111,7 @@ class _Seen:
 
 
 class _Listener(logging.Handler):
-    """Writes down what only Interlock itself knows, such as from when on a request stands in the queue."""
+    """Records what only Interlock knows, such as when a request was queued."""
 
     def __init__(self, log: Notebook) -> None:
         super().__init__()

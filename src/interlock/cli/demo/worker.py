@@ -1,4 +1,4 @@
-"""The processes of the demo that may be killed any time: workers, and the one that serves the web app."""
+"""The processes of the demo that may be killed at any time: workers, and the web process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CONCURRENCY = 8
 
 
 async def work(name: str, namespace: str, directory: str) -> None:
-    """Run the bot's jobs until told to finish."""
+    """Run the bot's jobs until the stop message."""
     sys.argv[0] = name  # what its session calls it
     app, log = Place.of_environment(namespace, directory).app(), Notebook(Path(directory), name)
     witness = Witness(app, log)
@@ -41,7 +41,7 @@ async def _freeze_when_told(freezer: Freezer) -> None:
 
 
 async def serve(name: str, namespace: str, directory: str, listen: str) -> None:
-    """Serve the bot's webhooks and its dashboard until told to end."""
+    """Serve the bot's webhooks and its dashboard until the stop message."""
     from interlock.cli.web_address import WebPlace
 
     sys.argv[0] = name
