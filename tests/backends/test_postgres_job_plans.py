@@ -17,7 +17,10 @@ from interlock.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-FETCH = "select * from interlock.job_fetch('default', 's', '{default/q}', '{n}', 100, 100, 1, 1, $1, 5, null)"
+FETCH = (
+    "select j.* from interlock.job_fetch('default', 's', '{default/q}', '{n}', 100, 100, 1, 1, $1, 5, null) f"
+    " cross join lateral interlock.job_fetched_rows('default', f.ids, f.fences) j"
+)
 SETTLE = "select * from interlock.job_acknowledge('default', 's', $1, $2, null, $3, null, null, null, null, 3, null)"
 JOBS = """
 insert into interlock.job (id, position, enqueued_at, due_at, keep_result, priority, failing, coalesces, paced, pool,
@@ -59,7 +62,8 @@ async def pages(connection: Any, sql: str, *args: Any) -> int:
 
 
 async def fetched(connection: Any) -> list[Any]:
-    return [row for row in await connection.fetch(FETCH, LOWEST) if row["id"] is not None]
+    rows: list[Any] = await connection.fetch(FETCH, LOWEST)
+    return rows
 
 
 async def cost(connection: Any) -> tuple[int, int]:

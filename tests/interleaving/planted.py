@@ -41,17 +41,29 @@ BUGS = {
     "people do not lock the lanes that they act on": Bug(
         (("job_lane_lock", "where l.lane = p_lane for update", "where l.lane = p_lane"),),
         "a run with a due job behind it",
-        "retry later by hand",
+        "retry scheduled by hand",
         "done",
     ),
     "two fetches of one session take suspects of two halves": Bug(
-        (("job_fetch", "pg_try_advisory_xact_lock(1229870160, hashtext(p_session))", "true"),),
+        (
+            (
+                "job_fetch_pick_immediate",
+                "pg_try_advisory_xact_lock(1229870160, hashtext(request.session))",
+                "true",
+            ),
+        ),
         "a lane with a suspect",
         "fetch",
         "fetch as the other",
     ),
     "a fetch may come to be after it was given up": Bug(
-        (("job_fetch", "perform from interlock.job_session c where c.id = me.id for share;", ""),),
+        (
+            (
+                "job_fetch_session",
+                "perform from interlock.job_session c where c.id = job_fetch_session.id for share;",
+                "",
+            ),
+        ),
         "a lane that is offered",
         "fetch",
         "give up the fetch",

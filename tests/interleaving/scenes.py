@@ -32,7 +32,7 @@ class Scene:
         self.in_order: list[int] = []
         self.run: list[FetchedJob] = []
         self.of: dict[str, int] = {}
-        """A job that is ``behind``, comes ``later``, is ``waiting``, ``failed`` or ``parked``."""
+        """A job that is ``behind``, ``scheduled``, ``waiting``, ``failed`` or ``parked``."""
         self.stopped = False
         """Whether its lane is held or parked."""
         self.suspects = False

@@ -14,7 +14,10 @@ from hashlib import sha256
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from interlock.backends.job_codes import FailingCode, FetchDecision, OutcomeCode, ReadyClass, StateCode
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from importlib.resources.abc import Traversable
 
 __all__ = ["PLANNER_SETTINGS", "Function", "checksum_of", "current_version", "parse_function", "read_functions"]
@@ -37,6 +40,13 @@ PLANNER_SETTINGS: dict[str, dict[str, str]] = {
 }
 """Settings by the name that a function's ``-- planner:`` directive gives."""
 
+_CODES = {
+    "state": StateCode,
+    "outcome": OutcomeCode,
+    "failing": FailingCode,
+    "class": ReadyClass,
+    "decision": FetchDecision,
+}
 _NAME = re.compile(r"^create or replace function interlock\.(\w+)\(", re.MULTILINE)
 _ATTRIBUTES = re.compile(r"^language (\w+) (volatile|stable|immutable)( security definer)?", re.MULTILINE)
 _SETTING = re.compile(r"^set (\w+) = (.+)$", re.MULTILINE)
@@ -84,6 +94,7 @@ def read_functions() -> tuple[Function, ...]:
     """Read the functions of this program, in the order of their names."""
     folder = resources.files("interlock.backends.postgres").joinpath("functions")
     found = [parse_function(text, where) for where, text in _sql_files(folder, "functions/")]
+    found += [parse_function(text, "job_codes") for text in _code_functions()]
     return tuple(sorted(found, key=lambda function: function.name))
 
 
@@ -99,6 +110,16 @@ def current_version() -> tuple[int, str]:
 def checksum_of(functions: tuple[Function, ...]) -> str:
     """Compute the checksum of a function set: of its statements, without the comments before them."""
     return sha256("\n".join(function.statement for function in functions).encode()).hexdigest()
+
+
+def _code_functions() -> Iterator[str]:
+    """Yield a function for each code, which the planner replaces by its number."""
+    for prefix, codes in _CODES.items():
+        for code in codes:
+            yield (
+                f"create or replace function interlock.{prefix}_{code.name.lower()}() returns smallint\n"
+                f"language sql immutable\nas $$ select {code.value}::smallint $$;\n"
+            )
 
 
 def _sql_files(folder: Traversable, prefix: str) -> list[tuple[str, str]]:

@@ -115,7 +115,7 @@ class PostgresJobs:
         session, queues, names, most, at_once, run, fetch_number, start_within, reads = request
         pools = [self._pool(queue) for queue in dict.fromkeys(queues)]
         marks = self._marks_of(queues, names)
-        *rows, (_, answer, *_, look_again, _, _, next_marks, _) = await self._fetches.fetch(
+        rows = await self._fetches.fetch(
             _FETCH_REFUSED if reads else _sql.fetch,
             self._namespace,
             session,
@@ -130,10 +130,12 @@ class PostgresJobs:
             self._given(),
             *([[read.name for read in reads], [read.fingerprint for read in reads]] if reads else ()),
         )
-        if answer == "ended":
+        session_ended, look_again, scan_from, first_id, *_ = rows[0]
+        if session_ended:
             return SessionEnded()
-        marks.end(pools, [int(mark) for mark in next_marks])
-        return FetchResult([_fetched(row) for row in rows], math.inf if look_again is None else look_again)
+        marks.end(pools, scan_from)
+        jobs = [] if first_id is None else [_fetched(row) for row in rows]
+        return FetchResult(jobs, math.inf if look_again is None else look_again)
 
     async def acknowledge(self, session: str, acknowledgements: Sequence[Acknowledgement]) -> Acknowledged:
         """End fetches, all in one step."""
@@ -398,7 +400,7 @@ def _locked_by(what: str, pid: int, program: str, state: str, seconds: float | N
 
 
 def _fetched(row: Any) -> FetchedJob:
-    *values, slots, paced = row
+    _, _, _, *values, slots, paced = row
     return FetchedJob._make((*values, tuple(slots) if slots else (), paced, None))
 
 

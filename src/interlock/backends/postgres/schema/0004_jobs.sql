@@ -294,3 +294,106 @@ create index job_watch_by_session on interlock.job_watch (session, namespace);
 -- For those who look. Rows that are not held or parked are in none of these, so that they cost nothing.
 create index job_by_parked on interlock.job (id) where parked is not null;
 create index job_lane_by_hold on interlock.job_lane (lane) where held_since is not null or parked_since is not null;
+
+-- The types below carry values between the steps of a fetch; no table has them.
+
+-- The request of a fetch. start_within: the worker starts each job within so many microseconds.
+create type interlock.fetch_request as (
+    namespace    text,
+    session      text,
+    pools        text[],
+    names        text[],
+    max_jobs     integer,
+    at_once      integer,
+    run_length   integer,
+    start_within bigint,
+    clock        double precision
+);
+
+-- The progress of a fetch. units: how many jobs without a lane, or lanes, were taken. batches: in how many batches.
+-- suspects: whether the session may take suspects, null until it is known; half: the half that it runs. locked: keys of limits whose rows are locked. counts: how many jobs
+-- were taken under each key. laned, limited: whether lanes or limits are among what was taken. checked: whether lanes,
+-- limits or classes had to be checked. busy: something was left because another transaction has locked it. incomplete:
+-- something was left because it changed. queued: some jobs wait for slots since now.
+create type interlock.fetch_state as (
+    now        bigint,
+    units      integer,
+    batches    integer,
+    suspects   boolean,
+    half       bigint,
+    locked     text[],
+    counts     jsonb,
+    laned      boolean,
+    limited    boolean,
+    checked    boolean,
+    busy       boolean,
+    incomplete boolean,
+    queued     boolean
+);
+
+-- Rows of job_ready that a fetch has locked, as parallel arrays in the order of their sort keys.
+create type interlock.ready_jobs as (
+    tids    tid[],
+    ids     bigint[],
+    sorts   bigint[],
+    classes smallint[],
+    limited boolean[],
+    lanes   text[],
+    keys    text[],
+    maxima  integer[]
+);
+
+-- The jobs behind ready rows, as parallel arrays. One element per row: able: whether it can be taken; lane_tids, lows: the
+-- row of its lane and the position of the lane's first job. One element per job: units: the row it belongs to; ids.
+create type interlock.lane_runs as (
+    able      boolean[],
+    lane_tids tid[],
+    lows      bigint[],
+    units     integer[],
+    ids       bigint[]
+);
+
+-- Jobs that a fetch takes, as parallel arrays. sorts: the sort key of the job's row. immediate: whether the job must be
+-- among the first. runs: the run of its lane that the job belongs to, null without a lane.
+create type interlock.taken_jobs as (
+    ids       bigint[],
+    sorts     bigint[],
+    immediate boolean[],
+    runs      integer[]
+);
+
+-- The slots under the keys of limits, as parallel arrays. rooms: how many more jobs may be fetched; newcomers: how many of
+-- those are not for jobs in the queue; allowed: how many this fetch may take; taken: how many it took. first: the jobs at the
+-- head of the queues for which there is room.
+create type interlock.slot_counts as (
+    keys      text[],
+    maxima    integer[],
+    rooms     integer[],
+    newcomers integer[],
+    allowed   integer[],
+    taken     integer[],
+    first     bigint[]
+);
+
+-- Jobs to accept, as parallel arrays. One element per job: ids, kinds, lanes, delays, ats (the last three null if no job
+-- has any) and arguments. One element per kind, which kinds refers to by its number: all others.
+create type interlock.new_jobs as (
+    ids        bigint[],
+    kinds      integer[],
+    lanes      text[],
+    delays     double precision[],
+    ats        double precision[],
+    arguments  text[],
+    names      text[],
+    queues     text[],
+    priorities integer[],
+    failings   integer[],
+    coalesces  boolean[],
+    keeps      double precision[],
+    options    text[],
+    use_keys   text[],
+    use_mosts  integer[],
+    use_pers   bigint[],
+    uses       text[],
+    paced      boolean[]
+);

@@ -31,3 +31,18 @@ exception when feature_not_supported or syntax_error or invalid_parameter_value 
     null;
 end
 $$;
+
+-- Events to accept, as parallel arrays. job_counts: how many of the jobs that are accepted with them belong to each. attributions:
+-- of a replay, its actor and reason as JSON.
+create type interlock.new_events as (
+    ids          bigint[],
+    sources      text[],
+    deliveries   text[],
+    types        text[],
+    actors       text[],
+    payloads     text[],
+    keeps        double precision[],
+    replays      bigint[],
+    attributions text[],
+    job_counts   integer[]
+);

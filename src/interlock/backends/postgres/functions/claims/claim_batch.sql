@@ -1,5 +1,5 @@
--- Several claims (kind c) and settlements (kind s) in one transaction, in the order given, which is that of their keys:
--- so two batches never wait for each other.
+-- Run several claims (kind c) and finishes (kind s) in one transaction, in the order given, which is that of their
+-- keys, so that two batches never deadlock.
 create or replace function interlock.claim_batch(
     p_namespace text, p_kinds text[], p_keys text[], p_owners text[], p_sessions text[], p_leases double precision[],
     p_keeps double precision[], p_states text[], p_results text[], p_errors text[], p_retry_ins double precision[],

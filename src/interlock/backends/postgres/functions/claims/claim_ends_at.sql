@@ -1,4 +1,4 @@
--- When a claim in progress ends: with its lease or its session. Null if it is settled.
+-- When a claim in progress ends: with its lease or its session. Null if the claim is finished.
 create or replace function interlock.claim_ends_at(c interlock.claim) returns timestamptz
 language sql stable
 as $$

@@ -1,4 +1,4 @@
--- Remove a claim and tell its holder; null if there was none.
+-- Remove a claim and notify its holder. Returns null if there was none.
 create or replace function interlock.claim_forget(
     p_namespace text, p_key text, p_why text, p_attribution jsonb, p_clock double precision
 ) returns json

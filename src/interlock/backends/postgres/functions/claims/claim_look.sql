@@ -1,6 +1,6 @@
--- Claims that are still kept, by key: the one, or those that begin with the prefix. Walks along the primary key from the
--- first that may be meant, beginning after a key if one is given, and stops behind the last. Stable, so that all of it is
--- one snapshot.
+-- List claims that are still kept, by key: a single one, or those whose key starts with a prefix. Walks the primary key
+-- from the first candidate, or from the key after a given one, to the last candidate. Stable, so that one snapshot is
+-- read.
 create or replace function interlock.claim_look(
     p_namespace text, p_key text, p_prefix text, p_state text, p_limit integer, p_after text, p_clock double precision
 ) returns setof json

@@ -1,4 +1,5 @@
--- Whether a key with this claim on it can be claimed: it is no longer kept, has failed and is due, or its holder died.
+-- Whether a key that has this claim can be claimed: the claim is no longer kept, has failed and is due, or its holder
+-- died.
 create or replace function interlock.claim_open(c interlock.claim, p_now timestamptz) returns boolean
 language sql stable
 as $$

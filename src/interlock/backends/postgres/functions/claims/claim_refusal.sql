@@ -1,4 +1,4 @@
--- Why an owner has no claim on a key: who has, in which state, and why its own was forgotten, if it was.
+-- Why an owner has no claim on a key: the holder, its state, and why the owner's own claim was forgotten, if it was.
 create or replace function interlock.claim_refusal(p_namespace text, p_key text, p_owner text, p_now timestamptz) returns json
 language sql stable
 as $$

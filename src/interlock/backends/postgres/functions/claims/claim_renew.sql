@@ -1,4 +1,4 @@
--- Give a claim its lease again, each of the arrays' members one claim; refusal is null for those that were live.
+-- Renew claims. Each element of the arrays is one claim; refusal is null for claims that were live.
 create or replace function interlock.claim_renew(
     p_namespace text, p_keys text[], p_owners text[], p_leases double precision[], p_clock double precision
 ) returns table (owner text, expires_at double precision, refusal json)

@@ -1,5 +1,5 @@
--- Settle a claim as done or failed, also a late one if nobody claimed it since. answer is settled or refused; details
--- is then the refusal.
+-- Finish a claim as done or failed, even late if it was not claimed again. answer is settled or refused; details is
+-- then the refusal.
 create or replace function interlock.claim_settle(
     p_namespace text, p_key text, p_owner text, p_state text, p_result text, p_error text,
     p_retry_in double precision, p_keep double precision, p_clock double precision,

@@ -1,4 +1,4 @@
--- Remove a bounded number of claims whose time to be kept is over.
+-- Remove a bounded number of claims that are no longer kept.
 create or replace function interlock.claim_sweep(p_namespace text, p_clock double precision) returns integer
 language plpgsql volatile
 set lock_timeout = '1s'

@@ -1,4 +1,4 @@
--- Take a claim if it can be had. answer is claimed, known or ended; details is how a known one stands.
+-- Claim a key if it is available. answer is claimed, known or ended; details is the state of a known claim.
 create or replace function interlock.claim_take(
     p_namespace text, p_key text, p_owner text, p_session text, p_lease double precision, p_keep double precision,
     p_clock double precision,
@@ -17,7 +17,7 @@ begin
         return;
     end if;
     loop
-        -- Waits for another's insertion of the same key to be committed or undone.
+        -- Waits until another transaction's insert of the same key is committed or rolled back.
         insert into interlock.claim (
             namespace, key, state, attempt, fence, owner, session, host, pid, program, claimed_at, expires_at, keep,
             kept_until)
@@ -26,8 +26,8 @@ begin
             now_is + interlock.seconds(p_lease), p_keep, now_is + interlock.seconds(p_lease + p_keep))
         on conflict do nothing;
         if found then
-            -- Drawn only now that the key is ours: one drawn before could be smaller than that of a claim which came
-            -- and was forgotten meanwhile.
+            -- Drawn only now that the key is locked: an earlier number could be smaller than that of a claim that was
+            -- made and forgotten meanwhile.
             perform interlock.durably();
             update interlock.claim k set fence = nextval('interlock.fence')
             where k.namespace = p_namespace and k.key = p_key
@@ -36,7 +36,7 @@ begin
             return;
         end if;
 
-        -- What cannot be had is answered without locking or writing anything.
+        -- A key that is not available is answered without locks and writes.
         select * into c from interlock.claim k where k.namespace = p_namespace and k.key = p_key;
         continue when not found; -- it was removed between the two statements
         now_is := interlock.now_or(p_clock);

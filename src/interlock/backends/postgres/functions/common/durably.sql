@@ -1,4 +1,5 @@
--- What must survive a crash of the server waits for the disk, also where the server's default is not to.
+-- Wait for the disk on commit, even where the server's default is not to: what was accepted must survive a crash of the
+-- server.
 create or replace function interlock.durably() returns void
 language plpgsql volatile
 as $$

@@ -1,6 +1,7 @@
--- Move the sequences ahead when the server's timeline has changed: on the new one they may stand before numbers that were
--- handed out on the old one. A connection calls it before anything else, so that no number is drawn before. 2^32 for each
--- timeline is more than can have been lost. Runs with the rights of the schema's owner, as only that one may set them.
+-- Advance the sequences when the server's timeline has changed: on a new timeline they may be behind numbers that were
+-- drawn on the old one. A connection calls this before anything else, so that no number is drawn before. 2^32 per
+-- timeline is more than can have been lost. Runs with the rights of the schema's owner, because only the owner may set
+-- sequences.
 create or replace function interlock.follow_timeline() returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp

@@ -1,4 +1,4 @@
--- The clock that decides; tests pass a time of their own.
-create or replace function interlock.now_or(given double precision) returns timestamptz
+-- The current time, or the time that a test passes.
+create or replace function interlock.now_or(p_clock double precision) returns timestamptz
 language sql volatile
-as $$ select coalesce(to_timestamp(given), clock_timestamp()) $$;
+as $$ select coalesce(to_timestamp(p_clock), clock_timestamp()) $$;

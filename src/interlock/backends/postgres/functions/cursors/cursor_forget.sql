@@ -1,4 +1,4 @@
--- Remove a cursor and its history; no row if there was none.
+-- Remove a cursor and its history. Returns no row if there was none.
 create or replace function interlock.cursor_forget(
     p_namespace text, p_name text, p_attribution jsonb, p_clock double precision
 )

@@ -1,4 +1,5 @@
--- Move a cursor from the version expected, 0 if there is none. Found done already if the same id did it before.
+-- Move a cursor from the expected version (0 if there is none). A move that the same ID has already made is reported as
+-- done.
 create or replace function interlock.cursor_go(
     p_namespace text, p_name text, p_expected bigint, p_value text, p_id text, p_by text, p_kept integer,
     p_clock double precision,

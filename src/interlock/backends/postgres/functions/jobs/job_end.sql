@@ -1,4 +1,4 @@
--- End jobs that are not fetched: superseded (4) by another, or cancelled (3). Who waits for their end is told.
+-- End jobs that are not fetched: superseded by another job, or cancelled. Sessions that watch their end are notified.
 -- planner: lookups
 create or replace function interlock.job_end(
     p_namespace text, p_ids bigint[], p_state smallint, p_superseded_by bigint, p_error text, p_now bigint

@@ -1,5 +1,5 @@
--- Note that a session's process was told to end, or that it goes on after all. Kept apart from the session, which is gone
--- when it matters.
+-- Record that a session's process was told to stop, or that it continues after all. Kept apart from the session, which
+-- is gone when it matters.
 create or replace function interlock.job_mark_leaving(
     p_namespace text, p_session text, p_leaving boolean, p_clock double precision
 ) returns void

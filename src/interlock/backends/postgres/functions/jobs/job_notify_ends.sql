@@ -1,5 +1,5 @@
--- Tell who waits for the end of jobs. Comes after the statement that removed them: one who began to wait before that
--- has locked the job and is seen by now; one who begins later sees that it has gone.
+-- Notify sessions that watch the end of jobs. Comes after the statement that removed the jobs: a session that began to
+-- watch before has locked the job and is visible now; one that begins later sees that the job is gone.
 -- planner: lookups
 create or replace function interlock.job_notify_ends(p_namespace text, p_ids bigint[]) returns void
 language plpgsql volatile

@@ -1,4 +1,5 @@
--- Tell workers of a queue that something became ready, unless it is only the session's own ones, which are told otherwise.
+-- Notify the workers of a queue that a job became ready, unless only the session's own worker, which knows already,
+-- serves it.
 create or replace function interlock.job_notify_others(p_namespace text, p_session text, p_pool text, p_sort bigint) returns void
 language plpgsql volatile
 as $$

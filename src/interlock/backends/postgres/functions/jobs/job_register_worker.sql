@@ -1,4 +1,4 @@
--- Say what a session works on.
+-- Record which queues and jobs a session works on.
 create or replace function interlock.job_register_worker(
     p_namespace text, p_session text, p_queues text[], p_names text[], p_runners integer, p_reads jsonb
 ) returns void

@@ -1,4 +1,4 @@
--- How an unfinished job stands, as people see it.
+-- The state of an unfinished job.
 create or replace function interlock.job_state(j interlock.job, p_namespace text) returns text
 language sql stable
 as $$

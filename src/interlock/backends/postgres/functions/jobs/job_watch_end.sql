@@ -1,5 +1,5 @@
--- Have a session told of the end of jobs; says which have ended already. Whoever ends one of them meanwhile is waited for,
--- or waits for this and then sees who is to be told.
+-- Let a session watch the end of jobs. Returns those that have already ended. A transaction that is ending one of them
+-- is waited for, or waits for this one and then sees the watch.
 create or replace function interlock.job_watch_end(p_namespace text, p_session text, p_ids bigint[]) returns bigint[]
 language plpgsql volatile
 as $$

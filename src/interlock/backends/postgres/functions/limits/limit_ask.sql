@@ -1,5 +1,5 @@
--- Make a reservation if it is not there yet, and start it if that was asked for and its turn has come. answer is started,
--- waiting (for its time, or in line if begins_at is null), ended or full.
+-- Make a reservation unless it exists, and start it if p_start is set and its turn has come. answer is started, waiting
+-- (for its time, or in the queue if begins_at is null), ended or full.
 create or replace function interlock.limit_ask(
     p_namespace text, p_owner text, p_caller text, p_session text, p_keys text[], p_mosts integer[], p_pers bigint[],
     p_start boolean, p_turn bigint, p_stale bigint, p_full integer, p_alone boolean, p_clock double precision,
@@ -56,7 +56,7 @@ begin
     into me from interlock.limit_use u where u.namespace = p_namespace and u.owner = p_owner;
     mine := me.ticket is not null;
     if mine and me.keys <> keys then
-        -- Its limits are those of its first request. Nobody is waited for out of order.
+        -- Its limits are those of its first request. Keys are locked in order.
         perform from interlock.limit_key k where k.namespace = p_namespace and k.key = any (me.keys) for update nowait;
     end if;
     if mine and me.stale then
@@ -72,7 +72,7 @@ begin
     my_ticket := case when mine then me.ticket else 9223372036854775807 end;
     my_asked := case when mine then me.asked_at else now_us end;
 
-    -- How each key stands, this reservation itself not counted.
+    -- The state of each key, without this reservation.
     longest := pers;
     for i in 1 .. cardinality(keys) loop
         loop
@@ -129,7 +129,7 @@ begin
         return;
     end if;
 
-    -- Its time. One that is due is checked against the starts that really were.
+    -- Its time. A reservation that is due is checked against actual starts.
     if mine and my_at <= now_us then
         for i in 1 .. cardinality(pace_keys) loop
             if (select count(*) from interlock.limit_start t
@@ -165,7 +165,7 @@ begin
         begins_at := my_at;
         look_again := (my_at - now_us) / 1e6;
     else
-        -- Its slots: the first key without room has it in its line.
+        -- Its slots: it queues under the first key that has no room.
         for i in 1 .. cardinality(slot_keys) loop
             continue when frees[i] > aheads[i];
             turn_at := null;
@@ -233,8 +233,8 @@ begin
             from interlock.session x where x.namespace = p_namespace and x.id = p_session;
         end loop;
     else
-        -- What was kept for it where it stood before is for those behind it; and those ahead of it may not know that
-        -- there is room.
+        -- What was reserved for it under the key it queued for before is available to those behind it; and those ahead
+        -- of it may not know that there is room.
         if mine and me.waits = 1 and me.place <> new_place then
             perform interlock.limit_pass_on(p_namespace, me.place, '', now_is, fresh);
         end if;

@@ -1,5 +1,5 @@
--- Several requests (kind a) and ends (kind f) in one transaction, in the order given. All of their keys are locked first,
--- in order, so that two batches never wait for each other. The limits of request i end at p_ends[i] in the arrays.
+-- Run several requests (kind a) and ends (kind f) in one transaction, in the order given. All of their keys are locked
+-- first, in order, so that two batches never deadlock. The limits of request i end at p_ends[i] in the arrays.
 create or replace function interlock.limit_batch(
     p_namespace text, p_kinds text[], p_owners text[], p_parties text[], p_sessions text[], p_starts boolean[],
     p_ends integer[], p_keys text[], p_mosts integer[], p_pers bigint[], p_turn bigint, p_stale bigint, p_full integer,

@@ -1,6 +1,6 @@
--- Forget a key's reservations whose sessions have ended. If that makes room, it has been there since the death that made
--- it, or since the last one if their going also changed how many slots there are. The caller has locked the key;
--- reservations of the dead never come back, so their other keys do not matter.
+-- Remove a key's reservations whose sessions have ended. If that makes room, the room dates from the death that made
+-- it, or from the last one if the deaths also changed the number of slots. The caller has locked the key. Reservations
+-- of dead sessions never become live again, so their other keys do not matter.
 create or replace function interlock.limit_drop_dead_holders(p_namespace text, p_key text, p_now timestamptz) returns void
 language plpgsql volatile
 as $$

@@ -1,6 +1,6 @@
--- Free what a reservation had and tell those whose turn may have come. answer is finished, left (it never started) or
--- unknown. One that is alone (p_alone) does not wait for the disk: if a crash of the server forgets it, it is given up
--- again when its process reconnects; and whoever starts next waits for the disk, and so for this.
+-- End a reservation and notify the next ones in the queue. answer is finished, left (it never started) or unknown. A
+-- reservation that is alone (p_alone) does not wait for the disk: if a crash of the server loses the end, the process
+-- repeats it when it reconnects, and the next start waits for the disk and so for this.
 create or replace function interlock.limit_finish(
     p_namespace text, p_session text, p_owner text, p_stale bigint, p_alone boolean, p_clock double precision,
     out answer text, out next_owners text[]
@@ -28,7 +28,7 @@ begin
     if not coalesce(interlock.session_expiry(p_namespace, p_session) > now_is, false) then
         return;
     end if;
-    -- Room is counted here as the rows are; null where nobody is in line, who would care.
+    -- Room is counted by rows here; null where the queue is empty.
     for i in 1 .. cardinality(keys) loop
         select case when bool_or(u.waits = 1 and u.place = u.key)
                     then coalesce(min(u.most) filter (where u.per = 0), 1000) - count(*) filter (where u.started) end

@@ -1,6 +1,6 @@
--- The first time from p_at on that makes no p_most + 1 starts of a key lie within less than p_per, counting those that
--- were and those planned by who asked before p_ticket. Windows of p_most times are visited in order; one that leaves no
--- room leaves none up to p_per after its first time, so the candidate moves there.
+-- The first time from p_at on at which a start does not exceed p_most starts of a key within p_per, counting past
+-- starts and those planned by reservations with a smaller ticket than p_ticket. Windows of p_most times are visited in
+-- order. A window without room has none until p_per after its first time, so the candidate moves there.
 create or replace function interlock.limit_fit(
     p_namespace text, p_key text, p_most integer, p_per bigint, p_at bigint, p_ticket bigint, p_now timestamptz,
     p_fresh bigint

@@ -1,4 +1,4 @@
--- Lock keys, in the order given, which is the same for all: so two never wait for each other.
+-- Lock keys in the order given, which is the same for all callers, so that two never deadlock.
 create or replace function interlock.limit_lock(p_namespace text, p_keys text[]) returns void
 language plpgsql volatile
 as $$

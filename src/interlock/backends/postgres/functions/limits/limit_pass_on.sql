@@ -1,4 +1,5 @@
--- Tell the first in a key's line, as many as there is room for; those of the leaver's own session are returned instead.
+-- Notify the first reservations in a key's queue, as many as there is room for. Those of the leaving session are
+-- returned instead.
 create or replace function interlock.limit_pass_on(
     p_namespace text, p_key text, p_leaver text, p_now timestamptz, p_fresh bigint
 ) returns text[]

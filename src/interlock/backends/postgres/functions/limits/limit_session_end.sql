@@ -1,5 +1,5 @@
--- Tell those who are next where an ended session stood. No key is locked for that: its rows are cleared away by whoever
--- comes to the key.
+-- Notify the next reservations under the keys of an ended session. No key is locked for that: its rows are removed by
+-- the next operation on the key.
 create or replace function interlock.limit_session_end(
     p_namespace text, p_session text, p_stale bigint, p_clock double precision
 ) returns void

@@ -1,5 +1,4 @@
--- Remove a bounded number of reservations and starts that count no more, and of keys that nothing is left of. Whoever is
--- at a key meanwhile is not waited for.
+-- Remove a bounded number of expired reservations and starts, and of unused keys. Keys that are locked are skipped.
 create or replace function interlock.limit_sweep(p_namespace text, p_stale bigint, p_clock double precision) returns integer
 language plpgsql volatile
 as $$
@@ -45,7 +44,7 @@ begin
         where x.namespace = p_namespace and x.counts_until <= now_us limit 10000);
     get diagnostics removed = row_count;
     swept := swept + removed;
-    -- In two steps: what was put on a key before it was locked is seen only after that.
+    -- In two steps: rows that were added before the key was locked are visible only after that.
     select array_agg(x.key) into locked from (
         select k.key from interlock.limit_key k
         where k.namespace = p_namespace

@@ -1,5 +1,5 @@
--- A key's uses with what decides whether they count: whether their sessions live, and whether somebody still comes for
--- them, as is so if they were asked for or planned since p_fresh.
+-- A key's reservations, and whether each counts: whether its session is live, and whether it is fresh, that is
+-- requested or planned since p_fresh.
 create or replace function interlock.limit_uses(p_namespace text, p_key text, p_now timestamptz, p_fresh bigint)
 returns table (
     ticket bigint, owner text, session text, most integer, per bigint, at bigint, started boolean, in_line boolean,

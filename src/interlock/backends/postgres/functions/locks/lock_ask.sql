@@ -1,4 +1,4 @@
--- Take a key or queue for it. answer is granted, waiting, busy, deadlocked or ended.
+-- Acquire a key or queue for it. answer is granted, waiting, busy, deadlocked or ended.
 create or replace function interlock.lock_ask(
     p_namespace text, p_key text, p_owner text, p_caller text, p_session text, p_ttl double precision,
     p_wait double precision, p_nested boolean, p_turn double precision, p_clock double precision,
@@ -19,7 +19,7 @@ declare
     cycle jsonb;
 begin
     loop
-        -- Not "for update": a holder's fenced transaction must not hinder those who only queue.
+        -- Not "for update": a holder's fenced transaction must not block callers that only queue.
         select * into l from interlock.lock k where k.namespace = p_namespace and k.key = p_key for no key update;
         exit when found;
         insert into interlock.lock (namespace, key, free_since)
@@ -47,8 +47,8 @@ begin
             return;
         end if;
         if not live then
-            -- To be taken over from the dead, but not before its last fenced transaction has ended. Nobody waits for
-            -- that here: it would hold up everything else on this connection.
+            -- The lease can be taken over, but only after its last fenced transaction has ended. That is not waited for
+            -- here: it would block everything else on this connection.
             begin
                 perform from interlock.lock k where k.namespace = p_namespace and k.key = p_key for update nowait;
             exception when lock_not_available then
@@ -91,8 +91,8 @@ begin
     end if;
     queued := exists (select from interlock.waiter w where w.namespace = p_namespace and w.owner = p_owner);
     if not queued and p_nested then
-        -- One wait at a time may be added to the graph by those who hold something, or two halves of a cycle could
-        -- each miss the other.
+        -- Callers that hold something add their waits to the graph one at a time: otherwise two halves of a cycle could
+        -- miss each other.
         perform pg_advisory_xact_lock(1229870156, hashtext(p_namespace));
         cycle := interlock.lock_cycle(p_namespace, p_caller, p_key, now_is);
         if cycle is not null then

@@ -1,5 +1,5 @@
--- Several requests (kind a) and departures (kind l) in one transaction, in the order given, which is that of their keys:
--- so two batches never wait for each other.
+-- Run several requests (kind a) and releases (kind l) in one transaction, in the order given, which is that of their
+-- keys, so that two batches never deadlock.
 create or replace function interlock.lock_batch(
     p_namespace text, p_kinds text[], p_keys text[], p_owners text[], p_parties text[], p_sessions text[],
     p_ttls double precision[], p_waits double precision[], p_nested boolean[], p_turn double precision,

@@ -1,4 +1,5 @@
--- The cycle of waits that p_caller would close by waiting for p_key, as [caller, key, holder] triples; null if none.
+-- The cycle of waits that p_caller would close by waiting for p_key, as [caller, key, holder] triples; null if there is
+-- none.
 create or replace function interlock.lock_cycle(p_namespace text, p_caller text, p_key text, p_now timestamptz) returns jsonb
 language sql volatile
 as $$

@@ -1,4 +1,4 @@
--- Forget waiters of a key whose time is over or whose session has ended. The caller holds the key's row.
+-- Remove waiters of a key whose time is over or whose session has ended. The caller has locked the key.
 create or replace function interlock.lock_drop_dead_waiters(p_namespace text, p_key text, p_now timestamptz) returns void
 language sql volatile
 as $$

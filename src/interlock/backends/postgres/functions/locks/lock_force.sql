@@ -1,4 +1,4 @@
--- Take a key from its holder; null if nobody live held it.
+-- Take a key from its holder. Returns null if it had no live holder.
 create or replace function interlock.lock_force(
     p_namespace text, p_key text, p_why text, p_attribution jsonb, p_clock double precision
 ) returns jsonb

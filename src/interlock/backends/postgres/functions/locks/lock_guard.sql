@@ -1,5 +1,5 @@
--- For writes in anybody's own transaction: fails unless the lease is live, and keeps it from passing on until the
--- transaction ends.
+-- Fail unless the lease is live, and keep the key from being granted again until the transaction ends. For writes in
+-- any transaction.
 create or replace function interlock.lock_guard(
     p_namespace text, p_key text, p_owner text, p_fence bigint, p_clock double precision default null
 ) returns void

@@ -1,7 +1,6 @@
--- Give up a lease or a place in the queue. If the next in the queue is of the leaver's own session, which hears of it
--- first and for certain, the key is handed over at once: fence and expires_at are then the next one's. A departure that
--- is alone (p_alone) and hands nothing over does not wait for the disk: if a crash of the server forgets it, it is given
--- up again when its process reconnects.
+-- Release a lease or leave the queue. If the next in the queue belongs to the same session, the key is granted to it at
+-- once: fence and expires_at are then those of the next one. A release that is alone (p_alone) and grants nothing does
+-- not wait for the disk: if a crash of the server loses it, the process repeats it when it reconnects.
 create or replace function interlock.lock_leave(
     p_namespace text, p_key text, p_owner text, p_session text, p_alone boolean, p_clock double precision,
     out held boolean, out why text, out next_owner text, out fence bigint, out expires_at double precision
@@ -16,7 +15,7 @@ declare
 begin
     held := false;
     why := 'it had expired';
-    -- A holder's fenced transaction must not hinder those who only leave the queue; it does hinder the holder's own
+    -- A holder's fenced transaction must not block callers that only leave the queue. It does block the holder's own
     -- release, which has to come after it.
     perform from interlock.lock k where k.namespace = p_namespace and k.key = p_key and k.owner = p_owner;
     if found then

@@ -1,4 +1,4 @@
--- Tell the first live waiter of a free key, unless it is the leaver's own; says who it is.
+-- Notify the first live waiter of a free key, unless it belongs to the leaving session. Returns its owner.
 create or replace function interlock.lock_pass_on(p_namespace text, p_key text, p_leaver text, p_now timestamptz) returns text
 language plpgsql volatile
 as $$

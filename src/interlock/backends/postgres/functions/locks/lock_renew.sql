@@ -1,4 +1,4 @@
--- Give a lease its ttl again, each of the arrays' members one lease; why is null for those that were live.
+-- Renew leases. Each element of the arrays is one lease; why is null for leases that were live.
 create or replace function interlock.lock_renew(
     p_namespace text, p_keys text[], p_owners text[], p_ttls double precision[], p_clock double precision
 ) returns table (owner text, expires_at double precision, why text)

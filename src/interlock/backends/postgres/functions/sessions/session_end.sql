@@ -1,5 +1,5 @@
--- The session's leases end with it. No key's row is locked for that: a fenced transaction somewhere must not keep a
--- session from ending.
+-- End a session, and its leases with it. No key is locked for that: a fenced transaction must not keep a session from
+-- ending.
 create or replace function interlock.session_end(p_namespace text, p_id text, p_clock double precision) returns void
 language plpgsql volatile
 as $$

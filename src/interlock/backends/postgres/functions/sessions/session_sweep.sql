@@ -1,4 +1,5 @@
--- Remove a bounded number of traces of sessions that ended more than an hour ago, and of keys that are long idle.
+-- Remove a bounded number of sessions that ended more than an hour ago with their leftovers, and of keys that have long
+-- been free.
 create or replace function interlock.session_sweep(p_namespace text, p_clock double precision) returns integer
 language plpgsql volatile
 set lock_timeout = '1s'

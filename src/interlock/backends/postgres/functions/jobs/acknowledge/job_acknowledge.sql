@@ -1,10 +1,8 @@
--- End fetches, each of the arrays' members one. outcomes: 0 done, 1 failed, 2 retry, 3 snoozed, 4 discarded, 5 cancelled,
--- 6 parked, 7 returned; of those that come from nobody's own acknowledgement 8 handed back, 9 crashed, 10 interrupted (by
--- a process that had been told to end); 11 unreadable, by the version that p_results gives as [fingerprint, version]; 12
--- crashed as the only suspect. p_halves: of those that crashed, the half that they belong to from now on. p_outcomes null: all are
--- done; arrays that say nothing may be null too. refused: places of those whose fetch had ended before, unless the same
--- was acknowledged then. ready: the least sort key of what became ready, null if nothing did. Waits for a row no longer than two
--- seconds: the caller then looks which of them are locked, and acknowledges the others.
+-- Acknowledge fetched jobs. Each element of the arrays is one; see job_codes.py for the outcomes. p_results: results,
+-- or for unreadable jobs the version as [fingerprint, version]. p_halves: for jobs that crashed, the half that they now
+-- belong to. p_outcomes null: all are done; other arrays may be null too. refused: the positions in the arrays of jobs
+-- whose fetch had ended, unless it ended with the same outcome. ready: the lowest sort key that became ready, or null.
+-- Waits at most two seconds for a row: the caller then finds out which jobs are locked, and acknowledges the others.
 -- planner: lookups
 create or replace function interlock.job_acknowledge(
     p_namespace text, p_session text, p_ids bigint[], p_fences bigint[], p_outcomes smallint[], p_ran double precision[],
@@ -20,7 +18,7 @@ declare
     lanes text[];
     idle text[];
     keys text[];
-    tell record;
+    became_ready record;
 begin
     perform interlock.durably();
     select * into c from interlock.job_end_fetches(p_ids, p_fences);
@@ -31,7 +29,8 @@ begin
                array_agg(u.result), array_agg(u.error), array_agg(u.trace), array_agg(u.half)
         into p_ids, p_fences, p_outcomes, p_ran, p_delays, p_results, p_errors, p_traces, p_halves
         from (
-            select u.* from unnest(p_ids, p_fences, coalesce(p_outcomes, array_fill(0::smallint, array[cardinality(p_ids)])),
+            select u.* from unnest(p_ids, p_fences,
+                                   coalesce(p_outcomes, array_fill(interlock.outcome_done(), array[cardinality(p_ids)])),
                                    p_ran, p_delays, p_results, p_errors, p_traces, p_halves)
                             with ordinality as u (id, fence, outcome, ran, delay, result, error, trace, half, n)
             where u.n = any (c.matched) order by u.n
@@ -68,14 +67,14 @@ begin
         ),
         kept as (
             insert into interlock.job_history (
-                id, enqueued_at, due_at, fence, keep_result, fetched_at, started_at, finished_at, crew, kept_until, use_per, use_most,
-                attempt, priority, crashes, state, last_outcome, failing, coalesces, paced, pool, name, lane, use_key, uses,
-                arguments, options, error, attempts)
+                id, enqueued_at, due_at, fence, keep_result, fetched_at, started_at, finished_at, crew, kept_until, use_per,
+                use_most, attempt, priority, crashes, state, last_outcome, failing, coalesces, paced, pool, name, lane,
+                use_key, uses, arguments, options, error, attempts)
             select g.id, g.enqueued_at, g.due_at, g.by_fence, g.keep_result, c.times[array_position(c.fences, g.by_fence)],
                    now_us - (g.ran * 1e6)::bigint, now_us, c.crews[array_position(c.fences, g.by_fence)],
                    case when g.result is not null then now_us + g.keep_result end, g.use_per,
-                   g.use_most, g.attempt + 1, g.priority, g.crashes, 0, 0, g.failing, g.coalesces, g.paced, g.pool, g.name,
-                   g.lane, g.use_key, g.uses, g.arguments, g.options, '', g.attempts
+                   g.use_most, g.attempt + 1, g.priority, g.crashes, interlock.state_done(), interlock.outcome_done(),
+                   g.failing, g.coalesces, g.paced, g.pool, g.name, g.lane, g.use_key, g.uses, g.arguments, g.options, '', g.attempts
             from gone g
         ),
         results as (
@@ -107,14 +106,14 @@ begin
             on conflict (id) do update set kept_until = excluded.kept_until, result = excluded.result
         )
         insert into interlock.job_history (
-            id, enqueued_at, due_at, fence, keep_result, fetched_at, started_at, finished_at, crew, kept_until, use_per, use_most,
-            attempt, priority, crashes, state, last_outcome, failing, coalesces, paced, pool, name, lane, use_key, uses,
-            arguments, options, error, attempts)
+            id, enqueued_at, due_at, fence, keep_result, fetched_at, started_at, finished_at, crew, kept_until, use_per,
+            use_most, attempt, priority, crashes, state, last_outcome, failing, coalesces, paced, pool, name, lane,
+            use_key, uses, arguments, options, error, attempts)
         select g.id, g.enqueued_at, g.due_at, g.by_fence, g.keep_result, c.times[array_position(c.fences, g.by_fence)],
                now_us - (g.ran * 1e6)::bigint, now_us, c.crews[array_position(c.fences, g.by_fence)],
                case when g.result is not null then now_us + g.keep_result end, g.use_per,
-               g.use_most, g.attempt + 1, g.priority, g.crashes, 0, 0, g.failing, g.coalesces, g.paced, g.pool, g.name,
-               g.lane, g.use_key, g.uses, g.arguments, g.options, '', g.attempts
+               g.use_most, g.attempt + 1, g.priority, g.crashes, interlock.state_done(), interlock.outcome_done(),
+               g.failing, g.coalesces, g.paced, g.pool, g.name, g.lane, g.use_key, g.uses, g.arguments, g.options, '', g.attempts
         from gone g;
     end if;
     if p_outcomes is null then
@@ -122,22 +121,22 @@ begin
     end if;
 
     if cardinality(idle) > 0 then
-        for tell in
+        for became_ready in
             select u.pool, u.sort from interlock.job_advance(p_namespace, idle, false) a
             cross join lateral unnest(a.pools, a.sorts) as u (pool, sort)
         loop
-            ready := least(ready, tell.sort);
-            perform interlock.job_notify_others(p_namespace, p_session, tell.pool, tell.sort);
+            ready := least(ready, became_ready.sort);
+            perform interlock.job_notify_others(p_namespace, p_session, became_ready.pool, became_ready.sort);
         end loop;
     end if;
     if exists (select from unnest(keys) as u (key)
                where exists (select from interlock.job_limit_wait w where w.key = u.key and w.namespace = p_namespace)) then
-        for tell in
+        for became_ready in
             select u.pool, u.sort from interlock.job_free_up(p_namespace, keys, now_us) f
             cross join lateral unnest(f.pools, f.sorts) as u (pool, sort)
         loop
-            ready := least(ready, tell.sort);
-            perform interlock.job_notify_others(p_namespace, p_session, tell.pool, tell.sort);
+            ready := least(ready, became_ready.sort);
+            perform interlock.job_notify_others(p_namespace, p_session, became_ready.pool, became_ready.sort);
         end loop;
     end if;
 end

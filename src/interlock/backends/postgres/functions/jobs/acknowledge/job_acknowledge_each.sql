@@ -1,5 +1,5 @@
--- End fetches that have been taken out of job_fetched, each in its own way; see job_acknowledge. Their lanes are locked. A job
--- whose end was asked for is cancelled, unless it is done.
+-- Acknowledge jobs that were removed from job_fetched, each with its own outcome; see job_acknowledge. Their lanes are
+-- locked. A job whose cancellation was requested is cancelled unless it is done.
 -- planner: lookups
 create or replace function interlock.job_acknowledge_each(
     p_namespace text, p_session text, p_ids bigint[], p_fences bigint[], p_outcomes smallint[], p_ran double precision[],
@@ -13,39 +13,51 @@ declare
         'done', 'failed', 'retry', 'snoozed', 'discarded', 'cancelled', 'parked', 'returned', 'returned', 'crashed',
         'interrupted', 'unreadable', 'crashed'];
     ended bigint[];
-    tell record;
+    changed record;
 begin
-    -- An end that is being asked for is seen once the job is locked.
+    -- A cancellation that is being requested is visible once the job is locked.
     perform from interlock.job j where j.id = any (p_ids) order by j.id for update;
-    for tell in
+    for changed in
         with s as materialized (
             select u.id, u.fence, u.outcome, u.half, coalesce(u.result, '') as result, u.result is not null as has_result,
-                   (coalesce(u.delay, 0) * 1e6)::bigint as delay, x.fetched_at, x.crew, x.stopped, x.state, j.lane,
-                   case when u.outcome in (9, 10, 12) then x.fetched_at
+                   x.delay, x.fetched_at, x.crew, x.unstarted, x.crashed_alone, x.delayed, x.state, j.lane,
+                   case when x.died then x.fetched_at
                         else p_now - (coalesce(u.ran, 0) * 1e6)::bigint end as began,
-                   case when u.outcome = 0 then ''
+                   case when u.outcome = interlock.outcome_done() then ''
                         when x.stopped then j.cancelled
-                        when u.outcome in (3, 7, 8, 10) then j.error
-                        when u.outcome in (9, 12) then 'its worker died'
+                        when x.unstarted or u.outcome in (interlock.outcome_snoozed(), interlock.outcome_interrupted()) then j.error
+                        when x.crashed then 'its worker died'
                         else coalesce(u.error, '') end as error,
-                   case when u.outcome not in (0, 7, 8)
+                   case when not x.unstarted and u.outcome <> interlock.outcome_done()
                         then interlock.job_attempts(j.attempts, jsonb_build_array(
                             j.attempt + 1,
-                            names[case when x.stopped and u.outcome not in (9, 10, 12) then 6 else u.outcome + 1 end],
-                            case when u.outcome in (9, 10, 12) then x.fetched_at
+                            names[case when x.stopped and not x.died then interlock.outcome_cancelled() else u.outcome end + 1],
+                            case when x.died then x.fetched_at
                                  else p_now - (coalesce(u.ran, 0) * 1e6)::bigint end,
                             p_now, c.session, c.host, c.pid, c.program, u.fence,
-                            case when u.outcome in (9, 12) then 'its worker died' else coalesce(u.error, '') end,
+                            case when x.crashed then 'its worker died' else coalesce(u.error, '') end,
                             coalesce(u.trace, '')))
                         else j.attempts end as attempts
             from unnest(p_ids, p_fences, p_outcomes, p_ran, p_delays, p_results, p_errors, p_traces, p_halves)
                  as u (id, fence, outcome, ran, delay, result, error, trace, half)
             join interlock.job j on j.id = u.id
             cross join lateral (
-                select j.cancelled is not null and u.outcome <> 0 as stopped,
-                       case when u.outcome = 0 then 0 when j.cancelled is not null then 3 when u.outcome = 1 then 1
-                            when u.outcome = 4 then 2 when u.outcome = 5 then 3
-                            when u.outcome = 12 and j.crashes + 1 >= p_max_crashes then 5 end as state,
+                select j.cancelled is not null and u.outcome <> interlock.outcome_done() as stopped,
+                       u.outcome in (interlock.outcome_returned(), interlock.outcome_unstarted()) as unstarted,
+                       u.outcome in (interlock.outcome_crashed(), interlock.outcome_crashed_alone()) as crashed,
+                       u.outcome = interlock.outcome_crashed_alone() as crashed_alone,
+                       u.outcome in (
+                           interlock.outcome_crashed(), interlock.outcome_interrupted(), interlock.outcome_crashed_alone()) as died,
+                       (coalesce(u.delay, 0) * 1e6)::bigint as delay,
+                       u.outcome in (interlock.outcome_retry(), interlock.outcome_snoozed())
+                           and (coalesce(u.delay, 0) * 1e6)::bigint > 0 as delayed,
+                       case when u.outcome = interlock.outcome_done() then interlock.state_done()
+                            when j.cancelled is not null then interlock.state_cancelled()
+                            when u.outcome = interlock.outcome_failed() then interlock.state_failed()
+                            when u.outcome = interlock.outcome_discarded() then interlock.state_discarded()
+                            when u.outcome = interlock.outcome_cancelled() then interlock.state_cancelled()
+                            when u.outcome = interlock.outcome_crashed_alone() and j.crashes + 1 >= p_max_crashes
+                                then interlock.state_quarantined() end as state,
                        p_times[array_position(p_fetches, u.fence)] as fetched_at,
                        p_crews[array_position(p_fetches, u.fence)] as crew
             ) x
@@ -54,7 +66,7 @@ begin
         gone as (
             delete from interlock.job j using s where j.id = s.id and s.state is not null
             returning j.*, s.fence as by_fence, s.outcome, s.state, s.fetched_at, s.began, s.crew, s.error as why,
-                      s.attempts as all_attempts, s.has_result, s.result
+                      s.crashed_alone, s.attempts as all_attempts, s.has_result, s.result
         ),
         history as (
             insert into interlock.job_history (
@@ -62,49 +74,57 @@ begin
                 use_most, attempt, priority, crashes, state, last_outcome, failing, coalesces, paced, pool, name, lane, use_key,
                 uses, arguments, options, error, attempts)
             select g.id, g.enqueued_at, g.due_at, g.by_fence, g.keep_result, g.fetched_at, g.began, p_now, g.crew,
-                   case when g.state = 0 and g.has_result then p_now + g.keep_result end, g.use_per, g.use_most,
-                   g.attempt + (g.outcome < 7)::integer, g.priority, g.crashes + (g.outcome = 12)::integer,
+                   case when g.state = interlock.state_done() and g.has_result then p_now + g.keep_result end, g.use_per,
+                   g.use_most, g.attempt + (g.outcome < interlock.outcome_returned())::integer, g.priority,
+                   g.crashes + g.crashed_alone::integer,
                    g.state, g.outcome, g.failing, g.coalesces, g.paced, g.pool, g.name, g.lane, g.use_key, g.uses,
                    g.arguments, g.options, g.why, g.all_attempts
             from gone g
         ),
         results as (
             insert into interlock.job_result (id, kept_until, namespace, result)
-            select g.id, p_now + g.keep_result, p_namespace, g.result from gone g where g.state = 0 and g.has_result
+            select g.id, p_now + g.keep_result, p_namespace, g.result from gone g
+            where g.state = interlock.state_done() and g.has_result
             on conflict (id) do update set kept_until = excluded.kept_until, result = excluded.result
         ),
         kept as (
             update interlock.job j
-            set fence = s.fence, last_outcome = s.outcome, attempt = j.attempt + (s.outcome = 2)::integer,
-                crashes = j.crashes + (s.outcome = 12)::integer, error = s.error, attempts = s.attempts,
-                half = case when s.outcome in (7, 8, 10, 11) then j.half else s.half end,
-                parked = case when s.outcome = 6 then s.error end,
-                due_at = case when s.outcome in (2, 3) then p_now + s.delay else j.due_at end,
-                position = case when s.outcome = 2 and j.failing = 1 and j.lane is not null
+            set fence = s.fence, last_outcome = s.outcome, error = s.error, attempts = s.attempts,
+                attempt = j.attempt + (s.outcome = interlock.outcome_retry())::integer,
+                crashes = j.crashes + s.crashed_alone::integer,
+                half = case when s.unstarted or s.outcome in (interlock.outcome_interrupted(), interlock.outcome_unreadable())
+                            then j.half else s.half end,
+                parked = case when s.outcome = interlock.outcome_parked() then s.error end,
+                due_at = case when s.outcome in (interlock.outcome_retry(), interlock.outcome_snoozed())
+                              then p_now + s.delay else j.due_at end,
+                position = case when s.outcome = interlock.outcome_retry() and j.failing = interlock.failing_skip()
+                                     and j.lane is not null
                                 then case when s.delay <= 0 then nextval('interlock.job_position') end
                                 else j.position end,
                 apart = j.lane is not null
-                        and (s.outcome in (6, 11) or s.outcome in (2, 3) and s.delay > 0 or j.refused_by is not null),
-                refused_by = case when s.outcome = 11 then interlock.job_unreadable_by(j.refused_by, s.result)
-                                  else j.refused_by end,
-                refused = s.outcome = 11
-                          or j.refused_by is not null and s.outcome <> 6 and not (s.outcome in (2, 3) and s.delay > 0)
+                        and (s.outcome in (interlock.outcome_parked(), interlock.outcome_unreadable()) or s.delayed
+                             or j.refused_by is not null),
+                refused_by = case when s.outcome = interlock.outcome_unreadable()
+                                  then interlock.job_unreadable_by(j.refused_by, s.result) else j.refused_by end,
+                refused = s.outcome = interlock.outcome_unreadable()
+                          or j.refused_by is not null and s.outcome <> interlock.outcome_parked() and not s.delayed
             from s where j.id = s.id and s.state is null
-            returning j.*, s.outcome, s.outcome in (2, 3) and s.delay > 0 as waits
+            returning j.*, s.outcome, s.delayed
         ),
         scheduled as (
             insert into interlock.job_scheduled (pool, at, id, use_most, priority, class, limited, name, lane, use_key)
             select k.pool, k.due_at, k.id, case when k.use_per = 0 then k.use_most end, k.priority,
                    interlock.job_class(k.half, k.paced), k.use_key is not null or k.uses is not null, k.name, k.lane,
                    case when k.use_per = 0 then k.use_key end
-            from kept k where k.waits
+            from kept k where k.delayed
         ),
         made as (
             insert into interlock.job_ready as r (pool, sort, id, half, use_most, class, limited, name, use_key)
             select k.pool, interlock.job_sort(k.due_at, k.priority), k.id, k.half,
-                   case when k.use_per = 0 then k.use_most end, interlock.job_class(k.half, k.paced), k.use_key is not null or k.uses is not null, k.name,
-                   case when k.use_per = 0 then k.use_key end
-            from kept k where k.lane is null and not k.waits and not k.refused and k.outcome <> 6
+                   case when k.use_per = 0 then k.use_most end, interlock.job_class(k.half, k.paced),
+                   k.use_key is not null or k.uses is not null, k.name, case when k.use_per = 0 then k.use_key end
+            from kept k
+            where k.lane is null and not k.delayed and not k.refused and k.outcome <> interlock.outcome_parked()
             returning r.pool, r.sort
         ),
         freed as (
@@ -128,14 +148,17 @@ begin
                 select x.at from interlock.job_limit_start x
                 where x.namespace = p_namespace and x.key = u.key and x.id = s.id order by x.fetched_at desc limit 1
             ) last
-            where s.outcome in (7, 8, 11) and t.namespace = p_namespace and t.key = u.key and t.at = last.at and t.id = s.id
+            where (s.unstarted or s.outcome = interlock.outcome_unreadable())
+              and t.namespace = p_namespace and t.key = u.key and t.at = last.at and t.id = s.id
         ),
         parked as (
             update interlock.job_lane l
             set parked_since = coalesce(l.parked_since, p_now), parked_reason = x.why
             from (
                 select g.lane, max(g.why) as why from gone g
-                where g.lane is not null and g.state in (1, 5) and g.failing = 2 group by g.lane
+                where g.lane is not null and g.state in (interlock.state_failed(), interlock.state_quarantined())
+                  and g.failing = interlock.failing_park()
+                group by g.lane
             ) x
             where l.lane = x.lane
         )
@@ -143,20 +166,20 @@ begin
                (select array_agg(g.id) from gone g) as ended,
                (select array_agg(m.pool) from made m) as pools,
                (select array_agg(m.sort) from made m) as sorts,
-               (select array_agg(distinct k.pool) from kept k where k.waits) as later_pools
+               (select array_agg(distinct k.pool) from kept k where k.delayed) as scheduled_pools
     loop
-        keys := tell.keys;
-        ended := tell.ended;
-        ready := (select min(m.sort) from unnest(tell.sorts) as m (sort));
+        keys := changed.keys;
+        ended := changed.ended;
+        ready := (select min(m.sort) from unnest(changed.sorts) as m (sort));
         perform interlock.job_notify_others(p_namespace, p_session, m.pool, min(m.sort))
-        from unnest(tell.pools, tell.sorts) as m (pool, sort) group by m.pool;
-        -- Also its own workers: they have to know when to look.
-        perform interlock.job_notify(m.pool, 9223372036854775807) from unnest(tell.later_pools) as m (pool);
+        from unnest(changed.pools, changed.sorts) as m (pool, sort) group by m.pool;
+        -- Also to its own workers: they have to know when to look.
+        perform interlock.job_notify(m.pool, 9223372036854775807) from unnest(changed.scheduled_pools) as m (pool);
     end loop;
     if ended is not null then
         perform interlock.job_notify_ends(p_namespace, ended);
     end if;
-    if 11 = any (p_outcomes) then
+    if interlock.outcome_unreadable() = any (p_outcomes) then
         perform interlock.job_park_unreadable(p_namespace, p_ids, p_now);
     end if;
 end

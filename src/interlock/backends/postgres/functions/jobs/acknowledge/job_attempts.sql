@@ -1,4 +1,4 @@
--- Add an attempt to those kept: the first one and the last ones, 50 in all.
+-- Add an attempt to those that are kept: the first one and the last ones, 50 in all.
 create or replace function interlock.job_attempts(p_attempts jsonb, p_attempt jsonb) returns jsonb
 language sql immutable
 as $$

@@ -1,6 +1,6 @@
--- Take jobs out of the fetches that have these fences; matched: which of them, by their places in the arrays, null if it is
--- all. laned, limited: whether jobs of those fetches may have lanes or limits. fences, crews, times: the fetches' own.
--- last_ones: of each run that is over with this, one job.
+-- Remove jobs from the fetches that have these fences. matched: which of them, by their positions in the arrays; null
+-- if all. laned, limited: whether jobs of those fetches may have lanes or limits. fences, crews, times: those of the
+-- fetches. last_ones: one job of each run that ends with this.
 -- planner: array_joins
 create or replace function interlock.job_end_fetches(
     p_ids bigint[], p_fences bigint[], out matched integer[], out laned boolean, out limited boolean, out fences bigint[],

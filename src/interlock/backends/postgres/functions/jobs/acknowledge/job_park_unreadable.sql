@@ -1,4 +1,4 @@
--- Park those of these jobs that are refused and that no live worker can read, with the versions that refused them.
+-- Park the unreadable ones of these jobs that no live worker can read, and name the versions that could not.
 create or replace function interlock.job_park_unreadable(p_namespace text, p_ids bigint[], p_now bigint) returns void
 language sql volatile
 as $$

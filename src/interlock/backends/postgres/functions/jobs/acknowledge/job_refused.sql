@@ -1,4 +1,4 @@
--- Of acknowledgements whose fetches were not there, the places of those that were not acknowledged the same way before.
+-- The positions of acknowledgements without a fetch that were not made before with the same outcome.
 create or replace function interlock.job_refused(p_ids bigint[], p_fences bigint[], p_outcomes smallint[], p_matched integer[])
 returns integer[]
 language sql stable
@@ -8,8 +8,8 @@ as $$
     where u.n <> all (p_matched)
       and not exists (
           select from interlock.job j
-          where j.id = u.id and j.fence = u.fence and j.last_outcome = coalesce(u.outcome, 0))
+          where j.id = u.id and j.fence = u.fence and j.last_outcome = coalesce(u.outcome, interlock.outcome_done()))
       and not exists (
           select from interlock.job_history h
-          where h.id = u.id and h.fence = u.fence and h.last_outcome = coalesce(u.outcome, 0))
+          where h.id = u.id and h.fence = u.fence and h.last_outcome = coalesce(u.outcome, interlock.outcome_done()))
 $$;

@@ -1,10 +1,11 @@
--- Take jobs from sessions that have ended. All may have been running, but of a run only the first; that one comes last, so
--- that a run taken in parts has one crash. Where the process had been told to end nothing changes for them. Otherwise those
--- that may have been running become suspects: what was none before, and what was of the same half, is a group that is parted
--- into two new halves. The crash counts only for a job that was the only suspect, or was no suspect and had no other beside
--- it. If a session is rescued in parts each part has its own groups, and only in the first one a crash can count.
+-- Take jobs from sessions that have ended. All of them may have been running, but only the first of each run; that one
+-- comes last, so that a run that is taken in parts has one crash. If the process had been told to stop, nothing changes
+-- for the jobs. Otherwise those that may have been running become suspects: new suspects, and suspects of one half,
+-- form a group that is split into two new halves. The crash counts only for a job that was the only suspect, or that
+-- was the only job without being a suspect. If a session is rescued in parts, each part has its own groups, and a crash
+-- can count only in the first.
 create or replace function interlock.job_rescue(
-    p_namespace text, p_most integer, p_max_crashes integer, p_clock double precision
+    p_namespace text, p_max integer, p_max_crashes integer, p_clock double precision
 ) returns table (id bigint, name text, session text, crashes integer, quarantined boolean, half bigint)
 language plpgsql volatile
 as $$
@@ -19,7 +20,7 @@ declare
     unlocked bigint[];
     halves bigint[];
 begin
-    -- One rescuer at a time for each session, so that all it had is judged together.
+    -- One rescuer per session at a time, so that all jobs of the session are considered together.
     crews := array(
         select w.id from interlock.job_session w
         where w.id = any (array(
@@ -34,15 +35,15 @@ begin
     end if;
     dead := array(
         select c.fence from interlock.job_fetched c where c.crew = any (crews) order by c.fence for update skip locked);
-    -- After a stall nobody may have been able to say that it lives; those who do come back now.
+    -- After a stall of the server no session may have been able to renew; live ones renew now.
     if dead = '{}' or clock_timestamp() - statement_timestamp() > interval '1 second' then
         return;
     end if;
-    -- What another transaction has locked is left for the next time.
+    -- Jobs that another transaction has locked are left for the next time.
     unlocked := interlock.job_unlocked(
         array(select unnest(c.ids) from interlock.job_fetched c where c.fence = any (dead)), false);
     with held as materialized (
-        -- Also what somebody else is at, as it was there when the session ended.
+        -- Also locked ones, because they were fetched when the session ended.
         select c.crew, c.fence, o.id, j.half, j.position, w.leaving, interlock.job_sort(j.due_at, j.priority) as sort,
                j.lane is null or j.position = min(j.position) over (partition by c.crew, j.lane) as ran
         from interlock.job_fetched c
@@ -56,7 +57,7 @@ begin
     ),
     taken as materialized (
         select h.* from held h where h.fence = any (dead) and h.id = any (unlocked)
-        order by h.ran, h.half is null, h.position desc nulls first, h.id limit p_most
+        order by h.ran, h.half is null, h.position desc nulls first, h.id limit p_max
     ),
     groups as materialized (
         select g.crew, g.half, nextval('interlock.job_group') as number
@@ -74,12 +75,13 @@ begin
     )
     select array_agg(x.id), array_agg(x.fence), array_agg(x.outcome), array_agg(x.half) into ids, fences, outcomes, halves
     from (
-        select t.id, t.fence, case when t.ran then 10 else 8 end::smallint as outcome, null::bigint as half
+        select t.id, t.fence, case when t.ran then interlock.outcome_interrupted() else interlock.outcome_unstarted() end as outcome,
+               null::bigint as half
         from taken t where not t.ran or t.leaving
         union all
         select p.id, p.fence,
                case when not w.crashed and case when s.suspects > 0 then p.suspect and s.suspects = 1 else s.ran = 1 end
-                    then 12 else 9 end::smallint, p.half
+                    then interlock.outcome_crashed_alone() else interlock.outcome_crashed() end, p.half
         from placed p
         join seen s on s.crew = p.crew
         join interlock.job_session w on w.id = p.crew
@@ -88,14 +90,15 @@ begin
         return;
     end if;
     return query
-        select j.id, j.name::text, c.session, j.crashes + (u.outcome = 12)::integer, x.quarantined,
+        select j.id, j.name::text, c.session, j.crashes + (u.outcome = interlock.outcome_crashed_alone())::integer, x.quarantined,
                case when x.quarantined or j.cancelled is not null then null
-                    when u.outcome in (8, 10) then j.half else u.half end
+                    when u.outcome in (interlock.outcome_unstarted(), interlock.outcome_interrupted()) then j.half else u.half end
         from unnest(ids, fences, outcomes, halves) as u (id, fence, outcome, half)
         join interlock.job j on j.id = u.id
         join interlock.job_fetched c on c.fence = u.fence
         cross join lateral (
-            select u.outcome = 12 and j.cancelled is null and j.crashes + 1 >= p_max_crashes as quarantined) x;
+            select u.outcome = interlock.outcome_crashed_alone() and j.cancelled is null
+                   and j.crashes + 1 >= p_max_crashes as quarantined) x;
     perform interlock.job_acknowledge(
         p_namespace, '', ids, fences, outcomes, null, null, null, null, null, p_max_crashes, p_clock, halves);
 end

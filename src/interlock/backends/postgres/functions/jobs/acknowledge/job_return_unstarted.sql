@@ -1,6 +1,6 @@
--- Return all that a session has fetched, but these, as never started; with p_fetch_number only what it fetched up to that one, and
--- no fetch up to it takes place any more. Says how many, and how many were left because other transactions have locked them
--- or their lanes.
+-- Return the jobs that a session has fetched, except those in p_but, as never started. With p_fetch_number only those
+-- fetched up to that number, and later attempts to fetch with such a number are refused. returned: how many; blocked:
+-- how many were left because other transactions have locked them or their lanes.
 create or replace function interlock.job_return_unstarted(
     p_namespace text, p_session text, p_but bigint[], p_fetch_number bigint, p_max_crashes integer, p_clock double precision,
     out returned integer, out blocked integer
@@ -41,7 +41,7 @@ begin
     end if;
     returned := cardinality(ids);
     perform interlock.job_acknowledge(
-        p_namespace, p_session, ids, fences, array_fill(8::smallint, array[cardinality(ids)]), null, null, null, null, null,
-        p_max_crashes, p_clock);
+        p_namespace, p_session, ids, fences, array_fill(interlock.outcome_unstarted(), array[cardinality(ids)]), null, null,
+        null, null, null, p_max_crashes, p_clock);
 end
 $$;

@@ -1,5 +1,5 @@
--- Of fetched jobs, those that no other transaction has locked, nor their lanes, nor another of them in the same lane. These
--- are locked now. The caller has locked their fetches. p_wait: whether to wait up to two seconds for the others first.
+-- Lock fetched jobs, and return those that no other transaction has locked, nor their lanes, nor another of these jobs
+-- in the same lane. The caller has locked their fetches. p_wait: wait up to two seconds for the others first.
 create or replace function interlock.job_unlocked(p_ids bigint[], p_wait boolean) returns bigint[]
 language plpgsql volatile
 set lock_timeout = '2s'

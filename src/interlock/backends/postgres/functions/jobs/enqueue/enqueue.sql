@@ -1,6 +1,6 @@
 -- Accept one job from any program, inside its own transaction: select interlock.enqueue('report', '{"account": "a1"}').
--- p_limits: [[key, most, seconds]], 0 seconds for slots. Returns the job's id. Runs with the rights of the schema's owner,
--- so that EXECUTE on it is all that a role needs to enqueue, and what it stores is what it has checked.
+-- p_limits: [[key, most, seconds]], 0 seconds for slots. Returns the job's ID. Runs with the rights of the schema's owner, so
+-- that a role needs nothing but EXECUTE on it to enqueue, and only values that it has checked are stored.
 create or replace function interlock.enqueue(
     p_name text, p_arguments jsonb default '{}', p_queue text default 'default', p_lane text default '',
     p_priority integer default 50, p_delay double precision default 0, p_at timestamptz default null,
@@ -43,7 +43,7 @@ begin
         wrong := 'p_limits';
     end if;
     if wrong is not null then
-        raise exception 'Not a job that could be accepted: % of % is wrong.', wrong, coalesce(p_name, 'null')
+        raise exception 'Invalid % of job %.', wrong, coalesce(p_name, 'null')
             using errcode = 'invalid_parameter_value',
                   hint = 'Names have 1 to 63 letters, digits, dots, dashes and underscores, a letter or digit first; '
                          'arguments and options are objects, limits [[key, most, seconds]]; spans are seconds up to a year.';
@@ -51,15 +51,15 @@ begin
     select jsonb_agg(jsonb_build_array(u ->> 0, (u ->> 1)::integer, round((u ->> 2)::numeric * 1000000)::bigint)
                      order by (u ->> 0) collate "C")
     into uses from jsonb_array_elements(p_limits) u;
-    perform interlock.job_enqueue(
-        p_namespace, array[new_id], array[1], array[p_lane], array[p_delay], array[extract(epoch from p_at)::float8],
+    perform interlock.job_enqueue(p_namespace, row(
+        array[new_id], array[1], array[p_lane], array[p_delay], array[extract(epoch from p_at)::float8],
         array[p_arguments::text], array[p_name], array[p_queue], array[p_priority], array[failing], array[p_coalesce],
         array[p_keep_result], array[p_options::text],
         array[case when jsonb_array_length(uses) = 1 then uses -> 0 ->> 0 end],
         array[case when jsonb_array_length(uses) = 1 then (uses -> 0 ->> 1)::integer end],
         array[case when jsonb_array_length(uses) = 1 then (uses -> 0 ->> 2)::bigint end],
         array[case when jsonb_array_length(uses) > 1 then uses::text end],
-        array[exists (select from jsonb_array_elements(uses) u where (u ->> 2)::bigint > 0)], null, null);
+        array[exists (select from jsonb_array_elements(uses) u where (u ->> 2)::bigint > 0)])::interlock.new_jobs, null, null);
     return new_id;
 end
 $$;

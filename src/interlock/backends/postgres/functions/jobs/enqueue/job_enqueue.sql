@@ -1,30 +1,25 @@
--- Accept jobs, in the order given. What they have in common is given once: p_kinds[i] says which of the kinds job i is of.
--- p_lanes, p_delays and p_ats may be null if no job has one. Those in p_known are left out; null if they are sent for the
--- first time: then those that were sent again meanwhile are.
+-- Accept jobs in the order given. p_known: jobs among them that are already stored and are left out; null if the jobs are
+-- sent for the first time: then those that were sent again meanwhile are left out.
 -- planner: array_joins
 create or replace function interlock.job_enqueue(
-    p_namespace text, p_ids bigint[], p_kinds integer[], p_lanes text[], p_delays double precision[],
-    p_ats double precision[], p_arguments text[], p_names text[], p_queues text[], p_priorities integer[],
-    p_failings integer[], p_coalesce boolean[], p_keeps double precision[], p_options text[], p_use_keys text[],
-    p_use_mosts integer[], p_use_pers bigint[], p_uses text[], p_paced boolean[], p_known bigint[],
-    p_clock double precision
+    p_namespace text, p_jobs interlock.new_jobs, p_known bigint[], p_clock double precision
 ) returns void
 language plpgsql volatile
 as $$
 declare
     now_us bigint := interlock.micros(interlock.now_or(p_clock));
     known bigint[] := p_known;
-    fresh bigint[] := p_ids;
+    fresh bigint[] := p_jobs.ids;
 begin
     perform interlock.durably();
     if known is null then
         known := '{}';
         if exists (select from interlock.job_resubmitted) then
-            known := array(select a.id from interlock.job_resubmitted a where a.id = any (p_ids));
+            known := array(select a.id from interlock.job_resubmitted a where a.id = any (p_jobs.ids));
         end if;
     end if;
     if known <> '{}' then
-        fresh := array(select u.id from unnest(p_ids) as u (id) where u.id <> all (known));
+        fresh := array(select u.id from unnest(p_jobs.ids) as u (id) where u.id <> all (known));
     end if;
     insert into interlock.job (
         id, position, enqueued_at, due_at, keep_result, use_per, use_most, priority, failing, coalesces, paced, pool, name,
@@ -38,10 +33,10 @@ begin
                (k.keep * 1e6)::bigint as keep, k.use_per, k.use_most, k.priority, k.failing, k.coalesces, k.paced,
                p_namespace || '/' || k.queue as pool, k.name, p_namespace || '/' || nullif(s.lane, '') as lane, k.use_key,
                k.uses::jsonb as uses, s.arguments, k.options
-        from unnest(p_ids, p_kinds, p_lanes, p_delays, p_ats, p_arguments)
+        from unnest(p_jobs.ids, p_jobs.kinds, p_jobs.lanes, p_jobs.delays, p_jobs.ats, p_jobs.arguments)
              with ordinality as s (id, kind, lane, delay, at, arguments, n)
-        join unnest(p_names, p_queues, p_priorities, p_failings, p_coalesce, p_keeps, p_options, p_use_keys, p_use_mosts,
-                    p_use_pers, p_uses, p_paced)
+        join unnest(p_jobs.names, p_jobs.queues, p_jobs.priorities, p_jobs.failings, p_jobs.coalesces, p_jobs.keeps, p_jobs.options, p_jobs.use_keys, p_jobs.use_mosts,
+                    p_jobs.use_pers, p_jobs.uses, p_jobs.paced)
              with ordinality as k (name, queue, priority, failing, coalesces, keep, options, use_key, use_most, use_per,
                                    uses, paced, n) on k.n = s.kind
         where s.id <> all (known)
@@ -51,22 +46,22 @@ begin
     select p_namespace || '/' || k.queue, interlock.job_sort(x.due_at, k.priority::smallint), s.id,
            case when k.use_per = 0 then k.use_most end, interlock.job_class(null, k.paced),
            k.use_key is not null or k.uses is not null, k.name, case when k.use_per = 0 then k.use_key end
-    from unnest(p_ids, p_kinds, p_lanes, p_delays, p_ats) as s (id, kind, lane, delay, at)
+    from unnest(p_jobs.ids, p_jobs.kinds, p_jobs.lanes, p_jobs.delays, p_jobs.ats) as s (id, kind, lane, delay, at)
     cross join lateral (
         select greatest(
             now_us, coalesce((s.at * 1e6)::bigint, now_us + (coalesce(s.delay, 0) * 1e6)::bigint)) as due_at) x
-    join unnest(p_names, p_queues, p_priorities, p_use_keys, p_use_mosts, p_use_pers, p_uses, p_paced)
+    join unnest(p_jobs.names, p_jobs.queues, p_jobs.priorities, p_jobs.use_keys, p_jobs.use_mosts, p_jobs.use_pers, p_jobs.uses, p_jobs.paced)
          with ordinality as k (name, queue, priority, use_key, use_most, use_per, uses, paced, n) on k.n = s.kind
     where s.id <> all (known) and nullif(s.lane, '') is null and x.due_at <= now_us
     order by s.id;
-    if p_delays is not null or p_ats is not null then
+    if p_jobs.delays is not null or p_jobs.ats is not null then
         insert into interlock.job_scheduled (pool, at, id, use_most, priority, class, limited, name, lane, use_key)
         select j.pool, j.due_at, j.id, case when j.use_per = 0 then j.use_most end, j.priority,
                interlock.job_class(null, j.paced), j.use_key is not null or j.uses is not null, j.name, j.lane,
                case when j.use_per = 0 then j.use_key end
         from interlock.job j where j.id = any (fresh) and j.due_at > now_us;
     end if;
-    if p_lanes is not null then
+    if p_jobs.lanes is not null then
         insert into interlock.job_signal (namespace, position, lane)
         select p_namespace, min(j.position), j.lane from interlock.job j
         where j.id = any (fresh) and j.position is not null group by j.lane;
@@ -74,10 +69,10 @@ begin
     perform interlock.job_notify(
         p_namespace || '/' || k.queue,
         interlock.job_sort(now_us, max(k.priority)::smallint))
-    from unnest(p_queues, p_priorities) as k (queue, priority) group by k.queue;
-    -- They may have been sent again since the first look, and even have ended.
+    from unnest(p_jobs.queues, p_jobs.priorities) as k (queue, priority) group by k.queue;
+    -- They may have been sent again, and may even have ended, since the first check.
     if p_known is null and exists (select from interlock.job_resubmitted)
-       and exists (select from interlock.job_resubmitted a where a.id = any (p_ids) and a.id <> all (known)) then
+       and exists (select from interlock.job_resubmitted a where a.id = any (p_jobs.ids) and a.id <> all (known)) then
         raise unique_violation using message = 'jobs that were sent again meanwhile';
     end if;
 end

@@ -1,5 +1,5 @@
--- The first of so many ids in a row. Those who want more than a hundred take turns; others take single values meanwhile,
--- so that it may need another try.
+-- The first of p_count consecutive IDs. Requests for more than a hundred take turns; other requests draw single values
+-- meanwhile, so that another attempt may be needed.
 create or replace function interlock.job_ids(p_count integer) returns bigint
 language plpgsql volatile
 as $$

@@ -1,9 +1,9 @@
--- A job that coalesces and is head of its lane, which the caller has locked: those directly behind it that do so too take
--- its place, in a limit's line too, up to the last of them or to p_most. Says which one that is, and whether there may be
--- more.
+-- Coalesce the first job of a lane, which the caller has locked, with those directly behind it: up to p_max of them are
+-- superseded by the newest one, which also takes their position in a limit's queue. newest: that job; more: whether
+-- there may be more.
 -- planner: index_reads
 create or replace function interlock.job_coalesce(
-    p_namespace text, p_lane text, p_now bigint, p_most integer, out newest bigint, out more boolean
+    p_namespace text, p_lane text, p_now bigint, p_max integer, out newest bigint, out more boolean
 )
 language plpgsql volatile
 as $$
@@ -12,7 +12,7 @@ declare
     older bigint[];
     place bigint;
 begin
-    select array_agg(x.id order by x.position), count(*) = p_most into same, more
+    select array_agg(x.id order by x.position), count(*) = p_max into same, more
     from (
         select j.id, j.position,
                bool_and(j.coalesces and not (j.apart or j.half is not null and j.n > 1) and j.name = j.head_name)
@@ -25,7 +25,7 @@ begin
                 join interlock.job q on q.lane = l.lane and q.position >= least(
                     l.low, (select min(s.position) from interlock.job_signal s where s.namespace = p_namespace))
                 where l.lane = p_lane
-                order by q.position limit p_most
+                order by q.position limit p_max
             ) y
             window w as (order by y.position)
         ) j
@@ -40,7 +40,7 @@ begin
                 (select min(j.ticket) from interlock.job j where j.id = any (older)));
         end if;
         if place is not null then
-            -- It stands where they stood if that is one of its limits, else it has their ticket when it comes to stand.
+            -- It queues where they queued if that is one of its limits; otherwise it gets their ticket when it queues.
             insert into interlock.job_limit_wait (id, ticket, per, most, woken, namespace, key, pool, name)
             select j.id, place, u.per, u.most, true, p_namespace, u.key, j.pool, j.name
             from interlock.job j
@@ -51,7 +51,7 @@ begin
             update interlock.job j set ticket = place where j.id = newest;
         end if;
         perform interlock.job_leave_line(p_namespace, older);
-        perform interlock.job_end(p_namespace, older, 4::smallint, newest, null, p_now);
+        perform interlock.job_end(p_namespace, older, interlock.state_superseded(), newest, null, p_now);
     end if;
 end
 $$;

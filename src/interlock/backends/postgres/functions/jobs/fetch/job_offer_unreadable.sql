@@ -1,8 +1,9 @@
--- Before a fetch, in its transaction: make those refused jobs ready that this worker's versions have not refused, and park
--- those that no live worker can read. p_reads: names of jobs, p_prints: the fingerprints of their handlers. Nobody else
--- sees what is ready by this; what the fetch does not take is refused again. marks: from where the fetch has to look.
+-- Before a fetch, in its transaction: make unreadable jobs ready that this worker's versions may be able to read, and
+-- park those that no live worker can read. p_reads: names of jobs; p_prints: the fingerprints of their handlers. No
+-- other transaction sees them as ready, and job_still_unreadable undoes it for those that the fetch does not take.
+-- marks: from where the fetch scans.
 create or replace function interlock.job_offer_unreadable(
-    p_namespace text, p_pools text[], p_reads text[], p_prints text[], p_most integer, p_marks bigint[],
+    p_namespace text, p_pools text[], p_reads text[], p_prints text[], p_max integer, p_marks bigint[],
     p_clock double precision, out ids bigint[], out marks bigint[]
 )
 language plpgsql volatile
@@ -20,7 +21,7 @@ begin
     if not exists (select from interlock.job j where j.refused and j.pool = any (p_pools) limit 1) then
         return;
     end if;
-    -- By the sets of versions that refused them, of which there are few.
+    -- By the sets of versions that could not read them, of which there are few.
     for one in
         select x.pool, u.name, u.print from unnest(p_pools) as x (pool)
         cross join unnest(p_reads, p_prints) as u (name, print)
@@ -34,7 +35,7 @@ begin
                 ids := ids || array(
                     select j.id from interlock.job j
                     where j.refused and j.pool = one.pool and j.name = one.name and j.refused_by = by_now
-                    order by j.id limit greatest(0, least(most, p_most) - cardinality(ids)));
+                    order by j.id limit greatest(0, least(most, p_max) - cardinality(ids)));
             else
                 others := others || array(
                     select j.id from interlock.job j

@@ -1,7 +1,8 @@
--- Make jobs ready that are due. unfinished: whether there are more; signalled: the lanes of those that have one.
+-- Make scheduled jobs ready that are due, up to p_max per pool. unfinished: whether there may be more; signalled: the
+-- lanes of those that have one.
 -- planner: lookups
 create or replace function interlock.job_promote(
-    p_namespace text, p_pools text[], p_now bigint, p_most integer, out unfinished boolean, out signalled text[]
+    p_namespace text, p_pools text[], p_now bigint, p_max integer, out unfinished boolean, out signalled text[]
 )
 language plpgsql volatile
 as $$
@@ -14,9 +15,9 @@ begin
     foreach of_pool in array p_pools loop
         found_here := array(
             select l.ctid from interlock.job_scheduled l
-            where l.pool = of_pool and l.at <= p_now order by l.at, l.id limit p_most for update skip locked);
+            where l.pool = of_pool and l.at <= p_now order by l.at, l.id limit p_max for update skip locked);
         tids := tids || found_here;
-        unfinished := coalesce(unfinished, false) or cardinality(found_here) = p_most;
+        unfinished := coalesce(unfinished, false) or cardinality(found_here) = p_max;
     end loop;
     with due as (
         delete from interlock.job_scheduled l where l.ctid = any (tids) returning l.*

@@ -1,4 +1,4 @@
--- After that fetch: what was made ready for it and not taken stands apart again.
+-- After the fetch: set unreadable jobs aside again that were made ready for it and not taken.
 create or replace function interlock.job_still_unreadable(p_namespace text, p_ids bigint[], p_taken bigint[]) returns boolean
 language plpgsql volatile
 as $$

@@ -1,5 +1,5 @@
--- Drop a day's table if it is older than p_before and no other namespace's rows can be in it. Never today's, whatever
--- p_before says. Returns about how many rows it had.
+-- Drop a day's partition if it is older than p_before and cannot have rows of other namespaces, but never today's.
+-- Returns about how many rows it had.
 create or replace function interlock.job_drop_day(p_namespace text, p_before bigint) returns integer
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp

@@ -1,8 +1,8 @@
--- History is kept by the day, so that old days go as a whole. Days are made ahead; what falls on none goes to
--- job_history_rest. This function and job_drop_day run with the rights of the schema's owner, who alone may create and drop
--- tables. So they trust no caller: days are counted by the server's clock, names are fixed, and only workers may execute them.
--- Make today's table and the next two. A time more than a day from the server's clock counts as a day from it. Readers
--- that take long, or rows that are there already, put it off.
+-- Create the partitions of today and the next two days. History is partitioned by day, so that old days are dropped as
+-- a whole; rows of other days go to job_history_rest. A time more than a day from the server's clock counts as a day
+-- from it. Long reads of the table, or rows that already exist for the day, delay the creation. This function and
+-- job_drop_day run with the rights of the schema's owner, who alone may create and drop tables. So they trust no
+-- caller: days are counted by the server's clock, names are fixed, and only workers may execute them.
 create or replace function interlock.job_make_days(p_now bigint) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp

@@ -1,15 +1,16 @@
--- Remove history that ended p_keep or longer ago, at most p_most rows or a whole day, and results past their time. History
--- that is kept for days goes by whole days where that can be, which is by the server's clock only. One process of a
--- namespace does this at a time; the others find nothing to do. Each call goes on where all before it has been removed, so that what it reads is what it removes.
+-- Remove history that ended p_keep or longer ago, at most p_max rows or a whole day, and expired results. History that
+-- is kept for days is dropped by whole days where possible, which depends on the server's clock only. One process of a
+-- namespace does this at a time; the others find nothing to do. Each call continues where the calls before it stopped,
+-- so that it reads only rows that it removes.
 -- planner: lookups_in_partitions
 create or replace function interlock.job_prune(
-    p_namespace text, p_keep bigint, p_most integer, p_clock double precision
+    p_namespace text, p_keep bigint, p_max integer, p_clock double precision
 ) returns integer
 language plpgsql volatile
 as $$
 declare
     day constant bigint := 86400000000;
-    -- Jobs end at the time of their statement, and are seen when that has committed.
+    -- Jobs end at the time of their statement, and are visible after its commit.
     slack constant bigint := 600000000;
     now_us bigint := interlock.micros(interlock.now_or(p_clock));
     before bigint := now_us - p_keep;
@@ -25,9 +26,9 @@ begin
     delete from interlock.job_result r
     where r.id = any (array(
         select x.id from interlock.job_result x
-        where x.namespace = p_namespace and x.kept_until <= now_us order by x.kept_until limit p_most));
+        where x.namespace = p_namespace and x.kept_until <= now_us order by x.kept_until limit p_max));
     get diagnostics pruned = row_count;
-    if pruned >= p_most then
+    if pruned >= p_max then
         return pruned;
     end if;
     removed := interlock.job_drop_day(p_namespace, before);
@@ -42,7 +43,7 @@ begin
         where h.ctid = any (array(
             select x.ctid from interlock.job_history_rest x
             where x.finished_at <= before and x.pool >= p_namespace || '/' and x.pool < p_namespace || '0'
-            order by x.finished_at limit p_most - pruned));
+            order by x.finished_at limit p_max - pruned));
         get diagnostics removed = row_count;
     else
         low := (select n.pruned_to from interlock.job_namespace n where n.namespace = p_namespace);
@@ -51,14 +52,14 @@ begin
             select h.tableoid, h.ctid, h.finished_at from interlock.job_history h
             where h.finished_at > low and h.finished_at <= before
               and h.pool >= p_namespace || '/' and h.pool < p_namespace || '0'
-            order by h.finished_at limit p_most - pruned
+            order by h.finished_at limit p_max - pruned
         ),
         gone as (
             delete from interlock.job_history h using old
             where h.ctid = old.ctid and h.tableoid = old.tableoid and h.finished_at = old.finished_at
         )
         select count(*), max(old.finished_at) into removed, reached from old;
-        if pruned + removed < p_most then
+        if pruned + removed < p_max then
             reached := before;
         end if;
         update interlock.job_namespace n set pruned_to = reached - slack

@@ -1,5 +1,5 @@
--- Remove a bounded number of traces of sessions that have ended, of starts that count no more, and of limits' keys that
--- nothing is left of. Whoever is at a key meanwhile is not waited for.
+-- Remove a bounded number of leftovers of ended sessions, of expired starts, and of unused keys of limits. Keys that
+-- are locked are skipped.
 create or replace function interlock.job_sweep(p_namespace text, p_clock double precision) returns integer
 language plpgsql volatile
 set lock_timeout = '1s'
@@ -29,7 +29,7 @@ begin
         where x.namespace = p_namespace and x.counts_until <= now_us limit 10000);
     get diagnostics removed = row_count;
     swept := swept + removed;
-    -- In two steps: what was put on a key before it was locked is seen only after that.
+    -- In two steps: rows that were added before the key was locked are visible only after that.
     select array_agg(x.key) into idle from (
         select l.key from interlock.job_limit l
         where l.namespace = p_namespace and l.taken = 0 and l.wake_at is null

@@ -1,7 +1,7 @@
--- Make lanes ready that can be; the caller has locked their rows, and whatever it changed before is seen. Lanes of which
--- nothing is left are forgotten. A job whose signal nobody has handled yet may stand before low, so the first such signal
--- bounds it. p_offered: whether some may be offered already. pools, sorts: where something became ready, with the least
--- sort key.
+-- Make lanes ready that have something to run. The caller has locked their rows, and its own changes are visible. Empty
+-- lanes are removed. A job whose signal has not been handled yet may have a position before low, so the first such
+-- signal bounds the search. p_offered: whether some lanes may already be ready. pools, sorts: where jobs became ready,
+-- with the lowest sort key.
 -- planner: lookups
 create or replace function interlock.job_advance(
     p_namespace text, p_lanes text[], p_offered boolean, out pools text[], out sorts bigint[]
@@ -43,7 +43,8 @@ begin
         from offer o where o.tid is null
         returning r.pool, r.sort
     ),
-    -- Another head than the one offered. A fetcher that is at the row finds out by itself, and is not waited for.
+    -- Another first job than the one that is ready. A fetch that has locked the row finds out by itself, and is not
+    -- waited for.
     other as materialized (
         select x.ctid as tid, o.pool, o.sort, o.id, o.half, o.use_most, o.class, o.limited, o.name, o.use_key from offer o
         join interlock.job_ready x on x.ctid = o.tid

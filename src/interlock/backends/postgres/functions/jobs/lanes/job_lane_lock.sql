@@ -1,5 +1,5 @@
--- Lock a lane, and know it if it was not known. Lanes come to be known one by one: who waited for another's new lane while
--- holding something could wait for ever.
+-- Lock a lane, and create its row if there is none. Rows of lanes are created one at a time: a transaction that waited
+-- for another's new lane while it holds locks could deadlock.
 create or replace function interlock.job_lane_lock(p_namespace text, p_lane text) returns void
 language plpgsql volatile
 as $$

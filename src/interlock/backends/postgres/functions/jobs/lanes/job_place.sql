@@ -1,5 +1,4 @@
--- Jobs of lanes that are to go on: those without a position take one, in the order given; each lane is signalled. Says
--- which lanes these are.
+-- Signal the lanes of jobs that can run. Jobs without a position get one, in the order given. Returns the lanes.
 -- planner: lookups
 create or replace function interlock.job_place(p_namespace text, p_ids bigint[]) returns text[]
 language plpgsql volatile

@@ -1,9 +1,9 @@
--- Handle signals: know their lanes and make ready those that are idle. One at a time does this in a namespace, and lanes
--- that somebody is at are left for the next time. p_own: lanes that the caller has signalled in this transaction.
--- unfinished: whether anything was left.
+-- Handle signals: create the rows of their lanes, and make idle lanes ready. One transaction at a time does this in a
+-- namespace; lanes that others have locked are left for the next fetch. p_own: lanes that this transaction has
+-- signalled. unfinished: whether any were left.
 -- planner: array_joins
 create or replace function interlock.job_wake_lanes(
-    p_namespace text, p_most integer, p_own text[], out unfinished boolean, out pools text[], out sorts bigint[]
+    p_namespace text, p_max integer, p_own text[], out unfinished boolean, out pools text[], out sorts bigint[]
 )
 language plpgsql volatile
 as $$
@@ -26,7 +26,7 @@ begin
     select array_agg(s.ctid), array_agg(s.lane), array_agg(s.position) into tids, tid_lanes, positions
     from (
         select s.ctid, s.lane, s.position from interlock.job_signal s
-        where s.namespace = p_namespace order by s.position limit p_most
+        where s.namespace = p_namespace order by s.position limit p_max
     ) s;
     if tids is null then
         unfinished := false;
@@ -36,10 +36,10 @@ begin
     from (select t.lane, min(t.low) as low from unnest(tid_lanes, positions) as t (lane, low) group by t.lane) x
     left join (select distinct u.lane from unnest(p_own) as u (lane)) o on o.lane = x.lane;
     known := array(select l.lane from interlock.job_lane l where l.lane = any (lanes));
-    -- Whoever ends the run of a fetched lane locks it and then looks what is behind the run. If nobody has locked it now
-    -- that look is still to come and will see what is signalled here, so there is nothing to do. It is not kept locked:
-    -- whoever ends its run would wait for all of this fetch. What the caller signalled itself nobody sees before it
-    -- commits: those lanes stay locked.
+    -- An acknowledgement that ends the run of a fetched lane locks the lane and then looks for jobs behind the run. If
+    -- the lane is not locked now, that is still to come and will see what is signalled here, so nothing has to be done.
+    -- The lock is not kept: the acknowledgement would wait for this whole fetch. Lanes that this transaction signalled
+    -- stay locked, because no other sees them before the commit.
     begin
         fetched := array(
             select l.lane from interlock.job_lane l join unnest(lanes, lows, owns) as x (lane, low, own) on x.lane = l.lane
@@ -67,7 +67,7 @@ begin
     delete from interlock.job_signal s
     where s.ctid = any (array(
         select t.tid from unnest(tids, tid_lanes) as t (tid, lane) join unnest(handled) as h (lane) on h.lane = t.lane));
-    unfinished := cardinality(tids) = p_most or cardinality(handled) < cardinality(lanes);
+    unfinished := cardinality(tids) = p_max or cardinality(handled) < cardinality(lanes);
     select a.pools, a.sorts into pools, sorts from interlock.job_advance(p_namespace, ours, true) a;
 end
 $$;

@@ -1,4 +1,4 @@
--- Change how many fetched jobs hold a key with these figures. The caller has locked the key.
+-- Change the number of fetched jobs that hold a key with these figures. The caller has locked the key.
 create or replace function interlock.job_count(p_namespace text, p_key text, p_most integer, p_per bigint, p_change integer)
 returns void
 language plpgsql volatile

@@ -1,5 +1,5 @@
--- Count what came free under keys, and wake who can go on there. p_keys null: wherever something came free or a pace has
--- room again. pools, sorts: where something became ready; signalled: lanes that were.
+-- Count slots that were freed under keys, and make waiting jobs ready there. p_keys null: wherever slots were freed or
+-- a rate has room again. pools, sorts: where jobs became ready; signalled: lanes that did.
 -- planner: index_reads
 create or replace function interlock.job_free_up(
     p_namespace text, p_keys text[], p_now bigint, out locked text[], out pools text[], out sorts bigint[],
@@ -30,7 +30,7 @@ begin
     cross join lateral (
         select from interlock.job_limit l where l.namespace = p_namespace and l.key = u.key limit 1 for update
     ) l;
-    -- A key that nothing was left of has been forgotten; what is left now is locked.
+    -- Unused keys may have been removed meanwhile; the others are locked now.
     freed_keys := locked;
     locked := array(
         select l.key from unnest(freed_keys) as u (key)

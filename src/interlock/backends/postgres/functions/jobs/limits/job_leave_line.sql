@@ -1,4 +1,4 @@
--- Jobs leave the lines of limits; those behind them may go on.
+-- Remove jobs from the queues of limits. Jobs behind them may run.
 create or replace function interlock.job_leave_line(p_namespace text, p_ids bigint[]) returns text[]
 language plpgsql volatile
 as $$

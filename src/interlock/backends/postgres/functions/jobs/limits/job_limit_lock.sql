@@ -1,6 +1,6 @@
--- Lock limits' keys that are not locked yet, and know those that were not known: in order, or where some are locked
--- already only those that nobody else has. Keys come to be known one fetch after the other: who waited for another's new
--- key while holding something could wait for ever. Says which of the wanted ones are locked now.
+-- Lock keys of limits that are not locked yet, and create rows for new ones: in order, or if some are locked already,
+-- only those that no other transaction has locked. New keys are created by one fetch at a time: a transaction that
+-- waited for another's new key while it holds locks could deadlock. Returns the keys that are locked now.
 create or replace function interlock.job_limit_lock(p_namespace text, p_keys text[], p_locked text[]) returns text[]
 language plpgsql volatile
 as $$
@@ -14,7 +14,7 @@ begin
         return p_locked;
     end if;
     -- Each key is looked up by itself. A join could read every key of the namespace instead: the plan is made while
-    -- there are few of them, and is kept.
+    -- there are few of them, and is cached.
     if exists (
         select from unnest(missing) as u (key)
         left join lateral (

@@ -1,5 +1,5 @@
--- How many more jobs that know these figures may be fetched under a key, by its slots and its paces, and when the next may
--- be if a pace says so. The caller has locked the key; jobs fetched bring their own figures.
+-- How many more jobs with these figures may be fetched under a key, by its slots and its rates, and when the next one
+-- may if a rate has no room. The caller has locked the key. Fetched jobs count with their own figures.
 create or replace function interlock.job_limit_room(
     p_namespace text, p_key text, p_most integer, p_per bigint, p_now bigint, out room integer, out fit_at bigint
 )

@@ -1,5 +1,4 @@
--- Put jobs that were woken where they can be fetched: heads of lanes by a signal, others at once. pools, sorts: where;
--- signalled: the lanes.
+-- Make woken jobs ready: first jobs of lanes by a signal, others at once. pools, sorts: where; signalled: the lanes.
 -- planner: lookups
 create or replace function interlock.job_make_ready(
     p_namespace text, p_ids bigint[], out pools text[], out sorts bigint[], out signalled text[]

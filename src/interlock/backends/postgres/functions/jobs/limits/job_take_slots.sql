@@ -1,5 +1,5 @@
--- Slots for jobs that have no other limit, all of them at once, where nobody is in line and there is plenty; counts: how
--- many of each key. If it is not as simple as that nothing is changed. The caller has locked the keys.
+-- Take slots for jobs that have no other limit, all of them at once, if no job is queued and slots are plenty. counts:
+-- how many under each key. Otherwise nothing is changed. The caller has locked the keys.
 -- planner: lookups
 create or replace function interlock.job_take_slots(
     p_namespace text, p_keys text[], p_mosts integer[], p_at_once integer, p_now bigint,

@@ -1,7 +1,7 @@
--- Wake the first in a key's line as far as there is room, of each kind, that is each name in each queue, for itself: who
--- comes for them may know that one only. And note when a pace lets the next one start. p_pool, p_names: what the caller
--- takes, if it fetches: these kinds are one line then, and those for whom there would be room if they were alone come a
--- second later, should the ones before them not have gone. The caller has locked the key.
+-- Wake the first jobs in a key's queue as far as there is room, separately for each pool and name, because the worker
+-- that fetches them may take only one of these. Also record when a rate lets the next one start. p_pool, p_names: what
+-- the caller takes, if it is a fetch: these are one queue then, and jobs that would have room by themselves are woken a
+-- second later, in case those before them are not taken. The caller has locked the key.
 -- planner: index_reads
 create or replace function interlock.job_wake(
     p_namespace text, p_key text, p_now bigint, p_pool text, p_names text[], out woken bigint[]
@@ -22,7 +22,7 @@ declare
 begin
     woken := '{}';
     loop
-        -- The next kind in the line; in PostgreSQL's order of the index.
+        -- The next pool and name in the queue, in the order of the index.
         select x.pool, x.name into line_pool, line_name from interlock.job_limit_wait x
         where x.key = p_key and x.namespace = p_namespace and (x.pool, x.name) > (line_pool, line_name)
         order by x.pool, x.name limit 1;
@@ -62,7 +62,7 @@ begin
     update interlock.job_limit l set wake_at = wake
     where l.namespace = p_namespace and l.key = p_key and l.wake_at is distinct from wake;
     if cardinality(woken) > 0 then
-        -- Who is just leaving the line is not waited for; those behind it are seen to at the next fetch.
+        -- Jobs that are leaving the queue are not waited for; the next fetch handles those behind them.
         with here as materialized (
             select x.id from interlock.job_limit_wait x where x.id = any (job_wake.woken) for update skip locked
         ),

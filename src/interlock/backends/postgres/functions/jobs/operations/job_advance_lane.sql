@@ -1,5 +1,5 @@
--- What follows when a person has changed something: the lane, which is locked, goes on if it can, and so do those who are
--- in line where something came free. Workers are told.
+-- Continue after an operation: make the lane, which is locked, ready if it can run, and wake jobs that wait for what
+-- was freed. Workers are notified.
 create or replace function interlock.job_advance_lane(p_namespace text, p_lane text, p_keys text[], p_now bigint) returns void
 language plpgsql volatile
 as $$

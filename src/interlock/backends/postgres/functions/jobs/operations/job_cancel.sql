@@ -1,4 +1,5 @@
--- End a job that does not run, ask for the end of one that does. Says the state after; null if it is not known.
+-- End a job that is not running, or request the end of one that is. Returns the state afterwards; null if the job is
+-- unknown.
 create or replace function interlock.job_cancel(
     p_namespace text, p_id bigint, p_attribution jsonb, p_clock double precision
 ) returns text
@@ -38,7 +39,7 @@ begin
         select x.fence, x.session into c from interlock.job_fetched x
         where x.namespace = p_namespace and p_id = any (x.ids);
         if found then
-            -- Unless that fetch ends just now.
+            -- Unless that fetch is ending now.
             update interlock.job x set cancelled = told where x.id = p_id and x.fence < c.fence;
             continue when not found;
             if j.cancelled is distinct from told then
@@ -52,7 +53,7 @@ begin
         before := interlock.job_state(j, p_namespace);
         exit when interlock.job_detach(p_namespace, j);
     end loop;
-    perform interlock.job_end(p_namespace, array[p_id], 3::smallint, null, told, now_us);
+    perform interlock.job_end(p_namespace, array[p_id], interlock.state_cancelled(), null, told, now_us);
     perform interlock.job_advance_lane(
         p_namespace, j.lane, array(select u.key from interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) u order by 1),
         now_us);

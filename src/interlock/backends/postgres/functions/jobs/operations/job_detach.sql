@@ -1,11 +1,13 @@
--- Take a job that is not fetched from where it stands; false if it changed its place meanwhile. A job that was woken stands
--- in its line and among the ready ones, and leaves the latter first. The lane, if it has one, is locked.
+-- Remove a job that is not fetched from the tables of ready, scheduled and waiting jobs. Returns false if another
+-- transaction moved it meanwhile. A woken job is both in a limit's queue and ready, and leaves the latter first. Its
+-- lane, if any, is locked.
 create or replace function interlock.job_detach(p_namespace text, j interlock.job) returns boolean
 language plpgsql volatile
 as $$
 begin
     delete from interlock.job_ready r
-    where r.pool = j.pool and r.class in (0, 1, 2) and r.sort = interlock.job_sort(j.due_at, j.priority) and r.id = j.id;
+    where r.pool = j.pool and r.class in (interlock.class_usual(), interlock.class_immediate(), interlock.class_suspect())
+      and r.sort = interlock.job_sort(j.due_at, j.priority) and r.id = j.id;
     if found then
         perform interlock.job_leave_line(p_namespace, array[j.id]);
         return true;

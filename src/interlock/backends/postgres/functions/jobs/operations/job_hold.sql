@@ -1,4 +1,4 @@
--- Let no further job of a lane start.
+-- Hold a lane: no further job of it starts.
 create or replace function interlock.job_hold(
     p_namespace text, p_lane text, p_attribution jsonb, p_clock double precision
 ) returns void
@@ -26,7 +26,8 @@ begin
             interlock.journal_hold(actor, reason, l.parked_reason));
     end if;
     delete from interlock.job_ready r where r.lane = held;
-    -- A head that waits for a limit does so again when the lane is released; others do not wait for it.
+    -- A first job that waits for a limit leaves its queue, so that others do not wait for it, and joins it again when
+    -- the lane is released.
     select array_agg(w.id), array_agg(w.ticket) into in_line, tickets
     from (
         select x.id from interlock.job x

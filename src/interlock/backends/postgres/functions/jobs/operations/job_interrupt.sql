@@ -1,5 +1,5 @@
--- Tell a session that something it has fetched is wanted back, also if it hears no messages. It names the fetch: the same
--- session may fetch the job again.
+-- Notify a session that it has lost a fetched job, also if it receives no notifications. The message names the fetch,
+-- because the same session may fetch the job again.
 create or replace function interlock.job_interrupt(
     p_namespace text, p_session text, p_id bigint, p_fence bigint, p_why text, p_now bigint
 ) returns void

@@ -1,4 +1,4 @@
--- End the hold and the parking of a lane; false if there was neither.
+-- Release a lane that is held or parked. Returns false if it was neither.
 create or replace function interlock.job_release(p_namespace text, p_lane text, p_attribution jsonb, p_clock double precision) returns boolean
 language plpgsql volatile
 as $$

@@ -1,5 +1,5 @@
--- Make a job ready now that waits for its time, is parked, or has ended without being done. Says the state after; null if
--- it is not known.
+-- Make a job ready now that is scheduled, parked, or has ended without being done. Returns the state afterwards; null
+-- if the job is unknown.
 create or replace function interlock.job_retry(p_namespace text, p_id bigint, p_attribution jsonb, p_clock double precision) returns text
 language plpgsql volatile
 as $$
@@ -17,7 +17,7 @@ begin
         if j.id is null then
             select * into h from interlock.job_history x
             where x.id = p_id and x.pool >= p_namespace || '/' and x.pool < p_namespace || '0';
-            if not found or h.state in (0, 4) then
+            if not found or h.state in (interlock.state_done(), interlock.state_superseded()) then
                 perform interlock.job_advance_lane(p_namespace, locked, null, now_us);
                 return interlock.job_ended_state(h.state);
             end if;

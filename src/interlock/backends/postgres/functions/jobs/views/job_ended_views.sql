@@ -1,4 +1,4 @@
--- Jobs that have ended as people see them. The columns are the same as those of job_open_views.
+-- Jobs that have ended, as views. The columns are the same as those of job_open_views.
 create or replace function interlock.job_ended_views(p_namespace text, p_now bigint)
 returns table (
     id bigint, name text, queue text, lane text, priority smallint, state text, attempt integer, crashes smallint,

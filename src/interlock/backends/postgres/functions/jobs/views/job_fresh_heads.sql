@@ -1,4 +1,4 @@
--- The heads of lanes that have something but are not known to fetchers yet, with their sort keys.
+-- The first jobs of lanes that were signalled and have no row yet, with their sort keys.
 create or replace function interlock.job_fresh_heads(p_namespace text)
 returns table (id bigint, pool text, sort bigint)
 language sql stable

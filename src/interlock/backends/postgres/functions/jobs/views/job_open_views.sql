@@ -1,4 +1,4 @@
--- Unfinished jobs as people see them. The columns are the same as those of job_ended_views.
+-- Unfinished jobs, as views. The columns are the same as those of job_ended_views.
 create or replace function interlock.job_open_views(p_namespace text)
 returns table (
     id bigint, name text, queue text, lane text, priority smallint, state text, attempt integer, crashes smallint,

@@ -1,6 +1,6 @@
--- The suspects of one group, of which p_half is one half, and all suspects that run: [[ids of the half, how many], the same
--- of the other half, [[session, host, pid, program, whether of this half, whether of this group, ids, how many]]]. Ids are
--- named up to 5, workers up to 20.
+-- The suspects of one group, of which p_half is one half, and all suspects that are running: [[IDs of the half, count],
+-- the same for the other half, [[session, host, pid, program, whether in this half, whether in this group, IDs,
+-- count]]]. At most 5 IDs and 20 workers are named.
 create or replace function interlock.job_suspicion(p_namespace text, p_half bigint) returns jsonb
 language sql stable
 as $$

@@ -1,11 +1,11 @@
--- Read what stands in lanes: of each that nobody else is at, and that is locked by it, the jobs that can be given together,
--- at most p_most. p_ids: which job is offered of each, p_lanes null for those without one. able: whether the unit can be
--- taken; lane_tids, lows: of each unit, its lane's row and its head's position; units, ids: the jobs of all units that can
--- be taken, in order; stale: lanes whose head is another one than offered; wanting: units whose head coalesces; ticketed:
--- whether any of them has a ticket from a line in which it stood.
+-- Lock the lanes of ready jobs that no other transaction has locked, and read the jobs of each that can be taken
+-- together, up to p_max. p_ids, p_lanes: the ready job of each unit and its lane, or null. able: whether the unit can
+-- be taken. lane_tids, lows: the row of its lane and the position of the lane's first job. units, ids: the jobs of all
+-- units that can be taken, in order. stale: lanes whose first job is another one. wanting: units whose first job
+-- coalesces. ticketed: whether any job has a ticket from a limit's queue.
 -- planner: lookups
-create or replace function interlock.job_runs(
-    p_namespace text, p_pool text, p_names text[], p_ids bigint[], p_lanes text[], p_most integer,
+create or replace function interlock.job_read_lanes(
+    p_namespace text, p_pool text, p_names text[], p_ids bigint[], p_lanes text[], p_max integer,
     out able boolean[], out lane_tids tid[], out lows bigint[], out units integer[], out ids bigint[], out stale text[],
     out wanting integer[], out busy boolean, out ticketed boolean
 )
@@ -38,7 +38,7 @@ begin
                 where u.tid is not null and j.lane = u.lane
                   and j.position >= least(
                       u.low, (select min(s.position) from interlock.job_signal s where s.namespace = p_namespace))
-                order by j.position limit p_most
+                order by j.position limit p_max
             ) x
         ) r
     )

@@ -1,0 +1,69 @@
+"""The numbers that stores keep for the states, outcomes and classes of jobs.
+
+PostgreSQL has a function for each of them, such as ``interlock.outcome_retry()``.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+__all__ = ["FailingCode", "FetchDecision", "OutcomeCode", "ReadyClass", "StateCode"]
+
+
+class StateCode(IntEnum):
+    """How a job has ended."""
+
+    DONE = 0
+    FAILED = 1
+    DISCARDED = 2
+    CANCELLED = 3
+    SUPERSEDED = 4
+    QUARANTINED = 5
+
+
+class OutcomeCode(IntEnum):
+    """How an attempt has ended.
+
+    Workers do not acknowledge with the last ones: ``UNSTARTED`` is for jobs that were returned before they started,
+    ``CRASHED`` for those that may have been running when their worker died, ``INTERRUPTED`` for the same if it had been
+    told to stop, and ``CRASHED_ALONE`` for a job that was its only suspect.
+    """
+
+    DONE = 0
+    FAILED = 1
+    RETRY = 2
+    SNOOZED = 3
+    DISCARDED = 4
+    CANCELLED = 5
+    PARKED = 6
+    RETURNED = 7
+    UNSTARTED = 8
+    CRASHED = 9
+    INTERRUPTED = 10
+    UNREADABLE = 11
+    CRASHED_ALONE = 12
+
+
+class FailingCode(IntEnum):
+    """What a lane does when one of its jobs fails."""
+
+    BLOCK = 0
+    SKIP = 1
+    PARK = 2
+
+
+class ReadyClass(IntEnum):
+    """Which workers may fetch a ready job: any, one that can start it now, or one that takes suspects of its half."""
+
+    USUAL = 0
+    IMMEDIATE = 1
+    SUSPECT = 2
+
+
+class FetchDecision(IntEnum):
+    """What a fetch does with a ready job: leave it, take it, let it wait for its limit, or leave it as immediate."""
+
+    LEAVE = 0
+    TAKE = 1
+    WAIT = 2
+    DEFER = 3

@@ -1,0 +1,57 @@
+-- Make ready what can run: jobs that are due, jobs whose limit has room again, and lanes that were signaled. scan_from:
+-- from which sort key to scan each pool. due_at, wake_at: when the next job is due, and when a limit has room again.
+-- planner: lookups
+create or replace function interlock.job_fetch_prepare(
+    request interlock.fetch_request, inout state interlock.fetch_state, inout scan_from bigint[],
+    out due_at bigint, out wake_at bigint
+)
+language plpgsql volatile
+as $$
+declare
+    lowest constant bigint := -9223372036854775808;
+    pools constant integer := cardinality(request.pools);
+    signals boolean;
+    freed boolean;
+    done record;
+    signalled text[];
+begin
+    select exists (select from interlock.job_signal s where s.namespace = request.namespace),
+           exists (select from interlock.job_slot_freed f where f.namespace = request.namespace)
+    into signals, freed;
+    select n.due_at, n.wake_at into due_at, wake_at from interlock.job_next_times(request.namespace, request.pools) n;
+    if due_at <= state.now then
+        select p.unfinished, p.signalled into done
+        from interlock.job_promote(request.namespace, request.pools, state.now, 1000) p;
+        state.incomplete := done.unfinished;
+        signalled := done.signalled;
+        scan_from := array_fill(lowest, array[pools]);
+        signals := true;
+    end if;
+    if freed or wake_at <= state.now then
+        select f.locked, f.pools, f.sorts, f.signalled into done
+        from interlock.job_free_up(request.namespace, null, state.now) f;
+        state.locked := done.locked;
+        state.now := greatest(state.now, interlock.micros(interlock.now_or(request.clock)));
+        signalled := signalled || done.signalled;
+        if done.pools is not null then
+            scan_from := array_fill(lowest, array[pools]);
+            signals := true;
+            perform interlock.job_notify(u.pool, u.sort) from unnest(done.pools, done.sorts) as u (pool, sort)
+            where u.pool <> all (request.pools);
+        end if;
+    end if;
+    if signals then
+        select r.unfinished, r.pools, r.sorts into done
+        from interlock.job_wake_lanes(
+            request.namespace, least(2000, greatest(100, 4 * request.max_jobs)), signalled) r;
+        state.busy := done.unfinished;
+        if done.pools is not null then
+            for i in 1 .. pools loop
+                scan_from[i] := least(scan_from[i], done.sorts[array_position(done.pools, request.pools[i])]);
+            end loop;
+            perform interlock.job_notify(u.pool, u.sort) from unnest(done.pools, done.sorts) as u (pool, sort)
+            where u.pool <> all (request.pools);
+        end if;
+    end if;
+end
+$$;
