@@ -11,7 +11,7 @@ from interlock import App
 from interlock.backends.postgres import jobs as postgres_jobs
 from interlock.backends.postgres.job_entries import PART, PART_BYTES
 from interlock.errors import MisuseError, StoreUnavailableError
-from interlock.testing.conformance.jobs.bench import new_job
+from interlock.testing.conformance.jobs.driver import new_job
 from tests.backends.others import blocked
 
 if TYPE_CHECKING:

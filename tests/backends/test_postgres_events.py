@@ -14,7 +14,7 @@ from interlock.backends.postgres.job_entries import columns
 from interlock.ports.events import NewEvent
 from interlock.ports.job_views import JobFilter
 from interlock.settings import Settings
-from interlock.testing.conformance.jobs.bench import new_job
+from interlock.testing.conformance.jobs.driver import new_job
 from tests.backends.others import blocked
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from interlock.ports.jobs import Acknowledgement, FetchRequest, FetchResult, Out
 from interlock.ports.journal import Attribution
 from interlock.ports.limits import Use
 from interlock.ports.sessions import SessionCard
-from interlock.testing.conformance.jobs.bench import new_job
+from interlock.testing.conformance.jobs.driver import new_job
 from tests.backends.others import blocked
 
 if TYPE_CHECKING:

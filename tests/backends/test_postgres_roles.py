@@ -16,7 +16,7 @@ from interlock.backends import from_url
 from interlock.errors import StoreError
 from interlock.insight import Insight
 from interlock.ports.jobs import Outcome
-from interlock.testing.conformance.bench import ANN
+from interlock.testing.conformance.driver import ANN
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

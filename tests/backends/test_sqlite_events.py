@@ -16,7 +16,7 @@ from interlock.backends.sqlite import events
 from interlock.backends.statements import read_migrations
 from interlock.ports.events import NewEvent
 from interlock.settings import Settings
-from interlock.testing.conformance.jobs.bench import new_job
+from interlock.testing.conformance.jobs.driver import new_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -26,7 +26,7 @@ from interlock.errors import StoreError
 from interlock.ports.jobs import Acknowledgement, FetchRequest, FetchResult, Outcome
 from interlock.ports.sessions import SessionCard
 from interlock.testing.clock import VirtualClock, until
-from interlock.testing.conformance.jobs.bench import JobBench, new_job, pace, slots
+from interlock.testing.conformance.jobs.driver import JobDriver, new_job, pace, slots
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -319,12 +319,12 @@ def _lanes(batch: FetchResult) -> Iterator[list[int]]:
 
 
 @asynccontextmanager
-async def opened(path: Path, clock: Any = None) -> AsyncIterator[JobBench]:
+async def opened(path: Path, clock: Any = None) -> AsyncIterator[JobDriver]:
     """A process's way to the file."""
     store = from_url(f"sqlite:///{path}", settings=Settings(), clock=clock)
     await store.open()
     try:
-        yield JobBench(store, clock)
+        yield JobDriver(store, clock)
     finally:
         await store.close()
 
@@ -391,38 +391,38 @@ class TestNews:
 
 class TestWriting:
     async def test_one_enqueue_that_cannot_be_takes_no_other_with_it(self, tmp_path: Path) -> None:
-        async with opened(tmp_path / "i.db", VirtualClock()) as bench:
-            ids = await bench.jobs.ids(20)
-            calls = [bench.jobs.enqueue([new_job(number)]) for number in (*ids, ids[3])]
+        async with opened(tmp_path / "i.db", VirtualClock()) as driver:
+            ids = await driver.jobs.ids(20)
+            calls = [driver.jobs.enqueue([new_job(number)]) for number in (*ids, ids[3])]
             results = await asyncio.gather(*calls, return_exceptions=True)
             assert [type(result) for result in results if result is not None] == [StoreError]
-            assert (await bench.queue()).ready == 20
+            assert (await driver.queue()).ready == 20
 
     async def test_a_rescue_that_had_to_wait_leaves_those_alone_who_could_not_renew(self, tmp_path: Path) -> None:
         """Whoever stops in the middle of writing stops everybody's renewals; the others live all the same."""
         clock = VirtualClock()
-        async with opened(tmp_path / "i.db", clock) as bench:
-            await bench.begin("a", "b", seconds=5.0)
-            await bench.add()
-            await bench.one("a")
+        async with opened(tmp_path / "i.db", clock) as driver:
+            await driver.begin("a", "b", seconds=5.0)
+            await driver.add()
+            await driver.one("a")
             with closing(sqlite3.connect(tmp_path / "i.db", isolation_level=None)) as stopped:
                 stopped.execute("begin immediate")
-                rescue = asyncio.create_task(bench.jobs.rescue())
+                rescue = asyncio.create_task(driver.jobs.rescue())
                 await asyncio.sleep(0)
                 clock.advance(6.0)
             assert list(await rescue) == []
-            assert [job.crashes for job in await bench.jobs.rescue()] == [1]
+            assert [job.crashes for job in await driver.jobs.rescue()] == [1]
 
     async def test_looking_waits_for_nobody(self, tmp_path: Path) -> None:
         clock = VirtualClock()
-        async with opened(tmp_path / "i.db", clock) as bench:
-            job_id = await bench.add(lane="l")
+        async with opened(tmp_path / "i.db", clock) as driver:
+            job_id = await driver.add(lane="l")
             with closing(sqlite3.connect(tmp_path / "i.db", isolation_level=None)) as other:
                 other.execute("begin immediate")
-                view = await bench.view(job_id)
-                assert (await bench.situation(job_id)).job == view
-                assert (await bench.lane()).head == job_id
-                assert (await bench.queue()).ready == 1
+                view = await driver.view(job_id)
+                assert (await driver.situation(job_id)).job == view
+                assert (await driver.lane()).head == job_id
+                assert (await driver.queue()).ready == 1
 
 
 class TestMemory:
@@ -450,15 +450,15 @@ class TestMemory:
     async def _story(self) -> list[Any]:
         clock = VirtualClock()
         store = from_url("memory://", settings=Settings(), clock=clock)
-        bench = JobBench(store, clock)
-        await bench.begin("a", "b")
+        driver = JobDriver(store, clock)
+        await driver.begin("a", "b")
         told: list[Any] = []
-        bench.jobs.on_ready(("q",), lambda: told.append(len(told)))
+        driver.jobs.on_ready(("q",), lambda: told.append(len(told)))
         for number in range(12):
-            await bench.add(lane=f"l{number % 4}", uses=(slots(2, f"k{number % 3}"), pace(3, 5.0, "p")))
+            await driver.add(lane=f"l{number % 4}", uses=(slots(2, f"k{number % 3}"), pace(3, 5.0, "p")))
         for _ in range(4):
-            for job in await bench.every("a", run=3):
+            for job in await driver.every("a", run=3):
                 told.append((job.id, job.fence))
-                await bench.end(job, Outcome.RETRY if job.id % 3 else Outcome.DONE, delay=1.0)
-            await bench.let_pass(3.0, "a", "b")
+                await driver.end(job, Outcome.RETRY if job.id % 3 else Outcome.DONE, delay=1.0)
+            await driver.let_pass(3.0, "a", "b")
         return told

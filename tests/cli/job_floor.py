@@ -12,7 +12,7 @@ from interlock.ports.jobs import Acknowledgement, FetchedJob, FetchRequest, Fetc
 from interlock.ports.limits import Use
 from interlock.ports.sessions import SessionCard
 from interlock.settings import Settings
-from interlock.testing.conformance.jobs.bench import new_job
+from interlock.testing.conformance.jobs.driver import new_job
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable

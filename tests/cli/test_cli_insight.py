@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock import App, Slots
 from interlock.ports.events import NewEvent
-from interlock.testing.conformance.jobs.bench import new_job
+from interlock.testing.conformance.jobs.driver import new_job
 from tests.cli.job_floor import ONE, data, floor, run
 
 if TYPE_CHECKING:

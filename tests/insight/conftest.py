@@ -12,7 +12,7 @@ from interlock.backends import from_url
 from interlock.insight import Insight
 from interlock.settings import Settings
 from interlock.testing.clock import VirtualClock
-from interlock.testing.conformance.jobs.bench import JobBench
+from interlock.testing.conformance.jobs.driver import JobDriver
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     Floors = Callable[..., AbstractAsyncContextManager["Floor"]]
 
 
-class Floor(JobBench):
-    """A bench with Insight. Sessions ``a``, ``b`` and ``c`` are process 7 of ``host-a`` and so on."""
+class Floor(JobDriver):
+    """A driver with Insight. Sessions ``a``, ``b`` and ``c`` are process 7 of ``host-a`` and so on."""
 
     insight: Insight
 

@@ -15,7 +15,7 @@ from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import Failing, HandlerVersion, JobState, Outcome
 from interlock.ports.journal import Attribution
 from interlock.ports.limits import Plan, Use
-from interlock.testing.conformance.jobs.bench import SESSION, pace, slots
+from interlock.testing.conformance.jobs.driver import SESSION, pace, slots
 
 if TYPE_CHECKING:
     from tests.insight.conftest import Floor, Floors

@@ -19,14 +19,14 @@ from interlock.ports.claims import ClaimState, ClaimWant, Settlement
 from interlock.ports.limits import Plan, Use
 from interlock.settings import Settings
 from interlock.testing.clock import VirtualClock
-from interlock.testing.conformance.bench import SESSION, Bench
+from interlock.testing.conformance.driver import SESSION, Driver
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from enum import StrEnum
 
 
-class Place(Bench):
+class Place(Driver):
     insight: Insight
 
     async def told(self, kind: str, key: str, reason: StrEnum) -> str:

@@ -10,7 +10,7 @@ import pytest
 from interlock.insight import data
 from interlock.ports.events import NewEvent
 from interlock.ports.jobs import Failing, JobState, Outcome
-from interlock.testing.conformance.jobs.bench import SESSION, new_job, slots
+from interlock.testing.conformance.jobs.driver import SESSION, new_job, slots
 
 if TYPE_CHECKING:
     from tests.insight.conftest import Floor, Floors

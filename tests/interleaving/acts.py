@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from interlock.errors import MisuseError
 from interlock.ports.jobs import Acknowledgement, FetchRequest, FetchResult, Outcome
 from interlock.ports.journal import Attribution
-from interlock.testing.conformance.bench import ANN
-from interlock.testing.conformance.jobs.bench import new_job
+from interlock.testing.conformance.driver import ANN
+from interlock.testing.conformance.jobs.driver import new_job
 from tests.interleaving.scenes import LANE
 
 if TYPE_CHECKING:

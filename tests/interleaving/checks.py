@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from interlock.ports.jobs import Acknowledgement, FetchRequest, FetchResult, Outcome
 from interlock.ports.journal import Attribution
-from interlock.testing.conformance.bench import ANN
+from interlock.testing.conformance.driver import ANN
 
 if TYPE_CHECKING:
     from tests.interleaving.lab import Lab

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.ports.jobs import Acknowledgement, Failing, FetchRequest, FetchResult, Outcome
 from interlock.ports.journal import Attribution
-from interlock.testing.conformance.jobs.bench import new_job, pace, slots
+from interlock.testing.conformance.jobs.driver import new_job, pace, slots
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

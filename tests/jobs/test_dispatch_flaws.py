@@ -20,14 +20,14 @@ from interlock import App, Retry, RetryLater, Slots
 from interlock.errors import DeadlockError
 from interlock.ports.jobs import JobState
 from interlock.testing.clock import until
-from interlock.testing.conformance.jobs.bench import JobSuite
+from interlock.testing.conformance.jobs.driver import JobSuite
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
 pytestmark = pytest.mark.parametrize("every_store_url", ["memory", "sqlite", "postgres"], indirect=True)
 
-bench = JobSuite().job_bench
+driver = JobSuite().job_driver
 
 
 # -- F-C1: marked before the work: a crash loses it --------------------------------------------------------------------
@@ -57,7 +57,7 @@ async def test_f_c1_what_was_begun_and_not_finished_is_begun_again(store_url: st
     flawed = MarkedFirst("delivery-1")
     assert await taken_after_a_crash(flawed.take, flawed.crash) is None, "the check does not bite"
 
-    async with bench(store_url) as b:
+    async with driver(store_url) as b:
         job_id = await b.add(lane="issue-1")
         alive = iter("ab")
 

@@ -17,7 +17,7 @@ import pytest
 
 from interlock.jobs.retry import Retry
 from interlock.ports.jobs import MAX_ATTEMPTS_KEPT, JobState, Outcome
-from interlock.testing.conformance.jobs.bench import JobSuite, slots
+from interlock.testing.conformance.jobs.driver import JobSuite, slots
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.parametrize("every_store_url", ["memory", "sqlite", "postgres"], indirect=True)
 
-bench = JobSuite().job_bench
-benches = JobSuite().job_benches
+driver = JobSuite().job_driver
+benches = JobSuite().job_drivers
 
 
 # -- F-E1: the job is returned after its row lock is gone, and nothing was written: two workers get it -----------------
@@ -62,7 +62,7 @@ async def acquired_twice(workers: list[Callable[[], Awaitable[int | None]]], eac
 async def test_f_e1_a_job_that_was_given_to_one_is_given_to_nobody_else(store_url: str) -> None:
     assert await acquired_twice([UnmarkedQueue(range(10)).acquire] * 5, 2), "the check does not bite"
 
-    async with bench(store_url) as b:
+    async with driver(store_url) as b:
         await b.add_many(10)
 
         def worker(session: str) -> Callable[[], Awaitable[int | None]]:
@@ -101,7 +101,7 @@ async def launched_at_once(launchers: list[Callable[[int], Awaitable[int]]]) -> 
 async def test_f_e2_three_concurrent_batches_launch_five_for_a_limit_of_five(store_url: str) -> None:
     assert await launched_at_once([CountingLauncher(20).launch] * 3) == 15, "the check does not bite"
 
-    async with bench(store_url) as b:
+    async with driver(store_url) as b:
         await b.add_many(20, uses=(slots(5),))
 
         def launcher(session: str) -> Callable[[int], Awaitable[int]]:
@@ -139,7 +139,7 @@ async def failures_in_a_row(fail_next: Callable[[], Awaitable[bool]]) -> int:
 async def test_f_e3_a_failed_job_waits_before_it_is_tried_again(store_url: str) -> None:
     assert await failures_in_a_row(ImpatientQueue(3).fail_next) == 3, "the check does not bite"
 
-    async with bench(store_url) as b:
+    async with driver(store_url) as b:
         job_id = await b.add()
 
         async def fail_next() -> bool:
@@ -189,7 +189,7 @@ async def test_f_e4_the_dead_are_known_from_the_living(store_url: str) -> None:
     )
 
     async def given_after(seconds: float, *, alive: bool) -> bool:
-        async with bench(store_url, namespace="alive" if alive else "dead") as b:
+        async with driver(store_url, namespace="alive" if alive else "dead") as b:
             job_id = await b.add()
             job = await b.one("a")
             worker = (await b.view(job_id)).worker
@@ -270,7 +270,7 @@ async def test_f_e7_a_job_that_fails_for_weeks_keeps_its_first_and_last_errors(s
     often = MAX_ATTEMPTS_KEPT * 3
     assert await kept_after(often, append, length) > MAX_ATTEMPTS_KEPT, "the check does not bite"
 
-    async with bench(store_url) as b:
+    async with driver(store_url) as b:
         job_id = await b.add()
         count = 0
 
@@ -330,7 +330,7 @@ async def test_f_e8_waiting_work_ages_until_it_is_served(store_url: str) -> None
 
     assert await rounds_until_low_is_served(strict.add, strict.take, no_time) is None, "the check does not bite"
 
-    async with bench(store_url) as b:
+    async with driver(store_url) as b:
 
         async def add(name: str, priority: int) -> None:
             await b.add(name=name, priority=priority)
@@ -350,7 +350,7 @@ async def test_f_e8_waiting_work_ages_until_it_is_served(store_url: str) -> None
 
 
 async def test_f_e8_aging_changes_nothing_within_ten_minutes(store_url: str) -> None:
-    async with bench(store_url) as b:
+    async with driver(store_url) as b:
         low = await b.add(priority=49)
         await b.let_pass(599.0)
         high = await b.add(priority=50)

@@ -24,7 +24,7 @@ from interlock.limits import Cooldown, Rate, Slots
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
 from interlock.settings import Settings
-from interlock.testing.conformance.bench import ANN
+from interlock.testing.conformance.driver import ANN
 from interlock.testing.simulator import SimulationError, Violation, World
 from interlock.testing.simulator.history import Odd
 from interlock.testing.simulator.job_events import (

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from interlock.ports.claims import Claimed, ClaimState, Known
 from interlock.ports.store import Capability
 from interlock.testing.conformance.base import needs
-from interlock.testing.conformance.bench import ANN
-from interlock.testing.conformance.claims.bench import ClaimBench, ClaimSuite
+from interlock.testing.conformance.claims.driver import ClaimDriver, ClaimSuite
+from interlock.testing.conformance.driver import ANN
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
@@ -21,7 +21,7 @@ _CLAIMANTS = 20
 _ROUNDS = 25
 
 
-async def claimants(benches: Sequence[ClaimBench], key: str, count: int = _CLAIMANTS) -> list[Any]:
+async def claimants(benches: Sequence[ClaimDriver], key: str, count: int = _CLAIMANTS) -> list[Any]:
     """Claim from all connections at once, in alternation."""
     asking = [benches[i % len(benches)].claim(f"{'abc'[i % 3]}-{key}-{i}", key) for i in range(count)]
     return await asyncio.gather(*asking)
@@ -42,20 +42,20 @@ class ClaimRaceConformance(ClaimSuite):
     """Checking and marking are one atomic step."""
 
     async def test_of_all_tasks_that_claim_a_key_at_once_one_is_told_that_it_is_new(self, store_url: str) -> None:
-        async with self.claim_bench(store_url) as b:
+        async with self.claim_driver(store_url) as b:
             for round_ in range(_ROUNDS):
                 the_one(await claimants([b], f"k{round_}"), 1)
 
     @needs(Capability.PROCESSES)
     async def test_of_all_processes_that_claim_a_key_at_once_one_is_told_that_it_is_new(self, store_url: str) -> None:
-        async with self.claim_benches(store_url, _STORES) as benches:
+        async with self.claim_drivers(store_url, _STORES) as benches:
             fences = [the_one(await claimants(benches, f"k{round_}"), 1).fence for round_ in range(_ROUNDS)]
 
             assert fences == sorted(set(fences))
 
     @needs(Capability.PROCESSES)
     async def test_of_all_who_take_over_from_a_dead_holder_one_is_told_that_it_is_new(self, store_url: str) -> None:
-        async with self.claim_benches(store_url, _STORES) as benches:
+        async with self.claim_drivers(store_url, _STORES) as benches:
             keys = [f"k{round_}" for round_ in range(_ROUNDS)]
             await benches[0].begin("d", seconds=5.0)
             dead = [await benches[0].claimed(f"d-{key}", key, lease=300.0) for key in keys]
@@ -66,7 +66,7 @@ class ClaimRaceConformance(ClaimSuite):
 
     @needs(Capability.PROCESSES)
     async def test_of_all_who_claim_what_failed_and_is_due_one_is_told_that_it_is_new(self, store_url: str) -> None:
-        async with self.claim_benches(store_url, _STORES) as benches:
+        async with self.claim_drivers(store_url, _STORES) as benches:
             for round_ in range(_ROUNDS):
                 key = f"k{round_}"
                 before = await benches[0].claimed(f"a-{key}", key)
@@ -76,7 +76,7 @@ class ClaimRaceConformance(ClaimSuite):
 
     @needs(Capability.PROCESSES)
     async def test_of_all_who_claim_what_is_no_longer_kept_one_is_told_that_it_is_new(self, store_url: str) -> None:
-        async with self.claim_benches(store_url, _STORES) as benches:
+        async with self.claim_drivers(store_url, _STORES) as benches:
             keys = [f"k{round_}" for round_ in range(_ROUNDS)]
             for key in keys:
                 await benches[0].claimed(f"a-{key}", key, lease=1.0, keep=1.0)
@@ -88,7 +88,7 @@ class ClaimRaceConformance(ClaimSuite):
 
     @needs(Capability.PROCESSES)
     async def test_a_claim_is_either_settled_late_or_taken_over_never_both(self, store_url: str) -> None:
-        async with self.claim_benches(store_url, 4) as benches:
+        async with self.claim_drivers(store_url, 4) as benches:
             for round_ in range(4 * _ROUNDS):
                 key = f"k{round_}"
                 await benches[0].claimed(f"a-{key}", key, lease=0.001)
@@ -110,50 +110,50 @@ class ClaimRaceConformance(ClaimSuite):
 
     @needs(Capability.PROCESSES)
     async def test_repeats_of_one_request_by_several_ways_are_one_claim(self, store_url: str) -> None:
-        async with self.claim_benches(store_url, 5) as benches:
+        async with self.claim_drivers(store_url, 5) as benches:
             for round_ in range(_ROUNDS):
                 key = f"k{round_}"
-                answers = await asyncio.gather(*(bench.claim("a1", key) for bench in benches))
+                answers = await asyncio.gather(*(driver.claim("a1", key) for driver in benches))
                 assert {(type(answer), answer.fence, answer.attempt) for answer in answers} == {
                     (Claimed, answers[0].fence, 1)
                 }
-                settled = await asyncio.gather(*(bench.done("a1", key, result=f"{round_}") for bench in benches))
+                settled = await asyncio.gather(*(driver.done("a1", key, result=f"{round_}") for driver in benches))
                 assert all(one.done for one in settled)
 
     @needs(Capability.PROCESSES)
     async def test_each_claim_of_a_key_has_a_larger_fence_than_all_before_it_also_when_it_is_forgotten(
         self, store_url: str
     ) -> None:
-        async with self.claim_benches(store_url, 6) as benches:
+        async with self.claim_drivers(store_url, 6) as benches:
             granted: list[int] = []
 
-            async def claim_and_forget(bench: ClaimBench, who: int) -> None:
+            async def claim_and_forget(driver: ClaimDriver, who: int) -> None:
                 for turn in range(_ROUNDS):
-                    answer = await bench.claim(f"a-{who}-{turn}")
+                    answer = await driver.claim(f"a-{who}-{turn}")
                     if isinstance(answer, Claimed):
                         # A claim after this one was forgotten must get a larger fence.
                         granted.append(answer.fence)
-                        await bench.claims.forget("k", "why", ANN)
+                        await driver.claims.forget("k", "why", ANN)
 
-            await asyncio.gather(*(claim_and_forget(bench, who) for who, bench in enumerate(benches)))
+            await asyncio.gather(*(claim_and_forget(driver, who) for who, driver in enumerate(benches)))
 
             assert len(granted) >= 10
             assert granted == sorted(set(granted))
 
     @needs(Capability.PROCESSES)
     async def test_many_keys_claimed_and_settled_at_once_in_any_order_come_out_right(self, store_url: str) -> None:
-        async with self.claim_benches(store_url, 4) as benches:
+        async with self.claim_drivers(store_url, 4) as benches:
             keys = [f"k{number}" for number in range(40)]
 
             claimed: list[str] = []
 
-            async def work(bench: ClaimBench, who: int, key: str) -> None:
-                if isinstance(await bench.claim(f"a-{who}-{key}", key), Claimed):
-                    assert (await bench.done(f"a-{who}-{key}", key, result=f"{who}")).done
+            async def work(driver: ClaimDriver, who: int, key: str) -> None:
+                if isinstance(await driver.claim(f"a-{who}-{key}", key), Claimed):
+                    assert (await driver.done(f"a-{who}-{key}", key, result=f"{who}")).done
                     claimed.append(key)
 
-            orders = [(bench, who, keys[who * 10 :] + keys[: who * 10]) for who, bench in enumerate(benches)]
-            await asyncio.gather(*(work(bench, who, key) for bench, who, order in orders for key in order))
+            orders = [(driver, who, keys[who * 10 :] + keys[: who * 10]) for who, driver in enumerate(benches)]
+            await asyncio.gather(*(work(driver, who, key) for driver, who, order in orders for key in order))
 
             assert sorted(claimed) == sorted(keys)
             views = await benches[0].claims.list()

@@ -8,8 +8,8 @@ import pytest
 
 from interlock.ports.claims import ClaimState, Held, Settled
 from interlock.testing.clock import until
-from interlock.testing.conformance.bench import ANN
-from interlock.testing.conformance.claims.bench import KEEP, SESSION, ClaimSuite
+from interlock.testing.conformance.claims.driver import KEEP, SESSION, ClaimSuite
+from interlock.testing.conformance.driver import ANN
 
 __all__ = ["SettlingConformance"]
 
@@ -20,7 +20,7 @@ class SettlingConformance(ClaimSuite):
     # -- renewing --------------------------------------------------------------------------------------------------
 
     async def test_renewing_gives_the_full_lease_again_to_all_that_live(self, store_url: str) -> None:
-        async with self.claim_bench(store_url) as b:
+        async with self.claim_driver(store_url) as b:
             await b.claimed("a1", "x", lease=10.0, keep=100.0)
             await b.claimed("a2", "y", lease=2.0)
             b.clock.advance(4)
@@ -34,11 +34,11 @@ class SettlingConformance(ClaimSuite):
             assert view.kept_until == pytest.approx(b.clock.now() + 110, abs=0.01)
 
     async def test_renewing_nothing_is_harmless(self, store_url: str) -> None:
-        async with self.claim_bench(store_url) as b:
+        async with self.claim_driver(store_url) as b:
             assert list(await b.claims.renew([])) == []
 
     async def test_renewing_never_brings_a_claim_back(self, store_url: str) -> None:
-        async with self.claim_bench(store_url) as b:
+        async with self.claim_driver(store_url) as b:
             await b.claimed("a1", "expired", lease=5.0)
             await b.claimed("a2", "done")
             await b.done("a2", "done")
@@ -56,7 +56,7 @@ class SettlingConformance(ClaimSuite):
             assert (await b.view("taken")).owner == "b1"
 
     async def test_a_claim_does_not_outlive_its_session_by_being_renewed(self, store_url: str) -> None:
-        async with self.claim_bench(store_url) as b:
+        async with self.claim_driver(store_url) as b:
             await b.claimed("a1", lease=300.0)
             b.clock.advance(SESSION)
             (renewed,) = await b.claims.renew([Held("k", "a1", 300.0)])
@@ -66,7 +66,7 @@ class SettlingConformance(ClaimSuite):
     # -- settling --------------------------------------------------------------------------------------------------
 
     async def test_settling_says_that_it_was_the_settlers(self, store_url: str) -> None:
-        async with self.claim_bench(store_url) as b:
+        async with self.claim_driver(store_url) as b:
             await b.claimed("a1", "x")
             await b.claimed("a2", "y")
 
@@ -74,7 +74,7 @@ class SettlingConformance(ClaimSuite):
             assert await b.failed("a2", "y") == Settled(True, "")
 
     async def test_a_late_settlement_holds_if_nobody_claimed_it_since(self, store_url: str) -> None:
-        async with self.claim_bench(store_url) as b:
+        async with self.claim_driver(store_url) as b:
             await b.claimed("a1", "by lease", lease=5.0)
             await b.claimed("a2", "by session", lease=300.0)
             await b.claimed("b1", "by end", lease=300.0)
@@ -89,7 +89,7 @@ class SettlingConformance(ClaimSuite):
             assert (await b.known("c1", "by end")).state is ClaimState.FAILED
 
     async def test_a_late_settlement_is_refused_if_somebody_claimed_it_since(self, store_url: str) -> None:
-        async with self.claim_bench(store_url) as b:
+        async with self.claim_driver(store_url) as b:
             await b.claimed("a1", lease=5.0)
             b.clock.advance(5)
             await b.claimed("b1")
@@ -103,7 +103,7 @@ class SettlingConformance(ClaimSuite):
             assert ((await b.view()).owner, (await b.view()).result) == ("b1", "2")
 
     async def test_settling_again_the_same_way_is_harmless(self, store_url: str) -> None:
-        async with self.claim_bench(store_url) as b:
+        async with self.claim_driver(store_url) as b:
             await b.claimed("a1", "x")
             await b.done("a1", "x", result="1")
             await b.claimed("a2", "y")
@@ -117,7 +117,7 @@ class SettlingConformance(ClaimSuite):
             assert [view._replace(seen_at=0.0) for view in after] == [view._replace(seen_at=0.0) for view in before]
 
     async def test_settling_again_another_way_is_refused(self, store_url: str) -> None:
-        async with self.claim_bench(store_url) as b:
+        async with self.claim_driver(store_url) as b:
             await b.claimed("a1")
             await b.done("a1")
             settled = await b.failed("a1")
@@ -127,7 +127,7 @@ class SettlingConformance(ClaimSuite):
             assert (await b.view()).state is ClaimState.DONE
 
     async def test_only_the_holder_settles(self, store_url: str) -> None:
-        async with self.claim_bench(store_url) as b:
+        async with self.claim_driver(store_url) as b:
             await b.claimed("a1")
             stranger = await b.done("b1")
             nothing = await b.done("b1", "never claimed")
@@ -139,7 +139,7 @@ class SettlingConformance(ClaimSuite):
             assert await b.claims.list("never claimed") == []
 
     async def test_one_whose_time_to_be_kept_is_over_cannot_be_settled(self, store_url: str) -> None:
-        async with self.claim_bench(store_url) as b:
+        async with self.claim_driver(store_url) as b:
             await b.claimed("a1", lease=5.0, keep=5.0)
             b.clock.advance(10)
 
@@ -147,7 +147,7 @@ class SettlingConformance(ClaimSuite):
             assert await b.claims.list() == []
 
     async def test_an_error_is_kept_up_to_two_thousand_characters_of_any_kind(self, store_url: str) -> None:
-        async with self.claim_bench(store_url) as b:
+        async with self.claim_driver(store_url) as b:
             await b.claimed("a1", "long")
             await b.failed("a1", "long", error="é" * 2500)
             await b.claimed("a1", "odd")
@@ -159,7 +159,7 @@ class SettlingConformance(ClaimSuite):
     # -- forgetting ------------------------------------------------------------------------------------------------
 
     async def test_forgetting_makes_the_key_new_again_with_a_larger_fence(self, store_url: str) -> None:
-        async with self.claim_bench(store_url) as b:
+        async with self.claim_driver(store_url) as b:
             first = await b.claimed("a1")
             await b.done("a1", result="1")
             forgotten = await b.claims.forget("k", "eva forgot it: wrong", ANN)
@@ -172,7 +172,7 @@ class SettlingConformance(ClaimSuite):
             assert again.fence > first.fence
 
     async def test_forgetting_what_is_not_there_does_nothing(self, store_url: str) -> None:
-        async with self.claim_bench(store_url) as b:
+        async with self.claim_driver(store_url) as b:
             await b.claimed("a1", "over", lease=5.0, keep=1.0)
             await b.claimed("a1", "twice")
             b.clock.advance(6)
@@ -185,7 +185,7 @@ class SettlingConformance(ClaimSuite):
     async def test_a_holder_whose_claim_is_forgotten_is_told_why_and_can_do_nothing_with_it(
         self, store_url: str
     ) -> None:
-        async with self.claim_bench(store_url) as b:
+        async with self.claim_driver(store_url) as b:
             lost: list[tuple[str, str]] = []
             await b.claimed("a1")
             await b.claimed("a2", "settled")
@@ -209,7 +209,7 @@ class SettlingConformance(ClaimSuite):
 
     async def test_a_look_shows_claims_by_key(self, store_url: str) -> None:
         keys = ["b", "a/2", "B", "a/1", "é", "a", "🔑", "ﬀ"]
-        async with self.claim_bench(store_url) as b:
+        async with self.claim_driver(store_url) as b:
             for key in keys:
                 await b.claimed("a1", key)
 
@@ -221,7 +221,7 @@ class SettlingConformance(ClaimSuite):
 
     async def test_a_prefix_means_itself_and_nothing_else(self, store_url: str) -> None:
         keys = ["a%b/1", "a%b/2", "axb/1", "a_b/1", "a\\b/1", "a*b", "a'b", "a", "é/1", "É/1"]
-        async with self.claim_bench(store_url) as b:
+        async with self.claim_driver(store_url) as b:
             for key in keys:
                 await b.claimed("a1", key)
 
@@ -231,7 +231,7 @@ class SettlingConformance(ClaimSuite):
             assert [view.key for view in await b.claims.list(prefix="a%", limit=1)] == ["a%b/1"]
 
     async def test_a_look_can_be_for_one_state(self, store_url: str) -> None:
-        async with self.claim_bench(store_url) as b:
+        async with self.claim_driver(store_url) as b:
             for key in ("d1", "d2", "f1", "p1", "p2"):
                 await b.claimed("a1", key)
             await b.done("a1", "d1")
@@ -250,7 +250,7 @@ class SettlingConformance(ClaimSuite):
     # -- removing --------------------------------------------------------------------------------------------------
 
     async def test_claims_whose_time_is_over_are_swept_in_bounded_steps_and_no_others(self, store_url: str) -> None:
-        async with self.claim_bench(store_url) as b:
+        async with self.claim_driver(store_url) as b:
             await b.begin("d", seconds=1e6)
             await b.store.sessions.end("a")
             await b.store.sessions.end("b")

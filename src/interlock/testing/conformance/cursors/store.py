@@ -12,7 +12,7 @@ from interlock.ports.cursors import MOVES_KEPT, CursorView, Move, Moved, Overtak
 from interlock.ports.store import Capability
 from interlock.testing.clock import VirtualClock
 from interlock.testing.conformance.base import needs
-from interlock.testing.conformance.bench import ANN, BenchSuite
+from interlock.testing.conformance.driver import ANN, DriverSuite
 
 if TYPE_CHECKING:
     from interlock.ports.cursors import CursorStore
@@ -36,18 +36,18 @@ async def overtaken(cursors: CursorStore, expected: int, value: str, name: str =
     return answer.view
 
 
-class CursorStoreConformance(BenchSuite):
+class CursorStoreConformance(DriverSuite):
     """The promises of the cursors port."""
 
     async def test_a_cursor_that_was_never_moved_is_none(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             assert await b.store.cursors.read("c") is None
             assert await b.store.cursors.history("c") == []
             assert await b.store.cursors.list() == []
             assert await b.store.cursors.forget("c", ANN) is None
 
     async def test_a_move_is_read_back(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             view = await moved(b.store.cursors, 0, '{"page": "ключ 🔑"}')
 
             assert (view.name, view.value, view.by) == ("c", '{"page": "ключ 🔑"}', _BY)
@@ -56,7 +56,7 @@ class CursorStoreConformance(BenchSuite):
             assert await b.store.cursors.read("c") == view
 
     async def test_a_cursor_moves_from_the_version_that_was_read(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             first = await moved(b.store.cursors, 0, "1")
             b.clock.advance(5)
             second = await moved(b.store.cursors, first.version, "2")
@@ -66,7 +66,7 @@ class CursorStoreConformance(BenchSuite):
             assert await b.store.cursors.read("c") == second
 
     async def test_a_cursor_that_stands_elsewhere_is_not_moved(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             first = await moved(b.store.cursors, 0, "1")
             second = await moved(b.store.cursors, first.version, "2")
 
@@ -76,12 +76,12 @@ class CursorStoreConformance(BenchSuite):
             assert await b.store.cursors.history("c") == [second, first]
 
     async def test_a_cursor_that_is_not_there_is_not_moved_from_a_version(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             assert await overtaken(b.store.cursors, 7, "1") is None
             assert await b.store.cursors.read("c") is None
 
     async def test_repeating_a_move_finds_it_done(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             first = await moved(b.store.cursors, 0, "1", "one")
             b.clock.advance(5)
             assert await moved(b.store.cursors, 0, "1", "one") == first
@@ -93,7 +93,7 @@ class CursorStoreConformance(BenchSuite):
             assert await b.store.cursors.history("c") == [second, first]
 
     async def test_repeating_a_move_after_another_one_finds_it_done_and_changes_nothing(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             first = await moved(b.store.cursors, 0, "1", "one")
             second = await moved(b.store.cursors, first.version, "2", "two")
 
@@ -101,14 +101,14 @@ class CursorStoreConformance(BenchSuite):
             assert await b.store.cursors.read("c") == second
 
     async def test_an_id_counts_for_one_cursor(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             one = await moved(b.store.cursors, 0, "1", "same", "x")
             two = await moved(b.store.cursors, 0, "2", "same", "y")
 
             assert (one.value, two.value) == ("1", "2")
 
     async def test_the_last_moves_are_remembered_the_newest_first(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             moves: list[CursorView] = []
             for number in range(MOVES_KEPT + 5):
                 b.clock.advance(1)
@@ -117,7 +117,7 @@ class CursorStoreConformance(BenchSuite):
             assert list(await b.store.cursors.history("c")) == moves[:MOVES_KEPT]
 
     async def test_forgetting_removes_a_cursor_and_its_history(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             first = await moved(b.store.cursors, 0, "1")
             second = await moved(b.store.cursors, first.version, "2")
 
@@ -128,7 +128,7 @@ class CursorStoreConformance(BenchSuite):
             assert await b.store.cursors.list() == []
 
     async def test_no_version_ever_comes_back(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             fence = await b.granted("a1")
             old = await moved(b.store.cursors, 0, "1", "one")
             await b.store.cursors.forget("c", ANN)
@@ -141,7 +141,7 @@ class CursorStoreConformance(BenchSuite):
 
     async def test_a_look_shows_all_cursors_by_name(self, store_url: str) -> None:
         names = ["b", "a/2", "B", "a'", "é", "a%", "🔑"]
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             views = [await moved(b.store.cursors, 0, "1", name=name) for name in names]
             await moved(b.store.cursors, views[0].version, "2", name="b")
 
@@ -154,8 +154,8 @@ class CursorStoreConformance(BenchSuite):
     async def test_namespaces_do_not_see_one_anothers_cursors(self, store_url: str) -> None:
         clock = VirtualClock()
         async with (
-            self.bench(store_url, clock, namespace=f"{self.namespace}-one") as one,
-            self.bench(store_url, clock, namespace=f"{self.namespace}-two") as two,
+            self.driver(store_url, clock, namespace=f"{self.namespace}-one") as one,
+            self.driver(store_url, clock, namespace=f"{self.namespace}-two") as two,
         ):
             await moved(one.store.cursors, 0, "1")
 
@@ -169,9 +169,9 @@ class CursorStoreConformance(BenchSuite):
 
     @needs(Capability.DURABLE)
     async def test_a_cursor_is_found_where_it_was_by_the_next_process(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             view = await moved(b.store.cursors, 0, "1")
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             assert await b.store.cursors.read("c") == view
             assert await b.store.cursors.history("c") == [view]
 
@@ -179,8 +179,8 @@ class CursorStoreConformance(BenchSuite):
     async def test_of_all_who_move_a_cursor_at_once_one_does(self, store_url: str) -> None:
         clock = VirtualClock()
         async with AsyncExitStack() as stack:
-            benches = [await stack.enter_async_context(self.bench(store_url, clock)) for _ in range(8)]
-            stores = [bench.store.cursors for bench in benches]
+            benches = [await stack.enter_async_context(self.driver(store_url, clock)) for _ in range(8)]
+            stores = [driver.store.cursors for driver in benches]
             version = 0
             for round_ in range(MOVES_KEPT + 10):
                 moves = [Move("c", version, f"{round_}-{i}", f"{round_}-{i}", _BY) for i in range(16)]
@@ -201,11 +201,11 @@ class CursorStoreConformance(BenchSuite):
     async def test_repeats_of_one_move_by_several_ways_are_one_move(self, store_url: str) -> None:
         clock = VirtualClock()
         async with AsyncExitStack() as stack:
-            benches = [await stack.enter_async_context(self.bench(store_url, clock)) for _ in range(5)]
+            benches = [await stack.enter_async_context(self.driver(store_url, clock)) for _ in range(5)]
             version = 0
             for round_ in range(15):
                 move = Move("c", version, f"{round_}", f"{round_}", _BY)
-                answers: list[Any] = await asyncio.gather(*(bench.store.cursors.move(move) for bench in benches))
+                answers: list[Any] = await asyncio.gather(*(driver.store.cursors.move(move) for driver in benches))
                 assert answers == [Moved(answers[0].view)] * 5
                 version = answers[0].view.version
 

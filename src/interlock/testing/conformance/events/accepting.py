@@ -10,8 +10,8 @@ from interlock.errors import InterlockError
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import Failing, JobState
 from interlock.testing.clock import until
-from interlock.testing.conformance.events.bench import KEEP, EventSuite
-from interlock.testing.conformance.jobs.bench import near, new_job, pace, slots
+from interlock.testing.conformance.events.driver import KEEP, EventSuite
+from interlock.testing.conformance.jobs.driver import near, new_job, pace, slots
 
 __all__ = ["EventAcceptingConformance"]
 
@@ -20,7 +20,7 @@ class EventAcceptingConformance(EventSuite):
     """One delivery, one unit of work."""
 
     async def test_an_event_is_kept_and_its_jobs_can_be_claimed(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             event = await b.accepted(jobs=2, payload='{"title":"ü\\n\\u2028 \\"quoted\\""}', actor="bot[bot]")
             view = await b.kept(event)
             jobs = await b.fetch()
@@ -46,7 +46,7 @@ class EventAcceptingConformance(EventSuite):
             assert all(json.loads(job.arguments) == {"event": event.id} for job in jobs)
 
     async def test_a_delivery_that_is_kept_changes_nothing_and_says_under_which_id_it_is(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             first = await b.accepted(jobs=2, payload='{"n":1}')
             again = await b.event(jobs=3, payload='{"n":2}', type="other")
 
@@ -59,14 +59,14 @@ class EventAcceptingConformance(EventSuite):
             assert await b.listed() == [first.id]
 
     async def test_a_delivery_is_known_by_its_source_too(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             ours = await b.accepted("d", source="one")
             theirs = await b.accepted("d", source="two")
 
             assert sorted(await b.work_all()) == sorted(job.id for event in (ours, theirs) for job in event.jobs)
 
     async def test_of_one_delivery_twice_in_a_call_the_first_is_accepted(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             x, y, x2, x3 = [await b.event(delivery) for delivery in ("x", "y", "x", "x")]
 
             assert list(await b.events.accept([x, y, x2, x3])) == [x.id, y.id, x.id, x.id]
@@ -74,7 +74,7 @@ class EventAcceptingConformance(EventSuite):
             assert sorted(await b.listed()) == sorted((x.id, y.id))
 
     async def test_a_call_may_hold_what_is_new_and_what_is_not(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             known = {delivery: await b.accepted(delivery) for delivery in "bd"}
             await b.work_all()
             events = [await b.event(delivery, jobs=2) for delivery in "edcba"]
@@ -85,12 +85,12 @@ class EventAcceptingConformance(EventSuite):
             assert await b.work_all() == [job.id for event in fresh for job in event.jobs]
 
     async def test_nothing_is_accepted_if_there_is_nothing_to_accept(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             assert list(await b.events.accept([])) == []
             assert await b.listed() == []
 
     async def test_an_event_without_jobs_is_kept_too(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             quiet, loud = await b.event("x", jobs=0), await b.event("y")
             assert list(await b.events.accept([quiet])) == [quiet.id]
             assert list(await b.events.accept([quiet, loud])) == [quiet.id, loud.id]
@@ -104,7 +104,7 @@ class EventAcceptingConformance(EventSuite):
 
     @pytest.mark.parametrize("done", [False, True])
     async def test_a_call_whose_answer_was_lost_can_be_repeated(self, store_url: str, done: bool) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             event = await b.accepted(jobs=2, job={"lane": "l"})
             if done:
                 await b.work_all()
@@ -116,7 +116,7 @@ class EventAcceptingConformance(EventSuite):
             assert await b.jobs.lanes() == []
 
     async def test_a_first_try_that_comes_late_does_nothing(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             event = await b.accepted(jobs=2, job={"lane": "l"})  # this was the second try
             await b.work_all()
             await b.let_pass(600)
@@ -128,7 +128,7 @@ class EventAcceptingConformance(EventSuite):
             assert list(await b.jobs.look(JobFilter())) == []
 
     async def test_a_late_try_of_another_process_is_a_duplicate(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             late, event = await b.event("d"), await b.event("d")
             assert list(await b.events.accept([event])) == [event.id]
             await b.work_all()
@@ -137,7 +137,7 @@ class EventAcceptingConformance(EventSuite):
             assert await b.work_all() == []
 
     async def test_an_event_is_stored_with_all_of_its_jobs_or_not_at_all(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             used = await b.add()
             event, other = await b.event("d"), await b.event("e")
             broken = event._replace(jobs=(*event.jobs, new_job(used)))
@@ -149,7 +149,7 @@ class EventAcceptingConformance(EventSuite):
             assert list(await b.events.accept([event])) == [event.id]
 
     async def test_an_id_stands_for_one_event(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             event = await b.accepted("d")
             with pytest.raises(InterlockError):
                 await b.events.accept([event._replace(delivery="e", jobs=())])
@@ -159,7 +159,7 @@ class EventAcceptingConformance(EventSuite):
     # -- its jobs --------------------------------------------------------------------------------------------------
 
     async def test_jobs_are_treated_as_if_they_had_been_enqueued(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             full = await b.add(uses=(slots(1),))
             await b.one()
             laned = {"lane": "l", "priority": 70, "failing": Failing.PARK, "coalesce": True, "options": '{"timeout":3}'}
@@ -176,7 +176,7 @@ class EventAcceptingConformance(EventSuite):
             assert await b.state(full) is JobState.RUNNING
 
     async def test_jobs_of_events_and_others_keep_their_order_in_a_lane(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             order: list[int] = []
             for number in range(4):
                 # Delivery names in no order: only the order of the calls counts.
@@ -186,14 +186,14 @@ class EventAcceptingConformance(EventSuite):
             assert await b.work_all() == order
 
     async def test_events_of_one_call_take_their_positions_in_its_order(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             events = [await b.event(delivery, jobs=2, job={"lane": "l"}) for delivery in "mzaxbq"]
             await b.events.accept(events)
 
             assert await b.work_all() == [job.id for event in events for job in event.jobs]
 
     async def test_five_hundred_events_in_a_call(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             numbers = iter(await b.jobs.ids(1000))
             template = await b.event()
             events = [
@@ -208,7 +208,7 @@ class EventAcceptingConformance(EventSuite):
 
     @pytest.mark.parametrize("lane", ["", "l"])
     async def test_whoever_works_on_a_queue_is_told(self, store_url: str, lane: str) -> None:
-        async with self.event_benches(store_url, 2) as (mine, theirs):
+        async with self.event_drivers(store_url, 2) as (mine, theirs):
             news: list[None] = []
             await theirs.store.messages.listen("b", lambda _: None, lambda *_: None)
             theirs.store.messages.watch(waiting=True)
@@ -223,15 +223,15 @@ class EventAcceptingConformance(EventSuite):
                 await theirs.done(job)
 
     async def test_what_was_accepted_here_can_be_claimed_here_at_once(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             for number in range(20):
                 event = await b.accepted(f"d{number}")
                 assert await b.work_all() == [job.id for job in event.jobs]
 
     async def test_namespaces_are_kept_apart(self, store_url: str) -> None:
         async with (
-            self.event_bench(store_url, namespace=f"{self.namespace}-one") as one,
-            self.event_bench(store_url, namespace=f"{self.namespace}-two") as two,
+            self.event_driver(store_url, namespace=f"{self.namespace}-one") as one,
+            self.event_driver(store_url, namespace=f"{self.namespace}-two") as two,
         ):
             mine, theirs = await one.accepted("d"), await two.accepted("d")
 

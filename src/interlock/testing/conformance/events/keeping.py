@@ -5,7 +5,7 @@ from __future__ import annotations
 from interlock.ports.events import EventFilter
 from interlock.ports.jobs import Outcome
 from interlock.ports.journal import Attribution
-from interlock.testing.conformance.events.bench import KEEP, EventSuite
+from interlock.testing.conformance.events.driver import KEEP, EventSuite
 
 __all__ = ["EventKeepingConformance"]
 
@@ -16,7 +16,7 @@ class EventKeepingConformance(EventSuite):
     # -- finding ---------------------------------------------------------------------------------------------------
 
     async def test_events_are_found_by_their_ids(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             events = [await b.accepted(f"d{n}") for n in range(5)]
             found = {view.id: view for view in await b.events.get_many([event.id for event in events[1:]] + [10**9])}
 
@@ -26,7 +26,7 @@ class EventKeepingConformance(EventSuite):
             assert await b.kept(10**9) is None
 
     async def test_lists_begin_with_the_newest_and_hold_no_payloads(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             late_number = await b.event("late")
             events = [await b.accepted(f"d{n}") for n in range(4)]
             b.clock.advance(0.001)
@@ -38,7 +38,7 @@ class EventKeepingConformance(EventSuite):
             assert [view.jobs for view in views[1:]] == [tuple(j.id for j in e.jobs) for e in reversed(events)]
 
     async def test_lists_go_on_where_they_were_cut(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             early = await b.event("late")
             for n in range(6):
                 await b.accepted(f"d{n}")
@@ -53,7 +53,7 @@ class EventKeepingConformance(EventSuite):
             assert len(everything) == 10
 
     async def test_lists_are_chosen_by_source_type_actor_and_delivery(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             a = await b.accepted("d1", source="github", type="push", actor="ann")
             c = await b.accepted("d1", source="shop", type="push", actor="bob")
             d = await b.accepted("d2", source="github", type="issues.opened", actor="bob")
@@ -69,7 +69,7 @@ class EventKeepingConformance(EventSuite):
             assert await b.listed(actor="bob", before=e.id, limit=1) == [d.id]
 
     async def test_a_replay_names_what_it_repeats_and_who_wanted_it(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             first = await b.accepted("d")
             again = await b.accepted("d-again", replay_of=first.id, attribution=Attribution("eva", "again"))
             view = await b.kept(again)
@@ -80,7 +80,7 @@ class EventKeepingConformance(EventSuite):
     # -- pruning ---------------------------------------------------------------------------------------------------
 
     async def test_an_event_is_kept_for_its_time_and_then_goes(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             short, long = await b.accepted("short", keep=100.0), await b.accepted("long", keep=200.0)
             await b.work_all()
             b.clock.advance(99)
@@ -95,7 +95,7 @@ class EventKeepingConformance(EventSuite):
             assert await b.kept(short) is None
 
     async def test_an_event_stays_while_one_of_its_jobs_is_unfinished(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             waiting = await b.accepted("waiting", jobs=2, job={"delay": 20 * KEEP})
             parked = await b.accepted("parked")
             running = await b.accepted("running")
@@ -117,7 +117,7 @@ class EventKeepingConformance(EventSuite):
             assert await b.listed() == [waiting.id], "one of its two jobs is still to come"
 
     async def test_those_that_have_to_stay_do_not_keep_others_from_going(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             stuck = [await b.accepted(f"stuck{n}", job={"delay": 20 * KEEP}) for n in range(5)]
             for n in range(5):
                 await b.accepted(f"done{n}")
@@ -129,7 +129,7 @@ class EventKeepingConformance(EventSuite):
             assert await b.listed() == [event.id for event in reversed(stuck)]
 
     async def test_a_bounded_number_goes_at_once_the_oldest_first(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             events = [await b.accepted(f"d{n}") for n in range(7)]
             await b.work_all()
             b.clock.advance(2 * KEEP)

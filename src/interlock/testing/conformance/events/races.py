@@ -7,18 +7,18 @@ import random
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from interlock.testing.conformance.events.bench import KEEP, EventSuite
+from interlock.testing.conformance.events.driver import KEEP, EventSuite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from interlock.ports.events import NewEvent
-    from interlock.testing.conformance.events.bench import EventBench
+    from interlock.testing.conformance.events.driver import EventDriver
 
 __all__ = ["EventRaceConformance"]
 
 
-async def _everything(b: EventBench) -> list[int]:
+async def _everything(b: EventDriver) -> list[int]:
     """The jobs that there are, each claimed once."""
     jobs = await b.every("a", run=100)
     return [job.id for job in jobs]
@@ -28,7 +28,7 @@ class EventRaceConformance(EventSuite):
     """One unit of work per delivery, under concurrency."""
 
     async def test_fifty_deliveries_of_one_id_lead_to_one_job(self, store_url: str) -> None:
-        async with self.event_benches(store_url, 4) as benches:
+        async with self.event_drivers(store_url, 4) as benches:
             for round_ in range(4):
                 tries = [await benches[n % 4].event(f"d{round_}") for n in range(50)]
                 answers = await asyncio.gather(
@@ -42,7 +42,7 @@ class EventRaceConformance(EventSuite):
                 assert await benches[0].listed(delivery=f"d{round_}") == [winner.id]
 
     async def test_tries_of_one_event_that_meet_are_one(self, store_url: str) -> None:
-        async with self.event_benches(store_url, 3) as benches:
+        async with self.event_drivers(store_url, 3) as benches:
             for round_ in range(10):
                 event = await benches[0].event(f"d{round_}", jobs=2)
                 answers = await asyncio.gather(*(benches[n % 3].events.accept([event]) for n in range(6)))
@@ -52,7 +52,7 @@ class EventRaceConformance(EventSuite):
 
     async def test_batches_that_overlap_in_any_order_all_come_through(self, store_url: str) -> None:
         dice = random.Random(7)
-        async with self.event_benches(store_url, 4) as benches:
+        async with self.event_drivers(store_url, 4) as benches:
             deliveries = [f"d{n}" for n in range(40)]
             batches: list[list[NewEvent]] = []
             for n in range(24):
@@ -72,7 +72,7 @@ class EventRaceConformance(EventSuite):
             assert sorted(await _everything(benches[0])) == sorted(expected)
 
     async def test_single_deliveries_at_the_same_time_are_all_accepted(self, store_url: str) -> None:
-        async with self.event_benches(store_url, 2) as benches:
+        async with self.event_drivers(store_url, 2) as benches:
             events = [await benches[n % 2].event(f"d{n % 60}", job={"lane": f"l{n % 5}"}) for n in range(120)]
             answers = await asyncio.gather(*(benches[n % 2].events.accept([event]) for n, event in enumerate(events)))
             accepted = [event for event, (kept,) in zip(events, answers, strict=True) if kept == event.id]
@@ -85,7 +85,7 @@ class EventRaceConformance(EventSuite):
             assert sorted(got) == sorted(job.id for event in accepted for job in event.jobs)
 
     async def test_whoever_is_cancelled_leaves_an_event_with_its_jobs_or_nothing(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             events = [await b.event(f"d{n}", jobs=2) for n in range(30)]
             tasks = [asyncio.create_task(_accept(b, event)) for event in events]
             for steps, task in enumerate(tasks):
@@ -100,7 +100,7 @@ class EventRaceConformance(EventSuite):
             assert sorted(await _everything(b)) == sorted(job.id for event in events for job in event.jobs)
 
     async def test_an_event_that_goes_while_it_is_delivered_again_is_there_or_new(self, store_url: str) -> None:
-        async with self.event_benches(store_url, 2) as (mine, theirs):
+        async with self.event_drivers(store_url, 2) as (mine, theirs):
             for round_ in range(10):
                 old = await mine.accepted("d", keep=1.0)
                 await mine.work_all()
@@ -116,5 +116,5 @@ class EventRaceConformance(EventSuite):
                 assert await mine.listed() == []
 
 
-async def _accept(b: EventBench, event: NewEvent) -> Sequence[int]:
+async def _accept(b: EventDriver, event: NewEvent) -> Sequence[int]:
     return await b.events.accept([event])

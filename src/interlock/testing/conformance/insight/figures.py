@@ -6,7 +6,7 @@ from interlock.ports.job_views import JobFilter, WorkerView
 from interlock.ports.jobs import JobState, Outcome
 from interlock.ports.journal import Attribution
 from interlock.testing.conformance.insight.jobs import all_states
-from interlock.testing.conformance.jobs.bench import SESSION, JobSuite, near, pace, slots
+from interlock.testing.conformance.jobs.driver import SESSION, JobSuite, near, pace, slots
 
 __all__ = ["FigureConformance"]
 
@@ -15,7 +15,7 @@ class FigureConformance(JobSuite):
     """Counts match the stored items."""
 
     async def test_jobs_are_counted_by_state_and_queue(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = await all_states(b)
             await b.add(queue="other", name="m")
             counts = await b.store.insight.counts()
@@ -33,7 +33,7 @@ class FigureConformance(JobSuite):
             assert (counts.orphans, counts.seen_at) == (0, near(b.now))
 
     async def test_jobs_of_dead_workers_are_counted_until_they_are_rescued(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add_many(3)
             await b.fetch("a", 2)
             await b.fetch("b", 1)
@@ -44,7 +44,7 @@ class FigureConformance(JobSuite):
             assert (await b.store.insight.counts()).orphans == 0
 
     async def test_an_empty_store_has_nothing_to_count(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             seen = b.store.insight
             counts = await seen.counts()
 
@@ -57,7 +57,7 @@ class FigureConformance(JobSuite):
             assert list((await seen.activity(1.0, 60)).changes) == []
 
     async def test_workers_are_told_while_they_live(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             began = b.now
             await b.jobs.attend("a", ["q", "other"], ["n", "m"], 7)
             await b.jobs.attend("b", ["q"], ["n"], 5)
@@ -81,7 +81,7 @@ class FigureConformance(JobSuite):
             assert [worker.worker.session for worker in await b.store.insight.workers(limit=10)] == ["b"]
 
     async def test_a_worker_whose_event_loop_is_blocked_is_told(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.jobs.attend("a", ["q"], ["n"], 7)
             await b.jobs.attend("b", ["q"], ["n"], 5)
             await b.store.sessions.note_blocked("a", 2.5, "job 7 (n) at bot.py:3 in n")
@@ -94,7 +94,7 @@ class FigureConformance(JobSuite):
             assert [worker.blocked_since for worker in await b.store.insight.workers(limit=10)] == [None, None]
 
     async def test_limits_tell_who_has_their_room_and_who_waits_in_order(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             holders = [await b.add(uses=(slots(2, "s"),)) for _ in range(2)]
             await b.fetch()
             claimed_at = b.now
@@ -113,7 +113,7 @@ class FigureConformance(JobSuite):
             assert list(await seen.limits("other", limit=1)) == []
 
     async def test_a_pace_tells_which_starts_count_and_when_the_next_may_be(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             first = await b.add(uses=(pace(1, 100.0, "p"),))
             await b.done(await b.one())
             started = b.now
@@ -133,7 +133,7 @@ class FigureConformance(JobSuite):
             assert list(await seen.limits(limit=10)) == []
 
     async def test_limits_are_listed_by_key_page_by_page(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             for key in ("d", "a", "c", "b"):
                 await b.add(uses=(slots(1, key),))
                 await b.add(uses=(slots(1, key),))
@@ -145,7 +145,7 @@ class FigureConformance(JobSuite):
             assert {limit[1:5] for limit in await seen.limits(limit=9)} == {(1, 0.0, 1, 1)}
 
     async def test_what_came_and_went_is_told_by_spans(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.let_pass(60 - b.now % 60)
             begun = int(b.now // 10)
             for outcome in (Outcome.DONE, Outcome.FAILED, Outcome.DISCARDED):

@@ -8,7 +8,7 @@ from interlock.ports.insight import LaneShow
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import Failing, JobState, Outcome
 from interlock.ports.journal import Attribution
-from interlock.testing.conformance.jobs.bench import JobBench, JobSuite, slots
+from interlock.testing.conformance.jobs.driver import JobDriver, JobSuite, slots
 
 if TYPE_CHECKING:
     from interlock.ports.job_views import JobSituation
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["JobListConformance"]
 
 
-async def all_states(b: JobBench) -> list[int]:
+async def all_states(b: JobDriver) -> list[int]:
     """Jobs in every state, and workers that know them."""
     for session in "ab":
         await b.jobs.attend(session, ["q"], ["n"], 5)
@@ -48,7 +48,7 @@ class JobListConformance(JobSuite):
     """Lists match the stored items."""
 
     async def test_every_state_is_listed_completely_page_by_page(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = await all_states(b)
             stands = {job_id: await b.state(job_id) for job_id in ids}
             assert set(stands.values()) == set(JobState)
@@ -79,7 +79,7 @@ class JobListConformance(JobSuite):
             assert await pages(JobFilter(name="other"), 3) == await pages(JobFilter(queue="other"), 3) == []
 
     async def test_what_is_told_of_many_at_once_is_what_is_told_of_one(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = await all_states(b)
             told = await b.store.insight.situations([*ids, 10**12])
 
@@ -91,7 +91,7 @@ class JobListConformance(JobSuite):
                 assert in_short(situation) == alone
 
     async def test_of_the_attempts_the_last_one_is_told(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add()
             for outcome in (Outcome.RETRY, Outcome.SNOOZED):
                 await b.end(await b.one(), outcome, delay=60.0, error=str(outcome))
@@ -103,7 +103,7 @@ class JobListConformance(JobSuite):
             assert [(a.outcome, a.error) for a in situation.job.attempts] == [("snoozed", "at last")]
 
     async def test_other_namespaces_are_not_told_of(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b, self.job_bench(store_url, namespace=f"{self.namespace}0") as other:
+        async with self.job_driver(store_url) as b, self.job_driver(store_url, namespace=f"{self.namespace}0") as other:
             if b.store.name == "memory":
                 return  # each is a store of its own
             theirs = await all_states(other)
@@ -122,7 +122,7 @@ class JobListConformance(JobSuite):
             assert list(await seen.workers(limit=10)) == []
 
     async def test_the_neighbours_of_a_job_in_its_lane(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(8)]
             later = await b.add(lane="l", delay=50.0)
             alone = await b.add()
@@ -140,7 +140,7 @@ class JobListConformance(JobSuite):
             assert list(await seen.lane_jobs("other", limit=3)) == []
 
     async def test_lanes_are_listed_by_name_as_asked_for(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             for lane in ("d", "c", "b", "a", "b/1"):
                 for _ in range(2):
                     await b.add(lane=lane, failing=Failing.PARK if lane == "d" else Failing.BLOCK)

@@ -9,8 +9,8 @@ from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
 from interlock.ports.journal import Attribution
 from interlock.ports.limits import Plan, Use
-from interlock.testing.conformance.bench import BenchSuite
-from interlock.testing.conformance.jobs.bench import JobSuite
+from interlock.testing.conformance.driver import DriverSuite
+from interlock.testing.conformance.jobs.driver import JobSuite
 
 __all__ = ["ListConformance", "SnapshotConformance"]
 
@@ -19,7 +19,7 @@ class SnapshotConformance(JobSuite):
     """Reads inside one snapshot are consistent."""
 
     async def test_a_job_that_moves_between_two_reads_is_not_seen_half(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add()
             if b.store.name == "memory":
                 await self._nothing_comes_between(b.store.insight, b.store)
@@ -56,7 +56,7 @@ class SnapshotConformance(JobSuite):
             assert meanwhile == []
 
     async def test_snapshots_end_also_when_their_readers_fail_or_leave(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add()
 
             async def fails() -> None:
@@ -82,7 +82,7 @@ class SnapshotConformance(JobSuite):
                 assert await b.state(job_id) is JobState.CANCELLED
 
     async def test_many_look_at_once(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add_many(20, lane="l")
 
             async def look() -> int:
@@ -95,11 +95,11 @@ class SnapshotConformance(JobSuite):
             assert set(await asyncio.gather(*(look() for _ in range(12)))) == {19}
 
 
-class ListConformance(BenchSuite):
+class ListConformance(DriverSuite):
     """Locks, limits and claims page by page."""
 
     async def test_locks_are_listed_in_parts_with_the_first_who_wait(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             for n, key in enumerate(("d", "a", "c", "b")):
                 await b.granted(f"a{n}", key)
             for n in range(4):
@@ -116,7 +116,7 @@ class ListConformance(BenchSuite):
             assert alone.more_waiters == 1
 
     async def test_what_a_session_waits_for(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             await b.granted("a1", "k")
             await b.granted("a2", "l")
             await b.waiting("b1", "l")
@@ -130,7 +130,7 @@ class ListConformance(BenchSuite):
             assert (counts.held, counts.waiting) == (2, 3)
 
     async def test_limits_are_listed_in_parts(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             for n, key in enumerate(("d", "a", "c", "b")):
                 await b.store.limits.ask(Plan(f"a{n}", f"a{n}", "a", (Use(key, 1, 0.0),), True))
 
@@ -139,7 +139,7 @@ class ListConformance(BenchSuite):
             assert [view.key for view in await b.store.limits.list("c", limit=2)] == ["c"]
 
     async def test_claims_are_listed_in_parts(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             for n, key in enumerate(("p:d", "p:a", "q", "p:b")):
                 await b.store.claims.claim(ClaimWant(key, f"a{n}", "a", 60.0, 60.0))
             look = b.store.claims.list

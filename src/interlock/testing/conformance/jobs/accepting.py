@@ -11,8 +11,8 @@ import pytest
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import MAX_ARGUMENT_BYTES, Failing, JobState, Outcome
 from interlock.ports.journal import Attribution
-from interlock.testing.conformance.bench import ANN
-from interlock.testing.conformance.jobs.bench import JobSuite, near, new_job, pace, slots
+from interlock.testing.conformance.driver import ANN
+from interlock.testing.conformance.jobs.driver import JobSuite, near, new_job, pace, slots
 
 __all__ = ["AcceptingConformance"]
 
@@ -21,7 +21,7 @@ class AcceptingConformance(JobSuite):
     """What was accepted is there, exactly once."""
 
     async def test_nobody_gets_an_id_twice(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             blocks = await asyncio.gather(*(b.jobs.ids(count) for count in (1, 100, 7, 100, 1000, 1)))
             ids = [job_id for block in blocks for job_id in block]
 
@@ -30,7 +30,7 @@ class AcceptingConformance(JobSuite):
             assert min(ids) > 0
 
     async def test_a_job_is_found_as_it_was_given(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             uses = (pace(3, 10.5, "p"), slots(2, "s"))
             text = json.dumps({"名前": "Zoë 🦀 \\ \" ' % $1 ?", "n": [1, None, 2.5]}, ensure_ascii=False)
             job_id = await b.add(
@@ -48,7 +48,7 @@ class AcceptingConformance(JobSuite):
             assert (view.superseded_by, view.result, view.result_kept_until, view.attempts) == (None, None, None, ())
 
     async def test_a_fetched_job_carries_what_its_worker_needs(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add(
                 lane="l", priority=7, uses=(slots(2, "x"), pace(9, 1.0, "y"), slots(5, "z")), arguments='{"a":"ü"}',
                 options='{"o":1}',
@@ -65,7 +65,7 @@ class AcceptingConformance(JobSuite):
             assert sorted(key for key in job.slots if key != "y") == ["x", "z"]
 
     async def test_arguments_and_results_of_the_largest_size_come_through(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             large = json.dumps("é" + "x" * (MAX_ARGUMENT_BYTES - 10))
             job_id = await b.add(arguments=large)
             job = await b.one()
@@ -76,7 +76,7 @@ class AcceptingConformance(JobSuite):
             assert (view.arguments, view.result) == (large, large)
 
     async def test_all_jobs_of_a_call_are_accepted_or_none(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             known = await b.add()
             first, second = await b.jobs.ids(2)
             with pytest.raises(Exception, match=r"."):
@@ -87,14 +87,14 @@ class AcceptingConformance(JobSuite):
             assert await b.ids(run=10) == [known]
 
     async def test_no_jobs_are_no_trouble(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.jobs.enqueue([])
             await b.jobs.enqueue([], again=True)
             assert await b.jobs.look(JobFilter()) == []
             assert list((await b.jobs.acknowledge("a", [])).accepted) == []
 
     async def test_repeating_stores_nothing_twice_whatever_became_of_the_jobs(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = await b.jobs.ids(5)
             jobs = [new_job(job_id, lane="l") for job_id in ids]
             await b.jobs.enqueue(jobs[:4])
@@ -120,7 +120,7 @@ class AcceptingConformance(JobSuite):
             assert len(await b.jobs.look(JobFilter())) == 5
 
     async def test_repeating_keeps_the_order_inside_a_lane(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             first = list(await b.jobs.ids(3))
             await b.jobs.enqueue([new_job(job_id, lane="l") for job_id in first])
             later = await b.add(lane="l")
@@ -132,7 +132,7 @@ class AcceptingConformance(JobSuite):
     async def test_a_call_that_takes_effect_after_its_repetition_stores_nothing_twice(
         self, store_url: str, pruned: bool
     ) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             jobs = [new_job(job_id, lane="l" if job_id % 2 else "") for job_id in await b.jobs.ids(4)]
             await b.jobs.enqueue(jobs, again=True)
             done = await b.every(run=10)
@@ -151,7 +151,7 @@ class AcceptingConformance(JobSuite):
             assert states == ([] if pruned else [JobState.DONE] * 4)
 
     async def test_repeating_does_not_bring_back_what_was_cancelled(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add()
             await b.jobs.cancel(job_id, Attribution("ann", "not wanted"))
             await b.jobs.enqueue([new_job(job_id)], again=True)
@@ -160,7 +160,7 @@ class AcceptingConformance(JobSuite):
             assert await b.fetch() == []
 
     async def test_jobs_of_a_call_take_their_positions_in_its_order(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = list(await b.jobs.ids(30))
             mixed = [*ids[1::2], *reversed(ids[::2])]
             await b.jobs.enqueue([new_job(job_id, lane="l") for job_id in mixed])
@@ -168,7 +168,7 @@ class AcceptingConformance(JobSuite):
             assert await b.ids(run=100) == mixed
 
     async def test_positions_follow_the_order_of_the_calls_not_of_the_ids(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = list(await b.jobs.ids(8))
             order = [ids[n] for n in (5, 2, 7, 0, 1, 6, 3, 4)]
             for job_id in order:
@@ -177,7 +177,7 @@ class AcceptingConformance(JobSuite):
             assert await b.ids(run=100) == order
 
     async def test_a_thousand_jobs_in_a_call_and_a_thousand_acknowledgements_in_one(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = await b.jobs.ids(1000)
             await b.jobs.enqueue(
                 [
@@ -199,8 +199,8 @@ class AcceptingConformance(JobSuite):
 
     async def test_namespaces_are_kept_apart(self, store_url: str) -> None:
         async with (
-            self.job_bench(store_url, namespace=f"{self.namespace}-one") as one,
-            self.job_bench(store_url, namespace=f"{self.namespace}-two") as two,
+            self.job_driver(store_url, namespace=f"{self.namespace}-one") as one,
+            self.job_driver(store_url, namespace=f"{self.namespace}-two") as two,
         ):
             mine = await one.add(lane="l", uses=(slots(1),))
             running = await one.one()

@@ -6,7 +6,7 @@ import pytest
 
 from interlock.ports.jobs import Acknowledgement, FetchRequest, FetchResult, JobState, Outcome
 from interlock.ports.journal import Attribution
-from interlock.testing.conformance.jobs.bench import SESSION, JobSuite, near, pace, slots
+from interlock.testing.conformance.jobs.driver import SESSION, JobSuite, near, pace, slots
 
 __all__ = ["AcknowledgingConformance"]
 
@@ -15,7 +15,7 @@ class AcknowledgingConformance(JobSuite):
     """A fetch ends once, by whoever has its fence."""
 
     async def test_fences_of_a_job_grow_with_every_fetch(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add(lane="l")
             fences = []
             for outcome in (Outcome.RETRY, Outcome.SNOOZED, Outcome.RETURNED, Outcome.FAILED):
@@ -32,7 +32,7 @@ class AcknowledgingConformance(JobSuite):
             assert fences == sorted(set(fences))
 
     async def test_a_acknowledgement_with_another_fence_is_refused_and_changes_nothing(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add(uses=(slots(1),), lane="l")
             old = await b.one("a")
             await b.end(old, Outcome.RETURNED)
@@ -47,7 +47,7 @@ class AcknowledgingConformance(JobSuite):
             await b.done(job)
 
     async def test_a_acknowledgement_after_rescue_is_refused_and_changes_nothing(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             first, second = await b.add(), await b.add(lane="l")
             jobs = await b.fetch("a")
             await b.crash("a")
@@ -66,7 +66,7 @@ class AcknowledgingConformance(JobSuite):
     async def test_a_acknowledgement_is_accepted_after_the_session_ended_as_long_as_the_fetch_stands(
         self, store_url: str
     ) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(), await b.add()]
             first, second = await b.fetch("a")
             await b.store.sessions.end("a")
@@ -78,7 +78,7 @@ class AcknowledgingConformance(JobSuite):
     async def test_a_acknowledgement_is_accepted_after_the_session_ran_out_as_long_as_the_fetch_stands(
         self, store_url: str
     ) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add(lane="l")
             job = await b.one("a")
             await b.let_pass(SESSION + 60, "b", "c")
@@ -91,7 +91,7 @@ class AcknowledgingConformance(JobSuite):
     async def test_acknowledging_once_more_what_was_accepted_is_accepted_and_changes_nothing(
         self, store_url: str, outcome: Outcome
     ) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l", uses=(slots(1),)), await b.add()]
             jobs = await b.fetch()
             ends = [Acknowledgement(job.id, job.fence, outcome, 0.5, 5.0, None, "why", "trace") for job in jobs]
@@ -104,7 +104,7 @@ class AcknowledgingConformance(JobSuite):
             assert after == [view._replace(seen_at=0) for view in before]
 
     async def test_a_done_job_stays_done(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add()
             job = await b.one()
             await b.end(job, Outcome.DONE, result='"x"')
@@ -117,7 +117,7 @@ class AcknowledgingConformance(JobSuite):
             assert (view.state, view.result, view.crashes) == (JobState.DONE, '"x"', 0)
 
     async def test_each_of_many_acknowledgements_stands_on_its_own(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane=lane) for lane in ("", "x", "y", "", "z", "")]
             jobs = await b.fetch("a")
             stale = jobs[2]
@@ -141,7 +141,7 @@ class AcknowledgingConformance(JobSuite):
             ]  # fmt: skip
 
     async def test_acknowledging_what_nobody_knows_is_refused(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             never, unfetched = (await b.jobs.ids(1))[0], await b.add()
             ends = [Acknowledgement(never, 1, Outcome.DONE), Acknowledgement(unfetched, 1, Outcome.DONE)]
 
@@ -149,7 +149,7 @@ class AcknowledgingConformance(JobSuite):
             assert await b.state(unfetched) is JobState.READY
 
     async def test_it_is_told_whether_jobs_became_ready(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add()
             assert not (await b.done(await b.one())).ready
             await b.add_many(2, lane="l")
@@ -165,7 +165,7 @@ class AcknowledgingConformance(JobSuite):
             assert (await b.acknowledged(Acknowledgement(job.id, job.fence, Outcome.RETURNED))).ready
 
     async def test_attempts_are_counted_by_failures_alone(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add()
             seen = []
             outcomes = (Outcome.SNOOZED, Outcome.RETRY, Outcome.RETURNED, Outcome.RETRY, Outcome.SNOOZED, Outcome.DONE)
@@ -179,7 +179,7 @@ class AcknowledgingConformance(JobSuite):
             assert (await b.view(job_id)).attempt == 3
 
     async def test_a_session_hands_back_all_that_it_has_but_what_it_keeps(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane=lane) for lane in ("", "x", "", "y", "")]
             others = await b.add()
             mine = await b.fetch("a", 5)
@@ -200,7 +200,7 @@ class AcknowledgingConformance(JobSuite):
             assert await b.jobs.return_unstarted("a") == 0
 
     async def test_a_run_that_is_handed_back_stands_in_its_lane_as_before(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(5)]
             run = await b.fetch("a", run=3)
             await b.done(run[0])
@@ -210,7 +210,7 @@ class AcknowledgingConformance(JobSuite):
             assert await b.ids("b", run=10) == ids[1:]
 
     async def test_what_is_handed_back_by_a_session_that_ended_is_no_crash(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add(uses=(slots(1),))
             await b.one("a")
             await b.store.sessions.end("a")
@@ -221,7 +221,7 @@ class AcknowledgingConformance(JobSuite):
             assert (job.id, job.crashes, job.attempt) == (job_id, 0, 1)
 
     async def test_only_what_was_fetched_up_to_a_turn_goes_back(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane=lane) for lane in ("", "x", "", "y")]
             for fetch_number in range(1, 5):
                 assert await b.ids(most=1, fetch_number=fetch_number) == [ids[fetch_number - 1]]
@@ -232,7 +232,7 @@ class AcknowledgingConformance(JobSuite):
             assert await b.states(*ids) == [JobState.READY, JobState.READY, JobState.READY, JobState.RUNNING]
 
     async def test_a_fetch_that_comes_after_its_turn_was_handed_back_gives_nothing(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add(lane="l", uses=(slots(1), pace(1, 60.0, "p")))
             assert await b.jobs.return_unstarted("a", fetch_number=2) == 0
             for fetch_number in (1, 2):
@@ -248,7 +248,7 @@ class AcknowledgingConformance(JobSuite):
             assert await b.ids(fetch_number=3) == [job_id]
 
     async def test_turns_are_each_sessions_own(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add() for _ in range(2)]
             assert await b.jobs.return_unstarted("a", fetch_number=5) == 0
             assert await b.ids("b", 1, fetch_number=1) == ids[:1]
@@ -258,7 +258,7 @@ class AcknowledgingConformance(JobSuite):
             assert await b.jobs.return_unstarted("b", fetch_number=9) == 2
 
     async def test_handing_back_all_bars_nothing(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add()
             assert await b.ids(fetch_number=7) == [job_id]
             assert await b.jobs.return_unstarted("a") == 1
@@ -266,7 +266,7 @@ class AcknowledgingConformance(JobSuite):
             assert await b.ids(fetch_number=7) == [job_id]
 
     async def test_the_rest_of_a_run_is_returned_with_what_ended_it(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(5)]
             run = await b.fetch("a", run=4)
             outcomes = (Outcome.DONE, Outcome.RETRY, Outcome.RETURNED, Outcome.RETURNED)
@@ -277,7 +277,7 @@ class AcknowledgingConformance(JobSuite):
             assert await b.ids("b", run=10) == ids[1:]
 
     async def test_a_run_is_nobody_elses_until_all_of_it_has_ended(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(4)]
             run = await b.fetch("a", run=3)
             assert [job.id for job in run] == ids[:3]
@@ -288,7 +288,7 @@ class AcknowledgingConformance(JobSuite):
             assert await b.ids("b", run=10) == ids[3:]
 
     async def test_a_run_whose_jobs_are_returned_before_their_head_ends_keeps_its_order(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(3)]
             head, *rest = await b.fetch("a", run=3)
             for job in rest:

@@ -7,8 +7,8 @@ from collections import Counter
 
 from interlock.ports.jobs import MAX_CRASHES, Failing, JobState, Rescued
 from interlock.ports.journal import Attribution
-from interlock.testing.conformance.bench import ANN
-from interlock.testing.conformance.jobs.bench import SESSION, JobSuite, near, pace, slots
+from interlock.testing.conformance.driver import ANN
+from interlock.testing.conformance.jobs.driver import SESSION, JobSuite, near, pace, slots
 
 __all__ = ["CrashConformance"]
 
@@ -17,7 +17,7 @@ class CrashConformance(JobSuite):
     """Jobs of the dead come back, and those that kill are found out."""
 
     async def test_the_jobs_of_a_live_session_are_never_rescued(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(), await b.add(lane="l")]
             await b.fetch("a")
             for _ in range(3):
@@ -28,7 +28,7 @@ class CrashConformance(JobSuite):
             assert await b.fetch("b") == []
 
     async def test_the_jobs_of_a_session_that_ended_come_back(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(), await b.add(lane="l")]
             jobs = await b.fetch("a")
             other = await b.add()
@@ -47,7 +47,7 @@ class CrashConformance(JobSuite):
             assert [job.due_at for job in again] == [near(job.due_at) for job in jobs]
 
     async def test_a_rescued_job_keeps_its_time_and_so_comes_first(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             first = await b.add()
             await b.one("a")
             second = await b.add()
@@ -56,7 +56,7 @@ class CrashConformance(JobSuite):
             assert await b.ids("b") == [first, second]
 
     async def test_of_a_run_only_the_first_counts_a_crash(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(4)]
             run = await b.fetch("a", run=4)
             await b.done(run[0])
@@ -66,7 +66,7 @@ class CrashConformance(JobSuite):
             assert [(await b.view(job_id)).crashes for job_id in ids[1:]] == [1, 0, 0]
 
     async def test_a_job_that_killed_too_many_workers_is_quarantined(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             killer, behind = await b.add(lane="l", uses=(slots(1),)), await b.add(lane="l")
             for crash in range(1, MAX_CRASHES + 1):
                 await b.begin(f"v{crash}")
@@ -87,7 +87,7 @@ class CrashConformance(JobSuite):
             assert await b.ids() == [other], "its slot was not freed"
 
     async def test_a_job_that_others_superseded_is_not_their_crash(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add(lane="l", coalesce=True)
             newest = await b.add(lane="l", coalesce=True)
             await b.one("a")
@@ -97,7 +97,7 @@ class CrashConformance(JobSuite):
             assert await b.ids("b") == [newest]
 
     async def test_rescue_is_bounded_and_goes_on_where_it_stopped(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane=lane) for lane in ("", "x", "y", "", "z", "", "")]
             await b.fetch("a")
             await b.store.sessions.end("a")
@@ -110,7 +110,7 @@ class CrashConformance(JobSuite):
             assert set(await b.states(*ids)) == {JobState.READY}
 
     async def test_a_run_that_is_rescued_in_parts_counts_one_crash(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(5)]
             await b.fetch("a", run=5)
             await b.store.sessions.end("a")
@@ -124,7 +124,7 @@ class CrashConformance(JobSuite):
             assert await b.ids("b", run=10) == ids[1:]
 
     async def test_several_who_rescue_at_once_make_one_group(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = await b.add_many(30)
             await b.fetch("a")
             await b.store.sessions.end("a")
@@ -136,7 +136,7 @@ class CrashConformance(JobSuite):
             assert sorted(halves.values()) == [15, 15]
 
     async def test_a_job_whose_end_was_asked_for_is_cancelled_when_its_worker_died(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id, behind = await b.add(lane="l"), await b.add(lane="l")
             await b.one("a")
             assert await b.jobs.cancel(job_id, Attribution("ann", "not wanted")) is JobState.RUNNING
@@ -147,7 +147,7 @@ class CrashConformance(JobSuite):
             assert await b.ids("b") == [behind]
 
     async def test_a_quarantined_job_parks_the_lane_if_failing_does(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             killer, behind = await b.add(lane="l", failing=Failing.PARK), await b.add(lane="l")
             await b.crashed(killer, MAX_CRASHES)
             assert await b.fetch() == []
@@ -157,7 +157,7 @@ class CrashConformance(JobSuite):
             assert await b.ids() == [behind]
 
     async def test_a_crash_is_kept_with_who_and_when(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add()
             fetched_at = b.now
             job = await b.one("a")
@@ -171,7 +171,7 @@ class CrashConformance(JobSuite):
             assert fetched_at < attempt.ended_at <= b.now + 1e-5
 
     async def test_a_process_that_was_told_to_end_and_died_counts_no_crash(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             alone = await b.add()
             run = [await b.add(lane="l") for _ in range(3)]
             for deploy in range(MAX_CRASHES):
@@ -195,7 +195,7 @@ class CrashConformance(JobSuite):
             assert await b.ids("a", run=4) == [alone, *run, later]
 
     async def test_a_process_that_goes_on_after_all_counts_a_crash_when_it_dies(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.store.sessions.leave("a")
             job_id = await b.add()
             await b.one("a")
@@ -204,7 +204,7 @@ class CrashConformance(JobSuite):
             assert (rescued.id, rescued.crashes) == (job_id, 1)
 
     async def test_a_start_that_was_interrupted_still_counts_for_its_pace(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add(uses=(pace(1, per=SESSION * 100),))
             await b.one("a")
             await b.store.sessions.leave("a")
@@ -213,7 +213,7 @@ class CrashConformance(JobSuite):
             assert await b.state(job_id) is JobState.WAITING
 
     async def test_a_cancelled_job_of_a_process_that_was_told_to_end_is_cancelled(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add()
             await b.one("a")
             await b.jobs.cancel(job_id, Attribution("ann", "not needed"))

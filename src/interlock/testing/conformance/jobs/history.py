@@ -7,7 +7,7 @@ import pytest
 from interlock.ports.job_views import JobFilter, WorkerView
 from interlock.ports.jobs import MAX_ATTEMPTS_KEPT, JobState, Outcome
 from interlock.ports.journal import Attribution
-from interlock.testing.conformance.jobs.bench import JobSuite, near
+from interlock.testing.conformance.jobs.driver import JobSuite, near
 
 __all__ = ["HistoryConformance"]
 
@@ -16,7 +16,7 @@ class HistoryConformance(JobSuite):
     """Every attempt can be read, results for their time, and nothing is kept for ever."""
 
     async def test_a_done_job_is_kept_with_its_result_and_attempt(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add(keep_result=100.0, arguments='{"a":1}', lane="l", priority=3)
             job = await b.one("b")
             b.clock.advance(5)
@@ -34,7 +34,7 @@ class HistoryConformance(JobSuite):
             assert (attempt.started_at, attempt.ended_at) == (near(b.now - 4), near(b.now))
 
     async def test_every_attempt_is_kept_with_times_worker_error_and_trace(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add()
             told = []
             outcomes = (Outcome.RETRY, Outcome.SNOOZED, Outcome.RETURNED, Outcome.RETRY, Outcome.FAILED)
@@ -54,7 +54,7 @@ class HistoryConformance(JobSuite):
             assert [a.number for a in view.attempts if a.outcome != "snoozed"] == [1, 2, 3]
 
     async def test_the_attempts_of_an_unfinished_job_can_be_read(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add(lane="l")
             await b.end(await b.one(), Outcome.RETRY, delay=5.0, error="busy", trace="t")
             view = await b.view(job_id)
@@ -66,7 +66,7 @@ class HistoryConformance(JobSuite):
 
     @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.DISCARDED, Outcome.CANCELLED])
     async def test_the_reason_of_an_end_is_kept(self, store_url: str, outcome: Outcome) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add()
             await b.end(await b.one(), outcome, error="nothing to do")
             view = await b.view(job_id)
@@ -75,7 +75,7 @@ class HistoryConformance(JobSuite):
             assert view.attempts[-1].outcome == outcome
 
     async def test_of_very_many_attempts_the_first_and_the_last_are_kept(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add()
             for number in range(MAX_ATTEMPTS_KEPT + 8):
                 await b.end(await b.one(), Outcome.RETRY, error=str(number))
@@ -89,7 +89,7 @@ class HistoryConformance(JobSuite):
             assert len(errors) > MAX_ATTEMPTS_KEPT // 2
 
     async def test_a_result_is_kept_for_its_time_and_no_longer(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             short, long = await b.add(keep_result=10.0), await b.add(keep_result=1000.0)
             for job in await b.fetch():
                 await b.end(job, Outcome.DONE, result="7")
@@ -107,7 +107,7 @@ class HistoryConformance(JobSuite):
             assert (await b.view(long)).result == "7"
 
     async def test_a_job_without_a_result_is_done_without_one(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             none, null = await b.add(), await b.add()
             jobs = await b.fetch()
             await b.end(jobs[0], Outcome.DONE)
@@ -116,7 +116,7 @@ class HistoryConformance(JobSuite):
             assert ((await b.view(none)).result, (await b.view(null)).result) == (None, "null")
 
     async def test_history_is_removed_when_it_is_old(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             old = [await b.add() for _ in range(5)]
             for job, outcome in zip(await b.fetch(), (Outcome.DONE, Outcome.FAILED, *[Outcome.DONE] * 3), strict=True):
                 await b.end(job, outcome, result="1" if outcome is Outcome.DONE else None)
@@ -138,7 +138,7 @@ class HistoryConformance(JobSuite):
             assert sorted(view.id for view in await b.jobs.look(JobFilter())) == unfinished
 
     async def test_history_is_removed_a_bounded_amount_at_a_time(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = await b.add_many(30)
             await b.done(*await b.fetch())
             await b.let_pass(1000)
@@ -151,7 +151,7 @@ class HistoryConformance(JobSuite):
             assert [await b.jobs.find(ids[n]) for n in (0, 15, 29)] == [None] * 3
 
     async def test_a_job_retried_by_hand_leaves_the_history_and_comes_back_to_it(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add()
             await b.end(await b.one(), Outcome.FAILED, error="no")
             await b.let_pass(1000)

@@ -7,8 +7,8 @@ import pytest
 from interlock.ports.jobs import Failing, JobState, Outcome
 from interlock.ports.journal import Attribution
 from interlock.testing.clock import until
-from interlock.testing.conformance.bench import ANN
-from interlock.testing.conformance.jobs.bench import JobSuite, near, slots
+from interlock.testing.conformance.driver import ANN
+from interlock.testing.conformance.jobs.driver import JobSuite, near, slots
 
 __all__ = ["HoldConformance"]
 
@@ -17,7 +17,7 @@ class HoldConformance(JobSuite):
     """No further job of a held or parked lane starts until it is released."""
 
     async def test_a_lane_that_is_held_before_its_first_job_comes(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.jobs.hold("l", Attribution("ann", "deploying"))
             ids = [await b.add(lane="l") for _ in range(2)]
             other = await b.add(lane="m")
@@ -28,7 +28,7 @@ class HoldConformance(JobSuite):
             assert await b.ids(run=5) == ids
 
     async def test_a_lane_that_is_held_while_its_head_is_ready(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(2)]
             await b.one("a")
             await b.jobs.return_unstarted("a")
@@ -40,7 +40,7 @@ class HoldConformance(JobSuite):
             assert await b.ids(run=5) == ids
 
     async def test_what_runs_goes_on_and_nothing_follows(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(2)]
             job = await b.one()
             await b.jobs.hold("l", Attribution("ann", "deploying"))
@@ -53,7 +53,7 @@ class HoldConformance(JobSuite):
             assert await b.ids() == [ids[1]]
 
     async def test_a_release_while_a_job_runs_lets_the_next_follow_only_after_it(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(2)]
             job = await b.one()
             await b.jobs.hold("l", Attribution("ann", "deploying"))
@@ -64,7 +64,7 @@ class HoldConformance(JobSuite):
             assert await b.ids("b") == [ids[1]]
 
     async def test_sessions_that_have_fetched_more_of_the_lane_are_told_and_return_it(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(4)]
             other = await b.add(lane="m")
             run = await b.fetch("a", run=3)
@@ -87,7 +87,7 @@ class HoldConformance(JobSuite):
             assert await b.ids("b", run=10) == ids[1:]
 
     async def test_a_head_that_waits_for_its_time_is_held_when_it_is_due(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(2)]
             await b.end(await b.one(), Outcome.RETRY, delay=10.0)
             await b.jobs.hold("l", Attribution("ann", "deploying"))
@@ -99,7 +99,7 @@ class HoldConformance(JobSuite):
             assert await b.ids(run=10) == ids
 
     async def test_a_delayed_job_that_is_due_in_a_held_lane_is_held(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add(lane="l", delay=10.0)
             await b.jobs.hold("l", Attribution("ann", "deploying"))
             await b.let_pass(10)
@@ -110,7 +110,7 @@ class HoldConformance(JobSuite):
             assert await b.ids() == [job_id]
 
     async def test_a_release_lets_a_head_wait_for_what_it_waits_for(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add(uses=(slots(1),))
             busy = await b.one()
             limited = await b.add(lane="l", uses=(slots(1),))
@@ -127,7 +127,7 @@ class HoldConformance(JobSuite):
             assert await b.ids() == [limited]
 
     async def test_handing_back_and_rescue_do_not_end_a_hold(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             first, second = await b.add(lane="l"), await b.add(lane="m")
             await b.one("a")
             await b.one("b")
@@ -143,7 +143,7 @@ class HoldConformance(JobSuite):
             assert await b.ids("c") == [first, second]
 
     async def test_a_hold_is_told_with_who_and_why_and_since_when(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add(lane="l")
             b.clock.advance(3)
             since = b.now
@@ -159,7 +159,7 @@ class HoldConformance(JobSuite):
             assert short.since == near(since)
 
     async def test_an_empty_lane_that_is_held_is_told_until_it_is_released(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             since = b.now
             await b.jobs.hold("l", Attribution("ann", "deploying"))
             lane = await b.lane()
@@ -174,7 +174,7 @@ class HoldConformance(JobSuite):
             assert await b.ids() == [job_id]
 
     async def test_holding_once_more_is_still_one_hold(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add(lane="l")
             await b.jobs.hold("l", Attribution("ann", "deploying"))
             await b.jobs.hold("l", Attribution("bob", "still deploying"))
@@ -185,7 +185,7 @@ class HoldConformance(JobSuite):
             assert not await b.jobs.release("l", ANN)
 
     async def test_releasing_what_is_not_held_changes_nothing(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(2)]
             job = await b.one()
             assert not await b.jobs.release("l", ANN)
@@ -196,7 +196,7 @@ class HoldConformance(JobSuite):
             assert await b.ids() == [ids[1]]
 
     async def test_a_failure_for_good_parks_the_lane_until_it_is_released(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l", failing=Failing.PARK) for _ in range(3)]
             b.clock.advance(3)
             since = b.now
@@ -214,7 +214,7 @@ class HoldConformance(JobSuite):
             assert await b.ids(run=5) == ids[1:]
 
     async def test_a_parked_lane_stays_parked_for_jobs_that_come_later(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add(lane="l", failing=Failing.PARK)
             await b.end(await b.one(), Outcome.FAILED, error="no")
             assert (await b.lane()).state is JobState.HELD
@@ -227,14 +227,14 @@ class HoldConformance(JobSuite):
 
     @pytest.mark.parametrize("outcome", [Outcome.DONE, Outcome.DISCARDED, Outcome.CANCELLED])
     async def test_only_a_failure_parks_the_lane(self, store_url: str, outcome: Outcome) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l", failing=Failing.PARK) for _ in range(2)]
             await b.end(await b.one(), outcome)
 
             assert await b.ids() == [ids[1]]
 
     async def test_the_rest_of_a_run_waits_when_the_lane_is_parked(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l", failing=Failing.PARK) for _ in range(4)]
             run = await b.fetch("a", run=3)
             await b.end(run[0], Outcome.FAILED, error="no")
@@ -246,7 +246,7 @@ class HoldConformance(JobSuite):
             assert await b.ids("b", run=5) == ids[1:]
 
     async def test_a_lane_both_parked_and_held_goes_on_when_it_is_released(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l", failing=Failing.PARK) for _ in range(2)]
             job = await b.one()
             await b.jobs.hold("l", Attribution("ann", "deploying"))
@@ -258,7 +258,7 @@ class HoldConformance(JobSuite):
             assert not await b.jobs.release("l", ANN)
 
     async def test_a_parked_job_keeps_its_position_until_a_person_acts(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(2)]
             alone = await b.add()
             for job in await b.fetch():

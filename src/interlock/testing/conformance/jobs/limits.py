@@ -9,8 +9,8 @@ import pytest
 
 from interlock.ports.jobs import Acknowledgement, JobState, Outcome
 from interlock.ports.journal import Attribution
-from interlock.testing.conformance.bench import ANN
-from interlock.testing.conformance.jobs.bench import SESSION, JobSuite, pace, slots
+from interlock.testing.conformance.driver import ANN
+from interlock.testing.conformance.jobs.driver import SESSION, JobSuite, pace, slots
 
 if TYPE_CHECKING:
     from interlock.ports.limits import Use
@@ -22,7 +22,7 @@ class JobSlotConformance(JobSuite):
     """No more jobs are fetched than there are slots, and a free slot goes to the first in line."""
 
     async def test_as_many_are_fetched_as_there_are_slots(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(uses=(slots(3),)) for _ in range(5)]
             first = await b.fetch("a", 2)
             second = await b.fetch("b")
@@ -35,7 +35,7 @@ class JobSlotConformance(JobSuite):
 
     @pytest.mark.parametrize("outcome", list(Outcome))
     async def test_every_end_frees_the_slot_and_wakes_the_next(self, store_url: str, outcome: Outcome) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             first, second = await b.add(uses=(slots(1),)), await b.add(uses=(slots(1),))
             (job,) = await b.fetch("a")
             assert await b.state(second) is JobState.WAITING
@@ -49,7 +49,7 @@ class JobSlotConformance(JobSuite):
             assert await b.ids("c") == ([first] if outcome is Outcome.RETURNED else [])
 
     async def test_handing_back_and_rescue_free_the_slot(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(uses=(slots(1),)) for _ in range(3)]
             assert await b.ids("a") == ids[:1]
             await b.jobs.return_unstarted("a")
@@ -61,7 +61,7 @@ class JobSlotConformance(JobSuite):
             assert await b.fetch("c") == []
 
     async def test_a_slot_is_held_until_rescue_not_until_the_session_ends(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             first, second = await b.add(uses=(slots(1),)), await b.add(uses=(slots(1),))
             await b.one("a")
             await b.let_pass(SESSION + 1, "b", "c")
@@ -72,7 +72,7 @@ class JobSlotConformance(JobSuite):
             assert await b.state(first) in (JobState.READY, JobState.WAITING)
 
     async def test_a_line_is_served_first_come_first_served(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(uses=(slots(1),)) for _ in range(6)]
             got = []
             for place in range(6):
@@ -84,7 +84,7 @@ class JobSlotConformance(JobSuite):
             assert got == ids
 
     async def test_newcomers_stand_behind_whatever_their_priority(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add(uses=(slots(1),))
             busy = await b.one()
             waiting = [await b.add(uses=(slots(1),), priority=1) for _ in range(2)]
@@ -101,7 +101,7 @@ class JobSlotConformance(JobSuite):
             assert got == [*waiting, urgent, urgent_too]
 
     async def test_newcomers_stand_behind_also_before_the_first_in_line_has_come(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add(uses=(slots(1),))
             busy = await b.one()
             waiting = await b.add(uses=(slots(1),), priority=1)
@@ -114,7 +114,7 @@ class JobSlotConformance(JobSuite):
             assert await b.state(newcomer) is JobState.WAITING
 
     async def test_several_slots_that_come_free_together_go_to_as_many(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(uses=(slots(3),)) for _ in range(7)]
             first = await b.fetch()
             await b.done(*first)
@@ -126,7 +126,7 @@ class JobSlotConformance(JobSuite):
             assert [len(first), len(second), len(third)] == [3, 3, 1]
 
     async def test_a_key_without_room_does_not_hold_up_others(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add(uses=(slots(1, "busy"),))
             await b.one()
             stuck = [await b.add(uses=(slots(1, "busy"),), priority=100) for _ in range(30)]
@@ -139,7 +139,7 @@ class JobSlotConformance(JobSuite):
             assert set(await b.states(*stuck)) == {JobState.WAITING}
 
     async def test_all_slots_are_taken_or_none(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add(uses=(slots(1, "y"),))
             busy = await b.one()
             both = await b.add(uses=(slots(1, "x"), slots(1, "y"), slots(1, "z")))
@@ -156,7 +156,7 @@ class JobSlotConformance(JobSuite):
             assert (job.id, job.slots) == (both, ("x", "y", "z"))
 
     async def test_who_is_held_up_by_another_limit_lets_those_behind_it_go(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             for key in "xy":
                 await b.add(uses=(slots(1, key),))
             x, y = await b.fetch()
@@ -173,7 +173,7 @@ class JobSlotConformance(JobSuite):
             assert await b.fetch() == [], "one of two limits was enough"
 
     async def test_one_that_waited_for_both_keys_in_turn_gets_them_in_the_end(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             for key in "xy":
                 await b.add(uses=(slots(1, key),))
             x, y = await b.fetch()
@@ -190,7 +190,7 @@ class JobSlotConformance(JobSuite):
 
     @pytest.mark.parametrize("how", ["cancelled", "held"])
     async def test_one_that_was_woken_but_does_not_come_lets_the_next_go(self, store_url: str, how: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add(uses=(slots(1),))
             busy = await b.one()
             woken, behind = await b.add(uses=(slots(1),), lane="l"), await b.add(uses=(slots(1),))
@@ -205,7 +205,7 @@ class JobSlotConformance(JobSuite):
 
     @pytest.mark.parametrize("how", ["cancelled", "held"])
     async def test_one_that_left_the_line_is_not_waited_for(self, store_url: str, how: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add(uses=(slots(1),))
             busy = await b.one()
             first, behind = await b.add(uses=(slots(1),), lane="l"), await b.add(uses=(slots(1),))
@@ -226,7 +226,7 @@ class JobSlotConformance(JobSuite):
                 assert await b.ids() == [first]
 
     async def test_one_that_was_held_in_line_has_its_ticket_once(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add(uses=(slots(1),))
             busy = await b.one()
             first = await b.add(uses=(slots(1),), lane="l")
@@ -249,7 +249,7 @@ class JobSlotConformance(JobSuite):
             assert got == [*behind, first], "it had its turn, and stands before others still"
 
     async def test_a_queue_that_nobody_works_on_does_not_keep_a_slot(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add(uses=(slots(1),))
             busy = await b.one()
             idle = await b.add(uses=(slots(1),), queue="idle")
@@ -262,7 +262,7 @@ class JobSlotConformance(JobSuite):
             assert idle not in (mine, busy.id)
 
     async def test_a_name_that_nobody_knows_any_more_does_not_keep_a_slot(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add(uses=(slots(1),))
             busy = await b.one()
             await b.add(uses=(slots(1),), name="gone")
@@ -282,7 +282,7 @@ class JobSlotConformance(JobSuite):
     async def test_who_knows_several_names_serves_them_first_come_first_served(
         self, store_url: str, most: int, use: Use
     ) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add(uses=(use,))
             job = await b.one()
             names = [f"name-{number % 7}" for number in range(8)]
@@ -300,7 +300,7 @@ class JobSlotConformance(JobSuite):
             assert got == ids
 
     async def test_one_behind_another_name_is_for_who_knows_only_that(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add(uses=(slots(1),))
             busy = await b.one()
             await b.add(uses=(slots(1),), name="other")
@@ -313,7 +313,7 @@ class JobSlotConformance(JobSuite):
             assert await b.ids() == [mine]
 
     async def test_where_figures_differ_the_smaller_one_holds(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             wide, narrow = (slots(5),), (slots(2),)
             await b.add(uses=wide)
             first = await b.one()
@@ -333,7 +333,7 @@ class JobSlotConformance(JobSuite):
             assert len(await b.fetch()) == 5, "a figure that nobody has any more still holds"
 
     async def test_a_job_with_slots_is_fetched_without_its_lane_following(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l", uses=(slots(9),)) for _ in range(2)]
             plain = await b.add(lane="l")
             job = await b.one(run=10)
@@ -346,7 +346,7 @@ class JobSlotConformance(JobSuite):
             assert await b.ids(run=10) == [plain]
 
     async def test_slots_that_get_scarce_are_not_taken_in_advance(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(uses=(slots(8),)) for _ in range(12)]
             plain = [await b.add() for _ in range(3)]
             half = await b.fetch("a", at_once=1)
@@ -360,7 +360,7 @@ class JobSlotConformance(JobSuite):
             assert set(await b.states(*ids[8:])) == {JobState.WAITING}
 
     async def test_as_many_slots_as_can_start_at_once_are_taken(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(uses=(slots(8),)) for _ in range(12)]
 
             assert await b.ids("a", at_once=7) == ids[:7]

@@ -11,8 +11,8 @@ from interlock.ports.jobs import Outcome
 from interlock.ports.journal import Attribution
 from interlock.ports.store import Capability
 from interlock.testing.clock import VirtualClock, until
-from interlock.testing.conformance.bench import ANN
-from interlock.testing.conformance.jobs.bench import JobBench, JobSuite, slots
+from interlock.testing.conformance.driver import ANN
+from interlock.testing.conformance.jobs.driver import JobDriver, JobSuite, slots
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -36,17 +36,17 @@ class NewsConformance(JobSuite):
     """Whoever works on a queue, or waits for a job, is told."""
 
     @asynccontextmanager
-    async def _two(self, url: str) -> AsyncIterator[tuple[JobBench, JobBench]]:
+    async def _two(self, url: str) -> AsyncIterator[tuple[JobDriver, JobDriver]]:
         """Two ways to one store, the second of which listens for session ``b``. One way twice if it has only one."""
         clock = VirtualClock()
-        async with self.job_bench(url, clock) as mine:
+        async with self.job_driver(url, clock) as mine:
             if Capability.PROCESSES in mine.store.capabilities:
-                async with self.job_bench(url, clock) as theirs:
+                async with self.job_driver(url, clock) as theirs:
                     yield mine, theirs
             else:
                 yield mine, mine
 
-    async def _listen(self, b: JobBench, queues: tuple[str, ...] = ("q",)) -> _Listener:
+    async def _listen(self, b: JobDriver, queues: tuple[str, ...] = ("q",)) -> _Listener:
         """As workers do: look out, then look, then wait to be told."""
         listener = _Listener()
         await b.store.messages.listen("b", listener.turns.append, lambda *_: None)

@@ -12,7 +12,7 @@ from interlock.limits import Cooldown
 from interlock.ports.jobs import FetchRequest, FetchResult, JobState, Outcome, SessionEnded
 from interlock.settings import Settings
 from interlock.testing.clock import VirtualClock, until
-from interlock.testing.conformance.jobs.bench import JobSuite, near, pace, slots
+from interlock.testing.conformance.jobs.driver import JobSuite, near, pace, slots
 
 __all__ = ["JobPaceConformance"]
 
@@ -21,7 +21,7 @@ class JobPaceConformance(JobSuite):
     """Never more fetches than the pace allows in any span, whatever becomes of the jobs."""
 
     async def test_as_many_are_fetched_as_the_pace_allows_and_the_rest_in_time(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(uses=(pace(2, 10.0),)) for _ in range(5)]
             jobs = await b.fetch()
             assert [job.id for job in jobs] == ids[:2]
@@ -39,7 +39,7 @@ class JobPaceConformance(JobSuite):
             assert await b.ids() == ids[4:]
 
     async def test_a_pace_holds_in_any_window(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             starts: list[float] = []
             began = b.now
             for _ in range(12):
@@ -54,7 +54,7 @@ class JobPaceConformance(JobSuite):
                 assert later - earlier >= 9.999
 
     async def test_spans_are_counted_from_each_start(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(uses=(pace(2, 10.0),)) for _ in range(4)]
             assert await b.ids("a", 1) == ids[:1]
             await b.let_pass(4)
@@ -71,7 +71,7 @@ class JobPaceConformance(JobSuite):
         "outcome", [Outcome.FAILED, Outcome.RETRY, Outcome.SNOOZED, Outcome.DISCARDED, Outcome.CANCELLED]
     )
     async def test_a_start_counts_whatever_becomes_of_the_job(self, store_url: str, outcome: Outcome) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add(uses=(pace(1, 60.0),))
             await b.end(await b.one(), outcome)
             second = await b.add(uses=(pace(1, 60.0),))
@@ -83,7 +83,7 @@ class JobPaceConformance(JobSuite):
             assert (second in got) is (outcome not in (Outcome.RETRY, Outcome.SNOOZED))
 
     async def test_a_start_counts_also_when_its_worker_died(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add(uses=(pace(1, 60.0),))
             await b.one("a")
             await b.let_pass(20, "b", "c")
@@ -99,7 +99,7 @@ class JobPaceConformance(JobSuite):
 
     @pytest.mark.parametrize("how", ["acknowledged", "handed back"])
     async def test_a_job_returned_unstarted_gives_its_start_back(self, store_url: str, how: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(uses=(pace(2, 60.0),)) for _ in range(3)]
             jobs = await b.fetch()
             assert [job.id for job in jobs] == ids[:2]
@@ -112,7 +112,7 @@ class JobPaceConformance(JobSuite):
             assert await b.fetch() == []
 
     async def test_newcomers_stand_behind_those_who_wait_for_a_pace(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(uses=(pace(1, 10.0),), priority=1) for _ in range(3)]
             assert await b.ids() == ids[:1]
             urgent = await b.add(uses=(pace(1, 10.0),), priority=100)
@@ -125,7 +125,7 @@ class JobPaceConformance(JobSuite):
             assert got == [*ids[1:], urgent]
 
     async def test_newcomers_do_not_overtake_at_the_moment_there_is_room_again(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(uses=(pace(1, 10.0),), priority=1) for _ in range(2)]
             assert await b.ids() == ids[:1]
             await b.let_pass(10)
@@ -134,7 +134,7 @@ class JobPaceConformance(JobSuite):
             assert [job_id for _ in range(3) for job_id in await b.ids("b", 1)] == ids[1:]
 
     async def test_a_pace_without_room_does_not_hold_up_others(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             for _ in range(10):
                 await b.add(uses=(pace(1, 60.0, "slow"),), priority=100)
             free = [await b.add(uses=(pace(9, 60.0, "fast"),)), await b.add(), await b.add(lane="l")]
@@ -143,7 +143,7 @@ class JobPaceConformance(JobSuite):
             assert got[1:] == free
 
     async def test_a_pace_is_not_used_up_by_a_job_that_another_limit_held_up(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add(uses=(slots(1, "s"),))
             busy = await b.one()
             both = await b.add(uses=(pace(1, 60.0, "p"), slots(1, "s")))
@@ -157,7 +157,7 @@ class JobPaceConformance(JobSuite):
             assert await b.ids() == [both]
 
     async def test_a_slot_is_not_kept_by_a_job_that_waits_for_a_pace(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             uses = (pace(1, 60.0, "p"), slots(1, "s"))
             await b.add(uses=uses)
             await b.done(await b.one())
@@ -170,7 +170,7 @@ class JobPaceConformance(JobSuite):
             assert await b.ids() == [other]
 
     async def test_two_paces_hold_together(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             uses = (pace(1, 2.0, "fast"), pace(3, 60.0, "slow"))
             for _ in range(5):
                 await b.add(uses=uses)
@@ -183,7 +183,7 @@ class JobPaceConformance(JobSuite):
             assert starts == [0, 2, 4, 60, 62]
 
     async def test_the_figure_of_a_job_at_work_holds_for_others(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add(uses=(pace(1, 60.0),))
             await b.one()
             other = await b.add(uses=(pace(5, 60.0),))
@@ -193,7 +193,7 @@ class JobPaceConformance(JobSuite):
             assert await b.ids() == [other]
 
     async def test_jobs_with_a_pace_are_given_only_among_those_that_can_start_at_once(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             paced = [await b.add(uses=(pace(100, 1.0, f"k{n}"),)) for n in range(4)]
             plain = [await b.add() for _ in range(3)]
             got = await b.ids("a", at_once=2)
@@ -204,7 +204,7 @@ class JobPaceConformance(JobSuite):
             assert await b.ids("b", at_once=5) == paced[2:]
 
     async def test_jobs_with_a_pace_wait_while_earlier_ones_take_all_who_can_start(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             plain = [await b.add() for _ in range(3)]
             paced = await b.add(uses=(pace(100, 1.0),))
             got = await b.ids("a", at_once=2)
@@ -213,7 +213,7 @@ class JobPaceConformance(JobSuite):
             assert await b.ids("b", at_once=1) == [paced]
 
     async def test_a_lane_waits_while_its_head_waits_for_a_pace(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l", uses=(pace(1, 10.0),)) for _ in range(2)]
             plain = await b.add(lane="l")
             job = await b.one(run=10)
@@ -228,7 +228,7 @@ class JobPaceConformance(JobSuite):
             assert await b.ids(run=10) == [plain]
 
     async def test_a_start_counts_as_late_as_the_fetcher_may_start_the_job(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             paced = [await b.add(uses=(pace(1, 10.0),)) for _ in range(3)]
             plain = await b.add()
             first, other = await b.fetch(start_within=2.0)
@@ -243,7 +243,7 @@ class JobPaceConformance(JobSuite):
 
     @pytest.mark.parametrize("how", ["acknowledged", "handed back"])
     async def test_only_the_start_that_never_was_is_given_back(self, store_url: str, how: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.keep("a", seconds=1000.0)
             job_id = await b.add(uses=(pace(2, 100.0),))
             await b.end(await b.one(start_within=5.0), Outcome.RETRY)

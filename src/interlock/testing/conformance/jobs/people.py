@@ -7,8 +7,8 @@ import pytest
 from interlock.ports.jobs import MAX_CRASHES, Failing, JobState, Outcome
 from interlock.ports.journal import Attribution
 from interlock.testing.clock import until
-from interlock.testing.conformance.bench import ANN
-from interlock.testing.conformance.jobs.bench import JobBench, JobSuite, near, slots
+from interlock.testing.conformance.driver import ANN
+from interlock.testing.conformance.jobs.driver import JobDriver, JobSuite, near, slots
 
 __all__ = ["PeopleConformance"]
 
@@ -21,7 +21,7 @@ _ENDS = {
 _STATES = [state for state in JobState if state is not JobState.SUPERSEDED]
 
 
-async def _in_state(b: JobBench, state: JobState) -> tuple[int, int]:
+async def _in_state(b: JobDriver, state: JobState) -> tuple[int, int]:
     """A job of lane ``l`` in this state, and the one behind it."""
     uses = (slots(1),) if state is JobState.WAITING else ()
     if uses:
@@ -54,7 +54,7 @@ class PeopleConformance(JobSuite):
 
     @pytest.mark.parametrize("state", _STATES)
     async def test_cancelling_ends_a_job_that_does_not_run(self, store_url: str, state: JobState) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id, behind = await _in_state(b, state)
             before = await b.view(job_id)
             after = await b.jobs.cancel(job_id, Attribution("ann", "not wanted"))
@@ -82,7 +82,7 @@ class PeopleConformance(JobSuite):
             assert await b.fetch() == []
 
     async def test_cancelling_what_nobody_knows_is_none(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             (never,) = await b.jobs.ids(1)
             assert await b.jobs.cancel(never, Attribution("ann", "not wanted")) is None
             assert await b.jobs.retry(never, Attribution("ann")) is None
@@ -90,7 +90,7 @@ class PeopleConformance(JobSuite):
             assert await b.jobs.situation(never) is None
 
     async def test_a_delayed_job_is_cancelled(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane=lane, delay=10.0) for lane in ("", "l")]
             for job_id in ids:
                 assert await b.jobs.cancel(job_id, Attribution("ann", "not wanted")) is JobState.CANCELLED
@@ -101,7 +101,7 @@ class PeopleConformance(JobSuite):
             assert await b.jobs.lanes() == []
 
     async def test_the_session_that_runs_a_job_is_told_of_its_cancelling(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add()
             told = f"a.{(await b.one('a')).fence}.j{job_id}"
             taken: dict[str, str] = {}
@@ -116,7 +116,7 @@ class PeopleConformance(JobSuite):
     async def test_whatever_a_cancelled_job_acknowledges_but_done_counts_as_cancelled(
         self, store_url: str, outcome: Outcome
     ) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id, behind = await b.add(lane="l", failing=Failing.PARK, uses=(slots(1),)), await b.add(lane="l")
             job = await b.one()
             await b.jobs.cancel(job_id, Attribution("ann", "not wanted"))
@@ -134,7 +134,7 @@ class PeopleConformance(JobSuite):
             assert await b.fetch() == []
 
     async def test_a_cancelled_job_that_is_handed_back_is_cancelled(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id, behind = await b.add(lane="l"), await b.add(lane="l")
             await b.one("a")
             await b.jobs.cancel(job_id, Attribution("ann", "not wanted"))
@@ -144,7 +144,7 @@ class PeopleConformance(JobSuite):
             assert await b.ids("b") == [behind]
 
     async def test_one_of_a_run_is_cancelled(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(4)]
             run = await b.fetch("a", run=3)
             assert await b.jobs.cancel(ids[1], Attribution("ann", "not wanted")) is JobState.RUNNING
@@ -157,7 +157,7 @@ class PeopleConformance(JobSuite):
 
     @pytest.mark.parametrize("state", _STATES)
     async def test_retrying_by_hand_makes_a_job_ready(self, store_url: str, state: JobState) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id, behind = await _in_state(b, state)
             before = await b.view(job_id)
             after = await b.jobs.retry(job_id, Attribution("ann"))
@@ -181,7 +181,7 @@ class PeopleConformance(JobSuite):
                 assert view._replace(seen_at=0) == before._replace(seen_at=0)
 
     async def test_a_job_that_comes_back_has_no_error_of_before(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add()
             for outcome in (Outcome.FAILED, Outcome.CANCELLED):
                 await b.end(await b.one(), outcome, error="broken")
@@ -195,7 +195,7 @@ class PeopleConformance(JobSuite):
             assert (await b.view(job_id)).error == ""
 
     async def test_a_job_that_is_done_has_no_error_of_an_attempt_before(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane=lane) for lane in ("", "l")]
             for job in await b.fetch():
                 await b.end(job, Outcome.RETRY, error="busy")
@@ -206,7 +206,7 @@ class PeopleConformance(JobSuite):
             assert [(await b.view(job_id)).error for job_id in ids] == ["", ""]
 
     async def test_a_delayed_job_is_made_ready_now_and_takes_its_position(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             alone = await b.add(delay=100.0)
             delayed, first = await b.add(lane="l", delay=100.0), await b.add(lane="l")
             b.clock.advance(1)
@@ -217,7 +217,7 @@ class PeopleConformance(JobSuite):
             assert await b.ids(run=10) == [first, delayed, last, alone]
 
     async def test_a_superseded_job_stays_what_it_is(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             old, _ = await b.add(lane="l", coalesce=True), await b.add(lane="l", coalesce=True)
             await b.one()
 
@@ -225,7 +225,7 @@ class PeopleConformance(JobSuite):
             assert await b.jobs.cancel(old, Attribution("ann", "not wanted")) is JobState.SUPERSEDED
 
     async def test_retrying_by_hand_in_a_held_lane_waits_for_its_release(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add(lane="l")
             await b.end(await b.one(), Outcome.FAILED, error="no")
             await b.jobs.hold("l", Attribution("ann", "deploying"))
@@ -236,7 +236,7 @@ class PeopleConformance(JobSuite):
             assert await b.ids() == [job_id]
 
     async def test_retrying_by_hand_twice_is_one_more_run(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add()
             await b.end(await b.one(), Outcome.FAILED, error="no")
             assert await b.jobs.retry(job_id, Attribution("ann")) is JobState.READY
@@ -248,7 +248,7 @@ class PeopleConformance(JobSuite):
     async def test_acknowledging_an_end_that_was_retried_by_hand_since_does_not_end_it_again(
         self, store_url: str
     ) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add()
             old = await b.one()
             await b.end(old, Outcome.FAILED, error="no")

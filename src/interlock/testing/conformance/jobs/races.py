@@ -14,8 +14,8 @@ from interlock.ports.jobs import Acknowledgement, JobState, Outcome
 from interlock.ports.journal import Attribution
 from interlock.ports.store import Capability
 from interlock.testing.clock import VirtualClock
-from interlock.testing.conformance.bench import ANN
-from interlock.testing.conformance.jobs.bench import JobBench, JobSuite, new_job, slots
+from interlock.testing.conformance.driver import ANN
+from interlock.testing.conformance.jobs.driver import JobDriver, JobSuite, new_job, slots
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
@@ -32,17 +32,17 @@ class HandsSuite(JobSuite):
     """Tests with several ways to one store."""
 
     @asynccontextmanager
-    async def hands(self, url: str) -> AsyncIterator[list[JobBench]]:
+    async def hands(self, url: str) -> AsyncIterator[list[JobDriver]]:
         """Ways to one store, as processes have them; one way several times if it has only one."""
         clock = VirtualClock()
         async with AsyncExitStack() as stack:
-            first = await stack.enter_async_context(self.job_bench(url, clock))
+            first = await stack.enter_async_context(self.job_driver(url, clock))
             hands = [first]
             for _ in range(_HANDS - 1):
                 if Capability.PROCESSES in first.store.capabilities:
-                    hands.append(await stack.enter_async_context(self.job_bench(url, clock)))
+                    hands.append(await stack.enter_async_context(self.job_driver(url, clock)))
                 else:
-                    hands.append(JobBench(first.store, clock))
+                    hands.append(JobDriver(first.store, clock))
             await first.begin(*(f"s{number}" for number in range(20)), seconds=100_000.0)
             yield hands
 
@@ -150,7 +150,7 @@ class JobRaceConformance(HandsSuite):
                 jobs.append(new_job(job_id, lane=lane, uses=tuple(slots(figures[key], key) for key in chosen)))
             await hands[0].jobs.enqueue(jobs)
 
-            async def use(hand: JobBench, fetched: list[FetchedJob]) -> None:
+            async def use(hand: JobDriver, fetched: list[FetchedJob]) -> None:
                 for job in fetched:
                     seen[job.id] += 1
                     inside.update(job.slots)

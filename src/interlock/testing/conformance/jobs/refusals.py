@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import HandlerVersion, JobState, Outcome
 from interlock.ports.journal import Attribution
-from interlock.testing.conformance.bench import ANN
-from interlock.testing.conformance.jobs.bench import JobSuite, near, slots
+from interlock.testing.conformance.driver import ANN
+from interlock.testing.conformance.jobs.driver import JobSuite, near, slots
 
 if TYPE_CHECKING:
     from interlock.ports.jobs import FetchedJob
-    from interlock.testing.conformance.jobs.bench import JobBench
+    from interlock.testing.conformance.jobs.driver import JobDriver
 
 __all__ = ["RefusalConformance"]
 
 OLD, NEW = HandlerVersion("n", "0123456789ab", "1.0"), HandlerVersion("n", "cdef01234567", "2.0")
 
 
-async def attend(b: JobBench, session: str, reads: HandlerVersion) -> None:
+async def attend(b: JobDriver, session: str, reads: HandlerVersion) -> None:
     """A worker that can read this works."""
     await b.jobs.attend(session, ["q"], ["n"], 10, [reads])
 
 
-async def refuse(b: JobBench, job: FetchedJob, reads: HandlerVersion = OLD) -> None:
+async def refuse(b: JobDriver, job: FetchedJob, reads: HandlerVersion = OLD) -> None:
     """The worker that has the job cannot read it."""
     version = json.dumps([reads.fingerprint, reads.version])
     await b.end(job, Outcome.UNREADABLE, result=version, error="'currency' is not known")
@@ -35,7 +35,7 @@ class RefusalConformance(JobSuite):
     """A version that cannot read a job leaves it to others."""
 
     async def test_a_refused_job_goes_to_a_worker_of_another_version(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await attend(b, "a", OLD)
             await attend(b, "b", NEW)
             job_id = await b.add()
@@ -56,7 +56,7 @@ class RefusalConformance(JobSuite):
             assert (refusal.outcome, refusal.error) == ("unreadable", "'currency' is not known")
 
     async def test_a_refused_head_blocks_its_lane_and_keeps_its_place(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await attend(b, "b", NEW)
             ids = [await b.add(lane="l") for _ in range(3)]
             run = await b.fetch("a", run=3)
@@ -70,7 +70,7 @@ class RefusalConformance(JobSuite):
             assert await b.ids("b", run=3, reads=[NEW]) == ids
 
     async def test_a_job_that_no_live_worker_can_read_is_parked_with_the_versions(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await attend(b, "a", OLD)
             ids = [await b.add(lane="l"), await b.add()]
             for job in await b.fetch("a"):
@@ -86,7 +86,7 @@ class RefusalConformance(JobSuite):
             assert sorted(await b.ids("b", reads=[NEW])) == sorted(ids)
 
     async def test_a_refused_job_is_parked_when_the_last_worker_that_can_read_it_is_gone(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await attend(b, "a", OLD)
             await attend(b, "b", NEW)
             job_id = await b.add()
@@ -98,7 +98,7 @@ class RefusalConformance(JobSuite):
             assert await b.state(job_id) is JobState.PARKED
 
     async def test_all_versions_that_refused_a_job_are_named(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await attend(b, "a", OLD)
             await attend(b, "b", NEW)
             job_id = await b.add()
@@ -112,7 +112,7 @@ class RefusalConformance(JobSuite):
             assert view.attempt == 0
 
     async def test_what_a_fetch_cannot_take_is_refused_again(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await attend(b, "b", NEW)
             job_id = await b.add(uses=(slots(1),))
             await refuse(b, await b.one("a"))
@@ -126,7 +126,7 @@ class RefusalConformance(JobSuite):
             assert await b.ids("b", reads=[NEW]) == [job_id]
 
     async def test_a_refused_job_of_a_held_lane_waits_for_its_release(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await attend(b, "b", NEW)
             job_id = await b.add(lane="l")
             await refuse(b, await b.one("a"))
@@ -137,7 +137,7 @@ class RefusalConformance(JobSuite):
             assert await b.ids("b", reads=[NEW]) == [job_id]
 
     async def test_a_refused_job_that_comes_back_is_offered_to_the_same_versions_only(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await attend(b, "b", NEW)
             ids = [await b.add(), await b.add(lane="l")]
             for job in await b.fetch("a"):
@@ -152,7 +152,7 @@ class RefusalConformance(JobSuite):
             assert await b.states(*ids) == [JobState.READY] * 2
 
     async def test_a_refused_job_can_be_cancelled(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await attend(b, "b", NEW)
             ids = [await b.add(), await b.add(lane="l")]
             behind = await b.add(lane="l")
@@ -163,7 +163,7 @@ class RefusalConformance(JobSuite):
             assert await b.ids("b", reads=[NEW]) == [behind]
 
     async def test_a_retry_by_hand_forgets_the_refusals(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(), await b.add(lane="l")]
             for job in await b.fetch("a"):
                 await refuse(b, job)
@@ -173,7 +173,7 @@ class RefusalConformance(JobSuite):
             assert sorted(await b.ids("a")) == sorted(ids)
 
     async def test_jobs_of_other_names_and_queues_are_not_touched(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.jobs.attend("b", ["q", "other"], ["n", "m"], 10, [NEW, NEW._replace(name="m")])
             first, second = await b.add(name="m"), await b.add(queue="other")
             for wishes in ({"names": ["m"]}, {"queues": ["other"]}):

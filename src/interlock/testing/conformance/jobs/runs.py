@@ -6,7 +6,7 @@ from collections import Counter
 
 from interlock.ports.jobs import FetchedJob, JobState, Outcome
 from interlock.ports.journal import Attribution
-from interlock.testing.conformance.jobs.bench import JobBench, JobSuite, slots
+from interlock.testing.conformance.jobs.driver import JobDriver, JobSuite, slots
 
 __all__ = ["RunConformance"]
 
@@ -15,7 +15,7 @@ class RunConformance(JobSuite):
     """Consecutive jobs of a lane go to one session together, or the newest of them instead of all."""
 
     async def test_a_run_is_the_next_jobs_of_a_lane_in_order(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(7)]
             first = await b.fetch("a", run=3)
             assert [job.id for job in first] == ids[:3]
@@ -26,7 +26,7 @@ class RunConformance(JobSuite):
             assert [job.id for job in second] == ids[3:]
 
     async def test_a_lane_is_given_up_when_the_last_of_a_long_run_has_ended(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add_many(70)
             ids = await b.add_many(300, lane="l")
             run = [job for job in await b.fetch("a", 340, run=250) if job.lane]
@@ -40,7 +40,7 @@ class RunConformance(JobSuite):
             assert await b.ids("b", 340, run=250) == ids[len(run) :]
 
     async def test_runs_of_several_lanes_stand_next_to_each_other(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             lanes: dict[str, list[int]] = {"x": [], "y": [], "z": []}
             for _ in range(4):
                 for lane, ids in lanes.items():
@@ -54,7 +54,7 @@ class RunConformance(JobSuite):
                 assert [job.id for job in jobs if job.lane == lane] == ids[:3]
 
     async def test_every_lane_gets_its_head_before_any_gets_a_run(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             for lane in "xyz":
                 for _ in range(10):
                     await b.add(lane=lane)
@@ -65,7 +65,7 @@ class RunConformance(JobSuite):
             assert Counter(job.lane for job in jobs) == {"x": 1, "y": 1, "z": 1, "": 3}
 
     async def test_what_is_left_of_a_fetch_is_spread_evenly_over_the_lanes(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             lanes = {lane: [await b.add(lane=lane) for _ in range(10)] for lane in "xyz"}
             for _ in range(3):
                 await b.add()
@@ -77,7 +77,7 @@ class RunConformance(JobSuite):
                 assert [job.id for job in jobs if job.lane == lane] == ids[:3]
 
     async def test_a_run_ends_where_the_fetch_is_full(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(5)]
             jobs = await b.fetch("a", 2, run=4)
             assert [job.id for job in jobs] == ids[:2]
@@ -86,7 +86,7 @@ class RunConformance(JobSuite):
             assert await b.ids("b", 100, run=4) == ids[2:]
 
     async def test_a_run_ends_before_a_job_with_limits(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l", uses=(slots(9),) if n == 2 else ()) for n in range(4)]
 
             await _in_runs(b, [ids[:2], ids[2:3], ids[3:]])
@@ -94,7 +94,7 @@ class RunConformance(JobSuite):
     async def test_a_run_ends_before_a_job_of_another_queue_or_of_a_name_that_is_not_known(
         self, store_url: str
     ) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l", **change) for change in ({}, {}, {"queue": "r"}, {}, {"name": "new"})]
             run = await b.fetch("a", run=10, queues=("q", "r"))
             assert [job.id for job in run] == ids[:2]
@@ -109,7 +109,7 @@ class RunConformance(JobSuite):
             assert await b.fetch("a", run=10, queues=("q", "r")) == []
 
     async def test_a_run_ends_before_a_suspect_and_a_suspect_is_no_part_of_one(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(4)]
             run = await b.fetch("a", run=3)
             await b.end(run[0], Outcome.RETURNED)
@@ -119,7 +119,7 @@ class RunConformance(JobSuite):
             await _in_runs(b, [ids[:1], ids[1:2], ids[2:]])
 
     async def test_a_run_ends_before_a_job_that_is_not_ready_by_itself(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(4)]
             run = await b.fetch("a", run=3)
             await b.end(run[1], Outcome.PARKED, error="cannot run")
@@ -135,7 +135,7 @@ class RunConformance(JobSuite):
             assert await b.ids("b", run=10) == ids[1:]
 
     async def test_the_newest_of_consecutive_jobs_takes_the_place_of_the_others(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l", coalesce=True, arguments=str(n)) for n in range(4)]
             assert await b.states(*ids) == [JobState.READY, *[JobState.BEHIND] * 3], "nothing is decided before a fetch"
             (job,) = await b.fetch(run=10)
@@ -150,7 +150,7 @@ class RunConformance(JobSuite):
             assert await b.jobs.lanes() == []
 
     async def test_only_the_same_name_directly_behind_takes_the_place(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             kinds = [("n", True), ("n", True), ("m", True), ("n", True), ("n", False), ("n", True), ("n", True)]
             ids = [await b.add(lane="l", name=name, coalesce=coalesce) for name, coalesce in kinds]
             got = []
@@ -163,7 +163,7 @@ class RunConformance(JobSuite):
             assert (await b.view(ids[5])).superseded_by == ids[6]
 
     async def test_what_runs_is_not_superseded(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             first = await b.add(lane="l", coalesce=True)
             running = await b.one()
             ids = [await b.add(lane="l", coalesce=True) for _ in range(3)]
@@ -175,7 +175,7 @@ class RunConformance(JobSuite):
             assert await b.state(first) is JobState.DONE
 
     async def test_a_head_that_waits_to_be_retried_gives_way_to_the_newest_when_it_is_due(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             first = await b.add(lane="l", coalesce=True)
             await b.end(await b.one(), Outcome.RETRY, delay=10.0, error="no")
             newest = [await b.add(lane="l", coalesce=True) for _ in range(2)][-1]
@@ -188,7 +188,7 @@ class RunConformance(JobSuite):
             assert (view.state, view.superseded_by) == (JobState.SUPERSEDED, newest)
 
     async def test_jobs_that_are_not_due_take_nobodys_place(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             first = await b.add(lane="l", coalesce=True)
             delayed = await b.add(lane="l", coalesce=True, delay=60.0)
             (job,) = await b.fetch()
@@ -197,12 +197,12 @@ class RunConformance(JobSuite):
             assert await b.state(delayed) is JobState.SCHEDULED
 
     async def test_without_a_lane_nothing_is_superseded(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(coalesce=True) for _ in range(3)]
             assert await b.ids(run=10) == ids
 
     async def test_the_newest_is_fetched_under_its_own_limits(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add(uses=(slots(1),))
             busy = await b.one()
             await b.add(lane="l", coalesce=True)
@@ -214,7 +214,7 @@ class RunConformance(JobSuite):
             assert (job.id, job.slots) == (newest, ("k",))
 
     async def test_the_newest_stands_in_line_where_those_stood_whose_place_it_takes(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add(uses=(slots(1),))
             busy = await b.one()
             await b.add(lane="l", coalesce=True, uses=(slots(1),))
@@ -232,7 +232,7 @@ class RunConformance(JobSuite):
             assert got == [newest, *behind]
 
     async def test_the_newest_has_the_ticket_also_under_another_limit(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             for key in "xy":
                 await b.add(uses=(slots(1, key),))
             x, y = await b.fetch()
@@ -253,7 +253,7 @@ class RunConformance(JobSuite):
             assert got == [newest, behind]
 
     async def test_a_job_gives_way_to_one_in_another_queue(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             old, newest = [await b.add(lane="l", coalesce=True, queue=queue) for queue in ("q", "other")]
             assert await b.fetch() == [], "a job was given to who does not work on its queue"
             assert await b.states(old, newest) == [JobState.SUPERSEDED, JobState.READY]
@@ -265,7 +265,7 @@ class RunConformance(JobSuite):
             assert await b.ids(queues=("other", "q")) == both[1:]
 
     async def test_a_thousand_jobs_give_way_to_the_newest(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = await b.add_many(1000, lane="l", coalesce=True)
             got = []
             while jobs := await b.fetch():
@@ -277,7 +277,7 @@ class RunConformance(JobSuite):
             assert len(got) <= 10
 
 
-async def _in_runs(b: JobBench, expected: list[list[int]]) -> None:
+async def _in_runs(b: JobDriver, expected: list[list[int]]) -> None:
     for ids in expected:
         run = await b.fetch("c", run=10)
         assert [job.id for job in run] == ids

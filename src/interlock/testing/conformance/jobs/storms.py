@@ -12,15 +12,15 @@ import pytest
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import Acknowledgement, Failing, FetchRequest, FetchResult, JobState, Outcome
 from interlock.ports.journal import Attribution
-from interlock.testing.conformance.bench import ANN
-from interlock.testing.conformance.jobs.bench import new_job, slots
+from interlock.testing.conformance.driver import ANN
+from interlock.testing.conformance.jobs.driver import new_job, slots
 from interlock.testing.conformance.jobs.races import HandsSuite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from interlock.ports.jobs import FetchedJob, NewJob
-    from interlock.testing.conformance.jobs.bench import JobBench
+    from interlock.testing.conformance.jobs.driver import JobDriver
 
 __all__ = ["StormConformance"]
 
@@ -36,7 +36,7 @@ _ENDS = (
 class _Storm:
     """What everybody in it knows of the others."""
 
-    def __init__(self, hands: Sequence[JobBench], seed: int) -> None:
+    def __init__(self, hands: Sequence[JobDriver], seed: int) -> None:
         self.hands = hands
         self.chance = random.Random(seed)
         self.ids: list[int] = []
@@ -47,7 +47,7 @@ class _Storm:
         self.over = False
         self.begun = 0
 
-    async def feed(self, hand: JobBench) -> None:
+    async def feed(self, hand: JobDriver) -> None:
         """Jobs of all kinds, a few at a time."""
         while len(self.ids) < _JOBS:
             ids = list(await hand.jobs.ids(self.chance.randint(1, 5)))
@@ -70,7 +70,7 @@ class _Storm:
             priority=chance.choice((50, 50, 90)),
         )
 
-    async def work(self, hand: JobBench) -> None:
+    async def work(self, hand: JobDriver) -> None:
         """Fetch and acknowledge, die now and then, until all has been fed."""
         while not self.over:
             session = await self._new_session(hand)
@@ -95,7 +95,7 @@ class _Storm:
             await hand.store.sessions.end(session)
             await hand.jobs.rescue()
 
-    async def _new_session(self, hand: JobBench) -> str:
+    async def _new_session(self, hand: JobDriver) -> str:
         self.begun += 1
         session = f"w{self.begun}"
         await hand.begin(session, seconds=1e6)
@@ -120,7 +120,7 @@ class _Storm:
             del self.running[job.id]
             self.taken.subtract(job.slots)
 
-    async def _acknowledge(self, hand: JobBench, session: str, jobs: Sequence[FetchedJob]) -> None:
+    async def _acknowledge(self, hand: JobDriver, session: str, jobs: Sequence[FetchedJob]) -> None:
         ends: list[Acknowledgement] = []
         blocked: set[str] = set()
         for job in jobs:
@@ -130,7 +130,7 @@ class _Storm:
             ends.append(Acknowledgement(job.id, job.fence, outcome, delay=self.chance.choice((0.0, 1.0))))
         assert all((await hand.jobs.acknowledge(session, ends)).accepted), "a fetch that stood was not acknowledged"
 
-    async def meddle(self, hand: JobBench) -> None:
+    async def meddle(self, hand: JobDriver) -> None:
         """People."""
         while not self.over:
             await asyncio.sleep(0)
@@ -145,7 +145,7 @@ class _Storm:
                 await hand.jobs.situation(self.chance.choice(self.ids))
             await hand.jobs.queues()
 
-    async def calm(self, hand: JobBench) -> None:
+    async def calm(self, hand: JobDriver) -> None:
         """When it is over everything comes to its end."""
         session = await self._new_session(hand)
         unfinished: list[int] = []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from interlock.ports.jobs import MAX_CRASHES, JobState, Outcome
 from interlock.ports.journal import Attribution
-from interlock.testing.conformance.jobs.bench import JobBench, JobSuite, slots
+from interlock.testing.conformance.jobs.driver import JobDriver, JobSuite, slots
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ class SuspectConformance(JobSuite):
     """A crash makes suspects of all, counts only for who was alone, and delays the others little."""
 
     async def test_the_jobs_of_a_crash_are_a_group_of_two_halves(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = await b.add_many(7)
             await b.fetch("a")
             rescued = await b.crash("a")
@@ -40,7 +40,7 @@ class SuspectConformance(JobSuite):
             assert sorted(job_id for half in _halves(rescued) for job_id in half) == ids
 
     async def test_a_session_takes_one_half_all_of_it_and_then_the_other(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add_many(8)
             await b.fetch("a")
             halves = _halves(await b.crash("a"))
@@ -56,7 +56,7 @@ class SuspectConformance(JobSuite):
             assert sorted(_halves(first) + _halves(second)) == halves
 
     async def test_two_sessions_take_the_two_halves_at_once(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add_many(8)
             await b.fetch("a")
             halves = _halves(await b.crash("a"))
@@ -65,7 +65,7 @@ class SuspectConformance(JobSuite):
             assert sorted(_halves(both[0]) + _halves(both[1])) == halves
 
     async def test_two_sessions_share_a_half(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add_many(8)
             await b.fetch("a")
             await b.crash("a")
@@ -75,7 +75,7 @@ class SuspectConformance(JobSuite):
             assert await b.ids("b", 2) == []
 
     async def test_jobs_that_are_no_suspects_run_beside_a_half(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             suspects = await b.add_many(4)
             await b.fetch("a")
             await b.crash("a")
@@ -87,7 +87,7 @@ class SuspectConformance(JobSuite):
             assert set(suspects) > {job.id for job in jobs if job.half is not None}
 
     async def test_suspects_of_two_groups_never_share_a_session(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             groups = [await b.add_many(2), await b.add_many(2)]
             await b.fetch("a", 2)
             await b.fetch("b", 2)
@@ -104,7 +104,7 @@ class SuspectConformance(JobSuite):
             assert sorted(given) == sorted(groups[0] + groups[1])
 
     async def test_a_half_may_be_of_several_queues(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(queue=queue) for queue in "qrqr"]
             await b.fetch("a", queues=("q", "r"))
             halves = _halves(await b.crash("a"))
@@ -115,7 +115,7 @@ class SuspectConformance(JobSuite):
             assert sorted(job.id for job in (*first, *second)) == ids
 
     async def test_a_half_that_crashes_is_halved_again(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add_many(8)
             await b.fetch("a")
             await b.crash("a")
@@ -128,7 +128,7 @@ class SuspectConformance(JobSuite):
             assert {job.crashes for job in rescued} == {0}
 
     async def test_a_crash_counts_for_one_that_was_alone(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = await b.add_many(2)
             await b.fetch("a")
             assert [job.crashes for job in await b.crash("a")] == [0, 0]
@@ -139,7 +139,7 @@ class SuspectConformance(JobSuite):
             assert [(await b.view(job_id)).crashes for job_id in ids] == [int(job_id == first.id) for job_id in ids]
 
     async def test_a_crash_counts_for_the_only_suspect_and_not_for_those_beside_it(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             suspect = await b.add()
             await b.one("a")
             assert [job.crashes for job in await b.crash("a")] == [1]
@@ -156,7 +156,7 @@ class SuspectConformance(JobSuite):
     async def test_a_crash_with_several_suspects_counts_for_none_and_what_was_fresh_is_a_group(
         self, store_url: str
     ) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add_many(4)
             await b.fetch("a")
             await b.crash("a")
@@ -170,7 +170,7 @@ class SuspectConformance(JobSuite):
             assert (await b.view(fresh)).crashes == 0
 
     async def test_one_that_ends_is_cleared(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             for outcome in (Outcome.RETRY, Outcome.SNOOZED):
                 job_id, victim = await b.add(), f"victim-of-{outcome}"
                 await b.begin(victim)
@@ -185,7 +185,7 @@ class SuspectConformance(JobSuite):
 
     async def test_what_was_counted_stays_when_an_attempt_ends(self, store_url: str) -> None:
         """A job that fails or snoozes between two crashes has not been shown to be harmless."""
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add(lane="l")
             for crash, outcome in enumerate((Outcome.RETRY, Outcome.SNOOZED), 1):
                 await b.begin(f"v{crash}")
@@ -199,7 +199,7 @@ class SuspectConformance(JobSuite):
             assert (rescued.id, rescued.crashes, rescued.quarantined) == (job_id, MAX_CRASHES, True)
 
     async def test_returning_neither_counts_nor_clears(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add_many(2)
             await b.fetch("a")
             await b.crash("a")
@@ -213,7 +213,7 @@ class SuspectConformance(JobSuite):
             assert (last.id, last.half, last.crashes) == (job.id, job.half, 0)
 
     async def test_a_suspect_of_a_process_that_was_told_to_end_stays_one(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add_many(2)
             await b.fetch("a")
             await b.crash("a")
@@ -228,7 +228,7 @@ class SuspectConformance(JobSuite):
             assert (again.id, again.half) == (suspect.id, suspect.half)
 
     async def test_a_suspect_that_a_person_retries_is_one_no_more(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add()
             await b.crashed(job_id, MAX_CRASHES)
             assert await b.state(job_id) is JobState.QUARANTINED
@@ -238,7 +238,7 @@ class SuspectConformance(JobSuite):
             assert (job.id, job.half, job.crashes) == (job_id, None, 0)
 
     async def test_a_session_that_is_rescued_in_parts_counts_nothing_after_the_first(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = await b.add_many(7)
             await b.fetch("a")
             await b.store.sessions.end("a")
@@ -251,7 +251,7 @@ class SuspectConformance(JobSuite):
             assert sorted(map(len, _halves(found))) == [1, 1, 1, 2, 2]
 
     async def test_a_suspect_is_fetched_alone_in_its_lane(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(3)]
             await b.one("a")
             await b.crash("a")
@@ -263,7 +263,7 @@ class SuspectConformance(JobSuite):
             assert await b.ids("c", run=10) == ids[1:]
 
     async def test_the_heads_of_lanes_run_side_by_side_as_a_half(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             heads = [await b.add(lane=lane) for lane in "wxyz"]
             for lane in "wxyz":
                 await b.add(lane=lane)
@@ -275,7 +275,7 @@ class SuspectConformance(JobSuite):
             assert sorted(job.id for job in (*first, *second)) == heads
 
     async def test_a_suspect_is_never_fetched_in_advance(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             suspects = await b.add_many(4, priority=100)
             await b.fetch("a")
             halves = _halves(await b.crash("a"))
@@ -289,7 +289,7 @@ class SuspectConformance(JobSuite):
             assert sorted(one + rest) in halves
 
     async def test_a_suspect_waits_while_earlier_ones_take_all_who_can_start(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             suspect = await b.add(priority=10)
             await b.one("a")
             await b.crash("a")
@@ -299,7 +299,7 @@ class SuspectConformance(JobSuite):
             assert await b.ids("c", at_once=2) == [suspect]
 
     async def test_a_half_that_waits_for_a_limit_does_not_hold_up_the_other(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             limited, free = await b.add(uses=(slots(1),)), await b.add()
             await b.fetch("a")
             await b.crash("a")
@@ -310,7 +310,7 @@ class SuspectConformance(JobSuite):
             assert await b.state(limited) is JobState.WAITING
 
     async def test_one_that_kills_among_fifty_is_found_in_ten_crashes(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = await b.add_many(50)
             killer, crashes = ids[20], 0
             while await b.state(killer) is not JobState.QUARANTINED:
@@ -329,7 +329,7 @@ class SuspectConformance(JobSuite):
             assert states == {JobState.DONE: 49, JobState.QUARANTINED: 1}
 
 
-async def _finish(b: JobBench) -> None:
+async def _finish(b: JobDriver) -> None:
     """End all that is left."""
     while jobs := await b.fetch("b"):
         await b.done(*jobs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from interlock.ports.job_views import JobFilter, WorkerView
 from interlock.ports.jobs import JobState, Outcome
 from interlock.ports.journal import Attribution
-from interlock.testing.conformance.jobs.bench import SESSION, JobSuite, near, pace, slots
+from interlock.testing.conformance.jobs.driver import SESSION, JobSuite, near, pace, slots
 
 __all__ = ["JobViewConformance"]
 
@@ -14,7 +14,7 @@ class JobViewConformance(JobSuite):
     """Every view tells the truth, in every state."""
 
     async def test_a_running_job_is_told_with_who_runs_it(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add()
             b.clock.advance(2)
             job = await b.one("b")
@@ -28,7 +28,7 @@ class JobViewConformance(JobSuite):
             assert view.seen_at == near(b.now)
 
     async def test_who_ran_a_job_last_is_told_also_long_after_its_session_ended(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id = await b.add()
             await b.done(await b.one("a"))
             await b.store.sessions.end("a")
@@ -39,7 +39,7 @@ class JobViewConformance(JobSuite):
             assert (await b.view(job_id)).worker == WorkerView("a", "host-a", 7, "test")
 
     async def test_jobs_are_listed_newest_first_as_asked_for(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             done = await b.add(name="x", arguments='{"a":1}')
             job = await b.one(names=("x",))
             await b.end(job, Outcome.DONE, result="1")
@@ -65,7 +65,7 @@ class JobViewConformance(JobSuite):
             assert [view.id for view in await b.jobs.look(JobFilter(), limit=2)] == [second, first]
 
     async def test_a_look_and_a_find_agree_in_every_state(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             for outcome in Outcome:
                 await b.add()
                 await b.end(await b.one(), outcome, delay=60.0, error="why")
@@ -90,7 +90,7 @@ class JobViewConformance(JobSuite):
                 }
 
     async def test_it_is_told_how_many_ready_jobs_come_first(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             await b.add(queue="other")
             ids = [await b.add(), await b.add(lane="l"), await b.add(lane="l"), await b.add(), await b.add()]
             await b.add(delay=10.0)
@@ -108,7 +108,7 @@ class JobViewConformance(JobSuite):
             )
 
     async def test_it_is_told_who_is_before_a_job_in_its_lane(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(4)]
             situation = await b.situation(ids[3])
             assert (situation.job.state, situation.ahead) == (JobState.BEHIND, 3)
@@ -125,7 +125,7 @@ class JobViewConformance(JobSuite):
             assert (situation.ahead, situation.lane_head, situation.lane_head_state) == (2, ids[1], JobState.READY)
 
     async def test_it_is_told_what_limit_a_job_waits_for_and_who_holds_it(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             holders = [await b.add(uses=(slots(2, "s"),)) for _ in range(2)]
             await b.fetch()
             waiting = [await b.add(uses=(slots(9, "a"), slots(2, "s"))) for _ in range(3)]
@@ -138,7 +138,7 @@ class JobViewConformance(JobSuite):
             assert (await b.situation(waiting[0])).ahead == 0
 
     async def test_of_very_many_holders_some_are_told(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             holders = await b.add_many(25, uses=(slots(25),))
             await b.fetch()
             waiting = await b.add(uses=(slots(25),))
@@ -149,7 +149,7 @@ class JobViewConformance(JobSuite):
             assert set(told) <= set(holders)
 
     async def test_it_is_told_when_a_pace_lets_the_next_one_start(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             for _ in range(2):
                 await b.add(uses=(pace(1, 30.0),))
             await b.one()
@@ -166,7 +166,7 @@ class JobViewConformance(JobSuite):
             assert short.room_at is None
 
     async def test_it_is_told_who_works_on_a_queue_and_knows_the_name(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             job_id, strange = await b.add(), await b.add(name="new")
             situation = await b.situation(job_id)
             assert (situation.workers, situation.workers_of_queue) == (0, 0)
@@ -189,7 +189,7 @@ class JobViewConformance(JobSuite):
             assert (await b.queue()).runners == 0
 
     async def test_lanes_are_told_with_their_heads(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             assert await b.jobs.lanes("l") == []
             ids = [await b.add(lane="l", name=name) for name in ("n", "m", "n")]
             due = b.now - 0.002
@@ -212,7 +212,7 @@ class JobViewConformance(JobSuite):
             assert (await b.lane()).seen_at == near(b.now)
 
     async def test_queues_are_told_with_what_is_in_them(self, store_url: str) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             assert await b.jobs.queues() == []
             oldest = b.now + 0.001
             await b.add()

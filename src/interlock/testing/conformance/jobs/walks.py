@@ -10,8 +10,8 @@ import pytest
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import Acknowledgement, Failing, FetchRequest, FetchResult, JobState, Outcome
 from interlock.ports.journal import Attribution
-from interlock.testing.conformance.bench import ANN
-from interlock.testing.conformance.jobs.bench import JobBench, JobSuite, new_job, pace, slots
+from interlock.testing.conformance.driver import ANN
+from interlock.testing.conformance.jobs.driver import JobDriver, JobSuite, new_job, pace, slots
 from interlock.testing.conformance.jobs.model import Model
 
 if TYPE_CHECKING:
@@ -54,10 +54,10 @@ _MIXES = {
 class _Walk:
     """One walk over one store."""
 
-    def __init__(self, bench: JobBench, mix: Mix, seed: int) -> None:
+    def __init__(self, driver: JobDriver, mix: Mix, seed: int) -> None:
         self.mix = mix
-        self.bench = bench
-        self.jobs = bench.jobs
+        self.driver = driver
+        self.jobs = driver.jobs
         self.chance = random.Random(seed)
         self.model = Model()
         self.sessions = ["a", "b", "c"]
@@ -72,10 +72,10 @@ class _Walk:
             self.die: 2, self.cancel: 2, self.retry: 2, self.unpark: 2, self.hold: 1, self.release: 4,
             self.acknowledge_late: 1,
         }  # fmt: skip
-        await self.bench.keep(*self.sessions, seconds=1e6)
+        await self.driver.keep(*self.sessions, seconds=1e6)
         for _ in range(steps):
-            self.bench.clock.advance(0.001)
-            now = self.bench.now
+            self.driver.clock.advance(0.001)
+            now = self.driver.now
             if any(job.scheduled and job.due <= now for job in self.model.unfinished()):
                 await self.fetch()
             else:
@@ -85,7 +85,7 @@ class _Walk:
 
     def tell(self, *what: object) -> None:
         """Note a step, for whoever reads the failure."""
-        self.story.append(f"{self.bench.clock.monotonic():.3f} {' '.join(map(str, what))}")
+        self.story.append(f"{self.driver.clock.monotonic():.3f} {' '.join(map(str, what))}")
 
     async def enqueue(self) -> None:
         if len(self.model.unfinished()) > _MOST_UNFINISHED:
@@ -99,13 +99,13 @@ class _Walk:
         ]
         self.tell("enqueue", *jobs)
         await self.jobs.enqueue(jobs)
-        self.model.enqueue(jobs, self.bench.now)
+        self.model.enqueue(jobs, self.driver.now)
         if self.chance.random() < 0.1:
             known = self.chance.sample(sorted(self.model.jobs), min(3, len(self.model.jobs)))
             again = [self.model.jobs[job_id].new for job_id in known]
             self.tell("again", *known)
             await self.jobs.enqueue(again, again=True)
-            self.model.enqueue(again, self.bench.now)
+            self.model.enqueue(again, self.driver.now)
 
     def _any_job(self, job_id: int, lane: str) -> NewJob:
         chance = self.chance
@@ -145,7 +145,7 @@ class _Walk:
             batch = await self._fetch(FetchRequest(self._session(), ("q", "r"), ("n", "m", "o"), 100, 100, 3))
             idle = not batch.jobs and batch.look_again > 0
             if idle and not await self._takeable():
-                self.model.check_all_given(("q", "r"), self.sessions, batch.look_again, self.bench.now)
+                self.model.check_all_given(("q", "r"), self.sessions, batch.look_again, self.driver.now)
                 return
         raise AssertionError("jobs are ready, but no fetch gives them")
 
@@ -160,7 +160,7 @@ class _Walk:
         batch = await self.jobs.fetch(wish)
         assert isinstance(batch, FetchResult)
         self.tell(wish, "->", [(job.id, job.lane) for job in batch.jobs], batch.look_again)
-        self.model.fetch(wish, batch, self.bench.now)
+        self.model.fetch(wish, batch, self.driver.now)
         return batch
 
     async def acknowledge(self) -> None:
@@ -192,7 +192,7 @@ class _Walk:
     async def _acknowledge(self, session: str, ends: Sequence[Acknowledgement]) -> None:
         self.tell("acknowledge", session, [(end.id, str(end.outcome), round(end.delay, 3)) for end in ends])
         acknowledged = await self.jobs.acknowledge(session, ends)
-        assert list(acknowledged.accepted) == self.model.acknowledge(ends, self.bench.now)
+        assert list(acknowledged.accepted) == self.model.acknowledge(ends, self.driver.now)
         if ends and self.chance.random() < 0.2:
             again = [end for end in ends if end.outcome is not Outcome.RETURNED]
             assert all((await self.jobs.acknowledge(session, again)).accepted), "a repeated acknowledgement was refused"
@@ -208,7 +208,7 @@ class _Walk:
     async def pass_time(self) -> None:
         seconds = self.chance.choice((0.1, 1.0, 5.0, 20.0))
         self.tell("pass", seconds)
-        self.bench.clock.advance(seconds)
+        self.driver.clock.advance(seconds)
 
     async def return_unstarted(self) -> None:
         session = self._session()
@@ -229,8 +229,8 @@ class _Walk:
         new = f"{dead[0]}{self.begun}"
         self.sessions[self.sessions.index(dead)] = new
         self.tell("die", dead)
-        await self.bench.begin(new, seconds=1e6)
-        await self.bench.store.sessions.end(dead)
+        await self.driver.begin(new, seconds=1e6)
+        await self.driver.store.sessions.end(dead)
         rescued = list(await self.jobs.rescue())
         self.model.rescue(dead, rescued)
 
@@ -247,7 +247,7 @@ class _Walk:
         if job := self._any(ended=self.chance.random() < 0.5):
             self.tell("retry", job.id)
             state = await self.jobs.retry(job.id, Attribution("ann"))
-            self.model.retry(job, self.bench.now)
+            self.model.retry(job, self.driver.now)
             assert state in self.model.states(job), f"{state} is not among {self.model.states(job)}"
 
     async def unpark(self) -> None:
@@ -256,7 +256,7 @@ class _Walk:
             if job.parked:
                 self.tell("retry", job.id)
                 await self.jobs.retry(job.id, Attribution("ann"))
-                self.model.retry(job, self.bench.now)
+                self.model.retry(job, self.driver.now)
 
     async def hold(self) -> None:
         lane = self.chance.choice(_LANES)
@@ -282,14 +282,14 @@ class _Walk:
             for session in self.sessions:
                 mine = self.model.fetched(session)
                 await self._acknowledge(session, [Acknowledgement(job.id, job.fence, Outcome.DONE) for job in mine])
-            self.bench.clock.advance(5)
+            self.driver.clock.advance(5)
         self.model.check(await self.jobs.look(JobFilter(), limit=10_000))
         assert not self.model.unfinished(), "jobs are stuck"
         assert await self.jobs.lanes() == []
-        self.bench.clock.advance(100)
+        self.driver.clock.advance(100)
         for use in _LIMITS:
-            await self.bench.add_many(use.most + 1, uses=(use,))
-            given = await self.bench.every(self.sessions[0])
+            await self.driver.add_many(use.most + 1, uses=(use,))
+            given = await self.driver.every(self.sessions[0])
             assert len(given) == use.most, f"room of {use.key} was lost or made up"
 
     def _session(self) -> str:
@@ -306,7 +306,7 @@ class WalkConformance(JobSuite):
     @pytest.mark.parametrize("seed", range(2))
     @pytest.mark.parametrize("mix", list(_MIXES))
     async def test_a_random_walk_keeps_to_the_model(self, store_url: str, mix: str, seed: int) -> None:
-        async with self.job_bench(store_url) as b:
+        async with self.job_driver(store_url) as b:
             walk = _Walk(b, _MIXES[mix], seed)
             try:
                 await walk.take(150)

@@ -13,8 +13,8 @@ from interlock.ports.cursors import Move
 from interlock.ports.jobs import Failing, JobState, Outcome
 from interlock.ports.journal import Action, Attribution, JournalFilter, JournalPosition, NewEntry
 from interlock.ports.store import Capability
-from interlock.testing.conformance.events.bench import EventBench, EventSuite
-from interlock.testing.conformance.jobs.bench import near
+from interlock.testing.conformance.events.driver import EventDriver, EventSuite
+from interlock.testing.conformance.jobs.driver import near
 
 if TYPE_CHECKING:
     from interlock.ports.journal import JournalEntry
@@ -24,12 +24,12 @@ __all__ = ["JournalStoreConformance"]
 EVA = Attribution("eva", "größere Arbeiten", 4, 7, 11)
 
 
-async def _entries(b: EventBench, **wanted: Any) -> list[JournalEntry]:
+async def _entries(b: EventDriver, **wanted: Any) -> list[JournalEntry]:
     """All entries, the oldest first."""
     return list(await b.store.journal.list(JournalFilter(**wanted)))[::-1]
 
 
-async def _one(b: EventBench) -> tuple[str, str, str, Any, Any]:
+async def _one(b: EventDriver) -> tuple[str, str, str, Any, Any]:
     """The only entry: its action, subject, and what it says about before and after."""
     (entry,) = await _entries(b)
     assert (entry.actor, entry.reason) == ("eva", "größere Arbeiten")
@@ -48,7 +48,7 @@ class JournalStoreConformance(EventSuite):
     # -- an entry for each operation that changes something ------------------------------------------------------------
 
     async def test_a_hold_and_a_release_are_recorded(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             await b.add(lane="l")
             await b.jobs.hold("l", EVA)
             nobody = {"held_by": None, "held_reason": None, "parked_reason": None}
@@ -69,7 +69,7 @@ class JournalStoreConformance(EventSuite):
             assert json.loads(entries[2].after or "") == nobody
 
     async def test_releasing_a_parked_lane_is_recorded(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             await b.add(lane="l", failing=Failing.PARK)
             await b.end(await b.one(), Outcome.FAILED, error="ValueError: broken")
             assert await _entries(b) == [], "what Interlock does by itself is no operation"
@@ -79,7 +79,7 @@ class JournalStoreConformance(EventSuite):
 
     @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.PARKED, Outcome.RETRY])
     async def test_a_retry_is_recorded(self, store_url: str, outcome: Outcome) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             job_id = await b.add()
             await b.end(await b.one(), outcome, error="no", delay=60.0 if outcome is Outcome.RETRY else 0.0)
             state = await b.state(job_id)
@@ -89,7 +89,7 @@ class JournalStoreConformance(EventSuite):
             assert len(await _entries(b)) == 1, "there is nothing to retry"
 
     async def test_a_cancellation_is_recorded(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             job_id = await b.add(lane="l")
             assert await b.jobs.cancel(job_id, EVA) is JobState.CANCELLED
             assert await _one(b) == ("job.cancel", "job", str(job_id), {"state": "ready"}, {"state": "cancelled"})
@@ -97,7 +97,7 @@ class JournalStoreConformance(EventSuite):
             assert len(await _entries(b)) == 1
 
     async def test_asking_a_running_job_to_end_is_recorded_once(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             job_id = await b.add()
             job = await b.one()
             for _ in range(2):  # the answer to the first may have been lost
@@ -108,7 +108,7 @@ class JournalStoreConformance(EventSuite):
             assert entry.from_version == job.fence
 
     async def test_a_forced_release_is_recorded(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             fence = await b.granted("a1")
             assert await b.locks.force("k", "why", EVA)
             assert await b.locks.force("k", "why", EVA) is None
@@ -118,7 +118,7 @@ class JournalStoreConformance(EventSuite):
             assert (entry.from_version, entry.to_version) == (fence, None)
 
     async def test_a_forgotten_claim_is_recorded(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             await b.store.claims.claim(ClaimWant("c", "a1", "a", 60.0, 60.0))
             assert await b.store.claims.forget("c", "why", EVA)
             assert await b.store.claims.forget("c", "why", EVA) is None
@@ -127,7 +127,7 @@ class JournalStoreConformance(EventSuite):
             assert (before["state"], before["attempt"], before["session"]) == ("in progress", 1, "a")
 
     async def test_a_forgotten_cursor_is_recorded(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             await b.store.cursors.move(Move("c", 0, '{"page":7}', "m1", "test"))
             assert await b.store.cursors.forget("c", EVA)
             assert await b.store.cursors.forget("c", EVA) is None
@@ -136,7 +136,7 @@ class JournalStoreConformance(EventSuite):
             assert (before["value"], before["by"]) == ({"page": 7}, "test")
 
     async def test_a_replay_is_recorded_with_the_event_and_its_jobs(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             first = await b.accepted()
             assert await _entries(b) == []
             again = await b.accepted("again", replay_of=first.id, attribution=EVA, jobs=2)
@@ -147,7 +147,7 @@ class JournalStoreConformance(EventSuite):
     # -- and none without a change -------------------------------------------------------------------------------------
 
     async def test_operations_that_find_nothing_leave_no_entry(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             (never,) = await b.jobs.ids(1)
             done = await b.add()
             await b.done(await b.one())
@@ -163,7 +163,7 @@ class JournalStoreConformance(EventSuite):
             assert await _entries(b) == []
 
     async def test_a_change_that_is_rolled_back_leaves_no_entry(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             first = await b.accepted()
             wrong = await b.event("again", replay_of=first.id, attribution=EVA)
             wrong = wrong._replace(jobs=(wrong.jobs[0]._replace(id=first.jobs[0].id),))
@@ -174,7 +174,7 @@ class JournalStoreConformance(EventSuite):
             assert await _entries(b) == []
 
     async def test_a_change_whose_entry_cannot_be_written_is_not_made(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             job_id = await b.add(lane="l")
             await b.granted("a1")
             unwritable = Attribution(None, "no actor")  # type: ignore[arg-type]
@@ -190,14 +190,14 @@ class JournalStoreConformance(EventSuite):
     # -- reading -------------------------------------------------------------------------------------------------------
 
     async def _add(
-        self, b: EventBench, key: str, actor: str = "ann", action: Action = Action.LOCK_FORCE_RELEASE
+        self, b: EventDriver, key: str, actor: str = "ann", action: Action = Action.LOCK_FORCE_RELEASE
     ) -> int:
         b.clock.advance(1.0)
         entry = NewEntry(Attribution(actor, "because"), action, action.subject_kind, key, '{"a": 1}', None, 3, 4)
         return await b.store.journal.add(entry)
 
     async def test_an_entry_of_another_store_is_kept_as_given(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             number = await self._add(b, "k")
             entry = await b.store.journal.get(number)
             assert entry is not None
@@ -210,7 +210,7 @@ class JournalStoreConformance(EventSuite):
             assert await b.store.journal.get(number + 1000) is None
 
     async def test_lists_are_filtered_newest_first_and_in_parts(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             ids = [
                 await self._add(b, "k"),
                 await self._add(b, "l", "eva"),
@@ -235,7 +235,7 @@ class JournalStoreConformance(EventSuite):
             assert [ids.index(entry.id) for entry in (*first, *rest)] == [3, 2, 1, 0]
 
     async def test_old_entries_are_pruned_in_parts(self, store_url: str) -> None:
-        async with self.event_bench(store_url) as b:
+        async with self.event_driver(store_url) as b:
             ids = [await self._add(b, str(n)) for n in range(5)]
             b.clock.advance(100.0)
             ids.append(await self._add(b, "new"))
@@ -248,8 +248,8 @@ class JournalStoreConformance(EventSuite):
         if store_url.startswith("memory"):
             return  # it has one namespace
         async with (
-            self.event_bench(store_url) as a,
-            self.event_bench(store_url, namespace=f"{self.namespace[:40]}-2") as b,
+            self.event_driver(store_url) as a,
+            self.event_driver(store_url, namespace=f"{self.namespace[:40]}-2") as b,
         ):
             number = await self._add(a, "k")
             assert await b.store.journal.get(number) is None

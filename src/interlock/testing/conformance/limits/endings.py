@@ -13,7 +13,7 @@ from interlock.ports.limits import (
     SessionEnded,
 )
 from interlock.testing.clock import VirtualClock, until
-from interlock.testing.conformance.limits.bench import SESSION, LimitSuite, pace, slots
+from interlock.testing.conformance.limits.driver import SESSION, LimitSuite, pace, slots
 
 __all__ = ["LimitEndingConformance"]
 
@@ -22,7 +22,7 @@ class LimitEndingConformance(LimitSuite):
     """Idempotence, sessions, staleness, bounds and views."""
 
     async def test_asking_again_is_harmless_for_one_that_has_started(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             uses = (slots(2, "s"), pace(2, 60.0, "p"))
             first = await b.started("a1", *uses)
             await b.let_pass(5)
@@ -34,7 +34,7 @@ class LimitEndingConformance(LimitSuite):
             assert await b.at_work("p") == ["a1"]
 
     async def test_a_reservation_can_be_made_first_and_started_later(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             uses = (slots(1, "s"), pace(1, 60.0, "p"))
             made = await b.waits("a1", *uses, start=False)
             assert made.at == pytest.approx(b.now, abs=1e-6)
@@ -43,7 +43,7 @@ class LimitEndingConformance(LimitSuite):
             assert await b.at_work("s") == ["a1"]
 
     async def test_the_limits_of_a_reservation_are_those_of_its_first_request(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             await b.started("a1", slots(1, "x"))
             await b.waits("b1", slots(1, "x"))
             turn = await b.waits("b1", slots(7, "y"))
@@ -54,7 +54,7 @@ class LimitEndingConformance(LimitSuite):
             assert await b.in_line("x") == []
 
     async def test_finishing_twice_or_what_never_was_changes_nothing(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             await b.started("a1", slots(1))
             assert await b.finish("a1") == Finished(True, True, ())
             await b.started("b1", slots(1))
@@ -64,7 +64,7 @@ class LimitEndingConformance(LimitSuite):
             assert await b.at_work() == ["b1"]
 
     async def test_nothing_is_kept_of_slots_that_were_given_back(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             await b.started("a1", slots(1))
             await b.waits("b1", slots(1))
             await b.finish("a1")
@@ -74,7 +74,7 @@ class LimitEndingConformance(LimitSuite):
             assert await b.limits.session_requests("a") == []
 
     async def test_leaving_the_line_lets_those_behind_go_ahead(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             await b.started("a1", slots(1))
             await b.waits("b1", slots(1))
             await b.waits("c1", slots(1))
@@ -89,7 +89,7 @@ class LimitEndingConformance(LimitSuite):
             await b.started("c1", slots(1))
 
     async def test_an_ended_session_reserves_nothing(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             b.clock.advance(SESSION)
 
             assert isinstance(await b.reserve("a1", slots(1)), SessionEnded)
@@ -97,7 +97,7 @@ class LimitEndingConformance(LimitSuite):
             assert await b.limits.list() == []
 
     async def test_reservations_of_a_dead_session_count_for_nothing(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             await b.started("a1", slots(2))
             await b.started("b1", slots(2))
             await b.waits("a2", slots(2))
@@ -111,7 +111,7 @@ class LimitEndingConformance(LimitSuite):
             assert await b.finish("a1") == Finished(False, False, ())
 
     async def test_ending_a_session_frees_all_it_had_and_tells_the_next(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             await b.started("a1", slots(1, "x"))
             await b.waits("b1", slots(1, "x"))
             await b.started("b2", slots(1, "y"))
@@ -128,7 +128,7 @@ class LimitEndingConformance(LimitSuite):
             await b.started("c1", slots(1, "y"))
 
     async def test_what_nobody_comes_for_vanishes_after_a_while(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             await b.keep("a", "b", "c", seconds=3 * STALE_SECONDS)
             await b.started("a1", slots(1))
             await b.waits("b1", slots(1))
@@ -146,7 +146,7 @@ class LimitEndingConformance(LimitSuite):
             await b.started("c1", slots(1))
 
     async def test_what_has_started_never_gets_stale(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             await b.keep("a", "b", seconds=3 * STALE_SECONDS)
             await b.started("a1", slots(1))
             b.clock.advance(2 * STALE_SECONDS)
@@ -155,7 +155,7 @@ class LimitEndingConformance(LimitSuite):
             await b.waits("b1", slots(1))
 
     async def test_one_with_a_time_is_kept_until_long_after_it(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             await b.keep("a", "b", "c", seconds=20 * STALE_SECONDS)
             span = 3 * STALE_SECONDS
             await b.started("a1", pace(1, span))
@@ -167,7 +167,7 @@ class LimitEndingConformance(LimitSuite):
             assert planned.at is not None
 
     async def test_one_that_was_stale_is_made_anew_at_the_end_of_the_line(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             await b.keep("a", "b", "c", seconds=3 * STALE_SECONDS)
             await b.started("a1", slots(1))
             await b.waits("b1", slots(1))
@@ -178,7 +178,7 @@ class LimitEndingConformance(LimitSuite):
             assert await b.in_line() == ["c1", "b1"]
 
     async def test_a_sweep_removes_what_counts_no_more_and_nothing_else(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             await b.keep("b", "c", seconds=10 * STALE_SECONDS)
             await b.started("a1", slots(1, "dead"), pace(1, 10.0, "past"), pace(1, 9 * STALE_SECONDS, "counts"))
             await b.waits("b1", slots(1, "dead"))
@@ -195,7 +195,7 @@ class LimitEndingConformance(LimitSuite):
     async def test_a_key_with_too_many_reservations_takes_no_more_and_changes_nothing(
         self, store_url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             monkeypatch.setattr(limits, "MOST_ON_A_KEY", 5)
             for number in range(5):
                 await b.turn(f"a{number}", slots(2))
@@ -207,7 +207,7 @@ class LimitEndingConformance(LimitSuite):
             await b.turn("a3", slots(2))
 
     async def test_turns_name_those_who_should_ask_and_when_to_look_again(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             await b.started("a1", slots(1, "s"))
             await b.started("a2", pace(1, 6.0, "p"))
             await b.waits("b1", slots(1, "s"))
@@ -228,7 +228,7 @@ class LimitEndingConformance(LimitSuite):
             assert await b.limits.turns("nobody", ["x"]) == (("x",), float("inf"))
 
     async def test_turns_of_those_who_wait_say_when_a_predecessor_may_have_died(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             await b.started("a1", slots(1))
             await b.waits("b1", slots(1))
             b.clock.advance(4)
@@ -241,7 +241,7 @@ class LimitEndingConformance(LimitSuite):
             assert (await b.limits.turns("b", ["b1"])).owners == ("b1",)
 
     async def test_turns_change_nothing(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             await b.started("a1", slots(1))
             await b.waits("b1", slots(1))
             await b.finish("a1")
@@ -250,7 +250,7 @@ class LimitEndingConformance(LimitSuite):
             assert await b.in_line() == ["b1"]
 
     async def test_session_requests_are_all_that_a_session_has_not_finished(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             await b.started("a1", slots(1, "x"), pace(1, 60.0, "y"))
             await b.waits("a2", slots(1, "x"))
             await b.started("a3", pace(9, 60.0, "z"))
@@ -263,7 +263,7 @@ class LimitEndingConformance(LimitSuite):
             assert session_requests[1][0] == "x"
 
     async def test_a_look_shows_who_is_at_work_and_who_waits_in_order(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             begun = b.now
             await b.started("a1", slots(1, "s"), pace(1, 60.0, "p"))
             await b.let_pass(2)
@@ -292,7 +292,7 @@ class LimitEndingConformance(LimitSuite):
 
     async def test_keys_are_any_text(self, store_url: str) -> None:
         keys = ["a'b\"c", "100%", "ключ/鍵/🔑", "x" * 512, " ", "a\nb\tc", "{}[]$1:name", "\\", "Z", "a", "_"]
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             await b.started("a1", *(slots(1, key) for key in keys))
             waiting = await b.waits("b1", *(slots(1, key) for key in reversed(keys)))
 
@@ -304,8 +304,8 @@ class LimitEndingConformance(LimitSuite):
     async def test_namespaces_do_not_see_one_another(self, store_url: str) -> None:
         clock = VirtualClock()
         async with (
-            self.limit_bench(store_url, clock, namespace=f"{self.namespace}-one") as one,
-            self.limit_bench(store_url, clock, namespace=f"{self.namespace}-two") as two,
+            self.limit_driver(store_url, clock, namespace=f"{self.namespace}-one") as one,
+            self.limit_driver(store_url, clock, namespace=f"{self.namespace}-two") as two,
         ):
             await one.started("a1", slots(1), pace(1, 60.0, "p"))
             await two.started("b1", slots(1), pace(1, 60.0, "p"))

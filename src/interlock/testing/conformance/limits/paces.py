@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.testing.conformance.limits.bench import SESSION, LimitSuite, pace, slots
+from interlock.testing.conformance.limits.driver import SESSION, LimitSuite, pace, slots
 
 __all__ = ["PaceConformance"]
 
@@ -18,7 +18,7 @@ class PaceConformance(LimitSuite):
     """Never more starts than allowed in any span; every reservation gets its time immediately."""
 
     async def test_as_many_start_at_once_as_the_pace_allows_and_the_rest_are_planned(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             for number in range(3):
                 await b.started(f"a{number}", pace(3, 10.0))
             turns = [await b.waits(f"b{number}", pace(3, 10.0)) for number in range(7)]
@@ -28,7 +28,7 @@ class PaceConformance(LimitSuite):
             assert [turn.look_again for turn in turns] == [near(wait) for wait in (10, 10, 10, 20, 20, 20, 30)]
 
     async def test_starts_exactly_the_span_apart_do_not_count_together(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             await b.started("a1", pace(1, 10.0))
             await b.waits("b1", pace(1, 10.0))
             await b.let_pass(9.999999)
@@ -37,7 +37,7 @@ class PaceConformance(LimitSuite):
             await b.started("b1", pace(1, 10.0))
 
     async def test_a_start_counts_also_when_the_work_is_over(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             await b.started("a1", pace(1, 10.0))
             assert (await b.finish("a1")).started
             turn = await b.waits("b1", pace(1, 10.0))
@@ -48,7 +48,7 @@ class PaceConformance(LimitSuite):
             assert await b.at_work() == []
 
     async def test_a_start_counts_also_when_its_process_has_died(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             both = (slots(1, "s"), pace(1, 60.0, "p"))
             begun = b.now
             await b.started("a1", *both)
@@ -58,7 +58,7 @@ class PaceConformance(LimitSuite):
             assert (await b.waits("b2", pace(1, 60.0, "p"))).at == near(begun + 60)
 
     async def test_a_start_counts_also_when_its_session_has_been_ended(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             await b.started("a1", pace(1, 60.0))
             await b.store.sessions.end("a")
             turn = await b.waits("b1", pace(1, 60.0))
@@ -68,7 +68,7 @@ class PaceConformance(LimitSuite):
             assert (user.owner, user.host, user.pid, user.started) == ("a1", "host-a", 7, True)
 
     async def test_nobody_starts_before_its_time(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             await b.started("a1", pace(1, 10.0))
             await b.waits("b1", pace(1, 10.0))
             last = await b.waits("c1", pace(1, 10.0))
@@ -78,7 +78,7 @@ class PaceConformance(LimitSuite):
             await b.started("b1", pace(1, 10.0))
 
     async def test_asking_again_keeps_the_planned_time(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             await b.started("a1", pace(1, 10.0))
             first = await b.waits("b1", pace(1, 10.0))
             await b.let_pass(3)
@@ -89,7 +89,7 @@ class PaceConformance(LimitSuite):
             assert again.look_again == near(7)
 
     async def test_what_never_started_gives_its_time_back_for_others_to_plan_with(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             await b.started("a1", pace(1, 10.0))
             planned = [await b.waits(owner, pace(1, 10.0)) for owner in ("b1", "b2", "b3")]
             finished = await b.finish("b2")
@@ -100,7 +100,7 @@ class PaceConformance(LimitSuite):
             assert (await b.waits("b3", pace(1, 10.0))).at == planned[2].at
 
     async def test_the_dead_give_back_times_they_never_used(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             await b.started("a1", pace(1, 60.0))
             first = await b.waits("b1", pace(1, 60.0))
             await b.let_pass(SESSION, "a", "c")
@@ -110,7 +110,7 @@ class PaceConformance(LimitSuite):
     async def test_starting_late_moves_nobodys_plan_but_who_would_come_too_soon_is_planned_anew(
         self, store_url: str
     ) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             begun = b.now
             await b.started("a1", pace(1, 10.0))
             await b.waits("b1", pace(1, 10.0))
@@ -125,7 +125,7 @@ class PaceConformance(LimitSuite):
             await b.started("c1", pace(1, 10.0))
 
     async def test_who_is_planned_anew_stays_before_those_who_asked_later(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             begun = b.now
             await b.started("a1", pace(1, 10.0))
             for owner in ("b1", "b2", "b3", "b4"):
@@ -138,7 +138,7 @@ class PaceConformance(LimitSuite):
             await b.started("b2", pace(1, 10.0))
 
     async def test_one_that_comes_late_to_an_idle_limit_starts_at_once(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             await b.started("a1", pace(2, 10.0))
             await b.started("a2", pace(2, 10.0))
             await b.waits("b1", pace(2, 10.0))
@@ -147,7 +147,7 @@ class PaceConformance(LimitSuite):
             assert (await b.started("b1", pace(2, 10.0))).at == near(b.now)
 
     async def test_several_paces_are_satisfied_together(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             begun = b.now
             both = (pace(2, 10.0, "short"), pace(3, 60.0, "long"))
             await b.started("a1", *both)
@@ -159,7 +159,7 @@ class PaceConformance(LimitSuite):
             assert (fourth.at, fourth.key) == (near(begun + 60), "long")
 
     async def test_a_plan_fits_between_those_made_before_it(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             begun = b.now
             await b.started("a1", pace(1, 100.0, "slow"))
             await b.waits("a2", pace(1, 100.0, "slow"), pace(1, 20.0, "quick"))
@@ -172,7 +172,7 @@ class PaceConformance(LimitSuite):
             assert (await b.waits("a5", pace(1, 20.0, "quick"))).at == near(begun + 90)
 
     async def test_where_processes_disagree_about_a_pace_both_figures_are_kept(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             begun = b.now
             await b.started("a1", pace(2, 10.0))
             strict = await b.waits("b1", pace(1, 30.0))
@@ -183,7 +183,7 @@ class PaceConformance(LimitSuite):
             assert (view.most, view.per) == (1, 30.0)
 
     async def test_a_pace_and_slots_go_together(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             both = (pace(2, 10.0, "p"), slots(1, "s"))
             await b.started("a1", *both)
             line = await b.waits("b1", *both)
@@ -199,7 +199,7 @@ class PaceConformance(LimitSuite):
     async def test_one_in_line_whose_pace_was_used_up_meanwhile_is_planned_anew_and_lets_others_by(
         self, store_url: str
     ) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             both = (pace(1, 10.0, "p"), slots(1, "s"))
             await b.started("a1", slots(1, "s"))
             assert (await b.waits("b1", *both)).key == "s"
@@ -212,7 +212,7 @@ class PaceConformance(LimitSuite):
             await b.started("c2", slots(1, "s"))
 
     async def test_fractions_of_a_second_are_exact(self, store_url: str) -> None:
-        async with self.limit_bench(store_url) as b:
+        async with self.limit_driver(store_url) as b:
             for number in range(30):
                 await b.started(f"a{number}", pace(1, 0.1))
                 b.clock.advance(0.1)

@@ -13,7 +13,7 @@ from interlock.ports.sessions import SessionCard
 from interlock.ports.store import Capability
 from interlock.settings import Settings
 from interlock.testing.conformance.base import StoreSuite, needs
-from interlock.testing.conformance.limits.bench import pace, slots
+from interlock.testing.conformance.limits.driver import pace, slots
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence

@@ -6,16 +6,16 @@ import pytest
 
 from interlock.ports.locks import Held, Left
 from interlock.testing.clock import until
-from interlock.testing.conformance.bench import ANN, SESSION, BenchSuite
+from interlock.testing.conformance.driver import ANN, SESSION, DriverSuite
 
 __all__ = ["EndingConformance"]
 
 
-class EndingConformance(BenchSuite):
+class EndingConformance(DriverSuite):
     """Expiry, release, forced release and the end of sessions."""
 
     async def test_a_lease_that_ran_out_passes_on_with_a_larger_fence(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             first = await b.granted("a1", ttl=5.0)
             waiting = await b.waiting("b1")
             b.clock.advance(5)
@@ -24,7 +24,7 @@ class EndingConformance(BenchSuite):
             assert await b.granted("b1") > first
 
     async def test_a_dead_session_frees_its_leases_long_before_their_ttl(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             await b.granted("a1", ttl=300.0)
             await b.waiting("b1")
             b.clock.advance(10)
@@ -35,7 +35,7 @@ class EndingConformance(BenchSuite):
             await b.granted("b1")
 
     async def test_renewing_gives_the_full_ttl_again_to_all_that_live(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             await b.granted("a1", "x", ttl=10.0)
             await b.granted("a2", "y", ttl=2.0)
             b.clock.advance(4)
@@ -46,7 +46,7 @@ class EndingConformance(BenchSuite):
             assert all(one.why for one in renewed if one.expires_at is None)
 
     async def test_renewing_never_brings_back_what_has_ended(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             await b.granted("a1", ttl=5.0)
             b.clock.advance(5)
             (renewed,) = await b.locks.renew([Held("k", "a1", 5.0)])
@@ -58,7 +58,7 @@ class EndingConformance(BenchSuite):
             assert renewed.expires_at is None
 
     async def test_leaving_says_whether_the_lease_was_held_to_the_end(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             await b.granted("a1", ttl=5.0)
             b.clock.advance(6)
             late = await b.leave("a1")
@@ -70,7 +70,7 @@ class EndingConformance(BenchSuite):
             assert in_time == Left(True, "", None)
 
     async def test_leaving_twice_or_as_a_stranger_changes_nothing(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             await b.granted("a1")
             await b.leave("a1")
             await b.granted("b1")
@@ -84,7 +84,7 @@ class EndingConformance(BenchSuite):
             assert view.holder.owner == "b1"
 
     async def test_nothing_is_kept_of_a_key_that_was_given_back(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             await b.granted("a1")
             await b.waiting("b1")
             await b.leave("a1")
@@ -94,7 +94,7 @@ class EndingConformance(BenchSuite):
             assert await b.locks.session_requests("a") == []
 
     async def test_a_session_that_ended_cannot_be_renewed(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             b.clock.advance(SESSION)
             assert not await b.store.sessions.renew("a", SESSION)
             assert not await b.store.sessions.renew("nobody", SESSION)
@@ -104,7 +104,7 @@ class EndingConformance(BenchSuite):
             assert not await b.store.sessions.renew("d", SESSION)
 
     async def test_ending_a_session_frees_all_it_had_and_tells_the_next(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             await b.granted("a1", "x")
             await b.granted("b1", "y")
             await b.waiting("b2", "x")
@@ -120,7 +120,7 @@ class EndingConformance(BenchSuite):
             assert (await b.leave("b1")).next_owner == "c1"
 
     async def test_ending_a_session_twice_is_harmless(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             await b.granted("a1")
             await b.store.sessions.end("a")
             await b.store.sessions.end("a")
@@ -128,7 +128,7 @@ class EndingConformance(BenchSuite):
             await b.granted("b1")
 
     async def test_old_sessions_are_swept(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             await b.granted("a1", "held-to-death")
             b.clock.advance(2 * 3600)
             await b.begin("d")
@@ -139,7 +139,7 @@ class EndingConformance(BenchSuite):
             await b.granted("d1", "held-to-death")
 
     async def test_session_requests_are_all_leases_and_places_of_a_session(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             await b.granted("a1", "x")
             await b.granted("b1", "y")
             await b.waiting("a2", "y")
@@ -147,7 +147,7 @@ class EndingConformance(BenchSuite):
             assert sorted(await b.locks.session_requests("a")) == [("x", "a1"), ("y", "a2")]
 
     async def test_the_next_waiter_is_told_when_a_key_comes_free(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             told: list[str | None] = []
             await b.store.messages.listen("b", told.append, lambda *_: None)
             b.store.messages.watch(waiting=True)
@@ -158,7 +158,7 @@ class EndingConformance(BenchSuite):
             await until(lambda: "b1" in told, what="b1 is notified")
 
     async def test_turns_name_those_who_should_ask_and_when_to_look_again(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             await b.granted("a1", "x", ttl=8.0)
             await b.waiting("b1", "x")
             await b.waiting("b2", "x")
@@ -172,7 +172,7 @@ class EndingConformance(BenchSuite):
             assert (await b.locks.turns("c", [])).owners == ()
 
     async def test_force_takes_the_key_tells_the_holder_why_and_the_next_that_it_is_free(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             lost: list[tuple[str, str]] = []
             told: list[str | None] = []
             await b.granted("a1")
@@ -190,7 +190,7 @@ class EndingConformance(BenchSuite):
             await b.granted("b1")
 
     async def test_force_on_a_key_nobody_holds_does_nothing(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             await b.granted("a1", "expired", ttl=1.0)
             b.clock.advance(2)
 
@@ -198,7 +198,7 @@ class EndingConformance(BenchSuite):
             assert await b.locks.force("expired", "why", ANN) is None
 
     async def test_a_look_shows_holders_and_queues_in_order(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             fence = await b.granted("a1", "y", ttl=30.0)
             await b.waiting("b1", "y", wait=None)
             await b.waiting("c1", "y", wait=20.0)
@@ -215,7 +215,7 @@ class EndingConformance(BenchSuite):
             assert len(await b.locks.list(limit=1)) == 1
 
     async def test_a_look_tells_the_living_from_the_dead(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             await b.granted("a1", ttl=300.0)
             await b.waiting("b1", wait=3.0)
             await b.waiting("c1")

@@ -7,17 +7,17 @@ import pytest
 from interlock.errors import LeaseLostError
 from interlock.ports.store import Capability
 from interlock.testing.conformance.base import needs
-from interlock.testing.conformance.bench import BenchSuite
+from interlock.testing.conformance.driver import DriverSuite
 
 __all__ = ["FencingConformance"]
 
 
-class FencingConformance(BenchSuite):
+class FencingConformance(DriverSuite):
     """Fenced transactions."""
 
     @needs(Capability.TRANSACTIONS)
     async def test_a_fenced_write_commits_while_the_lease_is_live(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             fence = await b.granted("a1")
             async with b.locks.fenced("k", "a1", fence) as tx:
                 await tx.execute("create table target (value integer)")
@@ -29,7 +29,7 @@ class FencingConformance(BenchSuite):
 
     @needs(Capability.TRANSACTIONS)
     async def test_a_stale_fenced_write_is_refused(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             old = await b.granted("a1", ttl=5.0)
             b.clock.advance(6)
             with pytest.raises(LeaseLostError):
@@ -45,7 +45,7 @@ class FencingConformance(BenchSuite):
 
     @needs(Capability.TRANSACTIONS)
     async def test_a_fenced_write_that_fails_leaves_nothing(self, store_url: str) -> None:
-        async with self.bench(store_url) as b:
+        async with self.driver(store_url) as b:
             fence = await b.granted("a1")
             async with b.locks.fenced("k", "a1", fence) as tx:
                 await tx.execute("create table target (value integer)")

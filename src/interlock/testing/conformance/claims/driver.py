@@ -1,4 +1,4 @@
-"""A test bench for the claims port: a store on a virtual clock, with short helpers."""
+"""A test driver for the claims port: a store on a virtual clock, with short helpers."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.ports.claims import Claimed, ClaimState, ClaimView, ClaimWant, Known, Settled, Settlement
 from interlock.testing.clock import VirtualClock
-from interlock.testing.conformance.bench import SESSION, Bench, BenchSuite
+from interlock.testing.conformance.driver import SESSION, Driver, DriverSuite
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from interlock.ports.store import Store
 
-__all__ = ["KEEP", "LEASE", "SESSION", "ClaimBench", "ClaimSuite"]
+__all__ = ["KEEP", "LEASE", "SESSION", "ClaimDriver", "ClaimSuite"]
 
 LEASE = 60.0
 KEEP = 3600.0
 
 
-class ClaimBench(Bench):
+class ClaimDriver(Driver):
     """Owner ``a1`` belongs to session ``a``, which lasts ``SESSION`` seconds unless it is renewed."""
 
     def __init__(self, store: Store, clock: VirtualClock) -> None:
@@ -61,20 +61,20 @@ class ClaimBench(Bench):
             seconds -= step
 
 
-class ClaimSuite(BenchSuite):
-    """Tests that use one bench, or several that share a store."""
+class ClaimSuite(DriverSuite):
+    """Tests that use one driver, or several that share a store."""
 
     @asynccontextmanager
-    async def claim_bench(
+    async def claim_driver(
         self, url: str, clock: VirtualClock | None = None, **settings: Any
-    ) -> AsyncIterator[ClaimBench]:
-        """A fresh bench on the store."""
-        async with self.bench(url, clock, **settings) as bench:
-            yield ClaimBench(bench.store, bench.clock)
+    ) -> AsyncIterator[ClaimDriver]:
+        """A fresh driver on the store."""
+        async with self.driver(url, clock, **settings) as driver:
+            yield ClaimDriver(driver.store, driver.clock)
 
     @asynccontextmanager
-    async def claim_benches(self, url: str, count: int) -> AsyncIterator[list[ClaimBench]]:
+    async def claim_drivers(self, url: str, count: int) -> AsyncIterator[list[ClaimDriver]]:
         """Benches with separate connections to one store, like processes, and a common clock."""
         clock = VirtualClock()
         async with AsyncExitStack() as stack:
-            yield [await stack.enter_async_context(self.claim_bench(url, clock)) for _ in range(count)]
+            yield [await stack.enter_async_context(self.claim_driver(url, clock)) for _ in range(count)]

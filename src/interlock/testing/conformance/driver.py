@@ -1,4 +1,4 @@
-"""A test bench for the locks port: a store on a virtual clock, with short helpers."""
+"""A test driver for the locks port: a store on a virtual clock, with short helpers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
     from interlock.ports.store import Store
 
-__all__ = ["ANN", "SESSION", "Bench", "BenchSuite"]
+__all__ = ["ANN", "SESSION", "Driver", "DriverSuite"]
 
 SESSION = 15.0
 ANN = Attribution("ann", "because")
 """Who performs the operations of tests that are about something else."""
 
 
-class Bench:
+class Driver:
     """A store on a virtual clock, with sessions a, b and c, and short helpers for requests."""
 
     def __init__(self, store: Store, clock: VirtualClock) -> None:
@@ -65,18 +65,18 @@ class Bench:
         return await self.locks.leave(self.wants[owner])
 
 
-class BenchSuite(StoreSuite):
-    """Tests that use a bench."""
+class DriverSuite(StoreSuite):
+    """Tests that use a driver."""
 
     @asynccontextmanager
-    async def bench(self, url: str, clock: VirtualClock | None = None, **settings: Any) -> AsyncIterator[Bench]:
-        """A fresh bench on the store."""
+    async def driver(self, url: str, clock: VirtualClock | None = None, **settings: Any) -> AsyncIterator[Driver]:
+        """A fresh driver on the store."""
         clock = clock or VirtualClock()
         store = from_url(url, settings=Settings(**settings), clock=clock)
         await store.open()
         try:
-            bench = Bench(store, clock)
-            await bench.begin("a", "b", "c")
-            yield bench
+            driver = Driver(store, clock)
+            await driver.begin("a", "b", "c")
+            yield driver
         finally:
             await store.close()

@@ -24,15 +24,15 @@ from interlock.ports.jobs import (
 )
 from interlock.ports.store import Capability
 from interlock.testing.clock import VirtualClock
-from interlock.testing.conformance.bench import SESSION, Bench, BenchSuite
-from interlock.testing.conformance.limits.bench import pace, slots
+from interlock.testing.conformance.driver import SESSION, Driver, DriverSuite
+from interlock.testing.conformance.limits.driver import pace, slots
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from interlock.ports.store import Store
 
-__all__ = ["SESSION", "JobBench", "JobSuite", "near", "new_job", "pace", "slots"]
+__all__ = ["SESSION", "JobDriver", "JobSuite", "near", "new_job", "pace", "slots"]
 
 _USUAL: dict[str, Any] = {
     "name": "n",
@@ -61,7 +61,7 @@ def near(seconds: float, within: float = 1e-5) -> object:
     return pytest.approx(seconds, abs=within, rel=0)
 
 
-class JobBench(Bench):
+class JobDriver(Driver):
     """Sessions ``a``, ``b`` and ``c`` fetch jobs named ``n`` from queue ``q`` unless told otherwise."""
 
     def __init__(self, store: Store, clock: VirtualClock) -> None:
@@ -210,20 +210,22 @@ class JobBench(Bench):
         await self.keep(*sessions)
 
 
-class JobSuite(BenchSuite):
-    """Tests that work at such a bench, or at several that share a store."""
+class JobSuite(DriverSuite):
+    """Tests that work at such a driver, or at several that share a store."""
 
     needed_capabilities: ClassVar[tuple[Capability, ...]] = (Capability.JOBS,)
 
     @asynccontextmanager
-    async def job_bench(self, url: str, clock: VirtualClock | None = None, **settings: Any) -> AsyncIterator[JobBench]:
-        """A fresh bench on the store."""
-        async with self.bench(url, clock, **({"namespace": self.namespace} | settings)) as bench:
-            yield JobBench(bench.store, bench.clock)
+    async def job_driver(
+        self, url: str, clock: VirtualClock | None = None, **settings: Any
+    ) -> AsyncIterator[JobDriver]:
+        """A fresh driver on the store."""
+        async with self.driver(url, clock, **({"namespace": self.namespace} | settings)) as driver:
+            yield JobDriver(driver.store, driver.clock)
 
     @asynccontextmanager
-    async def job_benches(self, url: str, count: int) -> AsyncIterator[list[JobBench]]:
+    async def job_drivers(self, url: str, count: int) -> AsyncIterator[list[JobDriver]]:
         """Benches that reach one store each in its own way, as processes do, with a common clock."""
         clock = VirtualClock()
         async with AsyncExitStack() as stack:
-            yield [await stack.enter_async_context(self.job_bench(url, clock)) for _ in range(count)]
+            yield [await stack.enter_async_context(self.job_driver(url, clock)) for _ in range(count)]

@@ -1,4 +1,4 @@
-"""A test bench for the limits port: a store on a virtual clock, with short helpers."""
+"""A test driver for the limits port: a store on a virtual clock, with short helpers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from interlock.ports.limits import Finished, LimitView, Plan, Turn, Use
-from interlock.testing.conformance.bench import SESSION, Bench, BenchSuite
+from interlock.testing.conformance.driver import SESSION, Driver, DriverSuite
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from interlock.ports.store import Store
     from interlock.testing.clock import VirtualClock
 
-__all__ = ["SESSION", "LimitBench", "LimitSuite", "pace", "slots"]
+__all__ = ["SESSION", "LimitDriver", "LimitSuite", "pace", "slots"]
 
 
 def slots(most: int, key: str = "k") -> Use:
@@ -27,7 +27,7 @@ def pace(most: int, per: float, key: str = "k") -> Use:
     return Use(key, most, per)
 
 
-class LimitBench(Bench):
+class LimitDriver(Driver):
     """Owner ``a1`` belongs to session ``a`` and is a caller of its own."""
 
     def __init__(self, store: Store, clock: VirtualClock) -> None:
@@ -89,13 +89,13 @@ class LimitBench(Bench):
             seconds -= step
 
 
-class LimitSuite(BenchSuite):
-    """Tests that use such a bench."""
+class LimitSuite(DriverSuite):
+    """Tests that use such a driver."""
 
     @asynccontextmanager
-    async def limit_bench(
+    async def limit_driver(
         self, url: str, clock: VirtualClock | None = None, **settings: Any
-    ) -> AsyncIterator[LimitBench]:
-        """A fresh bench on the store."""
-        async with self.bench(url, clock, **settings) as bench:
-            yield LimitBench(bench.store, bench.clock)
+    ) -> AsyncIterator[LimitDriver]:
+        """A fresh driver on the store."""
+        async with self.driver(url, clock, **settings) as driver:
+            yield LimitDriver(driver.store, driver.clock)

@@ -1,4 +1,4 @@
-"""A test bench for the events port: a store on a virtual clock, with short helpers."""
+"""A test driver for the events port: a store on a virtual clock, with short helpers."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from interlock.ports.events import EventFilter, EventView, NewEvent
 from interlock.ports.store import Capability
 from interlock.testing.clock import VirtualClock
-from interlock.testing.conformance.jobs.bench import JobBench, JobSuite, new_job
+from interlock.testing.conformance.jobs.driver import JobDriver, JobSuite, new_job
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from interlock.ports.store import Store
 
-__all__ = ["KEEP", "EventBench", "EventSuite"]
+__all__ = ["KEEP", "EventDriver", "EventSuite"]
 
 KEEP = 3600.0
 
 
-class EventBench(JobBench):
+class EventDriver(JobDriver):
     """Events ``issues.opened`` of the source ``src`` by ``ann``, each with one job by default."""
 
     def __init__(self, store: Store, clock: VirtualClock) -> None:
@@ -69,26 +69,26 @@ class EventBench(JobBench):
 
 
 class EventSuite(JobSuite):
-    """Tests that use such a bench, or several that share a store."""
+    """Tests that use such a driver, or several that share a store."""
 
     needed_capabilities: ClassVar[tuple[Capability, ...]] = (Capability.JOBS, Capability.EVENTS)
 
     @asynccontextmanager
-    async def event_bench(
+    async def event_driver(
         self, url: str, clock: VirtualClock | None = None, **settings: Any
-    ) -> AsyncIterator[EventBench]:
-        """A fresh bench on the store."""
-        async with self.bench(url, clock, **({"namespace": self.namespace} | settings)) as bench:
-            yield EventBench(bench.store, bench.clock)
+    ) -> AsyncIterator[EventDriver]:
+        """A fresh driver on the store."""
+        async with self.driver(url, clock, **({"namespace": self.namespace} | settings)) as driver:
+            yield EventDriver(driver.store, driver.clock)
 
     @asynccontextmanager
-    async def event_benches(self, url: str, count: int) -> AsyncIterator[list[EventBench]]:
+    async def event_drivers(self, url: str, count: int) -> AsyncIterator[list[EventDriver]]:
         """Benches with separate connections to one store, like processes; only one if the store allows only one."""
         clock = VirtualClock()
         async with AsyncExitStack() as stack:
-            first = await stack.enter_async_context(self.event_bench(url, clock))
+            first = await stack.enter_async_context(self.event_driver(url, clock))
             if Capability.PROCESSES not in first.store.capabilities:
                 yield [first] * count
                 return
-            others = [await stack.enter_async_context(self.event_bench(url, clock)) for _ in range(count - 1)]
+            others = [await stack.enter_async_context(self.event_driver(url, clock)) for _ in range(count - 1)]
             yield [first, *others]
