@@ -22,7 +22,7 @@ from interlock.ports.job_views import LaneView
 from interlock.ports.jobs import JobState
 from interlock.ports.limits import LimitUser, LimitView
 from interlock.ports.locks import Holder, LockView, Waiter
-from interlock.web.pages.texts import sentence
+from interlock.web.pages.markup import sentence
 from tests.jobs.test_explain import NOW, OUTLOOK
 
 if TYPE_CHECKING:

@@ -94,7 +94,7 @@ async def test_explain_held_and_parked(cli: Callable[..., Any], file_url: str) -
         await jobs.stand()
         found = [await explained(cli, file_url, number) for number in (held, stuck, aside)]
 
-    assert [reason for reason, _ in found] == ["held", "lane-parked", "parked"]
+    assert [reason for reason, _ in found] == ["lane-held", "lane-parked", "parked"]
     assert "held by ann since 20" in found[0][1]
     assert "interlock lanes release held" in found[0][1]
     assert "ValueError: no" in found[1][1]

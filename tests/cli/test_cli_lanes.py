@@ -132,7 +132,7 @@ async def test_hold_and_release(cli: Callable[..., Any], jobs_url: str) -> None:
         again = await run(cli, jobs_url, "lanes", "release", LANE, code=1)
 
     assert held.stdout == f"Held {LANE!r}. To let it go on: interlock lanes release '{LANE}'\n"
-    assert (shown["state"], shown["reason"]) == ("held", "held")
+    assert (shown["state"], shown["reason"]) == ("held", "lane-held")
     assert released.stdout == f"Released {LANE!r}. It goes on.\n"
     assert "is neither held nor parked" in again.stderr
 

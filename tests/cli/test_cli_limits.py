@@ -8,7 +8,7 @@ import pytest
 
 from interlock import Cooldown, Limits, Rate, Slots
 from interlock.callers import calling_as
-from interlock.cli.asking import whole_list
+from interlock.cli.insight_reader import whole_list
 from interlock.insight.views import Listing
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interlock import App
-from interlock.cli.demo.bot import HEARD_BY, OWN, SECRET, Place, define
+from interlock.cli.demo.bot import HEARD_BY, OWN, SECRET, Locations, define
 from interlock.cli.demo.door import Answer, HandDoor, HttpDoor
 from interlock.cli.demo.harm import Harm
 from interlock.cli.demo.records import Minutes, Notebook
@@ -93,7 +93,7 @@ async def test_a_webhook_that_got_no_answer_is_posted_again(minutes: Minutes, mo
 
 
 async def test_by_hand_a_webhook_is_answered_as_over_http(tmp_path: Path) -> None:
-    app = Place(f"sqlite:///{tmp_path / 'demo.db'}", "", "demo", str(tmp_path)).app()
+    app = Locations(f"sqlite:///{tmp_path / 'demo.db'}", "", "demo", str(tmp_path)).app()
     define(app)
     payload = {"sender": {"login": "ann"}, "repository": {"full_name": "a/b", "owner": {"login": "a"}}}
     body = json.dumps(payload).encode()

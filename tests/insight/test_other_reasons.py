@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from interlock.backends import from_url
-from interlock.claims.explain import Reason as ClaimReason
 from interlock.claims.explain import explain as explain_claim
 from interlock.errors import CapabilityError
 from interlock.insight import Insight, data
-from interlock.limits.explain import Reason as LimitReason
-from interlock.locks.explain import Reason as LockReason
 from interlock.ports.claims import ClaimState, ClaimWant, Settlement
 from interlock.ports.limits import Plan, Use
+from interlock.reasons import REASONS, Reason
 from interlock.settings import Settings
 from interlock.testing.clock import VirtualClock
 from interlock.testing.conformance.driver import SESSION, Driver
@@ -55,13 +53,13 @@ async def place(url: str) -> AsyncIterator[Place]:
 
 async def test_locks(store_url: str) -> None:
     async with place(store_url) as p:
-        assert await p.told("lock", "k", LockReason.FREE) == "is free"
+        assert await p.told("lock", "k", Reason.FREE) == "is free"
         await p.granted("a1")
         p.clock.advance(2)
-        assert await p.told("lock", "k", LockReason.HELD) == "is held by a1 for 2.0 s"
+        assert await p.told("lock", "k", Reason.HELD) == "is held by a1 for 2.0 s"
         await p.waiting("b1")
         await p.waiting("c1")
-        assert await p.told("lock", "k", LockReason.AWAITED) == "is held by a1 for 2.0 s; 2 wait"
+        assert await p.told("lock", "k", Reason.AWAITED) == "is held by a1 for 2.0 s; 2 wait"
         (row,) = await p.insight.locks()
         assert [(waiter.place, waiter.who.caller) for waiter in row.waiters] == [(1, "b1"), (2, "c1")]
         assert row.waiters[1].why == "waits for 0 ms and has 1 before it; a1 holds it"
@@ -72,7 +70,7 @@ async def test_locks(store_url: str) -> None:
             pytest.approx(p.clock.now() - 2),
         )
         await p.leave("a1")
-        assert await p.told("lock", "k", LockReason.PASSING) == "is free and kept for b1; 2 wait"
+        assert await p.told("lock", "k", Reason.PASSING) == "is free and kept for b1; 2 wait"
 
 
 async def test_a_waiter_that_is_gone_is_told_as_such(store_url: str) -> None:
@@ -95,21 +93,21 @@ async def test_limits(store_url: str) -> None:
         async def reserve(owner: str, uses: tuple[Use, ...], *, start: bool = True) -> Any:
             return await p.store.limits.ask(Plan(owner, owner, owner[0], uses, start))
 
-        assert await p.told("limit", "s", LimitReason.UNUSED) == "is not in use"
+        assert await p.told("limit", "s", Reason.UNUSED) == "is not in use"
         await reserve("a1", (Use("r", 2, 0.0),))
-        assert await p.told("limit", "r", LimitReason.ROOM) == "1 of 2 at work"
+        assert await p.told("limit", "r", Reason.ROOM) == "1 of 2 at work"
         await reserve("a2", slot)
         await reserve("b1", slot)
-        assert await p.told("limit", "s", LimitReason.FULL) == "1 of 1 at work, 1 waits"
+        assert await p.told("limit", "s", Reason.FULL) == "1 of 1 at work, 1 waits"
         page = await p.insight.limit("s")
         assert [(holder.counts, holder.who.caller) for holder in page.holders] == [("reservations", "a2")]
         assert [(waiter.place, waiter.who.caller, waiter.why) for waiter in page.waiters] == [
             (1, "b1", "waits for 0 ms, first in line")
         ]
         await p.store.limits.finish("a", "a2")
-        assert await p.told("limit", "s", LimitReason.PASSING) == "0 of 1 at work, 1 waits; b1 may start now"
+        assert await p.told("limit", "s", Reason.PASSING) == "0 of 1 at work, 1 waits; b1 may start now"
         await reserve("c1", cooldown)
-        assert await p.told("limit", "c", LimitReason.TOO_SOON) == "1 of 1 started, room in 90.0 s"
+        assert await p.told("limit", "c", Reason.TOO_SOON) == "1 of 1 started, room in 90.0 s"
         assert [(row.key, row.counts, row.figure, row.full) for row in await p.insight.limits()] == [
             ("c", "reservations", "1 every 90 s", True),
             ("r", "reservations", "2 at once", False),
@@ -126,22 +124,22 @@ async def test_claims(store_url: str) -> None:
             await claims.settle(Settlement("k", "a1", state, **values))
 
         want = ClaimWant("k", "a1", "a", 60.0, 600.0)
-        assert await p.told("claim", "k", ClaimReason.NEW) == "is new"
+        assert await p.told("claim", "k", Reason.NEW) == "is new"
         await claims.claim(want)
         p.clock.advance(2)
-        assert await p.told("claim", "k", ClaimReason.IN_PROGRESS) == "is in progress for 2.0 s in test@host-a:7"
+        assert await p.told("claim", "k", Reason.IN_PROGRESS) == "is in progress for 2.0 s in test@host-a:7"
         await settle(ClaimState.FAILED, error="no", retry_in=30.0)
-        assert await p.told("claim", "k", ClaimReason.FAILED_NOT_DUE) == "failed and may be tried again in 30.0 s: no"
+        assert await p.told("claim", "k", Reason.FAILED_NOT_DUE) == "failed and may be tried again in 30.0 s: no"
         await p.keep("a", seconds=100.0)
         p.clock.advance(31)
-        assert await p.told("claim", "k", ClaimReason.FAILED) == "failed and may be tried again now: no"
+        assert await p.told("claim", "k", Reason.FAILED) == "failed and may be tried again now: no"
         await claims.claim(want)
         await settle(ClaimState.DONE, result='"ok"')
-        assert await p.told("claim", "k", ClaimReason.DONE) == "was done 0 ms ago by test@host-a:7"
+        assert await p.told("claim", "k", Reason.DONE) == "was done 0 ms ago by test@host-a:7"
         await p.begin("d")
         await claims.claim(ClaimWant("gone", "d1", "d", 60.0, 600.0))
         p.clock.advance(SESSION + 1)
-        assert await p.told("claim", "gone", ClaimReason.HOLDER_GONE) == (
+        assert await p.told("claim", "gone", Reason.HOLDER_GONE) == (
             "its holder test@host-d:7 is gone or silent; it can be claimed again"
         )
         assert [(row.claim.key, row.reason) for row in await p.insight.claims()] == [
@@ -190,6 +188,7 @@ def test_a_claim_that_is_explained_without_a_store() -> None:
 
 def test_every_reason_has_a_test() -> None:
     here = Path(__file__).read_text("utf-8")
-    kinds = {"LockReason": LockReason, "LimitReason": LimitReason, "ClaimReason": ClaimReason}
+    about = {"lock", "limit", "claim"}
+    known = [reason for reason, info in REASONS.items() if about & set(info.subjects)]
 
-    assert not [reason for name, kind in kinds.items() for reason in kind if f"{name}.{reason.name}" not in here]
+    assert not [reason for reason in known if f"Reason.{reason.name}" not in here]

@@ -200,7 +200,7 @@ async def test_locks_in_another_store_are_told_apart(floor: Floors) -> None:
     async with floor(locks="memory://") as b:
         job_id = await b.add()
         await b.one("a")
-        locks = b.insight._looking.locks
+        locks = b.insight._stores.locks
         from interlock.ports.locks import Want
         from interlock.ports.sessions import SessionCard
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from interlock import App, Cooldown, Retry, Slots, Snooze
-from interlock.jobs.explain import Reason, explain_job, explain_lane
+from interlock.jobs.explain import explain_job, explain_lane
 from interlock.ports.insight import WorkerStanding
 from interlock.ports.job_views import (
     Attempt,
@@ -21,6 +21,7 @@ from interlock.ports.job_views import (
     WorkerView,
 )
 from interlock.ports.jobs import HandlerVersion, JobState
+from interlock.reasons import REASONS, Reason
 from interlock.testing.clock import until
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ WAITING = [
     (situation(JobState.READY, ahead=1200), Reason.READY, ["1,200 before it"]),
     (
         situation(JobState.READY, {"attempts": (attempt("unreadable", "'currency' is not known"),)}),
-        Reason.REFUSED,
+        Reason.UNREADABLE,
         ["'currency' is not known", "no live worker is known to be of another version", "finish the deployment"],
     ),
     (situation(JobState.READY, ahead=10_000), Reason.READY, ["10,000 or more before it"]),
@@ -202,7 +203,7 @@ WAITING = [
     ),
     (
         situation(JobState.HELD, {"lane": "x#1"}, held_by="ann", held_reason="audit", held_since=NOW - 60),
-        Reason.HELD,
+        Reason.LANE_HELD,
         ["lane 'x#1' is held by ann since", "audit", "ask ann", "lanes release 'x#1'"],
     ),
     (
@@ -305,7 +306,8 @@ def test_every_state_has_its_words() -> None:
 
     assert told == set(JobState) - {JobState.BEHIND}
     reasons = {reason for _, reason, _ in [*WAITING, *ENDED]}
-    assert reasons == set(Reason) - {Reason.BEHIND, Reason.IDLE, Reason.LOCK, Reason.LOOP_BLOCKED}
+    known = {reason for reason, info in REASONS.items() if "job" in info.subjects}
+    assert reasons == known - {Reason.BEHIND, Reason.LOCK, Reason.LOOP_BLOCKED}
 
 
 @pytest.mark.parametrize(("seen", "reason", "words"), WAITING, ids=lambda value: str(value)[:20])
@@ -358,7 +360,7 @@ def test_a_held_lane() -> None:
         situation(JobState.RUNNING, {"lane": "x#1", "worker": WORKER, "fetched_at": NOW - 5}, **held),
     )
 
-    assert empty.reason is at_work.reason is Reason.HELD
+    assert empty.reason is at_work.reason is Reason.LANE_HELD
     assert empty.lines[0] == "lane 'x#1' has 0 jobs"
     assert "held by ann since 2027-01-15T07:59:00.000+00:00: audit" in str(empty)
     assert "runs in bot.py" in str(at_work)
@@ -442,7 +444,7 @@ async def test_reasons_of_real_jobs(store_url: str) -> None:
             await until_reason(app, retried, Reason.TO_BE_RETRIED)
             assert f"job {holder.id}" in str(await app.jobs.explain(waiting))
             assert await reason(failed) == "failed"
-            assert [await reason(handle) for handle in (held, behind)] == ["held", "behind"]
+            assert [await reason(handle) for handle in (held, behind)] == ["lane-held", "behind"]
             assert await reason(delayed) == "delayed"
             assert (await app.jobs.explain_lane("parks")).reason is Reason.LANE_PARKED
             go_on.set()
@@ -544,7 +546,7 @@ def test_a_refused_job_names_the_versions_that_refused_it_and_the_workers_that_c
     new = old._replace(worker=WorkerView("s2", "host2", 43, "bot.py"), reads=(new_reads,))
 
     told = explain_job(refused, workers=[old, new])
-    assert told.reason is Reason.REFUSED
+    assert told.reason is Reason.UNREADABLE
     assert "refused by version 1.0 (0123456789ab): 'currency' is not known" in str(told)
     assert "process 43 on host2 (version 2.0, cdef01234567)" in str(told)
     assert "process 42" not in str(told)

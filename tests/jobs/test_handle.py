@@ -324,10 +324,10 @@ async def test_a_held_lane_waits_for_its_release(store_url: str) -> None:
         await app.drain()
 
         told = await app.jobs.explain(handle)
-        assert told.reason == "held"
+        assert told.reason == "lane-held"
         assert "held by ann" in str(told)
         assert "held by ann" in str(await app.jobs.explain(behind))
-        assert (await app.jobs.explain_lane("x#1")).reason == "held"
+        assert (await app.jobs.explain_lane("x#1")).reason == "lane-held"
         assert [(view.lane, view.held_by) for view in await app.jobs.lanes()] == [("x#1", "ann")]
         assert await app.jobs.release("x#1", by="bob")
         await app.drain()

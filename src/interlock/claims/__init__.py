@@ -2,8 +2,8 @@
 
 from interlock.claims.claim import Claim
 from interlock.claims.claims import Claiming, Claims
-from interlock.claims.explain import Reason
 from interlock.claims.views import ClaimView
 from interlock.ports.claims import ClaimState
+from interlock.reasons import Reason
 
 __all__ = ["Claim", "ClaimState", "ClaimView", "Claiming", "Claims", "Reason"]

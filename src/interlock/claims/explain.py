@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from interlock.clock import as_text
 from interlock.explanation import Explanation, Subject, brief, command, span
 from interlock.ports.claims import ClaimState
+from interlock.reasons import Reason
 from interlock.values import decoded
 
 if TYPE_CHECKING:
     from interlock.ports.claims import ClaimView
 
-__all__ = ["Reason", "as_data", "explain", "what_next"]
-
-
-class Reason(StrEnum):
-    """How a claim stands."""
-
-    NEW = "new"
-    """Nobody claimed it, or what was claimed is kept no longer."""
-    IN_PROGRESS = "in-progress"
-    HOLDER_GONE = "holder-gone"
-    """In progress, but its holder is gone or silent: whoever claims it next takes it over."""
-    DONE = "done"
-    FAILED = "failed"
-    """And it may be tried again now."""
-    FAILED_NOT_DUE = "failed-not-due"
-    """And it may be tried again at its time."""
+__all__ = ["as_data", "explain", "what_next"]
 
 
 def explain(key: str, view: ClaimView | None) -> Explanation[Reason]:

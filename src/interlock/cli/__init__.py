@@ -12,7 +12,7 @@ import typer
 
 from interlock.cli import claims, cursors, demo, events, explain, jobs, journal, lanes, limits, locks, migrate, run
 from interlock.cli.output import Commands
-from interlock.cli.store_url import Namespace, Place
+from interlock.cli.store_url import Namespace, StoreUrl
 
 __all__ = ["app", "main"]
 
@@ -67,4 +67,4 @@ def _root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    context.obj = Place(url, namespace)
+    context.obj = StoreUrl(url, namespace)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interlock.cli.consent import By, Yes, ask_first, named
-from interlock.cli.operating import JournalUrl, operate
+from interlock.cli.confirmation import By, Yes, confirm, named
+from interlock.cli.operations import JournalUrl, operate
 from interlock.cli.output import Json, Limit, brief, console, print_json, say, say_if_cut, shown
-from interlock.cli.store_url import Namespace, Place, Url, named_place, opened
+from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store, opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +49,7 @@ def list_claims(
 
     prefix = checked_prefix(prefix)
     wanted = None if state is None else ClaimState(state.replace("-", " "))
-    views = asyncio.run(_look(named_place(context, url, namespace), None, prefix, wanted, limit))
+    views = asyncio.run(_look(chosen_store(context, url, namespace), None, prefix, wanted, limit))
     if json:
         print_json([as_data(view) for view in views])
     elif views:
@@ -64,7 +64,7 @@ def show(context: typer.Context, key: Key, json: Json = False, url: Url = None, 
     """Show one claim: its state, who has or had it, and what happens next."""
     from interlock.claims.explain import explain
 
-    view = look_at(named_place(context, url, namespace), key)
+    view = look_at(chosen_store(context, url, namespace), key)
     if json:
         print_json(explain(key, view).data)
     elif view is None:
@@ -92,18 +92,21 @@ def forget(
     from interlock.errors import NotFoundError
     from interlock.ports.store import Capability
 
-    place = named_place(context, url, namespace)
+    store_url = chosen_store(context, url, namespace)
     by = named("Forgetting a claim", reason, by)
 
     def kept() -> str | None:
-        view = look_at(place, key)
+        view = look_at(store_url, key)
         return None if view is None else f"{explain(key, view).lines[0]}."
 
     if not yes:
-        ask_first("Forgetting a claim", "Forget it, so that it may be done again?", kept)
+        confirm("Forgetting a claim", "Forget it, so that it may be done again?", kept)
     name = checked_key(key)
     view = operate(
-        place, Capability.CLAIMS, lambda operations: operations.forget_claim(name, by=by, reason=reason), journal_url
+        store_url,
+        Capability.CLAIMS,
+        lambda operations: operations.forget_claim(name, by=by, reason=reason),
+        journal_url,
     )
     if view is None:
         raise NotFoundError(f"There is no claim on {key!r}.", remedy="See: interlock claims list.")
@@ -113,20 +116,20 @@ def forget(
         typer.echo(shown(f"Forgot {key!r}, which was {view.state}. It is new again."))
 
 
-def look_at(place: Place, key: str) -> ClaimView | None:
+def look_at(store_url: StoreUrl, key: str) -> ClaimView | None:
     """One claim, None if none is kept."""
     from interlock.arguments import checked_key
 
-    views = asyncio.run(_look(place, checked_key(key), "", None, 1))
+    views = asyncio.run(_look(store_url, checked_key(key), "", None, 1))
     return views[0] if views else None
 
 
 async def _look(
-    place: Place, key: str | None, prefix: str, state: ClaimState | None, limit: int
+    store_url: StoreUrl, key: str | None, prefix: str, state: ClaimState | None, limit: int
 ) -> Sequence[ClaimView]:
     from interlock.ports.store import Capability
 
-    async with opened(place, Capability.CLAIMS) as store:
+    async with opened(store_url, Capability.CLAIMS) as store:
         return await store.claims.list(key, prefix=prefix, state=state, limit=limit)
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interlock.cli.consent import By, Yes, ask_first, named
-from interlock.cli.operating import JournalUrl, operate
+from interlock.cli.confirmation import By, Yes, confirm, named
+from interlock.cli.operations import JournalUrl, operate
 from interlock.cli.output import Json, Limit, brief, console, print_json, say, say_if_cut, shown
-from interlock.cli.store_url import Namespace, Place, Url, named_place, opened
+from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store, opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ def list_cursors(
     namespace: Namespace = None,
 ) -> None:
     """Show all cursors by name, as one snapshot."""
-    views = asyncio.run(_look(named_place(context, url, namespace), limit))
+    views = asyncio.run(_look(chosen_store(context, url, namespace), limit))
     if json:
         print_json([_as_data(view) for view in views])
     elif views:
@@ -45,7 +45,7 @@ def list_cursors(
 @app.command()
 def show(context: typer.Context, name: Name, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
     """Show one cursor: where it stands, and its last moves, the newest first."""
-    moves = asyncio.run(_history(named_place(context, url, namespace), _checked(name)))
+    moves = asyncio.run(_history(chosen_store(context, url, namespace), _checked(name)))
     if json:
         data = _as_data(moves[0]) if moves else {"name": name, "version": None}
         print_json({**data, "history": [_as_data(view) for view in moves]})
@@ -71,18 +71,21 @@ def forget(
     from interlock.errors import NotFoundError
     from interlock.ports.store import Capability
 
-    place = named_place(context, url, namespace)
+    store_url = chosen_store(context, url, namespace)
     by = named("Forgetting a cursor", reason, by)
 
     def stands() -> str | None:
-        moves = asyncio.run(_history(place, _checked(name)))
+        moves = asyncio.run(_history(store_url, _checked(name)))
         return f"{name!r} stands at {brief(_value(moves[0]))}, moved by {moves[0].by}." if moves else None
 
     if not yes:
-        ask_first("Forgetting a cursor", "Forget it, so that its poller begins anew?", stands)
+        confirm("Forgetting a cursor", "Forget it, so that its poller begins anew?", stands)
     key = _checked(name)
     view = operate(
-        place, Capability.CURSORS, lambda operations: operations.forget_cursor(key, by=by, reason=reason), journal_url
+        store_url,
+        Capability.CURSORS,
+        lambda operations: operations.forget_cursor(key, by=by, reason=reason),
+        journal_url,
     )
     if view is None:
         raise NotFoundError(f"There is no cursor {name!r}.", remedy="See: interlock cursors list.")
@@ -92,17 +95,17 @@ def forget(
         typer.echo(shown(f"Forgot {name!r}, which stood at {brief(_value(view))}."))
 
 
-async def _look(place: Place, limit: int) -> Sequence[CursorView]:
+async def _look(store_url: StoreUrl, limit: int) -> Sequence[CursorView]:
     from interlock.ports.store import Capability
 
-    async with opened(place, Capability.CURSORS) as store:
+    async with opened(store_url, Capability.CURSORS) as store:
         return await store.cursors.list(limit=limit)
 
 
-async def _history(place: Place, name: str) -> Sequence[CursorView]:
+async def _history(store_url: StoreUrl, name: str) -> Sequence[CursorView]:
     from interlock.ports.store import Capability
 
-    async with opened(place, Capability.CURSORS) as store:
+    async with opened(store_url, Capability.CURSORS) as store:
         return await store.cursors.history(name)
 
 

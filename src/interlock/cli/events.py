@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interlock.cli.consent import By, Yes, ask_first, named
-from interlock.cli.output import Json, Limit, console, print_json, print_spread, say, say_if_cut, shown
-from interlock.cli.store_url import Namespace, Place, Url, named_place, opened
+from interlock.cli.confirmation import By, Yes, confirm, named
+from interlock.cli.output import Json, Limit, console, print_formatted, print_json, say, say_if_cut, shown
+from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store, opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +45,7 @@ def list_events(
     from interlock.ports.events import EventFilter
 
     wanted = EventFilter(*map(checked_prefix, (source, kind, actor, delivery)))
-    views = asyncio.run(_look(named_place(context, url, namespace), wanted, limit, before))
+    views = asyncio.run(_look(chosen_store(context, url, namespace), wanted, limit, before))
     if json:
         print_json([as_data(view) for view in views])
     elif views:
@@ -67,7 +67,7 @@ def show(
     """Show one event: what it is, what came of it, and what was sent."""
     from interlock.events.explain import explain_event
 
-    view, jobs = asyncio.run(_find(named_place(context, url, namespace), event_id))
+    view, jobs = asyncio.run(_find(chosen_store(context, url, namespace), event_id))
     if view is None:
         if json:
             print_json(nothing(event_id))
@@ -83,7 +83,7 @@ def show(
     for line in explanation.lines:
         out.print(shown(line), soft_wrap=True)
     if payload:
-        print_spread(sent, f"interlock events show {event_id} --json")
+        print_formatted(sent, f"interlock events show {event_id} --json")
 
 
 @app.command()
@@ -111,7 +111,7 @@ def replay(
     by = named("Replaying an event", reason or None, by)
     found = load(target)
     if not yes:
-        ask_first("Replaying an event", "Have it handled again?", lambda: asyncio.run(_about(found, event_id)))
+        confirm("Replaying an event", "Have it handled again?", lambda: asyncio.run(_about(found, event_id)))
     receipt = asyncio.run(_replay(found, event_id, by, reason))
     if json:
         print_json({"replay_of": event_id, "by": by, "reason": reason, **_receipt(receipt)})
@@ -128,17 +128,17 @@ def nothing(event_id: int) -> dict[str, Any]:
     return {"id": event_id, "reason": None, "explain": [line]}
 
 
-async def _look(place: Place, wanted: EventFilter, limit: int, before: int | None) -> Sequence[EventView]:
+async def _look(store_url: StoreUrl, wanted: EventFilter, limit: int, before: int | None) -> Sequence[EventView]:
     from interlock.ports.store import Capability
 
-    async with opened(place, Capability.EVENTS) as store:
+    async with opened(store_url, Capability.EVENTS) as store:
         return await store.events.list(wanted, limit=limit, before=before)
 
 
-async def _find(place: Place, event_id: int) -> tuple[EventView | None, Sequence[JobView]]:
+async def _find(store_url: StoreUrl, event_id: int) -> tuple[EventView | None, Sequence[JobView]]:
     from interlock.ports.store import Capability
 
-    async with opened(place, Capability.EVENTS) as store:
+    async with opened(store_url, Capability.EVENTS) as store:
         view = await store.events.get(event_id)
         jobs = [await store.jobs.find(job) for job in (view.jobs if view is not None else ())]
         return view, [job for job in jobs if job is not None]

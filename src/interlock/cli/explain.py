@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from interlock.cli import events, jobs, lanes
-from interlock.cli.asking import ask
+from interlock.cli.insight_reader import ask
 from interlock.cli.output import Json, print_json, shown
-from interlock.cli.store_url import Namespace, Url, named_place
+from interlock.cli.store_url import Namespace, Url, chosen_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,7 +49,7 @@ def claim(
     from interlock.insight import Kind
     from interlock.ports.store import Capability
 
-    _explain(context, Capability.CLAIMS, Kind.TURN, key, json, url, namespace)
+    _explain(context, Capability.CLAIMS, Kind.CLAIM, key, json, url, namespace)
 
 
 @app.command()
@@ -119,10 +119,10 @@ def _explain(
 ) -> None:
     from interlock.arguments import checked_key
 
-    place = named_place(context, url, namespace)
+    store_url = chosen_store(context, url, namespace)
     if isinstance(ref, str):
         checked_key(ref)  # before anything is opened
-    _tell(ask(place, need, lambda insight: insight.explain(kind, ref)).data, json)
+    _tell(ask(store_url, need, lambda insight: insight.explain(kind, ref)).data, json)
 
 
 def _tell(data: Mapping[str, Any], json: bool) -> None:

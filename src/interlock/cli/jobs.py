@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from interlock.cli.asking import ask, whole_list
-from interlock.cli.consent import By, Yes, ask_first, named
-from interlock.cli.operating import OptionalReason, operate
+from interlock.cli.confirmation import By, Yes, confirm, named
+from interlock.cli.insight_reader import ask, whole_list
+from interlock.cli.operations import OptionalReason, operate
 from interlock.cli.output import Json, Limit, console, print_json, say, say_if_cut, shown
-from interlock.cli.store_url import Namespace, Place, Url, named_place, opened
+from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store, opened
 from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def list_jobs(
 ) -> None:
     """Show jobs, those that ended too as long as they are kept, the newest first, each with why it stands so."""
     from interlock.arguments import checked_prefix
-    from interlock.cli.job_words import job_data
+    from interlock.cli.job_cells import job_data
     from interlock.ports.job_views import JobFilter
     from interlock.ports.store import Capability
 
@@ -71,7 +71,7 @@ def list_jobs(
     async def look(insight: Insight) -> list[JobRow]:
         return await whole_list(limit, lambda most, before: insight.jobs(wanted, limit=most, before=before))
 
-    rows = ask(named_place(context, url, namespace), Capability.JOBS, look)
+    rows = ask(chosen_store(context, url, namespace), Capability.JOBS, look)
     if json:
         print_json([{**job_data(row.job, brief=True), "reason": row.reason, "why": row.why} for row in rows])
     elif rows:
@@ -91,13 +91,13 @@ def show(
     namespace: Namespace = None,
 ) -> None:
     """Show all about one job: what it is, what happened to it, why it waits or failed, and what to do."""
-    from interlock.cli.job_page import print_page
-    from interlock.cli.job_words import job_data
+    from interlock.cli.job_cells import job_data
+    from interlock.cli.job_report import print_page
     from interlock.errors import NotFoundError
     from interlock.ports.store import Capability
 
     try:
-        page = ask(named_place(context, url, namespace), Capability.JOBS, lambda insight: insight.job(job_id))
+        page = ask(chosen_store(context, url, namespace), Capability.JOBS, lambda insight: insight.job(job_id))
     except NotFoundError:
         if json:
             print_json(nothing(job_id))
@@ -131,7 +131,7 @@ def retry(
     namespace: Namespace = None,
 ) -> None:
     """Make jobs ready now: those that wait for their time, were set aside, or ended without being done."""
-    place = named_place(context, url, namespace)
+    store_url = chosen_store(context, url, namespace)
     by = named("A retry", reason or None, by)
     if bool(ids) is bool(state) or ((name or queue or lane) and not state):
         raise typer.BadParameter("Give the numbers of jobs, or --state with --name, --queue and --lane, but not both.")
@@ -142,19 +142,19 @@ def retry(
         from interlock.ports.store import Capability
 
         wanted = JobFilter(tuple(state or ()), *map(checked_prefix, (name, queue, lane)))
-        ids = operate(place, Capability.JOBS, lambda operations: operations.matching(wanted))
+        ids = operate(store_url, Capability.JOBS, lambda operations: operations.matching(wanted))
         if not ids:
             say("There is no such job.")
             raise typer.Exit(1)
         if not yes:
-            ask_first("A retry", "Run them now?", lambda: f"{len(ids or ()):,} of them match.")
+            confirm("A retry", "Run them now?", lambda: f"{len(ids or ()):,} of them match.")
     elif not yes:
-        ask_first("A retry", "Run it now?" if len(ids) == 1 else "Run them now?", lambda: _all_of(place, ids))
+        confirm("A retry", "Run it now?" if len(ids) == 1 else "Run them now?", lambda: _all_of(store_url, ids))
 
     async def act(operations: Operations, job_id: int) -> JobState:
         return await operations.retry(job_id, by=by, reason=reason)
 
-    acts = asyncio.run(_each(place, ids, act))
+    acts = asyncio.run(_each(store_url, ids, act))
     retried = [_retried(*act) for act in acts]
     if chosen and not json:
         say(f"Retried {sum(act.done for act in retried):,} of {len(retried):,}.")
@@ -174,25 +174,25 @@ def cancel(
     namespace: Namespace = None,
 ) -> None:
     """End jobs that have not ended. One that runs is stopped by its worker."""
-    place = named_place(context, url, namespace)
+    store_url = chosen_store(context, url, namespace)
     by = named("A cancellation", reason, by)
     if not yes:
-        ask_first("A cancellation", "Cancel it?" if len(ids) == 1 else "Cancel them?", lambda: _all_of(place, ids))
+        confirm("A cancellation", "Cancel it?" if len(ids) == 1 else "Cancel them?", lambda: _all_of(store_url, ids))
 
     async def act(operations: Operations, job_id: int) -> JobState:
         return await operations.cancel(job_id, by=by, reason=reason)
 
-    acts = asyncio.run(_each(place, ids, act))
+    acts = asyncio.run(_each(store_url, ids, act))
     _tell([_cancelled(*act) for act in acts], {"by": by, "reason": reason}, json)
 
 
 @app.command()
 def queues(context: typer.Context, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
     """Show all queues: how many jobs stand how, counted up to 10,000, and who works on them, as one snapshot."""
-    from interlock.cli.job_words import queue_data
+    from interlock.cli.job_cells import queue_data
     from interlock.ports.store import Capability
 
-    rows = ask(named_place(context, url, namespace), Capability.JOBS, lambda insight: insight.queues())
+    rows = ask(chosen_store(context, url, namespace), Capability.JOBS, lambda insight: insight.queues())
     if json:
         print_json([queue_data(row.queue) for row in rows])
     elif rows:
@@ -221,14 +221,14 @@ class _Act(NamedTuple):
 
 
 async def _each(
-    place: Place, ids: Sequence[int], act: Callable[[Operations, int], Awaitable[JobState]]
+    store_url: StoreUrl, ids: Sequence[int], act: Callable[[Operations, int], Awaitable[JobState]]
 ) -> list[tuple[int, JobState | None, JobState | None]]:
     """Act on each job; its state before and after."""
     from interlock.operations import Operations
     from interlock.ports.store import Capability
 
     acts: list[tuple[int, JobState | None, JobState | None]] = []
-    async with opened(place, Capability.JOBS) as store:
+    async with opened(store_url, Capability.JOBS) as store:
         operations = Operations(store)
         for job_id in dict.fromkeys(ids):
             before = await store.jobs.find(job_id)
@@ -274,12 +274,12 @@ def _tell(acts: Sequence[_Act], also: dict[str, str], json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _all_of(place: Place, ids: Sequence[int]) -> str | None:
+def _all_of(store_url: StoreUrl, ids: Sequence[int]) -> str | None:
     """How each job stands, for the question; None if none of them is known."""
     from interlock.jobs.explain import explain_job
 
     ids = list(dict.fromkeys(ids))
-    found = asyncio.run(_outlooks(place, ids[:_MOST_TOLD]))
+    found = asyncio.run(_outlooks(store_url, ids[:_MOST_TOLD]))
     lines = [f"{explain_job(situation).lines[0]}." for situation in found]
     if len(ids) > _MOST_TOLD:
         lines.append(f"And {len(ids) - _MOST_TOLD} more.")
@@ -291,10 +291,10 @@ def _all_of(place: Place, ids: Sequence[int]) -> str | None:
 # -- looking -----------------------------------------------------------------------------------------------------------
 
 
-async def _outlooks(place: Place, ids: Sequence[int]) -> list[JobSituation]:
+async def _outlooks(store_url: StoreUrl, ids: Sequence[int]) -> list[JobSituation]:
     from interlock.ports.store import Capability
 
-    async with opened(place, Capability.JOBS) as store:
+    async with opened(store_url, Capability.JOBS) as store:
         found = [await store.jobs.situation(job_id) for job_id in ids]
     return [situation for situation in found if situation is not None]
 
@@ -303,7 +303,7 @@ def _print(rows: Sequence[JobRow]) -> None:
     from rich import box
     from rich.table import Table
 
-    from interlock.cli.job_words import coloured, moment, on_one_line
+    from interlock.cli.job_cells import moment, state_cell, tail
 
     views = [row.job for row in rows]
     several = len({view.queue for view in views}) > 1
@@ -323,12 +323,12 @@ def _print(rows: Sequence[JobRow]) -> None:
         table.add_row(
             str(view.id),
             shown(view.name),
-            coloured(view.state),
+            state_cell(view.state),
             *([shown(view.queue)] if several else []),
             *([shown(view.lane)] if laned else []),
             str(view.attempt) if view.attempt else "",
             moment(_since(view)),
-            on_one_line(why),
+            tail(why),
         )
     console().print(table)
 
@@ -343,7 +343,7 @@ def _print_queues(rows: Sequence[QueueRow]) -> None:
     from rich import box
     from rich.table import Table
 
-    from interlock.cli.job_words import moment
+    from interlock.cli.job_cells import moment
 
     table = Table(box=box.SIMPLE_HEAD, collapse_padding=True)
     table.add_column("queue", overflow="fold")

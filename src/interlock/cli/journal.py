@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interlock.cli.asking import ask, whole_list
+from interlock.cli.insight_reader import ask, whole_list
 from interlock.cli.output import Json, Limit, print_json, say, say_if_cut
-from interlock.cli.store_url import Namespace, Url, named_place
+from interlock.cli.store_url import Namespace, Url, chosen_store
 from interlock.cli.tables import Column, Table, moment, tail
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def list_entries(
     async def look(insight: Insight) -> list[JournalEntry]:
         return await whole_list(limit, lambda most, before: insight.journal(wanted, limit=most, before=before))
 
-    entries = ask(named_place(context, url, namespace), Capability.JOURNAL, look)
+    entries = ask(chosen_store(context, url, namespace), Capability.JOURNAL, look)
     if json:
         print_json([data(entry) for entry in entries])
     elif entries:
@@ -88,7 +88,7 @@ def get(
     namespace: Namespace = None,
 ) -> None:
     """Show one entry in full, with the subject before and after the change."""
-    from interlock.cli.output import print_spread
+    from interlock.cli.output import print_formatted
     from interlock.errors import NotFoundError
     from interlock.insight import data
     from interlock.ports.store import Capability
@@ -96,7 +96,7 @@ def get(
     async def look(insight: Insight) -> JournalEntry | None:
         return await insight.journal_entry(entry_id)
 
-    entry = ask(named_place(context, url, namespace), Capability.JOURNAL, look)
+    entry = ask(chosen_store(context, url, namespace), Capability.JOURNAL, look)
     if entry is None:
         raise NotFoundError(f"There is no journal entry {entry_id}.", remedy="List them with: interlock journal list.")
     if json:
@@ -105,4 +105,4 @@ def get(
     _TABLE.print([entry])
     shown = data(entry)
     about = {name: shown[name] for name in ("before", "after", "cause_event", "cause_job", "cause_fence")}
-    print_spread(about, f"interlock journal get {entry_id} --json")
+    print_formatted(about, f"interlock journal get {entry_id} --json")

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interlock.cli.asking import ask, whole_list
-from interlock.cli.consent import By, Yes, ask_first, named
-from interlock.cli.operating import OptionalReason, operate
+from interlock.cli.confirmation import By, Yes, confirm, named
+from interlock.cli.insight_reader import ask, whole_list
+from interlock.cli.operations import OptionalReason, operate
 from interlock.cli.output import Json, Limit, console, print_json, say, say_if_cut, shown
-from interlock.cli.store_url import Namespace, Place, Url, named_place
+from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,9 +27,9 @@ _MOST = 100
 @app.callback()
 def _lanes(context: typer.Context, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
     """What each lane is at, and why. Without a command: list."""
-    place = named_place(context, url, namespace)
+    store_url = chosen_store(context, url, namespace)
     if context.invoked_subcommand is None:
-        _list(place, _MOST, json)
+        _list(store_url, _MOST, json)
     elif json:
         raise typer.BadParameter("goes after the command.", context, param_hint="--json")
 
@@ -43,7 +43,7 @@ def list_lanes(
     namespace: Namespace = None,
 ) -> None:
     """Show all lanes that have jobs or are held, as one snapshot."""
-    _list(named_place(context, url, namespace), limit, json)
+    _list(chosen_store(context, url, namespace), limit, json)
 
 
 @app.command()
@@ -51,7 +51,7 @@ def show(context: typer.Context, lane: Lane, json: Json = False, url: Url = None
     """Show one lane: the job it is at, how many wait behind it, why, and what to do."""
     from interlock.insight import LaneRow
 
-    page = look_at(named_place(context, url, namespace), lane)
+    page = look_at(chosen_store(context, url, namespace), lane)
     if json:
         print_json(page.explanation.data)
     elif page.lane is None:
@@ -79,17 +79,17 @@ def hold(
     from interlock.explanation import command
     from interlock.ports.store import Capability
 
-    place = named_place(context, url, namespace)
+    store_url = chosen_store(context, url, namespace)
     by = named("A hold", reason, by)
 
     def at_work() -> str | None:
-        page = look_at(place, lane)
+        page = look_at(store_url, lane)
         return None if page.lane is None else f"{page.explanation.lines[0]}."
 
     if not yes:
-        ask_first("A hold", "Let it stand still?", at_work)
+        confirm("A hold", "Let it stand still?", at_work)
     key = checked_key(lane)
-    operate(place, Capability.JOBS, lambda operations: operations.hold(key, by=by, reason=reason))
+    operate(store_url, Capability.JOBS, lambda operations: operations.hold(key, by=by, reason=reason))
     if json:
         print_json({"lane": lane, "by": by, "reason": reason, "held": True})
     else:
@@ -112,8 +112,8 @@ def release(
     from interlock.ports.store import Capability
 
     by = named("A release", reason or None, by)
-    key, place = checked_key(lane), named_place(context, url, namespace)
-    if not operate(place, Capability.JOBS, lambda operations: operations.release(key, by=by, reason=reason)):
+    key, store_url = checked_key(lane), chosen_store(context, url, namespace)
+    if not operate(store_url, Capability.JOBS, lambda operations: operations.release(key, by=by, reason=reason)):
         raise NotFoundError(f"The lane {lane!r} is neither held nor parked.", remedy="See: interlock lanes list.")
     if json:
         print_json({"lane": lane, "by": by, "reason": reason, "released": True})
@@ -121,21 +121,21 @@ def release(
         typer.echo(shown(f"Released {lane!r}. It goes on."))
 
 
-def look_at(place: Place, lane: str) -> LanePage:
+def look_at(store_url: StoreUrl, lane: str) -> LanePage:
     """One lane, also if nobody uses it."""
     from interlock.ports.store import Capability
 
-    return ask(place, Capability.JOBS, lambda insight: insight.lane(lane, limit=1))
+    return ask(store_url, Capability.JOBS, lambda insight: insight.lane(lane, limit=1))
 
 
-def _list(place: Place, limit: int, json: bool) -> None:
-    from interlock.cli.job_words import lane_data
+def _list(store_url: StoreUrl, limit: int, json: bool) -> None:
+    from interlock.cli.job_cells import lane_data
     from interlock.ports.store import Capability
 
     async def look(insight: Insight) -> list[LaneRow]:
         return await whole_list(limit, lambda most, after: insight.lanes(limit=most, after=after))
 
-    rows = ask(place, Capability.JOBS, look)
+    rows = ask(store_url, Capability.JOBS, look)
     if json:
         print_json([{**lane_data(row.lane), "reason": row.reason, "why": row.why} for row in rows])
     elif rows:
@@ -149,7 +149,7 @@ def _print(rows: Sequence[LaneRow]) -> None:
     from rich import box
     from rich.table import Table
 
-    from interlock.cli.job_words import coloured, moment, on_one_line
+    from interlock.cli.job_cells import moment, state_cell, tail
 
     table = Table(box=box.SIMPLE_HEAD, collapse_padding=True)
     table.add_column("lane", overflow="fold")
@@ -162,11 +162,11 @@ def _print(rows: Sequence[LaneRow]) -> None:
     for view, _, why in rows:
         table.add_row(
             shown(view.lane),
-            coloured(view.state),
+            state_cell(view.state),
             f"{view.depth:,}",
             "" if view.head is None else str(view.head),
             shown(view.name),
             moment(view.since) if view.since <= view.seen_at else "",
-            on_one_line(why),
+            tail(why),
         )
     console().print(table)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interlock.cli.asking import ask, whole_list
+from interlock.cli.insight_reader import ask, whole_list
 from interlock.cli.output import Json, Limit, console, print_json, say, say_if_cut, shown
-from interlock.cli.store_url import Namespace, Place, Url, named_place
+from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,9 +25,9 @@ _MOST = 1000
 @app.callback()
 def _limits(context: typer.Context, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
     """Which limits are in use, and who waits for them. Without a command: list."""
-    place = named_place(context, url, namespace)
+    store_url = chosen_store(context, url, namespace)
     if context.invoked_subcommand is None:
-        _list(place, _MOST, json)
+        _list(store_url, _MOST, json)
     elif json:
         raise typer.BadParameter("goes after the command.", context, param_hint="--json")
 
@@ -41,7 +41,7 @@ def list_limits(
     namespace: Namespace = None,
 ) -> None:
     """Show all limits in use, by key, as one snapshot."""
-    _list(named_place(context, url, namespace), limit, json)
+    _list(chosen_store(context, url, namespace), limit, json)
 
 
 @app.command()
@@ -49,7 +49,7 @@ def show(context: typer.Context, key: Key, json: Json = False, url: Url = None, 
     """Show one limit: who is at work, and who waits in which order, for what and until when."""
     from interlock.ports.store import Capability
 
-    page = ask(named_place(context, url, namespace), Capability.LIMITS, lambda insight: insight.limit(key))
+    page = ask(chosen_store(context, url, namespace), Capability.LIMITS, lambda insight: insight.limit(key))
     if json:
         print_json(page.explanation.data)
     elif not page.rows:
@@ -61,14 +61,14 @@ def show(context: typer.Context, key: Key, json: Json = False, url: Url = None, 
             out.print(shown(line), soft_wrap=True)
 
 
-def _list(place: Place, limit: int, json: bool) -> None:
+def _list(store_url: StoreUrl, limit: int, json: bool) -> None:
     from interlock.insight import data
     from interlock.ports.store import Capability
 
     async def look(insight: Insight) -> list[LimitRow]:
         return await whole_list(limit, lambda most, after: insight.limits(limit=most, after=after))
 
-    rows = ask(place, Capability.LIMITS, look)
+    rows = ask(store_url, Capability.LIMITS, look)
     if json:
         print_json([data(row) for row in rows])
     elif rows:

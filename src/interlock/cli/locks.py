@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interlock.cli.asking import ask
-from interlock.cli.consent import By, Yes, ask_first, named
-from interlock.cli.operating import JournalUrl, operate
+from interlock.cli.confirmation import By, Yes, confirm, named
+from interlock.cli.insight_reader import ask
+from interlock.cli.operations import JournalUrl, operate
 from interlock.cli.output import Json, Limit, console, print_json, say, say_if_cut, shown
-from interlock.cli.store_url import Namespace, Place, Url, named_place, opened
+from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store, opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ def list_locks(
     """Show all keys that are held or awaited, as one snapshot."""
     from interlock.locks.explain import as_data
 
-    views = asyncio.run(_look(named_place(context, url, namespace), None, limit))
+    views = asyncio.run(_look(chosen_store(context, url, namespace), None, limit))
     if json:
         print_json([as_data(view) for view in views])
     elif views:
@@ -52,9 +52,9 @@ def show(context: typer.Context, key: Key, json: Json = False, url: Url = None, 
     from interlock.insight import Kind
     from interlock.ports.store import Capability
 
-    place = named_place(context, url, namespace)
-    why = ask(place, Capability.LOCKS, lambda insight: insight.explain(Kind.LOCK, key))
-    view = None if json else look_at(place, key)
+    store_url = chosen_store(context, url, namespace)
+    why = ask(store_url, Capability.LOCKS, lambda insight: insight.explain(Kind.LOCK, key))
+    view = None if json else look_at(store_url, key)
     if json:
         print_json(why.data)
     elif view is None:
@@ -81,18 +81,21 @@ def release(
     from interlock.locks.explain import who_holds
     from interlock.ports.store import Capability
 
-    place = named_place(context, url, namespace)
+    store_url = chosen_store(context, url, namespace)
     by = named("A forced release", reason, by)
 
     def held() -> str | None:
-        view = look_at(place, key)
+        view = look_at(store_url, key)
         return None if view is None or view.holder is None else f"{key!r} is {who_holds(view.holder)}."
 
     if not yes:
-        ask_first("A forced release", "Release it by force?", held)
+        confirm("A forced release", "Release it by force?", held)
     name = checked_key(key)
     holder = operate(
-        place, Capability.LOCKS, lambda operations: operations.force_release(name, by=by, reason=reason), journal_url
+        store_url,
+        Capability.LOCKS,
+        lambda operations: operations.force_release(name, by=by, reason=reason),
+        journal_url,
     )
     if holder is None:
         raise NotFoundError(f"Nobody holds {key!r}.", remedy="See: interlock locks list.")
@@ -102,18 +105,18 @@ def release(
         typer.echo(shown(f"Released {key!r}, which was {who_holds(holder)}."))
 
 
-def look_at(place: Place, key: str) -> LockView | None:
+def look_at(store_url: StoreUrl, key: str) -> LockView | None:
     """One key, None if nobody holds or awaits it."""
     from interlock.arguments import checked_key
 
-    views = asyncio.run(_look(place, checked_key(key), 1))
+    views = asyncio.run(_look(store_url, checked_key(key), 1))
     return views[0] if views else None
 
 
-async def _look(place: Place, key: str | None, limit: int) -> Sequence[LockView]:
+async def _look(store_url: StoreUrl, key: str | None, limit: int) -> Sequence[LockView]:
     from interlock.ports.store import Capability
 
-    async with opened(place, Capability.LOCKS) as store:
+    async with opened(store_url, Capability.LOCKS) as store:
         return await store.locks.list(key, limit=limit)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from interlock.cli.output import Json, console, print_json, say
-from interlock.cli.store_url import Namespace, Place, Url, named_place
+from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store
 
 if TYPE_CHECKING:
     from interlock.ports.migrations import FunctionSet, Migration, Migrations, SchemaStatus
@@ -29,7 +29,7 @@ def up(
     namespace: Namespace = None,
 ) -> None:
     """Apply pending migrations and functions. Any number of processes may do so at once."""
-    migrations = _migrations(named_place(context, url, namespace))
+    migrations = _migrations(chosen_store(context, url, namespace))
     applied = asyncio.run(_up(migrations, restore=restore))
     if json:
         print_json(_as_data(applied))
@@ -45,7 +45,7 @@ def up(
 @app.command()
 def status(context: typer.Context, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
     """Show every migration with the time it was applied, and the version of the functions."""
-    migrations = _migrations(named_place(context, url, namespace))
+    migrations = _migrations(chosen_store(context, url, namespace))
     found = asyncio.run(_status(migrations))
     if json:
         print_json(_as_data(found))
@@ -70,7 +70,7 @@ def status(context: typer.Context, json: Json = False, url: Url = None, namespac
 @app.command()
 def verify(context: typer.Context, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
     """Compare the store's schema with this program's. Exits with 1 if they differ."""
-    migrations = _migrations(named_place(context, url, namespace))
+    migrations = _migrations(chosen_store(context, url, namespace))
     differences = list(asyncio.run(_verify(migrations)))
     if json:
         print_json(differences)
@@ -91,7 +91,7 @@ def sql(
     namespace: Namespace = None,
 ) -> None:
     """Print the SQL of the whole schema, to apply it with other tools. The URL only selects the kind of store."""
-    migrations = _migrations(named_place(context, url, namespace))
+    migrations = _migrations(chosen_store(context, url, namespace))
     steps = None
     if pending:
         steps = asyncio.run(_status(migrations)).pending
@@ -117,15 +117,15 @@ def grants(
 
     if not (worker or reader or enqueuer):
         raise MisuseError("No role was named.", remedy="Use --worker ROLE, --reader ROLE or --enqueuer ROLE.")
-    migrations = _migrations(named_place(context, url, namespace))
+    migrations = _migrations(chosen_store(context, url, namespace))
     script = migrations.grants(workers=worker or (), readers=reader or (), enqueuers=enqueuer or ())
     typer.echo(script, nl=False)
 
 
-def _migrations(place: Place) -> Migrations:
+def _migrations(store_url: StoreUrl) -> Migrations:
     from interlock.errors import CapabilityError
 
-    store = place.store()
+    store = store_url.store()
     if store.migrations is None:
         raise CapabilityError(f"A store of kind {store.name} has no schema.", remedy="There is nothing to migrate.")
     return store.migrations

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import typer
 from typer.core import TyperGroup
 
-from interlock.cli.store_url import Place
+from interlock.cli.store_url import StoreUrl
 from interlock.errors import InterlockError, MisuseError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ __all__ = [
     "brief",
     "console",
     "print_json",
-    "print_spread",
+    "print_formatted",
     "say",
     "say_if_cut",
     "shown",
@@ -54,9 +54,9 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except InterlockError as error:
-            place = ctx.find_root().obj
+            store_url = ctx.find_root().obj
             text = f"Error ({error.code}): {error}"
-            say(without_password(text, place.url if isinstance(place, Place) else None))
+            say(without_password(text, store_url.url if isinstance(store_url, StoreUrl) else None))
             raise typer.Exit(2 if isinstance(error, MisuseError) else 1) from None
 
 
@@ -67,7 +67,7 @@ def say(text: str) -> None:
 
 def print_json(data: object) -> None:
     """Print data for a program. It is often a person who looks at it, so nothing in it steers a terminal either."""
-    from interlock.insight.spread import depth_exceeds
+    from interlock.insight.json_text import depth_exceeds
 
     # On one line if it is deeply nested: to indent that can take hundreds of times its size.
     indent = None if depth_exceeds(data) else 2
@@ -75,11 +75,11 @@ def print_json(data: object) -> None:
     typer.echo(_printable(text))
 
 
-def print_spread(data: object, whole: str) -> None:
+def print_formatted(data: object, whole: str) -> None:
     """Print data for a person, and what to do to see all of it if it is too long or too deeply nested."""
-    from interlock.insight.spread import spread
+    from interlock.insight.json_text import format_json
 
-    found = spread(data)
+    found = format_json(data)
     typer.echo(_printable(found.text))
     if found.missing:
         say(f"… {found.missing}. To see all of it: {whole}")

@@ -25,7 +25,7 @@ from interlock.cli.deadline import Deadline
 from interlock.cli.output import say, shown
 from interlock.cli.signals import require_posix, stop_signals
 from interlock.cli.streams import flush_output, protect_output
-from interlock.cli.web_address import WebPlace
+from interlock.cli.web_address import WebAddress
 from interlock.exits import exit_process
 from interlock.telemetry.log import emit
 
@@ -96,12 +96,12 @@ def run(
     if supervised is not None:
         sys.argv[0] = "interlock"  # what its session calls it
         _check_shared(app)
-        place = WebPlace.handed_down(listening, credentials_file)
+        web_address = WebAddress.handed_down(listening, credentials_file)
     else:
-        place = WebPlace.named(listen, credentials_file)
+        web_address = WebAddress.named(listen, credentials_file)
     _log_to_stderr()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        serving = _serve_until_told(app, concurrency, names, supervised, place, finish_within)
+        serving = _serve_until_told(app, concurrency, names, supervised, web_address, finish_within)
         code = _to_its_end(runner.get_loop(), serving)
     if code:
         raise typer.Exit(code)
@@ -131,14 +131,14 @@ def _supervise(
     from interlock.cli.supervise import Supervisor
 
     options = ["--concurrency", str(concurrency), "--queues", queues, "--finish-within", str(finish_within)]
-    place = WebPlace.named(listen, credentials_file)
+    web_address = WebAddress.named(listen, credentials_file)
     first: list[str] = []
-    if place is not None:
-        place.hand_down_token()
-        first = ["--listening", ",".join(str(one.fileno()) for one in place.sockets)]
+    if web_address is not None:
+        web_address.hand_down_token()
+        first = ["--listening", ",".join(str(one.fileno()) for one in web_address.sockets)]
         if credentials_file is not None:
             first += ["--credentials-file", str(credentials_file)]
-    sockets = place.sockets if place is not None else ()
+    sockets = web_address.sockets if web_address is not None else ()
     supervisor = Supervisor(
         [target, *options], processes, first=first, sockets=sockets, end_within=finish_within + _ending_seconds()
     )
@@ -233,7 +233,7 @@ async def serve(
     concurrency: int,
     queues: Sequence[str],
     opened: Callable[[Worker, Serving | None], None],
-    place: WebPlace | None = None,
+    web_address: WebAddress | None = None,
     finish_within: float = 25.0,
 ) -> None:
     """Open the app, its workers and its web app, and work until told to end. ``opened`` is called when work begins.
@@ -243,7 +243,11 @@ async def serve(
     app._wait_for_stores()  # noqa: SLF001 - only a program whose one purpose is to work has that patience
     async with app:
         worker = app.worker(concurrency=concurrency, queues=queues, finish_within=finish_within)
-        async with place.serving(app, failed=worker.start_finishing) if place else contextlib.nullcontext() as serving:
+        async with (
+            web_address.serving(app, failed=worker.start_finishing)
+            if web_address
+            else contextlib.nullcontext() as serving
+        ):
             gc.collect()
             gc.freeze()  # what is there now stays; looking through it over and over would stall every job and webhook
             opened(worker, serving)
@@ -274,7 +278,7 @@ async def _serve_until_told(
     concurrency: int,
     queues: Sequence[str],
     supervised: int | None,
-    place: WebPlace | None,
+    web_address: WebAddress | None,
     finish_within: float,
 ) -> int:
     task = asyncio.current_task()
@@ -302,7 +306,7 @@ async def _serve_until_told(
                 link.send(b"ready")
 
         try:
-            await serve(app, concurrency, queues, opened, place, finish_within)
+            await serve(app, concurrency, queues, opened, web_address, finish_within)
         except asyncio.CancelledError:
             if orders.worker is not None or not orders.given:
                 raise

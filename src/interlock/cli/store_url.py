@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
     from interlock.ports.store import Capability, Store
 
-__all__ = ["Namespace", "Place", "Url", "named_place", "opened"]
+__all__ = ["Namespace", "StoreUrl", "Url", "chosen_store", "opened"]
 
 Url = Annotated[str | None, typer.Option(help="The store; instead of the environment's INTERLOCK_URL.")]
 Namespace = Annotated[str | None, typer.Option(help="The namespace in the store; 'default' if not given.")]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StoreUrl:
     """A store and a namespace in it, as far as they were given."""
 
     url: str | None = field(default=None, repr=False)
@@ -40,28 +40,28 @@ class Place:
         return from_url(self.url, settings=settings, needs=needs)
 
 
-def named_place(context: typer.Context, url: str | None, namespace: str | None) -> Place:
+def chosen_store(context: typer.Context, url: str | None, namespace: str | None) -> StoreUrl:
     """What the command was told, else what ``interlock`` itself was told, else the environment."""
     root = context.find_root()
-    given = root.obj if isinstance(root.obj, Place) else Place()
-    place = root.obj = Place(url or given.url, namespace or given.namespace)
-    return place
+    given = root.obj if isinstance(root.obj, StoreUrl) else StoreUrl()
+    store_url = root.obj = StoreUrl(url or given.url, namespace or given.namespace)
+    return store_url
 
 
 @contextlib.asynccontextmanager
-async def opened(place: Place, need: Capability) -> AsyncGenerator[Store]:
+async def opened(store_url: StoreUrl, need: Capability) -> AsyncGenerator[Store]:
     """The store, opened only if its schema is complete: to look at a store never changes it."""
     from interlock.errors import CapabilityError, SchemaMismatchError
     from interlock.ports.store import Capability
 
-    store = place.store(need)
+    store = store_url.store(need)
     if Capability.PROCESSES not in store.capabilities:
         raise CapabilityError(
             f"What is in a store of kind {store.name} can only be seen by the process that made it.",
             remedy="Use sqlite:///…, postgresql://… or redis://….",
         )
     if store.name == "sqlite":
-        _check_file(place)
+        _check_file(store_url)
     if store.migrations is not None:
         pending = (await store.migrations.status()).pending
         if pending is not None:
@@ -73,11 +73,11 @@ async def opened(place: Place, need: Capability) -> AsyncGenerator[Store]:
         await store.close()
 
 
-def _check_file(place: Place) -> None:
+def _check_file(store_url: StoreUrl) -> None:
     """Say that the file is not there, rather than what it lacks."""
     from interlock.errors import SchemaMismatchError
 
-    path = Path(unquote(urlsplit(place.url or "").path.removeprefix("/")))
+    path = Path(unquote(urlsplit(store_url.url or "").path.removeprefix("/")))
     with contextlib.suppress(OSError):  # what else may be wrong with it, the store says
         try:
             path.stat()

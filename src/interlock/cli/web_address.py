@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from interlock.web.credentials import Credentials
     from interlock.web.serve import Serving
 
-__all__ = ["WebPlace"]
+__all__ = ["WebAddress"]
 
 _OPTION = "--credentials-file"
 _TOKEN = "_INTERLOCK_WEB_TOKEN"  # noqa: S105 - where it is
 
 
 @dataclass(frozen=True, slots=True)
-class WebPlace:
+class WebAddress:
     """Sockets that listen already, and the credentials that are asked for there."""
 
     sockets: Sequence[socket.socket]

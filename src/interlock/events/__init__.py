@@ -2,18 +2,18 @@
 
 from interlock.events.event import Event
 from interlock.events.events import Events
-from interlock.events.explain import EventReason
 from interlock.events.github import GitHub
 from interlock.events.receipt import Receipt, Verdict
 from interlock.events.signed import Hmac
 from interlock.events.source import Incoming, Source
 from interlock.events.views import EventView
 from interlock.ports.events import EventFilter
+from interlock.reasons import Reason
 
 __all__ = [
     "Event",
     "EventFilter",
-    "EventReason",
+    "Reason",
     "EventView",
     "Events",
     "GitHub",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from interlock.clock import as_text
 from interlock.explanation import Explanation, Subject, brief
 from interlock.ports.jobs import JobState
+from interlock.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,30 +15,13 @@ if TYPE_CHECKING:
     from interlock.ports.events import EventView
     from interlock.ports.job_views import JobView
 
-__all__ = ["EventReason", "as_data", "explain_event"]
+__all__ = ["as_data", "explain_event"]
 
 _GONE_WRONG = (JobState.FAILED, JobState.QUARANTINED)
 _STUCK = (JobState.PARKED, JobState.HELD)
 
 
-class EventReason(StrEnum):
-    """What came of an event. One word for programs; the lines say it to people."""
-
-    WORKED_ON = "worked-on"
-    """A job that it caused runs."""
-    WAITING = "waiting"
-    """None runs, and at least one has yet to."""
-    STUCK = "stuck"
-    """A job waits for a person: it is parked, or its lane is held."""
-    FAILED = "failed"
-    """All have ended, and at least one has failed."""
-    HANDLED = "handled"
-    """All have ended, none of them by failing."""
-    FORGOTTEN = "forgotten"
-    """Its jobs have ended, and are no longer kept."""
-
-
-def explain_event(view: EventView, jobs: Sequence[JobView]) -> Explanation[EventReason]:
+def explain_event(view: EventView, jobs: Sequence[JobView]) -> Explanation[Reason]:
     """What came of an event, given those of its jobs that are still known."""
     reason, remedy = _reason(view, jobs)
     about = f"{view.source}.{view.type}" + (f" by {view.actor}" if view.actor else "")
@@ -66,23 +49,23 @@ def as_data(view: EventView) -> dict[str, Any]:
     return {**data, "jobs": list(view.jobs)}
 
 
-def _reason(view: EventView, jobs: Sequence[JobView]) -> tuple[EventReason, str]:
+def _reason(view: EventView, jobs: Sequence[JobView]) -> tuple[Reason, str]:
     if any(job.state is JobState.RUNNING for job in jobs):
-        return EventReason.WORKED_ON, ""
+        return Reason.WORKED_ON, ""
     for job in jobs:
         if job.state in _STUCK:
-            return EventReason.STUCK, f"see what holds it: interlock explain job {job.id}"
+            return Reason.STUCK, f"see what holds it: interlock explain job {job.id}"
     for job in jobs:
         if not job.state.final:
-            return EventReason.WAITING, f"see why: interlock explain job {job.id}"
+            return Reason.WAITING, f"see why: interlock explain job {job.id}"
     for job in jobs:
         if job.state in _GONE_WRONG:
-            return EventReason.FAILED, f"mend the cause, then: interlock jobs retry {job.id}"
-    return (EventReason.HANDLED if jobs or not view.jobs else EventReason.FORGOTTEN), ""
+            return Reason.FAILED, f"mend the cause, then: interlock jobs retry {job.id}"
+    return (Reason.HANDLED if jobs or not view.jobs else Reason.FORGOTTEN), ""
 
 
-def _why(reason: EventReason, view: EventView, jobs: Sequence[JobView]) -> str:
-    if reason is EventReason.FORGOTTEN:
+def _why(reason: Reason, view: EventView, jobs: Sequence[JobView]) -> str:
+    if reason is Reason.FORGOTTEN:
         return "its jobs have ended and are no longer kept"
     if not view.jobs:
         return "it caused no job"

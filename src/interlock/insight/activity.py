@@ -9,7 +9,7 @@ from interlock.insight.views import Activity, Bucket
 from interlock.ports.insight import Change
 
 if TYPE_CHECKING:
-    from interlock.insight.looking import Looking
+    from interlock.insight.stores import Stores
 
 __all__ = ["Recorder"]
 
@@ -21,18 +21,18 @@ _MOST_KINDS = 8
 class Recorder:
     """Remembers spans that are over, in a row up to the last one, for each kind of question."""
 
-    def __init__(self, looking: Looking) -> None:
-        self._looking = looking
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
         self._over: dict[tuple[float, int], list[Change]] = {}
 
     async def activity(self, width: float, spans: int) -> Activity:
         """The spans up to now."""
         over = self._over.get((width, spans), [])
-        found = await self._looking.store.insight.activity(width, spans, since=over[-1].span + 1 if over else 0)
+        found = await self._stores.store.insight.activity(width, spans, since=over[-1].span + 1 if over else 0)
         first = math.floor(found.seen_at / width) - spans + 1
         if over and over[0].span > first:  # the clock has gone back
             over = []
-            found = await self._looking.store.insight.activity(width, spans)
+            found = await self._stores.store.insight.activity(width, spans)
         known = {change.span: change for change in (*over, *found.changes)}
         changes = [known.get(span, Change(span, 0, 0, 0)) for span in range(first, first + spans)]
         if len(self._over) >= _MOST_KINDS:

@@ -13,11 +13,11 @@ from interlock.insight.views import EventPage, EventRow, Listing
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from interlock.events.explain import EventReason
     from interlock.explanation import Explanation
-    from interlock.insight.looking import Looking
+    from interlock.insight.stores import Stores
     from interlock.ports.events import EventFilter, EventView
     from interlock.ports.job_views import JobView
+    from interlock.reasons import Reason
 
 __all__ = ["event_listing", "event_page", "event_rows", "explain_an_event", "jobs_of"]
 
@@ -25,13 +25,13 @@ _JOBS_OF_ALL = 500
 """How many jobs are looked at for a list of events."""
 
 
-async def event_listing(looking: Looking, wanted: EventFilter, limit: int, before: int | None) -> Listing[EventRow]:
+async def event_listing(stores: Stores, wanted: EventFilter, limit: int, before: int | None) -> Listing[EventRow]:
     """Events, the newest first."""
-    views = await looking.store.events.list(wanted, limit=limit + 1, before=before)
-    situations = await looking.store.insight.situations(jobs_of(views[:limit]))
+    views = await stores.store.events.list(wanted, limit=limit + 1, before=before)
+    situations = await stores.store.insight.situations(jobs_of(views[:limit]))
     rows = event_rows(views[:limit], {situation.job.id: situation.job for situation in situations})
     more = str(rows[-1].event.id) if len(views) > limit else None
-    return Listing(rows, more, views[0].seen_at if views else looking.now())
+    return Listing(rows, more, views[0].seen_at if views else stores.now())
 
 
 def jobs_of(views: Sequence[EventView]) -> list[int]:
@@ -49,24 +49,24 @@ def event_rows(views: Sequence[EventView], jobs: Mapping[int, JobView]) -> tuple
     return tuple(rows)
 
 
-async def event_page(looking: Looking, number: int) -> EventPage:
+async def event_page(stores: Stores, number: int) -> EventPage:
     """One event with its payload."""
-    view = await _find(looking, number)
-    situations = await looking.store.insight.situations(view.jobs[:_JOBS_OF_ALL])
+    view = await _find(stores, number)
+    situations = await stores.store.insight.situations(view.jobs[:_JOBS_OF_ALL])
     why = explain_event(view, [situation.job for situation in situations])
-    jobs = await job_rows(looking, situations)
-    return EventPage(view, str(why.reason), why.why, jobs, why, looking.seen(view.seen_at, "events", "jobs"))
+    jobs = await job_rows(stores, situations)
+    return EventPage(view, str(why.reason), why.why, jobs, why, stores.seen(view.seen_at, "events", "jobs"))
 
 
-async def explain_an_event(looking: Looking, number: int) -> Explanation[EventReason]:
+async def explain_an_event(stores: Stores, number: int) -> Explanation[Reason]:
     """What came of it."""
-    view = await _find(looking, number)
-    jobs: list[JobView] = [o.job for o in await looking.store.insight.situations(view.jobs[:_JOBS_OF_ALL])]
+    view = await _find(stores, number)
+    jobs: list[JobView] = [o.job for o in await stores.store.insight.situations(view.jobs[:_JOBS_OF_ALL])]
     return explain_event(view, jobs)
 
 
-async def _find(looking: Looking, number: int) -> EventView:
-    view = await looking.store.events.get(number)
+async def _find(stores: Stores, number: int) -> EventView:
+    view = await stores.store.events.get(number)
     if view is None:
         raise NotFoundError(
             f"There is no event {number}: it was never accepted here, or is no longer kept.",

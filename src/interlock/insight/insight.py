@@ -21,7 +21,7 @@ from interlock.insight import limits as _limits
 from interlock.insight import locks as _locks
 from interlock.insight import overview as _overview
 from interlock.insight.activity import Recorder
-from interlock.insight.looking import Looking
+from interlock.insight.stores import Stores
 from interlock.insight.views import Listing
 from interlock.ports.events import EventFilter
 from interlock.ports.insight import LaneShow
@@ -62,9 +62,10 @@ class Kind(StrEnum):
 
     JOB = "job"
     LANE = "lane"
+    QUEUE = "queue"
     LOCK = "lock"
     LIMIT = "limit"
-    TURN = "claim"
+    CLAIM = "claim"
     EVENT = "event"
 
 
@@ -78,30 +79,30 @@ class Insight:
     def __init__(
         self, store: Store, *, locks: Store | None = None, claims: Store | None = None, clock: Clock | None = None
     ) -> None:
-        self._looking = Looking(store, locks or store, claims or store, clock or SystemClock())
-        self._recorder = Recorder(self._looking)
+        self._stores = Stores(store, locks or store, claims or store, clock or SystemClock())
+        self._recorder = Recorder(self._stores)
 
     @property
     def parts(self) -> frozenset[str]:
         """What there is to ask about: jobs, events, limits, locks, claims."""
-        return self._looking.parts
+        return self._stores.parts
 
     # -- all of it -----------------------------------------------------------------------------------------------------
 
     async def overview(self) -> Overview:
         """How everything stands, problems first."""
-        async with self._looking.at("locks", "claims"):
-            return await _overview.overview(self._looking)
+        async with self._stores.at("locks", "claims"):
+            return await _overview.overview(self._stores)
 
     async def activity(self, seconds: float = 600.0, buckets: int = 60) -> Activity:
         """How many jobs were accepted, done and failed in each of so many equal spans up to now."""
-        self._looking.need("jobs")
+        self._stores.need("jobs")
         if not 1 <= buckets <= _MOST_SPANS or not 0.1 <= seconds / buckets <= 86_400:
             raise InvalidArgumentError(
                 f"{buckets!r} spans of {seconds!r} seconds together cannot be told.",
                 remedy=f"Use 1 to {_MOST_SPANS:,} spans of 0.1 s to a day each.",
             )
-        async with self._looking.at():
+        async with self._stores.at():
             return await self._recorder.activity(seconds / buckets, buckets)
 
     async def pulse(self) -> dict[str, Any]:
@@ -112,17 +113,17 @@ class Insight:
         ``seconds``. ``version`` changes whenever a count or one of the figures has changed. Without jobs only
         ``locks`` (held and waiting), ``version`` and ``seen_at``.
         """
-        async with self._looking.at("locks"):
+        async with self._stores.at("locks"):
             return await self._pulse()
 
     async def _pulse(self) -> dict[str, Any]:
-        looking = self._looking
-        locks = await looking.locks.locks.count()
+        stores = self._stores
+        locks = await stores.locks.locks.count()
         data: dict[str, Any] = {"locks": {"held": locks.held, "waiting": locks.waiting}}
         seen_at = locks.seen_at
-        if looking.has_jobs:
-            counts = await looking.store.insight.counts()
-            workers = await looking.store.insight.workers(limit=100)
+        if stores.has_jobs:
+            counts = await stores.store.insight.counts()
+            workers = await stores.store.insight.workers(limit=100)
             lately = (await self._recorder.activity(1.0, _PULSE)).buckets
             data |= {
                 "states": {str(state): counts.states.get(state, 0) for state in JobState},
@@ -132,7 +133,7 @@ class Insight:
                 "failed": sum(bucket.failed for bucket in lately),
                 "seconds": float(_PULSE),
                 "workers": len(workers),
-                "problems": len(await _overview.problems(looking, counts, workers)),
+                "problems": len(await _overview.problems(stores, counts, workers)),
             }
             seen_at = counts.seen_at
         version = f"{zlib.crc32(json.dumps(data, sort_keys=True).encode()):08x}"
@@ -148,35 +149,35 @@ class Insight:
         before: str | int | None = None,
     ) -> Listing[JobRow]:
         """Jobs, the newest first by their numbers, each with why it stands where it does."""
-        self._looking.need("jobs")
+        self._stores.need("jobs")
         wanted, number = _checked(filter or JobFilter()), _before(before)
-        async with self._looking.at("locks"):
-            return await _jobs.job_listing(self._looking, wanted, checked_limit(limit), number)
+        async with self._stores.at("locks"):
+            return await _jobs.job_listing(self._stores, wanted, checked_limit(limit), number)
 
     async def job(self, id: int) -> JobPage:  # noqa: A002
         """All about one job."""
-        self._looking.need("jobs")
-        async with self._looking.at("locks"):
-            return await _jobs.job_page(self._looking, _number(id))
+        self._stores.need("jobs")
+        async with self._stores.at("locks"):
+            return await _jobs.job_page(self._stores, _number(id))
 
     async def queues(self) -> tuple[QueueRow, ...]:
         """All queues, what is in them and who works on them."""
-        self._looking.need("jobs")
-        async with self._looking.at():
-            return tuple(_overview.queue_rows(await self._looking.store.insight.counts()))
+        self._stores.need("jobs")
+        async with self._stores.at():
+            return tuple(_overview.queue_rows(await self._stores.store.insight.counts()))
 
     async def workers(self, *, limit: int = 100) -> Listing[WorkerRow]:
         """Live workers, and what they work on."""
-        self._looking.need("jobs")
-        async with self._looking.at():
-            found = await self._looking.store.insight.workers(limit=checked_limit(limit))
-        return Listing(tuple(map(_jobs.worker_row, found)), None, self._looking.now())
+        self._stores.need("jobs")
+        async with self._stores.at():
+            found = await self._stores.store.insight.workers(limit=checked_limit(limit))
+        return Listing(tuple(map(_jobs.worker_row, found)), None, self._stores.now())
 
     async def worker(self, session: str, *, limit: int = 100) -> WorkerPage:
         """One live worker and the jobs that it has."""
-        self._looking.need("jobs")
-        async with self._looking.at("locks"):
-            return await _jobs.worker_page(self._looking, checked_key(session), checked_limit(limit))
+        self._stores.need("jobs")
+        async with self._stores.at("locks"):
+            return await _jobs.worker_page(self._stores, checked_key(session), checked_limit(limit))
 
     # -- lanes ---------------------------------------------------------------------------------------------------------
 
@@ -186,60 +187,60 @@ class Insight:
         ``show`` is one of ``running``, ``waiting`` (has jobs, none runs), ``held`` (by a person), ``parked`` (after a
         failure), or empty for all.
         """
-        self._looking.need("jobs")
+        self._stores.need("jobs")
         if show not in set(LaneShow):
             raise InvalidArgumentError(f"show is {show!r}.", remedy=f"Known are: {', '.join(filter(None, LaneShow))}.")
-        async with self._looking.at("locks"):
+        async with self._stores.at("locks"):
             return await _jobs.lane_listing(
-                self._looking, LaneShow(show), checked_limit(limit), checked_prefix(after or "")
+                self._stores, LaneShow(show), checked_limit(limit), checked_prefix(after or "")
             )
 
     async def lane(self, name: str, *, limit: int = 50) -> LanePage:
         """All about one lane, with its first jobs in order."""
-        self._looking.need("jobs")
-        async with self._looking.at("locks"):
-            return await _jobs.lane_page(self._looking, checked_key(name), checked_limit(limit))
+        self._stores.need("jobs")
+        async with self._stores.at("locks"):
+            return await _jobs.lane_page(self._stores, checked_key(name), checked_limit(limit))
 
     # -- locks, limits, claims -----------------------------------------------------------------------------------------
 
     async def locks(self, *, limit: int = 50, after: str | None = None) -> Listing[LockRow]:
         """Keys that are held or awaited, by name."""
-        self._looking.need("locks")
-        async with self._looking.at("locks"):
-            return await _locks.lock_listing(self._looking, checked_limit(limit), checked_prefix(after or ""))
+        self._stores.need("locks")
+        async with self._stores.at("locks"):
+            return await _locks.lock_listing(self._stores, checked_limit(limit), checked_prefix(after or ""))
 
     async def lock(self, key: str, *, limit: int = 1000) -> LockPage:
         """Who holds a key, and who waits for it, in order."""
-        self._looking.need("locks")
-        async with self._looking.at("locks"):
-            return await _locks.lock_page(self._looking, checked_key(key), checked_limit(limit))
+        self._stores.need("locks")
+        async with self._stores.at("locks"):
+            return await _locks.lock_page(self._stores, checked_key(key), checked_limit(limit))
 
     async def limits(self, *, limit: int = 50, after: str | None = None) -> Listing[LimitRow]:
         """Limits in use, by key."""
-        self._looking.need("limits")
-        async with self._looking.at():
-            return await _limits.limit_listing(self._looking, checked_limit(limit), checked_prefix(after or ""))
+        self._stores.need("limits")
+        async with self._stores.at():
+            return await _limits.limit_listing(self._stores, checked_limit(limit), checked_prefix(after or ""))
 
     async def limit(self, key: str, *, limit: int = 100) -> LimitPage:
         """Who has a limit's room, and who waits for it, in order."""
-        self._looking.need("limits")
-        async with self._looking.at():
-            return await _limits.limit_page(self._looking, checked_key(key), checked_limit(limit))
+        self._stores.need("limits")
+        async with self._stores.at():
+            return await _limits.limit_page(self._stores, checked_key(key), checked_limit(limit))
 
     async def claims(
         self, *, prefix: str = "", state: ClaimState | None = None, limit: int = 50, after: str | None = None
     ) -> Listing[ClaimRow]:
         """Claims that are kept, by key."""
-        self._looking.need("claims")
+        self._stores.need("claims")
         where = (checked_prefix(prefix), state, checked_limit(limit), checked_prefix(after or ""))
-        async with self._looking.at("claims"):
-            return await _claims.claim_listing(self._looking, *where)
+        async with self._stores.at("claims"):
+            return await _claims.claim_listing(self._stores, *where)
 
     async def claim(self, key: str) -> ClaimPage:
         """How a claim stands."""
-        self._looking.need("claims")
-        async with self._looking.at("claims"):
-            return await _claims.claim_page(self._looking, checked_key(key))
+        self._stores.need("claims")
+        async with self._stores.at("claims"):
+            return await _claims.claim_page(self._stores, checked_key(key))
 
     # -- events --------------------------------------------------------------------------------------------------------
 
@@ -251,16 +252,16 @@ class Insight:
         before: str | int | None = None,
     ) -> Listing[EventRow]:
         """Events, the newest first, each with what became of the jobs that it caused."""
-        self._looking.need("events")
+        self._stores.need("events")
         wanted, number = EventFilter(*map(checked_prefix, filter or EventFilter())), _before(before)
-        async with self._looking.at():
-            return await _events.event_listing(self._looking, wanted, checked_limit(limit), number)
+        async with self._stores.at():
+            return await _events.event_listing(self._stores, wanted, checked_limit(limit), number)
 
     async def event(self, id: int) -> EventPage:  # noqa: A002
         """One event with its payload, and the jobs that it caused."""
-        self._looking.need("events")
-        async with self._looking.at("locks"):
-            return await _events.event_page(self._looking, _number(id))
+        self._stores.need("events")
+        async with self._stores.at("locks"):
+            return await _events.event_page(self._stores, _number(id))
 
     # -- the journal ---------------------------------------------------------------------------------------------------
 
@@ -275,7 +276,7 @@ class Insight:
 
         Entries of all stores of the app that have a journal are listed together.
         """
-        self._looking.need("journal")
+        self._stores.need("journal")
         wanted = filter or JournalFilter()
         if wanted.subject_key and not wanted.subject_kind:
             raise InvalidArgumentError(
@@ -284,42 +285,44 @@ class Insight:
             )
         for text in wanted[:4]:
             checked_prefix(text)
-        looking = self._looking
+        stores = self._stores
         return await _journal.journal_listing(
-            _journal.journals([looking.store, looking.locks, looking.claims]),
+            _journal.journals([stores.store, stores.locks, stores.claims]),
             wanted,
             checked_limit(limit),
             before or "",
-            looking.now(),
+            stores.now(),
         )
 
     async def journal_entry(self, id: int) -> JournalEntry | None:  # noqa: A002
         """Return one entry of the app's durable store, or None if it is not kept there."""
-        self._looking.need("journal")
-        return await self._looking.store.journal.get(_number(id))
+        self._stores.need("journal")
+        return await self._stores.store.journal.get(_number(id))
 
     # -- why -----------------------------------------------------------------------------------------------------------
 
     async def explain(self, kind: Kind | str, ref: str | int) -> Explanation:
-        """Why a job, lane, lock, limit, claim or event is as it is, and what to do about it."""
+        """Explain why a job, lane, queue, lock, limit, claim or event is as it is, and what to do about it."""
         if kind not in set(Kind):
             raise InvalidArgumentError(f"A {kind!r} cannot be explained.", remedy=f"Known are: {', '.join(Kind)}.")
-        looking, what = self._looking, Kind(kind)
-        looking.need("jobs" if what is Kind.LANE else f"{what}s")
-        async with looking.at("locks", "claims"):
+        stores, what = self._stores, Kind(kind)
+        stores.need("jobs" if what in (Kind.LANE, Kind.QUEUE) else f"{what}s")
+        async with stores.at("locks", "claims"):
             match what:
                 case Kind.JOB:
-                    return await _jobs.explain_a_job(looking, _number(ref))
+                    return await _jobs.explain_a_job(stores, _number(ref))
                 case Kind.LANE:
-                    return await _jobs.explain_a_lane(looking, checked_key(ref))
+                    return await _jobs.explain_a_lane(stores, checked_key(ref))
+                case Kind.QUEUE:
+                    return _overview.explain_queue(await stores.store.insight.counts(), checked_key(ref))
                 case Kind.LOCK:
-                    return await _locks.explain_a_lock(looking, checked_key(ref))
+                    return await _locks.explain_a_lock(stores, checked_key(ref))
                 case Kind.LIMIT:
-                    return await _limits.explain_a_limit(looking, checked_key(ref))
-                case Kind.TURN:
-                    return await _claims.explain_a_claim(looking, checked_key(ref))
+                    return await _limits.explain_a_limit(stores, checked_key(ref))
+                case Kind.CLAIM:
+                    return await _claims.explain_a_claim(stores, checked_key(ref))
                 case Kind.EVENT:
-                    return await _events.explain_an_event(looking, _number(ref))
+                    return await _events.explain_an_event(stores, _number(ref))
 
 
 def _checked(wanted: JobFilter) -> JobFilter:

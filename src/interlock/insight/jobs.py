@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from interlock.errors import NotFoundError
 from interlock.insight.job_rows import JobPage, JobRow, LanePage, LaneRow, WorkerPage, WorkerRow
 from interlock.insight.locks import lock_row
-from interlock.insight.looking import Cast
+from interlock.insight.stores import CallerJobs
 from interlock.insight.timeline import timeline
 from interlock.insight.views import Listing
 from interlock.jobs.explain import explain_job, explain_lane
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from interlock.explanation import Explanation
-    from interlock.insight.looking import Looking
-    from interlock.jobs.reasons import Reason
+    from interlock.insight.stores import Stores
     from interlock.ports.events import EventView
     from interlock.ports.insight import LaneShow, WorkerStanding
     from interlock.ports.job_views import JobSituation, JobView, LaneView
     from interlock.ports.locks import LockView
+    from interlock.reasons import Reason
 
 __all__ = [
     "explain_a_job",
@@ -58,99 +58,99 @@ def no_job(number: int) -> NotFoundError:
     )
 
 
-async def job_listing(looking: Looking, wanted: JobFilter, limit: int, before: int | None) -> Listing[JobRow]:
+async def job_listing(stores: Stores, wanted: JobFilter, limit: int, before: int | None) -> Listing[JobRow]:
     """Jobs by their numbers, the largest first."""
-    found = await looking.store.insight.jobs(wanted, limit=limit, before=before)
-    rows = await job_rows(looking, found.situations)
+    found = await stores.store.insight.jobs(wanted, limit=limit, before=before)
+    rows = await job_rows(stores, found.situations)
     return Listing(
         rows,
         None if found.more is None else str(found.more),
-        found.situations[0].job.seen_at if found.situations else looking.now(),
+        found.situations[0].job.seen_at if found.situations else stores.now(),
     )
 
 
-async def job_rows_of(looking: Looking, ids: Sequence[int]) -> tuple[JobRow, ...]:
+async def job_rows_of(stores: Stores, ids: Sequence[int]) -> tuple[JobRow, ...]:
     """Jobs in the order of their ids here."""
-    return await job_rows(looking, await looking.store.insight.situations(ids)) if ids else ()
+    return await job_rows(stores, await stores.store.insight.situations(ids)) if ids else ()
 
 
-async def job_rows(looking: Looking, situations: Sequence[JobSituation]) -> tuple[JobRow, ...]:
+async def job_rows(stores: Stores, situations: Sequence[JobSituation]) -> tuple[JobRow, ...]:
     """Each with why, in a few reads for all of them."""
-    heads = await _heads(looking, situations)
-    waits, cast = await _lock_waits(looking, situations)
-    workers = await _workers(looking, situations)
+    heads = await _heads(stores, situations)
+    waits, caller_jobs = await _lock_waits(stores, situations)
+    workers = await _workers(stores, situations)
     rows: list[JobRow] = []
     for situation in situations:
         why = explain_job(
             situation,
             heads.get(situation.lane_head or 0),
             waits=waits.get(situation.job.id, ()),
-            name=cast.name,
+            name=caller_jobs.name,
             workers=workers,
         )
         rows.append(JobRow(situation.job._replace(attempts=()), str(why.reason), why.why))
     return tuple(rows)
 
 
-async def job_page(looking: Looking, number: int) -> JobPage:
+async def job_page(stores: Stores, number: int) -> JobPage:
     """All about one job."""
-    situation = await _outlook(looking, number)
-    why, waits, cast = await _explained(looking, situation)
-    around = await looking.store.insight.neighbours(number, most=_NEIGHBOURS)
-    rows = {row.job.id: row for row in await job_rows_of(looking, [*around.ahead, *around.behind])}
+    situation = await _outlook(stores, number)
+    why, waits, caller_jobs = await _explained(stores, situation)
+    around = await stores.store.insight.neighbours(number, most=_NEIGHBOURS)
+    rows = {row.job.id: row for row in await job_rows_of(stores, [*around.ahead, *around.behind])}
     return JobPage(
         job=situation.job,
         reason=str(why.reason),
         why=why.why,
         explanation=why,
-        event=await _event(looking, situation.job),
+        event=await _event(stores, situation.job),
         ahead=tuple(rows[one] for one in around.ahead if one in rows),
         behind=tuple(rows[one] for one in around.behind if one in rows),
-        waits=tuple(lock_row(view, cast) for view in waits),
+        waits=tuple(lock_row(view, caller_jobs) for view in waits),
         timeline=timeline(situation.job),
-        seen=looking.seen(situation.job.seen_at, "jobs", "locks", "events"),
+        seen=stores.seen(situation.job.seen_at, "jobs", "locks", "events"),
     )
 
 
-async def explain_a_job(looking: Looking, number: int) -> Explanation[Reason]:
+async def explain_a_job(stores: Stores, number: int) -> Explanation[Reason]:
     """Why it stands where it does."""
-    return (await _explained(looking, await _outlook(looking, number)))[0]
+    return (await _explained(stores, await _outlook(stores, number)))[0]
 
 
-async def lane_listing(looking: Looking, show: LaneShow, limit: int, after: str) -> Listing[LaneRow]:
+async def lane_listing(stores: Stores, show: LaneShow, limit: int, after: str) -> Listing[LaneRow]:
     """Lanes by name."""
-    found = await looking.store.insight.lanes(show=show, limit=limit, after=after)
+    found = await stores.store.insight.lanes(show=show, limit=limit, after=after)
     heads = {
         situation.job.id: situation
-        for situation in await looking.store.insight.situations(
+        for situation in await stores.store.insight.situations(
             [lane.head for lane in found.lanes if lane.head is not None]
         )
     }
-    waits, cast = await _lock_waits(looking, heads.values())
-    workers = await _workers(looking, heads.values())
+    waits, caller_jobs = await _lock_waits(stores, heads.values())
+    workers = await _workers(stores, heads.values())
     rows: list[LaneRow] = []
     for lane in found.lanes:
         head = heads.get(lane.head or 0)
         mine = waits.get(lane.head or 0, ())
-        why = explain_lane(lane.lane, lane, head, waits=mine, name=cast.name, workers=workers)
+        why = explain_lane(lane.lane, lane, head, waits=mine, name=caller_jobs.name, workers=workers)
         rows.append(LaneRow(lane, str(why.reason), why.why))
-    return Listing(tuple(rows), found.more, found.lanes[0].seen_at if found.lanes else looking.now())
+    return Listing(tuple(rows), found.more, found.lanes[0].seen_at if found.lanes else stores.now())
 
 
-async def lane_page(looking: Looking, name: str, limit: int) -> LanePage:
+async def lane_page(stores: Stores, name: str, limit: int) -> LanePage:
     """All about one lane."""
-    view, why = await _lane(looking, name)
-    jobs = await job_rows_of(looking, await looking.store.insight.lane_jobs(name, limit=limit))
+    view, why = await _lane(stores, name)
+    jobs = await job_rows_of(stores, await stores.store.insight.lane_jobs(name, limit=limit))
     final = tuple(state for state in JobState if state.final)
-    ended = await looking.store.insight.jobs(JobFilter(final, lane=name), limit=_ENDED_OF_LANE)
-    last = await job_rows(looking, ended.situations)
-    at = view.seen_at if view is not None else last[0].job.seen_at if last else looking.now()
-    return LanePage(name, view, str(why.reason), why.why, why, jobs, last, looking.seen(at, "jobs", "locks"))
+    ended = await stores.store.insight.jobs(JobFilter(final, lane=name), limit=_ENDED_OF_LANE)
+    last = await job_rows(stores, ended.situations)
+    at = view.seen_at if view is not None else last[0].job.seen_at if last else stores.now()
+    return LanePage(name, view, str(why.reason), why.why, why, jobs, last, stores.seen(at, "jobs", "locks"))
 
 
-async def explain_a_lane(looking: Looking, name: str) -> Explanation[Reason]:
+async def explain_a_lane(stores: Stores, name: str) -> Explanation[Reason]:
     """Why it stands where it does."""
-    return (await _lane(looking, name))[1]
+    return (await _lane(stores, name))[1]
 
 
 def worker_row(found: WorkerStanding) -> WorkerRow:
@@ -158,44 +158,46 @@ def worker_row(found: WorkerStanding) -> WorkerRow:
     return WorkerRow(*found[:-1], tuple((read.name, read.version, read.fingerprint) for read in found.reads))
 
 
-async def worker_page(looking: Looking, session: str, limit: int) -> WorkerPage:
+async def worker_page(stores: Stores, session: str, limit: int) -> WorkerPage:
     """One live worker and its jobs."""
-    found = await looking.store.insight.workers(session, limit=1)
+    found = await stores.store.insight.workers(session, limit=1)
     if not found:
         raise NotFoundError(
             f"There is no live worker of the session {session!r}.",
             remedy="Look which there are: interlock jobs queues.",
         )
-    jobs = await job_rows_of(looking, await looking.store.insight.fetched(session, limit=limit))
-    at = jobs[0].job.seen_at if jobs else looking.now()
-    return WorkerPage(worker_row(found[0]), jobs, looking.seen(at, "jobs"))
+    jobs = await job_rows_of(stores, await stores.store.insight.fetched(session, limit=limit))
+    at = jobs[0].job.seen_at if jobs else stores.now()
+    return WorkerPage(worker_row(found[0]), jobs, stores.seen(at, "jobs"))
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------
 
 
-async def _outlook(looking: Looking, number: int) -> JobSituation:
+async def _outlook(stores: Stores, number: int) -> JobSituation:
     """What decides about a job, with its arguments, result and attempts."""
-    found = await looking.store.insight.situations([number])
-    whole = await looking.store.jobs.find(number) if found else None
+    found = await stores.store.insight.situations([number])
+    whole = await stores.store.jobs.find(number) if found else None
     if whole is None:
         raise no_job(number)
     return found[0]._replace(job=whole)
 
 
-async def _explained(looking: Looking, situation: JobSituation) -> tuple[Explanation[Reason], Sequence[LockView], Cast]:
-    heads = await _heads(looking, [situation])
-    waits, cast = await _lock_waits(looking, [situation])
+async def _explained(
+    stores: Stores, situation: JobSituation
+) -> tuple[Explanation[Reason], Sequence[LockView], CallerJobs]:
+    heads = await _heads(stores, [situation])
+    waits, caller_jobs = await _lock_waits(stores, [situation])
     mine = waits.get(situation.job.id, [])
     head = heads.get(situation.lane_head or 0)
-    situation = await with_its_lane(looking.store.jobs, situation)
-    failure = await failure_of(looking.store.jobs, situation.job.lane, situation)
-    workers = await _workers(looking, [situation, *heads.values()])
-    why = explain_job(situation, head, failure=failure, waits=mine, name=cast.name, workers=workers)
-    return why, mine, cast
+    situation = await with_its_lane(stores.store.jobs, situation)
+    failure = await failure_of(stores.store.jobs, situation.job.lane, situation)
+    workers = await _workers(stores, [situation, *heads.values()])
+    why = explain_job(situation, head, failure=failure, waits=mine, name=caller_jobs.name, workers=workers)
+    return why, mine, caller_jobs
 
 
-async def _heads(looking: Looking, situations: Iterable[JobSituation]) -> dict[int, JobSituation]:
+async def _heads(stores: Stores, situations: Iterable[JobSituation]) -> dict[int, JobSituation]:
     """What decides about the jobs that the lanes of those behind are at."""
     known = {situation.job.id: situation for situation in situations}
     wanted = {
@@ -204,58 +206,58 @@ async def _heads(looking: Looking, situations: Iterable[JobSituation]) -> dict[i
         if situation.job.state is JobState.BEHIND and situation.lane_head is not None
     }
     missing = sorted(wanted - known.keys())
-    for situation in await looking.store.insight.situations(missing):
+    for situation in await stores.store.insight.situations(missing):
         known[situation.job.id] = situation
     return known
 
 
-async def _lock_waits(looking: Looking, situations: Iterable[JobSituation]) -> tuple[_Waits, Cast]:
+async def _lock_waits(stores: Stores, situations: Iterable[JobSituation]) -> tuple[_Waits, CallerJobs]:
     """The locks that the handlers of those that run wait for, where locks and jobs are in one store."""
     running = [situation.job for situation in situations if situation.job.state is JobState.RUNNING]
     sessions = sorted({job.worker.session for job in running if job.worker is not None})
-    if looking.locks is not looking.store or not sessions:
-        return {}, Cast()
+    if stores.locks is not stores.store or not sessions:
+        return {}, CallerJobs()
     views: dict[str, LockView] = {}
     for session in sessions[:_MOST_SESSIONS]:
-        views.update({view.key: view for view in await looking.locks.locks.awaited_by(session)})
+        views.update({view.key: view for view in await stores.locks.locks.awaited_by(session)})
     if not views:
-        return {}, Cast()
+        return {}, CallerJobs()
     holders = [view.holder for view in views.values() if view.holder is not None]
     waiters = [waiter for view in views.values() for waiter in view.waiters]
-    cast = await looking.cast([*holders, *waiters])
+    caller_jobs = await stores.find_jobs([*holders, *waiters])
     waits: _Waits = {}
     for view in views.values():
         for waiter in view.waiters:
-            job = cast.job(waiter)
+            job = caller_jobs.job(waiter)
             if job is not None and waiter.live:
                 waits.setdefault(job.id, []).append(view)
-    return waits, cast
+    return waits, caller_jobs
 
 
-async def _workers(looking: Looking, situations: Iterable[JobSituation]) -> Sequence[WorkerStanding]:
+async def _workers(stores: Stores, situations: Iterable[JobSituation]) -> Sequence[WorkerStanding]:
     """The live workers, if one of these jobs runs or could: the event loop of its process may be blocked."""
     if all(situation.job.state not in _AT_A_WORKER for situation in situations):
         return ()
-    return await looking.store.insight.workers(limit=MAX_WORKERS)
+    return await stores.store.insight.workers(limit=MAX_WORKERS)
 
 
-async def _lane(looking: Looking, name: str) -> tuple[LaneView | None, Explanation[Reason]]:
-    views = await looking.store.jobs.lanes(name, limit=1)
+async def _lane(stores: Stores, name: str) -> tuple[LaneView | None, Explanation[Reason]]:
+    views = await stores.store.jobs.lanes(name, limit=1)
     view = views[0] if views else None
     ids = [] if view is None or view.head is None else [view.head]
-    heads = await looking.store.insight.situations(ids)
-    waits, cast = await _lock_waits(looking, heads)
+    heads = await stores.store.insight.situations(ids)
+    waits, caller_jobs = await _lock_waits(stores, heads)
     mine = waits.get(heads[0].job.id, []) if heads else []
-    failure = await failure_of(looking.store.jobs, name, view)
-    workers = await _workers(looking, heads)
+    failure = await failure_of(stores.store.jobs, name, view)
+    workers = await _workers(stores, heads)
     head = heads[0] if heads else None
-    why = explain_lane(name, view, head, failure=failure, waits=mine, name=cast.name, workers=workers)
+    why = explain_lane(name, view, head, failure=failure, waits=mine, name=caller_jobs.name, workers=workers)
     return view, why
 
 
-async def _event(looking: Looking, job: JobView) -> EventView | None:
+async def _event(stores: Stores, job: JobView) -> EventView | None:
     """The event that a job's arguments name, if it caused the job."""
-    if "events" not in looking.parts or '"event"' not in job.arguments:
+    if "events" not in stores.parts or '"event"' not in job.arguments:
         return None
     try:
         number = json.loads(job.arguments).get("event")
@@ -263,5 +265,5 @@ async def _event(looking: Looking, job: JobView) -> EventView | None:
         return None
     if not isinstance(number, int) or isinstance(number, bool) or not 0 < number < 2**63:
         return None
-    event = await looking.store.events.get(number)
+    event = await stores.store.events.get(number)
     return None if event is None or job.id not in event.jobs else event._replace(payload=None)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from interlock.clock import as_text
 from interlock.explanation import Explanation, Subject, counted, ordinal, span
 from interlock.insight.views import LimitHolder, LimitPage, LimitRow, LimitWaiter, Listing, Who
-from interlock.limits.explain import Reason, explain, figure, next_at, why_waits
+from interlock.limits.explain import explain, figure, next_at, why_waits
 from interlock.ports.insight import JobLimitUsers
+from interlock.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock.insight.looking import Cast, Looking
+    from interlock.insight.stores import CallerJobs, Stores
     from interlock.ports.insight import JobLimitUse, JobLimitView
     from interlock.ports.limits import LimitView
 
@@ -70,11 +71,11 @@ def reservation_row(view: LimitView) -> LimitRow:
     )
 
 
-async def limit_listing(looking: Looking, limit: int, after: str) -> Listing[LimitRow]:
+async def limit_listing(stores: Stores, limit: int, after: str) -> Listing[LimitRow]:
     """Limits in use, by key; the two of one key stand together."""
-    rows = [reservation_row(view) for view in await looking.store.limits.list(limit=limit + 1, after=after)]
-    if looking.has_jobs:
-        rows += map(job_limit_row, await looking.store.insight.limits(limit=limit + 1, after=after))
+    rows = [reservation_row(view) for view in await stores.store.limits.list(limit=limit + 1, after=after)]
+    if stores.has_jobs:
+        rows += map(job_limit_row, await stores.store.insight.limits(limit=limit + 1, after=after))
     rows.sort(key=lambda row: (row.key, row.counts))
     more = None
     if len(rows) > limit:
@@ -82,13 +83,13 @@ async def limit_listing(looking: Looking, limit: int, after: str) -> Listing[Lim
         end = limit if rows[limit - 1].key != rows[limit].key else limit - 1 or 2
         more = rows[end - 1].key if end < len(rows) else None
         rows = rows[:end]
-    return Listing(tuple(rows), more, rows[0].seen_at if rows else looking.now())
+    return Listing(tuple(rows), more, rows[0].seen_at if rows else stores.now())
 
 
-async def limit_page(looking: Looking, key: str, limit: int) -> LimitPage:
+async def limit_page(stores: Stores, key: str, limit: int) -> LimitPage:
     """One limit."""
-    reserved, cast, used, users = await _look(looking, key, limit)
-    why = _explained(key, reserved, cast, used, users)
+    reserved, caller_jobs, used, users = await _look(stores, key, limit)
+    why = _explained(key, reserved, caller_jobs, used, users)
     rows = [job_limit_row(view) for view in used]
     holders = [_job_holder(use) for use in users.holders]
     waiters = [_job_waiter(used[0], use, place) for place, use in enumerate(users.waiters, 1)]
@@ -96,16 +97,19 @@ async def limit_page(looking: Looking, key: str, limit: int) -> LimitPage:
         rows.append(reservation_row(reserved))
         holders += [
             LimitHolder(
-                RESERVATIONS, cast.who(user), user.at, None if not user.per or user.at is None else user.at + user.per
+                RESERVATIONS,
+                caller_jobs.who(user),
+                user.at,
+                None if not user.per or user.at is None else user.at + user.per,
             )
             for user in reserved.started[:limit]
         ]
         ahead = 0
         for user in reserved.waiting[:limit]:
             waits = why_waits(reserved, user, ahead)
-            waiters.append(LimitWaiter(RESERVATIONS, ahead + 1, cast.who(user), user.asked_at, user.at, waits))
+            waiters.append(LimitWaiter(RESERVATIONS, ahead + 1, caller_jobs.who(user), user.asked_at, user.at, waits))
             ahead += user.waits_for == key
-    at = rows[0].seen_at if rows else looking.now()
+    at = rows[0].seen_at if rows else stores.now()
     return LimitPage(
         key,
         tuple(rows),
@@ -114,34 +118,34 @@ async def limit_page(looking: Looking, key: str, limit: int) -> LimitPage:
         str(why.reason),
         why.why,
         why,
-        looking.seen(at, "limits"),
+        stores.seen(at, "limits"),
     )
 
 
-async def explain_a_limit(looking: Looking, key: str) -> Explanation[Reason]:
+async def explain_a_limit(stores: Stores, key: str) -> Explanation[Reason]:
     """How it stands."""
-    return _explained(key, *await _look(looking, key, _MOST_NAMED))
+    return _explained(key, *await _look(stores, key, _MOST_NAMED))
 
 
 async def _look(
-    looking: Looking, key: str, limit: int
-) -> tuple[LimitView | None, Cast, Sequence[JobLimitView], JobLimitUsers]:
-    views = await looking.store.limits.list(key, limit=1)
+    stores: Stores, key: str, limit: int
+) -> tuple[LimitView | None, CallerJobs, Sequence[JobLimitView], JobLimitUsers]:
+    views = await stores.store.limits.list(key, limit=1)
     reserved = views[0] if views else None
-    cast = await looking.cast(() if reserved is None else (*reserved.started, *reserved.waiting))
-    if not looking.has_jobs:
-        return reserved, cast, (), JobLimitUsers((), ())
-    used = await looking.store.insight.limits(key, limit=1)
-    users = await looking.store.insight.limit_users(key, limit=limit) if used else JobLimitUsers((), ())
-    return reserved, cast, used, users
+    caller_jobs = await stores.find_jobs(() if reserved is None else (*reserved.started, *reserved.waiting))
+    if not stores.has_jobs:
+        return reserved, caller_jobs, (), JobLimitUsers((), ())
+    used = await stores.store.insight.limits(key, limit=1)
+    users = await stores.store.insight.limit_users(key, limit=limit) if used else JobLimitUsers((), ())
+    return reserved, caller_jobs, used, users
 
 
 def _explained(
-    key: str, reserved: LimitView | None, cast: Cast, used: Sequence[JobLimitView], users: JobLimitUsers
+    key: str, reserved: LimitView | None, caller_jobs: CallerJobs, used: Sequence[JobLimitView], users: JobLimitUsers
 ) -> Explanation[Reason]:
     """Of jobs first: where both are there, two things are counted."""
     if not used:
-        return explain(key, reserved, cast.name)
+        return explain(key, reserved, caller_jobs.name)
     (view,) = used
     row = job_limit_row(view)
     lines = [_limit_line(view, users)]
@@ -171,7 +175,7 @@ def _explained(
         "reservations": None,
     }
     if reserved is not None:
-        others = explain(key, reserved, cast.name)
+        others = explain(key, reserved, caller_jobs.name)
         lines += [f"counted apart, in reservations: {others.lines[0]}", *others.lines[1:]]
         data |= {"reservations": others.data, "started": others.data["started"], "waiting": others.data["waiting"]}
     return Explanation.of(Subject("limit", key), Reason(row.reason), row.why, lines, remedy, data)

@@ -9,33 +9,33 @@ from interlock.locks.explain import explain, why_waits
 
 if TYPE_CHECKING:
     from interlock.explanation import Explanation
-    from interlock.insight.looking import Caller, Cast, Looking
-    from interlock.locks.explain import Reason
+    from interlock.insight.stores import Caller, CallerJobs, Stores
     from interlock.ports.locks import LockView
+    from interlock.reasons import Reason
 
 __all__ = ["explain_a_lock", "lock_listing", "lock_page", "lock_row"]
 
 _WAITERS_SHOWN = 5
 
 
-def lock_row(view: LockView, cast: Cast) -> LockRow:
+def lock_row(view: LockView, caller_jobs: CallerJobs) -> LockRow:
     """One key."""
-    why = explain(view.key, view, cast.name)
+    why = explain(view.key, view, caller_jobs.name)
     holder = None
     if view.holder is not None:
         held = view.holder
-        holder = LockHolder(cast.who(held), held.fence, held.granted_at, held.expires_at)
+        holder = LockHolder(caller_jobs.who(held), held.fence, held.granted_at, held.expires_at)
     waiters: list[LockWaiter] = []
     ahead = 0
     for waiter in view.waiters:
         waiters.append(
             LockWaiter(
                 ahead + 1,
-                cast.who(waiter),
+                caller_jobs.who(waiter),
                 waiter.asked_at,
                 waiter.gives_up_at,
                 waiter.live,
-                why_waits(view, waiter, ahead, cast.name),
+                why_waits(view, waiter, ahead, caller_jobs.name),
             )
         )
         ahead += waiter.live
@@ -51,35 +51,37 @@ def lock_row(view: LockView, cast: Cast) -> LockRow:
     )
 
 
-async def lock_listing(looking: Looking, limit: int, after: str) -> Listing[LockRow]:
+async def lock_listing(stores: Stores, limit: int, after: str) -> Listing[LockRow]:
     """Held and awaited keys by name."""
-    views = await looking.locks.locks.list(limit=limit + 1, after=after, waiters=_WAITERS_SHOWN)
+    views = await stores.locks.locks.list(limit=limit + 1, after=after, waiters=_WAITERS_SHOWN)
     shown = views[:limit]
-    cast = await looking.cast(one for view in shown for one in _callers(view))
+    caller_jobs = await stores.find_jobs(one for view in shown for one in _callers(view))
     more = shown[-1].key if len(views) > limit else None
-    return Listing(tuple(lock_row(view, cast) for view in shown), more, views[0].seen_at if views else looking.now())
+    return Listing(
+        tuple(lock_row(view, caller_jobs) for view in shown), more, views[0].seen_at if views else stores.now()
+    )
 
 
-async def lock_page(looking: Looking, key: str, limit: int) -> LockPage:
+async def lock_page(stores: Stores, key: str, limit: int) -> LockPage:
     """One key."""
-    view, why, cast = await _explained(looking, key, limit)
-    row = None if view is None else lock_row(view, cast)
-    at = looking.now() if view is None else view.seen_at
-    return LockPage(key, row, str(why.reason), why.why, why, looking.seen(at, "locks"))
+    view, why, caller_jobs = await _explained(stores, key, limit)
+    row = None if view is None else lock_row(view, caller_jobs)
+    at = stores.now() if view is None else view.seen_at
+    return LockPage(key, row, str(why.reason), why.why, why, stores.seen(at, "locks"))
 
 
-async def explain_a_lock(looking: Looking, key: str) -> Explanation[Reason]:
+async def explain_a_lock(stores: Stores, key: str) -> Explanation[Reason]:
     """How a key stands."""
-    return (await _explained(looking, key, None))[1]
+    return (await _explained(stores, key, None))[1]
 
 
 async def _explained(
-    looking: Looking, key: str, limit: int | None
-) -> tuple[LockView | None, Explanation[Reason], Cast]:
-    views = await looking.locks.locks.list(key, waiters=limit)
+    stores: Stores, key: str, limit: int | None
+) -> tuple[LockView | None, Explanation[Reason], CallerJobs]:
+    views = await stores.locks.locks.list(key, waiters=limit)
     view = views[0] if views else None
-    cast = await looking.cast([] if view is None else _callers(view))
-    return view, explain(key, view, cast.name), cast
+    caller_jobs = await stores.find_jobs([] if view is None else _callers(view))
+    return view, explain(key, view, caller_jobs.name), caller_jobs
 
 
 def _callers(view: LockView) -> list[Caller]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock.explanation import counted, span
+from interlock.clock import as_text
+from interlock.explanation import Explanation, Subject, counted, span
 from interlock.insight.events import event_rows, jobs_of
 from interlock.insight.job_rows import QueueRow
 from interlock.insight.jobs import job_rows, worker_row
@@ -15,12 +16,13 @@ from interlock.ports.events import EventFilter
 from interlock.ports.insight import LaneShow
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
+from interlock.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from interlock.insight.job_rows import JobRow
-    from interlock.insight.looking import Looking
+    from interlock.insight.stores import Stores
     from interlock.insight.views import LimitRow
     from interlock.ports.events import EventView
     from interlock.ports.insight import JobCounts, WorkerStanding
@@ -39,28 +41,28 @@ _MOST_WORKERS = 100
 _MOST_LIMITS = 200
 
 
-async def overview(looking: Looking) -> Overview:
+async def overview(stores: Stores) -> Overview:
     """All of it, from one snapshot of each store."""
-    locks, locks_at = LockCounts(0, 0), looking.now()
-    if "locks" in looking.parts:
-        found = await looking.locks.locks.count()
+    locks, locks_at = LockCounts(0, 0), stores.now()
+    if "locks" in stores.parts:
+        found = await stores.locks.locks.count()
         locks, locks_at = LockCounts(found.held, found.waiting), found.seen_at
-    reserved = [reservation_row(view) for view in await _reservations(looking)]
-    if not looking.has_jobs:
-        seen = looking.seen(reserved[0].seen_at if reserved else locks_at, "limits", "locks", "claims", others=locks_at)
+    reserved = [reservation_row(view) for view in await _reservations(stores)]
+    if not stores.has_jobs:
+        seen = stores.seen(reserved[0].seen_at if reserved else locks_at, "limits", "locks", "claims", others=locks_at)
         nothing = LaneCounts(0, 0, 0)
-        return Overview(looking.parts, (), {}, (), (), nothing, locks, _limit_counts(reserved), (), (), (), (), seen)
-    insight = looking.store.insight
+        return Overview(stores.parts, (), {}, (), (), nothing, locks, _limit_counts(reserved), (), (), (), (), seen)
+    insight = stores.store.insight
     counts = await insight.counts()
     workers = await insight.workers(limit=_MOST_WORKERS)
     last: Sequence[EventView] = ()
-    if "events" in looking.parts:
-        last = await looking.store.events.list(EventFilter(), limit=_FEW)
+    if "events" in stores.parts:
+        last = await stores.store.events.list(EventFilter(), limit=_FEW)
     limits = _limit_counts(reserved)
-    rows = await _some(looking, last)
+    rows = await _some(stores, last)
     return Overview(
-        parts=looking.parts,
-        problems=tuple(await problems(looking, counts, workers)),
+        parts=stores.parts,
+        problems=tuple(await problems(stores, counts, workers)),
         totals=counts.states,
         queues=tuple(queue_rows(counts)),
         workers=tuple(map(worker_row, workers)),
@@ -73,11 +75,11 @@ async def overview(looking: Looking) -> Overview:
         waiting=_of_state(rows, _WAITING),
         failures=_of_state(rows, _FAILED),
         events=event_rows(last, {row.job.id: row.job for row in rows}),
-        seen=looking.seen(counts.seen_at, "jobs", "events", "limits", "locks", "claims", others=locks_at),
+        seen=stores.seen(counts.seen_at, "jobs", "events", "limits", "locks", "claims", others=locks_at),
     )
 
 
-async def problems(looking: Looking, counts: JobCounts, workers: Sequence[WorkerStanding]) -> list[Problem]:
+async def problems(stores: Stores, counts: JobCounts, workers: Sequence[WorkerStanding]) -> list[Problem]:
     """What a person should look at, the worst first."""
     found = [*_nobody_works(counts), *_nobody_knows(counts, workers), *_blocked(counts, workers)]
     if counts.orphans and not any(queue.workers for queue in counts.queues):
@@ -99,7 +101,7 @@ async def problems(looking: Looking, counts: JobCounts, workers: Sequence[Worker
             )
         )
     if counts.lanes_parked:
-        found.append(await _parked_lanes(looking, counts.lanes_parked))
+        found.append(await _parked_lanes(stores, counts.lanes_parked))
     if parked := counts.states.get(JobState.PARKED, 0):
         found.append(
             Problem(
@@ -118,6 +120,32 @@ def queue_rows(counts: JobCounts) -> Iterator[QueueRow]:
     wrong = {problem.ref: problem.text for problem in (*_late(counts), *_nobody_works(counts))}
     for queue in counts.queues:
         yield QueueRow(queue, wrong.get(queue.queue, ""))
+
+
+def explain_queue(counts: JobCounts, name: str) -> Explanation[Reason]:
+    """Explain whether the jobs of a queue are being run, and what to do if they are not."""
+    subject = Subject("queue", name)
+    queue = next((queue for queue in counts.queues if queue.queue == name), None)
+    if queue is None:
+        lines = [f"queue {name!r} has no jobs and no workers"]
+        return Explanation.of(subject, Reason.IDLE, "empty", lines, "", {"queue": name})
+    found = [
+        (Reason.NO_WORKER, next((one for one in _nobody_works(counts) if one.ref == name), None)),
+        (Reason.LATE, next((one for one in _late(counts) if one.ref == name), None)),
+    ]
+    problem = next(((reason, one) for reason, one in found if one is not None), None)
+    jobs = f"{_jobs(queue.ready)} ready, {counted(queue.running)} running, {counted(queue.waiting)} waiting for a limit"
+    lines = [f"queue {name!r} has {jobs}, and {queue.workers} {'worker' if queue.workers == 1 else 'workers'}"]
+    data = {key: value for key, value in queue._asdict().items() if not key.endswith("_at")}
+    data |= {key: None if at is None else as_text(at) for key, at in queue._asdict().items() if key.endswith("_at")}
+    if problem is not None:
+        reason, one = problem
+        return Explanation.of(subject, reason, one.text, [*lines, one.text], one.remedy, data)
+    if queue.running:
+        return Explanation.of(subject, Reason.RUNNING, "jobs are running", lines, "", data)
+    if queue.ready:
+        return Explanation.of(subject, Reason.READY, "workers will fetch its jobs", lines, "", data)
+    return Explanation.of(subject, Reason.IDLE, "no job could run now", lines, "", data)
 
 
 def _nobody_works(counts: JobCounts) -> Iterator[Problem]:
@@ -169,10 +197,10 @@ def _late(counts: JobCounts) -> Iterator[Problem]:
             )
 
 
-async def _parked_lanes(looking: Looking, count: int) -> Problem:
+async def _parked_lanes(stores: Stores, count: int) -> Problem:
     remedy = "mend the cause, then let them go on: interlock lanes release LANE"
     if count == 1:
-        found = await looking.store.insight.lanes(show=LaneShow.PARKED, limit=1)
+        found = await stores.store.insight.lanes(show=LaneShow.PARKED, limit=1)
         if found.lanes:
             lane = found.lanes[0]
             text = f"lane {lane.lane!r} is parked after a failure: {lane.parked_reason}"
@@ -201,21 +229,21 @@ def _are(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-async def _some(looking: Looking, events: Sequence[EventView]) -> tuple[JobRow, ...]:
+async def _some(stores: Stores, events: Sequence[EventView]) -> tuple[JobRow, ...]:
     """Some jobs of each kind that is shown, and those of the last events, looked at all together."""
-    insight = looking.store.insight
+    insight = stores.store.insight
     ids = jobs_of(events)
     for states in (_RUNNING, _WAITING, _FAILED):
         ids += (await insight.numbers(JobFilter(states), limit=_FEW)).ids
-    return await job_rows(looking, await insight.situations(sorted(set(ids), reverse=True)))
+    return await job_rows(stores, await insight.situations(sorted(set(ids), reverse=True)))
 
 
 def _of_state(rows: Sequence[JobRow], states: Sequence[JobState]) -> tuple[JobRow, ...]:
     return tuple(row for row in rows if row.job.state in states)[:_FEW]
 
 
-async def _reservations(looking: Looking) -> Sequence[LimitView]:
-    return await looking.store.limits.list(limit=_MOST_LIMITS) if "limits" in looking.parts else ()
+async def _reservations(stores: Stores) -> Sequence[LimitView]:
+    return await stores.store.limits.list(limit=_MOST_LIMITS) if "limits" in stores.parts else ()
 
 
 def _limit_counts(rows: Sequence[LimitRow]) -> LimitCounts:

@@ -1,7 +1,7 @@
 """What Insight answers with: rows of lists and pages of single things, as one look at a store shows them.
 
 Times are seconds since 1970 by the clock of the store that was looked at; ``seen_at`` is the time of that look. Counts
-go up to a bound (``MOST_COUNTED``), so that looking costs the same however much there is: that many means "or more".
+go up to a bound (``MOST_COUNTED``), so that stores costs the same however much there is: that many means "or more".
 Texts are as they were stored: whoever shows them escapes them.
 """
 
@@ -250,7 +250,7 @@ class EventRow(NamedTuple):
     states: Mapping[JobState, int]
     """How the jobs stand that it caused. Those that are no longer kept are not counted."""
     reason: str
-    """A :class:`interlock.events.EventReason`."""
+    """A :class:`interlock.events.Reason`."""
     why: str
     """``2 jobs: 1 done, 1 waiting``."""
 

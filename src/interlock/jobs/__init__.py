@@ -1,7 +1,7 @@
 """Jobs: durable units of work, in order within their lanes, under their limits."""
 
 from interlock.jobs.current import CurrentJob, current_job
-from interlock.jobs.explain import Explanation, Reason
+from interlock.jobs.explain import Explanation
 from interlock.jobs.handle import Handle, JobStatus
 from interlock.jobs.job import AsyncJob, Call, Job, PlainJob
 from interlock.jobs.jobs import Jobs
@@ -9,6 +9,7 @@ from interlock.jobs.retry import ErrorClass, Retry
 from interlock.jobs.signals import Discard, RetryLater, Snooze
 from interlock.ports.job_views import Attempt, JobFilter, JobView, LaneView, QueueView, WorkerView
 from interlock.ports.jobs import JobState, Outcome
+from interlock.reasons import Reason
 
 __all__ = [
     "AsyncJob",

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.clock import as_text
 from interlock.explanation import Explanation, Subject, brief, command, counted
-from interlock.jobs.reasons import Reason, blocking, how_many, why_job, why_lane
+from interlock.jobs.reasons import blocking, how_many, why_job, why_lane
 from interlock.jobs.suspects import about_crashes, about_suspect, suspicion_data, what_it_waits_for, who
 from interlock.locks.explain import held_for_short, who_holds
 from interlock.ports.jobs import JobState, Outcome
+from interlock.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from interlock.ports.job_views import JobSituation, JobView, LaneView
     from interlock.ports.locks import LockView
 
-__all__ = ["Explanation", "Reason", "explain_job", "explain_lane", "who"]
+__all__ = ["Explanation", "explain_job", "explain_lane", "who"]
 
 _MOST_NAMED = 5
 
@@ -149,9 +150,11 @@ def _refused(told: _Told, job: JobView, workers: Sequence[WorkerStanding]) -> _T
     ]
     if not able:
         lines.append("no live worker is known to be of another version")
-        return _Told(Reason.REFUSED, lines, "finish the deployment: start a worker whose handler takes these arguments")
+        return _Told(
+            Reason.UNREADABLE, lines, "finish the deployment: start a worker whose handler takes these arguments"
+        )
     lines.append(f"these can take it and look for it every few seconds: {'; '.join(able[:_MOST_NAMED])}")
-    return _Told(Reason.REFUSED, lines, "wait; if they have no room, start more workers of their version")
+    return _Told(Reason.UNREADABLE, lines, "wait; if they have no room, start more workers of their version")
 
 
 def _suspect(situation: JobSituation, lines: list[str], run: str) -> _Told:
@@ -380,7 +383,7 @@ def _hold(lane: str, hold: LaneView | JobSituation, failure: JobView | None) -> 
     parked = [] if hold.parked_since is None else [_parking(lane, hold, failure)]
     if hold.held_since is not None:
         held = f"lane {lane!r} is held by {hold.held_by} since {as_text(hold.held_since)}: {hold.held_reason}"
-        return Reason.HELD, [held, *parked], f"ask {hold.held_by}, or let it go on: {release}"
+        return Reason.LANE_HELD, [held, *parked], f"ask {hold.held_by}, or let it go on: {release}"
     remedy = f"mend the cause, then let it go on: {release}"
     if failure is not None:
         again = command("jobs", "retry", str(failure.id))

@@ -9,7 +9,7 @@ from interlock.arguments import checked_key, checked_limit, checked_wait
 from interlock.errors import CapabilityError, InvalidArgumentError, MisuseError, NotFoundError
 from interlock.jobs.definition import Definition, NamedDefinition
 from interlock.jobs.engine import JobEngine
-from interlock.jobs.explain import Explanation, Reason, explain_job, explain_lane
+from interlock.jobs.explain import Explanation, explain_job, explain_lane
 from interlock.jobs.handle import Handle, JobStatus
 from interlock.jobs.job import AsyncJob, Call, Job, PlainJob
 from interlock.jobs.options import JobOptions, checked_aliases, checked_name
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from interlock.ports.job_views import JobView, LaneView, QueueView
     from interlock.ports.jobs import Outcome
     from interlock.ports.store import Store
+    from interlock.reasons import Reason
     from interlock.settings import Settings
     from interlock.store_client import StoreClient
     from interlock.telemetry.jobs import JobMetrics

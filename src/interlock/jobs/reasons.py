@@ -2,65 +2,21 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from interlock.explanation import brief, counted, ordinal, span
 from interlock.limits.explain import figure
 from interlock.ports.jobs import JobState
+from interlock.reasons import Reason
 
 if TYPE_CHECKING:
     from interlock.explanation import Explanation
     from interlock.ports.job_views import JobSituation, JobView, LaneView, RunningSuspects, WorkerView
 
-__all__ = ["Reason", "blocking", "how_many", "named", "where", "why_job", "why_lane"]
+__all__ = ["blocking", "how_many", "named", "where", "why_job", "why_lane"]
 
 _MOST_HOLDERS = 20
 """As many as an situation names."""
-
-
-class Reason(StrEnum):
-    """Why a job or a lane stands where it does. One word for programs; the lines say it to people."""
-
-    READY = "ready"
-    NO_WORKER = "no-worker"
-    """Ready, but no live worker works on its queue."""
-    UNKNOWN_NAME = "unknown-name"
-    """Ready, and workers are there, but none of them knows a job of its name: an old or a new version runs."""
-    REFUSED = "refused"
-    """Ready, but some versions of the program cannot read its arguments: it waits for a worker of another one."""
-    SUSPECT = "suspect"
-    """Ready, but a worker died while it had it, and every worker that takes it runs suspects that it must not share a
-    process with."""
-    DELAYED = "delayed"
-    TO_BE_RETRIED = "to-be-retried"
-    SNOOZED = "snoozed"
-    BEHIND = "behind"
-    """Not at the head of its lane; what the head waits for is in the data too."""
-    LIMIT = "limit"
-    """All slots of a limit are taken."""
-    PACE = "pace"
-    """Too soon after the last start under a limit."""
-    HELD = "held"
-    """Somebody holds its lane."""
-    LANE_PARKED = "lane-parked"
-    """Its lane was parked after a failure."""
-    PARKED = "parked"
-    RUNNING = "running"
-    LOCK = "lock"
-    """It runs, and its handler waits for a lock."""
-    LOOP_BLOCKED = "loop-blocked"
-    """The event loop of the process that runs it, or of every worker that could, is blocked by a handler."""
-    WORKER_GONE = "worker-gone"
-    """Fetched, but no worker is left that could run it or take it over."""
-    DONE = "done"
-    FAILED = "failed"
-    DISCARDED = "discarded"
-    CANCELLED = "cancelled"
-    SUPERSEDED = "superseded"
-    QUARANTINED = "quarantined"
-    IDLE = "idle"
-    """A lane without jobs that nobody holds."""
 
 
 def why_job(situation: JobSituation, reason: Reason, head: str = "") -> str:
@@ -121,13 +77,13 @@ def _why(situation: JobSituation, reason: Reason, head: str) -> str:
             return f"failed in attempt {job.attempt}, next try in {span(job.due_at - job.seen_at)}: {_error(job)}"
         case Reason.SNOOZED:
             return f"was put off, comes back in {span(job.due_at - job.seen_at)}{_said(_last(job))}"
-        case Reason.REFUSED:
+        case Reason.UNREADABLE:
             return f"waits for a worker of a version that can read its arguments{_said(_last(job))}"
         case Reason.BEHIND:
             return _behind(situation, head)
         case Reason.LIMIT | Reason.PACE:
             return _in_line(situation)
-        case Reason.HELD | Reason.LANE_PARKED:
+        case Reason.LANE_HELD | Reason.LANE_PARKED:
             return f"is next in its lane, which {_hold(situation)}"
         case Reason.PARKED:
             return f"was set aside until somebody acts{_said(job.error)}"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from interlock.clock import as_text
 from interlock.explanation import Explanation, Subject, brief, command, ordinal, span
+from interlock.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,22 +15,7 @@ if TYPE_CHECKING:
 
     Names = Callable[[LimitUser], str]
 
-__all__ = ["Reason", "as_data", "explain", "figure", "next_at", "who_is_before", "why_waits"]
-
-
-class Reason(StrEnum):
-    """How a limit stands."""
-
-    UNUSED = "unused"
-    """Nobody is under it: whoever comes next may start."""
-    ROOM = "room"
-    """The next may start now."""
-    FULL = "full"
-    """All slots are taken."""
-    TOO_SOON = "too-soon"
-    """A pace: the next may start at a time that is known."""
-    PASSING = "passing"
-    """Room has come free, and is kept for the first in line, which is to take it."""
+__all__ = ["as_data", "explain", "figure", "next_at", "who_is_before", "why_waits"]
 
 
 def explain(key: str, view: LimitView | None, name: Names | None = None) -> Explanation[Reason]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from interlock.clock import as_text
 from interlock.explanation import Explanation, Subject, brief, command, span
+from interlock.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,20 +15,7 @@ if TYPE_CHECKING:
 
     Names = Callable[[Holder | Waiter], str]
 
-__all__ = ["Reason", "as_data", "deadlock_lines", "explain", "held_for_short", "who_holds", "why_waits"]
-
-
-class Reason(StrEnum):
-    """How a key stands."""
-
-    HELD = "held"
-    """And nobody waits for it."""
-    AWAITED = "awaited"
-    """Held, and others wait."""
-    PASSING = "passing"
-    """Free, and kept for the first in its queue, which is to take it."""
-    FREE = "free"
-    """Nobody holds it, and nobody waits."""
+__all__ = ["as_data", "deadlock_lines", "explain", "held_for_short", "who_holds", "why_waits"]
 
 
 def explain(key: str, view: LockView | None, name: Names | None = None) -> Explanation[Reason]:

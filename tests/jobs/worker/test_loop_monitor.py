@@ -12,7 +12,7 @@ import pytest
 
 from interlock import App, Settings
 from interlock.jobs import JobState
-from interlock.jobs.reasons import Reason
+from interlock.reasons import Reason
 from interlock.testing.clock import until
 from interlock.testing.processes import Worker, report
 

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from interlock import App, Event, GitHub
 from interlock.cli import app as commands
-from interlock.insight.spread import DEEPEST, depth_exceeds, spread
+from interlock.insight.json_text import DEEPEST, depth_exceeds, format_json
 from interlock.testing.conformance.events.apps import SECRET, delivery
-from interlock.web.pages.texts import json_html
+from interlock.web.pages.markup import json_html
 from tests.web.pages.asking import Asker
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ PAYLOAD = {"action": "opened", "sender": {"login": "ann"}, "parts": [nested(190)
 SIZE = len(json.dumps(PAYLOAD))
 
 
-class Things(NamedTuple):
+class Details(NamedTuple):
     url: str
     job: int
     event: int
 
 
 @pytest.fixture
-async def things(tmp_path: Path) -> Things:
+async def things(tmp_path: Path) -> Details:
     """A store with such a payload, such arguments, such a result of a job and of a claim."""
     url = f"sqlite:///{tmp_path / 'nested.db'}"
     app = make_app(url)
@@ -49,7 +49,7 @@ async def things(tmp_path: Path) -> Things:
             claim.result = PAYLOAD
         await app.drain()
         assert receipt.event is not None
-        return Things(url, handle.id, receipt.event)
+        return Details(url, handle.id, receipt.event)
 
 
 def make_app(url: str) -> App:
@@ -68,7 +68,7 @@ def make_app(url: str) -> App:
     return app
 
 
-async def test_every_page_shows_a_part_and_links_to_the_whole(things: Things) -> None:
+async def test_every_page_shows_a_part_and_links_to_the_whole(things: Details) -> None:
     assert 100_000 < SIZE < 200_000
     async with make_app(things.url) as app:
         asker = Asker(app)
@@ -98,7 +98,7 @@ def cli(*args: str) -> Any:
     return CliRunner().invoke(commands, list(args))
 
 
-def test_so_do_commands(things: Things) -> None:
+def test_so_do_commands(things: Details) -> None:
     event = cli("events", "show", str(things.event), "--url", things.url)
     assert event.exit_code == 0
     assert len(event.stdout) < 100_000
@@ -123,26 +123,26 @@ def test_so_do_commands(things: Things) -> None:
 
 def test_shallow_data_is_spread_as_ever() -> None:
     data = {"a": [1, 2.5, {"b": None, "c": []}], "d": {}, "é": 'q"\u2028', "f": True}
-    assert spread(data) == (json.dumps(data, indent=2, ensure_ascii=False), 0, False)
-    assert spread(data).missing == ""
+    assert format_json(data) == (json.dumps(data, indent=2, ensure_ascii=False), 0, False)
+    assert format_json(data).missing == ""
 
 
 @pytest.mark.parametrize("most", [0, 1, 7, 100, 1000])
 def test_what_is_long_is_cut(most: int) -> None:
     data = [{"key": "x" * 50, "other": number} for number in range(100)]
-    found = spread(data, most)
+    found = format_json(data, most)
     assert found.text == json.dumps(data, indent=2)[:most]
     assert found.cut
     assert f"the first {most:,} characters" in found.missing
 
 
 def test_what_is_deep_is_folded() -> None:
-    found = spread(nested(DEEPEST + 2))
+    found = format_json(nested(DEEPEST + 2))
     assert found.folded == 1
     assert found.text.count("{… 1 key}") + found.text.count("[… 1 item]") == 1
     assert "not shown: 1 part nested deeper than 20 levels" in found.missing
-    assert spread(nested(DEEPEST)).missing == ""
-    assert spread([[]]).text == "[\n  []\n]"
+    assert format_json(nested(DEEPEST)).missing == ""
+    assert format_json([[]]).text == "[\n  []\n]"
 
 
 def test_depth() -> None:

@@ -9,13 +9,13 @@ from markupsafe import Markup
 
 from interlock.explanation import Explanation, Subject
 from interlock.insight.views import Activity, Bucket
-from interlock.jobs.explain import Reason
 from interlock.ports.jobs import JobState
+from interlock.reasons import Reason
 from interlock.web.pages.charts import activity_chart, parts_of, squares
+from interlock.web.pages.formatting import STATES, count, long_span, plural, short_span, visible
 from interlock.web.pages.icons import icon
+from interlock.web.pages.markup import json_html, sentence
 from interlock.web.pages.related import related
-from interlock.web.pages.texts import json_html, sentence
-from interlock.web.pages.words import STATES, count, long_span, plural, short_span, visible
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import typer
 
 from interlock.cli.output import say
 from interlock.cli.signals import require_posix
-from interlock.cli.store_url import Place, named_place
+from interlock.cli.store_url import StoreUrl, chosen_store
 
 __all__ = ["demo"]
 
@@ -53,15 +53,15 @@ def demo(
     from interlock.cli.demo.screen import screen_for_this_terminal
     from interlock.cli.demo.stores import chosen_stores
 
-    place = _place(context, url, namespace)
+    chosen = _demo_store(context, url, namespace)
     if seconds is None and not sys.stdout.isatty():
         seconds = SECONDS
     directory = Path(tempfile.mkdtemp(prefix="interlock-demo-"))
     try:
-        with chosen_stores(directory, place.url, postgres=postgres, redis=redis) as stores:
+        with chosen_stores(directory, chosen.url, postgres=postgres, redis=redis) as stores:
             director = Director(
                 stores,
-                place.namespace or NAMESPACE,
+                chosen.namespace or NAMESPACE,
                 directory,
                 workers=workers,
                 seconds=seconds,
@@ -81,11 +81,11 @@ def demo(
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _place(context: typer.Context, url: str | None, namespace: str | None) -> Place:
+def _demo_store(context: typer.Context, url: str | None, namespace: str | None) -> StoreUrl:
     """Use only a store from the command line, so that a demo never runs in the store of INTERLOCK_URL by accident."""
     root = context.find_root()
     source = root.get_parameter_source("url")
     if url is None and (source is None or source.name != "COMMANDLINE"):
-        given = root.obj.namespace if isinstance(root.obj, Place) else None
-        return Place(None, namespace or given)
-    return named_place(context, url, namespace)
+        given = root.obj.namespace if isinstance(root.obj, StoreUrl) else None
+        return StoreUrl(None, namespace or given)
+    return chosen_store(context, url, namespace)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from interlock.cli.demo.target import Target
     from interlock.locks import Lease
 
-__all__ = ["COOLDOWN_SECONDS", "HEARD_BY", "MOST_CONTAINERS", "OWN", "SECRET", "SESSION_SECONDS", "Place", "define"]
+__all__ = ["COOLDOWN_SECONDS", "HEARD_BY", "MOST_CONTAINERS", "OWN", "SECRET", "SESSION_SECONDS", "Locations", "define"]
 
 SECRET = "It's a Secret to Everybody"  # noqa: S105 - as the name says
 OWN = "interlock-demo[bot]"
@@ -56,7 +56,7 @@ _ASKED_TO_WAIT = 0.03
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Locations:
     """The locations of everything. URLs may contain passwords, so they are passed in the environment."""
 
     url: str
@@ -82,7 +82,7 @@ class Place:
         return {"INTERLOCK_URL": self.url, "INTERLOCK_DEMO_LOCKS": self.locks}
 
     @classmethod
-    def of_environment(cls, namespace: str, directory: str) -> Place:
+    def of_environment(cls, namespace: str, directory: str) -> Locations:
         """The arguments of this process."""
         return cls(os.environ["INTERLOCK_URL"], os.environ["INTERLOCK_DEMO_LOCKS"], namespace, directory)
 

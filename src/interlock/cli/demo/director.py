@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from interlock.backends import from_url
 from interlock.cli.demo.audit import Audit
-from interlock.cli.demo.bot import SESSION_SECONDS, Place, define
+from interlock.cli.demo.bot import SESSION_SECONDS, Locations, define
 from interlock.cli.demo.door import HandDoor, HttpDoor
 from interlock.cli.demo.harm import FROZEN_SECONDS, HOLD_REASON, HOLD_SECONDS, Harm
 from interlock.cli.demo.records import Minutes
@@ -59,9 +59,9 @@ class Director:
         listen: str | None,
     ) -> None:
         self._stores = stores
-        self._place = Place(stores.url, stores.locks, namespace, str(directory))
+        self._locations = Locations(stores.url, stores.locks, namespace, str(directory))
         from_url(stores.url, settings=Settings(), needs=[Capability.PROCESSES])
-        self._app: App = self._place.app()
+        self._app: App = self._locations.app()
         define(self._app)
         self._size = workers
         self._seconds = seconds
@@ -232,8 +232,8 @@ class Director:
         self.minutes.note("director", "started", worker=name, again=self._started > self._size)
 
     def _spawn(self, role: str, name: str, *more: str) -> Worker:
-        args = [name, self._place.namespace, self._place.directory, *more]
-        return Worker.spawn(f"interlock.cli.demo.worker:{role}", args, env=self._place.environment)
+        args = [name, self._locations.namespace, self._locations.directory, *more]
+        return Worker.spawn(f"interlock.cli.demo.worker:{role}", args, env=self._locations.environment)
 
     async def _open_front(self) -> str | None:
         """The dashboard's URL."""

@@ -106,11 +106,11 @@ class LiveScreen:
 
     def title(self, url: str | None, what: str, how: str) -> None:
         """Show the dashboard's URL, and what is going to happen."""
-        place = Text()
+        link = Text()
         if url is not None:
-            place = Text.assemble("\n", ("Dashboard  ", "bold"), (url, f"bold cyan underline link {url}"), "\n")
+            link = Text.assemble("\n", ("Dashboard  ", "bold"), (url, f"bold cyan underline link {url}"), "\n")
         explained = [Text(how, "dim"), Text()] if self._live.console.height >= _LOW else []
-        self._title = Group(place, Text(what, "bold"), *explained)
+        self._title = Group(link, Text(what, "bold"), *explained)
         self._live.update(Group(self._title, Text("Starting the workers …", "dim")), refresh=True)
 
     def tell(self, kind: str, text: str) -> None:

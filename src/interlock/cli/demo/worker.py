@@ -6,7 +6,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from interlock.cli.demo.bot import Freezer, Place, define
+from interlock.cli.demo.bot import Freezer, Locations, define
 from interlock.cli.demo.records import Notebook
 from interlock.cli.demo.target import Target
 from interlock.cli.demo.witness import Witness
@@ -21,7 +21,7 @@ _CONCURRENCY = 8
 async def work(name: str, namespace: str, directory: str) -> None:
     """Run the bot's jobs until the stop message."""
     sys.argv[0] = name  # what its session calls it
-    app, log = Place.of_environment(namespace, directory).app(), Notebook(Path(directory), name)
+    app, log = Locations.of_environment(namespace, directory).app(), Notebook(Path(directory), name)
     witness = Witness(app, log)
     freezer = define(app, log, Target(Path(directory), log), witness.asked)
     async with app:
@@ -42,14 +42,14 @@ async def _freeze_when_told(freezer: Freezer) -> None:
 
 async def serve(name: str, namespace: str, directory: str, listen: str) -> None:
     """Serve the bot's webhooks and its dashboard until the stop message."""
-    from interlock.cli.web_address import WebPlace
+    from interlock.cli.web_address import WebAddress
 
     sys.argv[0] = name
-    app, log = Place.of_environment(namespace, directory).app(), Notebook(Path(directory), name)
+    app, log = Locations.of_environment(namespace, directory).app(), Notebook(Path(directory), name)
     Witness(app, log)
     define(app)
     try:
-        web = WebPlace.named(listen, None, file_option="")
+        web = WebAddress.named(listen, None, file_option="")
     except InterlockError as error:
         report("refused", message=error.message, remedy=error.remedy)
         return

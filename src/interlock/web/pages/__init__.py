@@ -14,10 +14,10 @@ from starlette.routing import Route
 from interlock.web.links import path_of
 from interlock.web.pages.actions import Actions
 from interlock.web.pages.api import Api, api_error, handles_api
+from interlock.web.pages.details import KINDS, Details
 from interlock.web.pages.lists import Lists
 from interlock.web.pages.site import Site
 from interlock.web.pages.static import static
-from interlock.web.pages.things import KINDS, Things
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -34,8 +34,8 @@ __all__ = ["routes"]
 def routes(web: Web) -> list[BaseRoute]:
     """Every page, the API, and the files that pages load."""
     site = Site(web)
-    lists, things, api = Lists(site), Things(site), Api(site)
-    actions = Actions(site, things)
+    lists, details, api = Lists(site), Details(site), Api(site)
+    actions = Actions(site, details)
     pages: list[BaseRoute] = [
         Route("/", site.handles(lists.overview)),
         Route("/static/{name}", static),
@@ -51,7 +51,7 @@ def routes(web: Web) -> list[BaseRoute]:
         pages += [
             Route(f"/{kind}", site.handles(getattr(lists, kind))),
             Route(
-                f"/{kind}/{{ref:path}}", site.handles(_by_method(things.show, actions.from_page, kind)), methods=_BOTH
+                f"/{kind}/{{ref:path}}", site.handles(_by_method(details.show, actions.from_page, kind)), methods=_BOTH
             ),
             Route(f"/api/{kind}", handles_api(_named(listing))),
             Route(

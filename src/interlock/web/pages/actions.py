@@ -12,9 +12,9 @@ from starlette.responses import JSONResponse, RedirectResponse
 
 from interlock.errors import InterlockError, InvalidArgumentError, StoreUnavailableError
 from interlock.ports.jobs import JobState
+from interlock.web.pages.details import key_of, number_of
 from interlock.web.pages.faults import fault_of
 from interlock.web.pages.site import thing_url
-from interlock.web.pages.things import key_of, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from interlock.app import App
+    from interlock.web.pages.details import Details
     from interlock.web.pages.site import Site
-    from interlock.web.pages.things import Things
 
 __all__ = ["ACTS", "Actions", "Done", "Order"]
 
@@ -50,9 +50,9 @@ class Done(NamedTuple):
 class Actions:
     """Answers posts."""
 
-    def __init__(self, site: Site, things: Things) -> None:
+    def __init__(self, site: Site, details: Details) -> None:
         self.site = site
-        self.things = things
+        self.details = details
 
     async def from_page(self, request: Request, kind: str) -> Response:
         """Do it, and lead the browser back to the thing."""
@@ -61,7 +61,7 @@ class Actions:
         except StoreUnavailableError:
             raise
         except InterlockError as error:
-            return await self.things.show(request, kind, fault=fault_of(error))
+            return await self.details.show(request, kind, fault=fault_of(error))
         state = done.data.get("state")
         query = {"said": done.said} | ({"state": state} if state else {})
         return RedirectResponse(thing_url(request, kind, done.ref or ref, **query), 303)

@@ -13,9 +13,9 @@ from interlock.errors import InterlockError, InvalidArgumentError
 from interlock.insight import data
 from interlock.insight.insight import Kind
 from interlock.web.links import check_path
+from interlock.web.pages.details import looked_up
 from interlock.web.pages.faults import fault_of
 from interlock.web.pages.lists import listed
-from interlock.web.pages.things import looked_up
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -55,7 +55,7 @@ class Api:
         return _json(data(await self.site.app.insight.workers()))
 
     async def list(self, request: Request, kind: str) -> Response:
-        """Things of a kind, filtered and in parts as on their page."""
+        """Details of a kind, filtered and in parts as on their page."""
         return _json(data(await listed(self.site.app.insight, kind, request)))
 
     async def thing(self, request: Request, kind: str) -> Response:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from interlock.clock import as_datetime
-from interlock.web.pages.words import OPEN
+from interlock.web.pages.formatting import OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The pages that list things: the overview, jobs, lanes, locks, limits, claims, events and workers."""
+"""The pages that list details: the overview, jobs, lanes, locks, limits, claims, events and workers."""
 
 from __future__ import annotations
 

@@ -19,12 +19,12 @@ from interlock.errors import CapabilityError, InterlockError
 from interlock.limits.explain import figure
 from interlock.ports.jobs import JobState
 from interlock.web.links import check_path, has_controls, url
-from interlock.web.pages import charts, words
+from interlock.web.pages import charts, formatting
 from interlock.web.pages.faults import fault_of
 from interlock.web.pages.icons import LOGO, icon
+from interlock.web.pages.markup import json_html, sentence
 from interlock.web.pages.related import related
 from interlock.web.pages.static import static_version
-from interlock.web.pages.texts import json_html, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -126,7 +126,7 @@ def numbers_of(pulse: dict[str, Any]) -> dict[str, int]:
     states: dict[str, int] = pulse.get("states", {})
     return {
         **{f"states.{state}": number for state, number in states.items()},
-        "open": sum(states.get(str(state), 0) for state in words.OPEN),
+        "open": sum(states.get(str(state), 0) for state in formatting.OPEN),
         "failed": states.get("failed", 0) + states.get("quarantined", 0),
         "problems": pulse.get("problems", 0),
     }
@@ -155,18 +155,18 @@ def _environment() -> Environment:
         auto_reload=False,
     )
     environment.filters |= {
-        "brief": words.brief,
-        "count": words.count,
-        "number": words.number,
-        "plural": words.plural,
-        "span": words.long_span,
+        "brief": formatting.brief,
+        "count": formatting.count,
+        "number": formatting.number,
+        "plural": formatting.plural,
+        "span": formatting.long_span,
         "exact": Markup.escape,
         "json": json_html,
     }
     environment.globals |= {
         "LOGO": LOGO,
         "FINAL": frozenset(state for state in JobState if state.final),
-        "STATES": words.STATES,
+        "STATES": formatting.STATES,
         "ago": _ago,
         "figure": figure,
         "lasting": _lasting,
@@ -182,7 +182,7 @@ def _environment() -> Environment:
 
 def _finalized(value: object) -> object:
     """Every text on its way into a page, but not what is HTML already."""
-    return words.visible(value) if type(value) is str else value
+    return formatting.visible(value) if type(value) is str else value
 
 
 @pass_context
@@ -191,14 +191,20 @@ def _ago(context: Context, at: float | None) -> Markup:
     if at is None:
         return Markup('<span class="zero">-</span>')
     past = (context["seen_at"] or at) - at
-    text = f"in {words.short_span(-past)}" if past < 0 else "now" if past < 1 else f"{words.short_span(past)} ago"
+    text = (
+        f"in {formatting.short_span(-past)}"
+        if past < 0
+        else "now"
+        if past < 1
+        else f"{formatting.short_span(past)} ago"
+    )
     return _time(at, "ago", text)
 
 
 @pass_context
 def _lasting(context: Context, since: float) -> Markup:
     """How long something lasts already; it goes on counting in the browser."""
-    return _time(since, "for", words.long_span((context["seen_at"] or since) - since))
+    return _time(since, "for", formatting.long_span((context["seen_at"] or since) - since))
 
 
 def _time(at: float, form: str, text: str) -> Markup:

@@ -60,13 +60,13 @@ class TellingConformance(AppSuite):
                 await self.becomes(limited, JobState.WAITING)
                 handles = (running, behind, limited, delayed, unattended, held, second)
                 assert [await _reason(app, handle) for handle in handles] == [
-                    Reason.RUNNING, Reason.BEHIND, Reason.LIMIT, Reason.DELAYED, Reason.NO_WORKER, Reason.HELD,
+                    Reason.RUNNING, Reason.BEHIND, Reason.LIMIT, Reason.DELAYED, Reason.NO_WORKER, Reason.LANE_HELD,
                     Reason.PACE,
                 ]  # fmt: skip
                 assert "ann" in str(await app.jobs.explain(held))
                 assert str(running.id) in str(await app.jobs.explain(behind))
                 assert [(await app.jobs.explain_lane(lane)).reason for lane in "xyz"] == [
-                    Reason.RUNNING, Reason.LIMIT, Reason.HELD
+                    Reason.RUNNING, Reason.LIMIT, Reason.LANE_HELD
                 ]  # fmt: skip
                 go_on.set()
                 await limited.result(wait=10)

@@ -1,4 +1,4 @@
-"""How pages say things: numbers, spans of time, states with their colour and sign, and texts that cannot play tricks.
+"""How pages say details: numbers, spans of time, states with their colour and sign, and texts that cannot play tricks.
 
 Whatever comes out of a store is escaped by the templates; here its control characters are made visible besides, so
 that a key cannot turn the direction of a line or hide in it.

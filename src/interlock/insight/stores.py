@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from interlock.ports.job_views import JobView
     from interlock.ports.store import Store
 
-__all__ = ["Cast", "Looking", "Caller"]
+__all__ = ["CallerJobs", "Stores", "Caller"]
 
 _JOB = re.compile(r"job:([0-9]{1,19}):[0-9a-f]+")
 _PARTS = ("jobs", "events", "limits", "locks", "claims", "journal")
@@ -30,7 +30,7 @@ Caller = Holder | Waiter | LimitUser
 """Somebody who holds or waits, as the stores tell of them."""
 
 
-class Cast:
+class CallerJobs:
     """The jobs that callers turned out to be."""
 
     def __init__(self, jobs: Iterable[JobView] = ()) -> None:
@@ -63,7 +63,7 @@ class Cast:
         )
 
 
-class Looking:
+class Stores:
     """The stores of an app, as those see them who only look."""
 
     def __init__(self, store: Store, locks: Store, claims: Store, clock: Clock) -> None:
@@ -114,12 +114,12 @@ class Looking:
             for store, names in found.values()
         )
 
-    async def cast(self, callers: Iterable[Caller]) -> Cast:
+    async def find_jobs(self, callers: Iterable[Caller]) -> CallerJobs:
         """Look up which of these are jobs."""
         numbers = {int(match[1]) for one in callers if (match := _JOB.fullmatch(one.caller))}
         if not numbers or not self.has_jobs:
-            return Cast()
-        return Cast(situation.job for situation in await self.store.insight.situations(sorted(numbers)))
+            return CallerJobs()
+        return CallerJobs(situation.job for situation in await self.store.insight.situations(sorted(numbers)))
 
     def _stores(self, *parts: str) -> list[Store]:
         return list({id(store): store for part in ("", *parts) for store in [self._place(part)]}.values())

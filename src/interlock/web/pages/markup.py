@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup, escape
 
 from interlock.explanation import COMMAND
-from interlock.insight.spread import Spread, spread
-from interlock.web.pages.words import visible
+from interlock.insight.json_text import FormattedJson, format_json
+from interlock.web.pages.formatting import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,14 +35,14 @@ _MARKS = re.compile(
 
 
 def json_html(text: str, whole: str = "") -> Markup:
-    """A JSON text, spread out and coloured. Text that is not JSON is shown as it is.
+    """A JSON text, format_json out and coloured. Text that is not JSON is shown as it is.
 
     What is very long or deeply nested is not shown to its end; ``whole`` is where to find all of it.
     """
     try:
-        found = spread(json.loads(text), _MOST_SHOWN)
+        found = format_json(json.loads(text), _MOST_SHOWN)
     except (ValueError, RecursionError):
-        found = Spread(text[:_MOST_SHOWN], 0, cut=len(text) > _MOST_SHOWN)
+        found = FormattedJson(text[:_MOST_SHOWN], 0, cut=len(text) > _MOST_SHOWN)
     shown = visible(found.text)
     pieces: list[Markup] = []
     at = 0

@@ -14,7 +14,7 @@ from interlock.cli.output import say
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["By", "Yes", "ask_first", "named"]
+__all__ = ["By", "Yes", "confirm", "named"]
 
 By = Annotated[str | None, typer.Option(help="Who does it; user@host if not given.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -29,7 +29,7 @@ def named(act: str, reason: str | None, by: str | None) -> str:
     return by
 
 
-def ask_first(act: str, question: str, about: Callable[[], str | None]) -> None:
+def confirm(act: str, question: str, about: Callable[[], str | None]) -> None:
     """Ask on a terminal, after saying what it is about; if that is None there is nothing to lose, and no question."""
     from interlock.errors import MisuseError
 

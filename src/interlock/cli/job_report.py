@@ -83,7 +83,7 @@ def _timeline(page: JobPage) -> RenderableType:
     from rich import box
     from rich.table import Table
 
-    from interlock.cli.job_words import span, where
+    from interlock.cli.job_cells import span, where
     from interlock.clock import as_datetime
 
     table = Table(box=box.SIMPLE_HEAD, collapse_padding=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.arguments import checked_key
 from interlock.errors import NotFoundError
-from interlock.web.pages.said import said_on
+from interlock.web.pages.notices import notice_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from interlock.web.pages.faults import Fault
     from interlock.web.pages.site import Site
 
-__all__ = ["KINDS", "Things", "key_of", "looked_up", "number_of"]
+__all__ = ["KINDS", "Details", "key_of", "looked_up", "number_of"]
 
 KINDS = {
     "jobs": "job",
@@ -30,7 +30,7 @@ KINDS = {
 """Sections of the dashboard, and what one of each is called."""
 
 
-class Things:
+class Details:
     """Pages about one thing of a kind."""
 
     def __init__(self, site: Site) -> None:
@@ -47,7 +47,7 @@ class Things:
             at=kind,
             page=page,
             seen_at=max((seen.at for seen in page.seen), default=None),
-            said=said_on(request),
+            said=notice_of(request),
             fault=fault,
         )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from interlock.cli.store_url import Place, opened
+from interlock.cli.store_url import StoreUrl, opened
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -31,26 +31,28 @@ OptionalReason = Annotated[str, typer.Option(help="Why; the journal keeps it.")]
 
 
 def operate(
-    place: Place, need: Capability, do: Callable[[Operations], Awaitable[T]], journal_url: str | None = None
+    store_url: StoreUrl, need: Capability, do: Callable[[Operations], Awaitable[T]], journal_url: str | None = None
 ) -> T:
     """Perform operations on a store."""
 
     async def run() -> T:
-        async with operations(place, need, journal_url) as found:
+        async with operations(store_url, need, journal_url) as found:
             return await do(found)
 
     return asyncio.run(run())
 
 
 @contextlib.asynccontextmanager
-async def operations(place: Place, need: Capability, journal_url: str | None = None) -> AsyncGenerator[Operations]:
+async def operations(
+    store_url: StoreUrl, need: Capability, journal_url: str | None = None
+) -> AsyncGenerator[Operations]:
     """Open a store for operations on it."""
     from interlock.operations import Operations
     from interlock.ports.store import Capability
 
-    async with opened(place, need) as store:
+    async with opened(store_url, need) as store:
         if journal_url is None or Capability.JOURNAL in store.capabilities:
             yield Operations(store)
             return
-        async with opened(Place(journal_url, place.namespace), Capability.JOURNAL) as durable:
+        async with opened(StoreUrl(journal_url, store_url.namespace), Capability.JOURNAL) as durable:
             yield Operations(store, durable.journal)

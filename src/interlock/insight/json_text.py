@@ -1,4 +1,4 @@
-"""JSON spread over lines for people, in bounded time and space whatever its nesting.
+"""JSON format_json over lines for people, in bounded time and space whatever its nesting.
 
 Indentation makes deeply nested data grow with the square of its depth: 120 KB can become 24 MB. So parts below a depth
 are only counted, and the text ends at a bound.
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["DEEPEST", "Spread", "depth_exceeds", "spread"]
+__all__ = ["DEEPEST", "FormattedJson", "depth_exceeds", "format_json"]
 
 DEEPEST = 20
 _MOST = 60_000
 _INDENT = "  "
 
 
-class Spread(NamedTuple):
+class FormattedJson(NamedTuple):
     """Data as text, and what is missing from it."""
 
     text: str
@@ -40,14 +40,14 @@ class Spread(NamedTuple):
         return f"not shown: {' and '.join(parts)}" if parts else ""
 
 
-def spread(data: Any, most: int = _MOST) -> Spread:
-    """Spread data over lines: at most so many characters, and :data:`DEEPEST` levels of nesting."""
+def format_json(data: Any, most: int = _MOST) -> FormattedJson:
+    """FormattedJson data over lines: at most so many characters, and :data:`DEEPEST` levels of nesting."""
     writer = _Writer(most)
     try:
         writer.write(data, 0)
     except _FullError:
-        return Spread("".join(writer.pieces), writer.folded, cut=True)
-    return Spread("".join(writer.pieces), writer.folded, cut=False)
+        return FormattedJson("".join(writer.pieces), writer.folded, cut=True)
+    return FormattedJson("".join(writer.pieces), writer.folded, cut=False)
 
 
 def depth_exceeds(data: Any, levels: int = DEEPEST) -> bool:

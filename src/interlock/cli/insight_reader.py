@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
-from interlock.cli.store_url import Place, opened
+from interlock.cli.store_url import StoreUrl, opened
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -19,9 +19,9 @@ T = TypeVar("T")
 _PAGE = 200
 
 
-def ask(place: Place, need: Capability, question: Callable[[Insight], Coroutine[None, None, T]]) -> T:
+def ask(store_url: StoreUrl, need: Capability, question: Callable[[Insight], Coroutine[None, None, T]]) -> T:
     """What Insight answers about a store."""
-    return asyncio.run(_ask(place, need, question))
+    return asyncio.run(_ask(store_url, need, question))
 
 
 async def whole_list(limit: int, page: Callable[[int, str | None], Awaitable[Listing[T]]]) -> list[T]:
@@ -37,8 +37,8 @@ async def whole_list(limit: int, page: Callable[[int, str | None], Awaitable[Lis
     return rows[:limit]
 
 
-async def _ask(place: Place, need: Capability, question: Callable[[Insight], Coroutine[None, None, T]]) -> T:
+async def _ask(store_url: StoreUrl, need: Capability, question: Callable[[Insight], Coroutine[None, None, T]]) -> T:
     from interlock.insight import Insight
 
-    async with opened(place, need) as store:
+    async with opened(store_url, need) as store:
         return await question(Insight(store))

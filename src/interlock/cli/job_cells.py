@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from interlock.ports.job_views import Attempt, JobView, LaneView, QueueView
 
 __all__ = [
-    "coloured",
+    "state_cell",
     "job_data",
     "lane_data",
     "moment",
-    "on_one_line",
+    "tail",
     "queue_data",
     "span",
     "where",
@@ -43,12 +43,12 @@ _COLOURS = {
 _AT_LENGTH = ("arguments", "options", "result", "result_kept_until", "attempts")
 
 
-def coloured(state: JobState) -> Text:
+def state_cell(state: JobState) -> Text:
     """A state in a table."""
     return Text(str(state), _COLOURS.get(state, ""))
 
 
-def on_one_line(text: str) -> Text:
+def tail(text: str) -> Text:
     """The last column of a table: cut where a terminal ends, whole in a pipe."""
     return Text(shown(text), no_wrap=True, overflow="ellipsis")
 

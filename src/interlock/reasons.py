@@ -1,0 +1,200 @@
+"""The reasons that ``explain`` gives: one table for all concepts.
+
+A reason is a stable code for programs. Each has one meaning, whatever it is about. The explanation of a subject adds
+the names, times and commands of the case at hand.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["REASONS", "Reason", "ReasonInfo"]
+
+
+class ReasonInfo(NamedTuple):
+    """A row of the table."""
+
+    subjects: tuple[str, ...]
+    """The kinds of subjects that can have the reason."""
+    sentence: str
+    remedy: str
+    """The usual remedy; empty if there is nothing to do."""
+
+
+class Reason(StrEnum):
+    """Why something is as it is; :data:`REASONS` says what each code means and what to do."""
+
+    # jobs, lanes and queues
+    READY = "ready"
+    NO_WORKER = "no-worker"
+    UNKNOWN_NAME = "unknown-name"
+    UNREADABLE = "unreadable"
+    SUSPECT = "suspect"
+    DELAYED = "delayed"
+    TO_BE_RETRIED = "to-be-retried"
+    SNOOZED = "snoozed"
+    BEHIND = "behind"
+    LIMIT = "limit"
+    PACE = "pace"
+    LANE_HELD = "lane-held"
+    LANE_PARKED = "lane-parked"
+    PARKED = "parked"
+    RUNNING = "running"
+    LOCK = "lock"
+    LOOP_BLOCKED = "loop-blocked"
+    WORKER_GONE = "worker-gone"
+    DISCARDED = "discarded"
+    CANCELLED = "cancelled"
+    SUPERSEDED = "superseded"
+    QUARANTINED = "quarantined"
+    LATE = "late"
+    IDLE = "idle"
+    # jobs, claims and events
+    DONE = "done"
+    FAILED = "failed"
+    # locks and limits
+    HELD = "held"
+    AWAITED = "awaited"
+    PASSING = "passing"
+    FREE = "free"
+    UNUSED = "unused"
+    ROOM = "room"
+    FULL = "full"
+    TOO_SOON = "too-soon"
+    # claims
+    NEW = "new"
+    IN_PROGRESS = "in-progress"
+    HOLDER_GONE = "holder-gone"
+    FAILED_NOT_DUE = "failed-not-due"
+    # events
+    WORKED_ON = "worked-on"
+    WAITING = "waiting"
+    STUCK = "stuck"
+    HANDLED = "handled"
+    FORGOTTEN = "forgotten"
+
+
+_JOB, _JOB_OR_LANE = ("job",), ("job", "lane")
+
+REASONS: Mapping[Reason, ReasonInfo] = MappingProxyType(
+    {
+        Reason.READY: ReasonInfo(
+            ("job", "lane", "queue"), "A worker will fetch it when its turn comes.", "Wait, or start more workers."
+        ),
+        Reason.NO_WORKER: ReasonInfo(
+            ("job", "lane", "queue"), "No live worker serves its queue.", "Start a worker for the queue."
+        ),
+        Reason.UNKNOWN_NAME: ReasonInfo(
+            _JOB_OR_LANE,
+            "No worker of its queue knows a job with its name: an older or newer version of the program is running.",
+            "Finish the deployment, or start a worker whose app defines the job.",
+        ),
+        Reason.UNREADABLE: ReasonInfo(
+            _JOB_OR_LANE,
+            "Some versions of the program cannot read its arguments. The explanation names those versions and the live "
+            "workers that can.",
+            "Wait, or finish the deployment.",
+        ),
+        Reason.SUSPECT: ReasonInfo(
+            _JOB_OR_LANE,
+            "A worker died while it had the job, and every worker that could fetch it is running suspects of another "
+            "half. The explanation names the crash, both halves and those workers.",
+            "Wait until those suspects have ended, or start another worker.",
+        ),
+        Reason.DELAYED: ReasonInfo(
+            _JOB_OR_LANE, "It was enqueued for a later time.", "Wait, or run `interlock jobs retry ID`."
+        ),
+        Reason.TO_BE_RETRIED: ReasonInfo(
+            _JOB_OR_LANE, "It failed and is not due again yet.", "Wait, or run `interlock jobs retry ID`."
+        ),
+        Reason.SNOOZED: ReasonInfo(
+            _JOB_OR_LANE, "Its handler postponed it.", "Wait, or run `interlock jobs retry ID`."
+        ),
+        Reason.BEHIND: ReasonInfo(
+            _JOB,
+            "Other jobs in its lane come first. The explanation says what the first of them waits for.",
+            "See that job.",
+        ),
+        Reason.LIMIT: ReasonInfo(
+            _JOB_OR_LANE,
+            "All slots of a limit are taken by the jobs that the explanation names.",
+            "Wait for one of them, or raise the limit.",
+        ),
+        Reason.PACE: ReasonInfo(_JOB_OR_LANE, "A rate or cooldown allows the next start at the time given.", "Wait."),
+        Reason.LANE_HELD: ReasonInfo(
+            _JOB_OR_LANE, "A person holds its lane.", "Ask that person, or run `interlock lanes release LANE`."
+        ),
+        Reason.LANE_PARKED: ReasonInfo(
+            _JOB_OR_LANE,
+            "Its lane was parked after a failure. The explanation names the failed job.",
+            "Fix the cause, release the lane, and retry the failed job if it is still needed.",
+        ),
+        Reason.PARKED: ReasonInfo(
+            _JOB_OR_LANE, "It was set aside until a person acts.", "Fix the cause, then retry it."
+        ),
+        Reason.RUNNING: ReasonInfo(("job", "lane", "queue"), "A worker is running it. The explanation says where.", ""),
+        Reason.LOCK: ReasonInfo(
+            _JOB_OR_LANE,
+            "It is running, and its handler waits for a lock. The explanation names the holder.",
+            "See that lock.",
+        ),
+        Reason.LOOP_BLOCKED: ReasonInfo(
+            _JOB_OR_LANE,
+            "The event loop of the process that runs it is blocked, or only such processes could fetch it. The "
+            "explanation names the blocking handler.",
+            "Make that handler a plain `def`, or move the blocking call to a thread.",
+        ),
+        Reason.WORKER_GONE: ReasonInfo(
+            _JOB_OR_LANE, "Its worker is gone, and no live worker can rescue it.", "Start a worker."
+        ),
+        Reason.DISCARDED: ReasonInfo(_JOB, "Its handler had nothing to do.", ""),
+        Reason.CANCELLED: ReasonInfo(_JOB, "It was cancelled.", ""),
+        Reason.SUPERSEDED: ReasonInfo(_JOB, "A newer job in its lane does its work.", "See that job."),
+        Reason.QUARANTINED: ReasonInfo(
+            _JOB, "Too many workers died while it was their only suspect.", "Find out why they died, then retry it."
+        ),
+        Reason.LATE: ReasonInfo(
+            ("queue",), "Jobs have been ready for a long time.", "Start more workers for the queue."
+        ),
+        Reason.IDLE: ReasonInfo(("lane", "queue"), "It has no job that could run, and it is not held.", ""),
+        Reason.DONE: ReasonInfo(("job", "claim"), "It has been done.", ""),
+        Reason.FAILED: ReasonInfo(
+            ("job", "claim", "event"),
+            "It failed permanently. A claim can be claimed again now; of an event, at least one job failed.",
+            "Fix the cause, then retry it.",
+        ),
+        Reason.HELD: ReasonInfo(("lock",), "It is held, and has no waiters.", ""),
+        Reason.AWAITED: ReasonInfo(
+            ("lock",), "It is held, and others wait for it.", "Wait, or run `interlock locks release KEY`."
+        ),
+        Reason.PASSING: ReasonInfo(("lock", "limit"), "It has become free, and is reserved for the first waiter.", ""),
+        Reason.FREE: ReasonInfo(("lock",), "It is free, and has no waiters.", ""),
+        Reason.UNUSED: ReasonInfo(("limit",), "It is not in use: the next start is possible now.", ""),
+        Reason.ROOM: ReasonInfo(("limit",), "The next start is possible now.", ""),
+        Reason.FULL: ReasonInfo(("limit",), "All slots are taken.", "Wait for one of the holders, or raise the limit."),
+        Reason.TOO_SOON: ReasonInfo(("limit",), "The next start is possible at the time given.", "Wait."),
+        Reason.NEW: ReasonInfo(("claim",), "It was never claimed, or is no longer kept.", ""),
+        Reason.IN_PROGRESS: ReasonInfo(("claim",), "Its holder is handling it.", ""),
+        Reason.HOLDER_GONE: ReasonInfo(
+            ("claim",), "Its holder is gone or silent. The next claimant takes it over.", ""
+        ),
+        Reason.FAILED_NOT_DUE: ReasonInfo(
+            ("claim",),
+            "It failed, and can be claimed again at the time given.",
+            "Wait, or run `interlock claims forget KEY`.",
+        ),
+        Reason.WORKED_ON: ReasonInfo(("event",), "One of its jobs is running.", ""),
+        Reason.WAITING: ReasonInfo(
+            ("event",), "None of its jobs is running, and at least one is not finished.", "See that job."
+        ),
+        Reason.STUCK: ReasonInfo(("event",), "One of its jobs is parked, or its lane is held.", "See that job."),
+        Reason.HANDLED: ReasonInfo(("event",), "All of its jobs have ended, and none of them failed.", ""),
+        Reason.FORGOTTEN: ReasonInfo(("event",), "Its jobs have ended and are no longer kept.", ""),
+    }
+)
+"""What each reason means, and what to do about it."""
