@@ -46,7 +46,7 @@ async def test_a_look_at_ten_limits_takes_few_steps_of_sqlite(tmp_path: Path) ->
     store = from_url(f"sqlite:///{tmp_path}/i.db", settings=Settings())
     await store.open()
     await store.close()
-    look = LimitQueries().look_keys
+    look = LimitQueries().limits_in_use
     steps = [0]
 
     def count() -> int:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def db() -> Iterator[sqlite3.Connection]:
     """All tables, without a file."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        for migration in read_migrations("interlock.backends.sqlite"):
+        for migration in read_migrations("interlock.backends.sqlite", "schema"):
             connection.executescript(migration.sql)
         yield connection
 
@@ -50,7 +50,7 @@ def test_a_statement_finds_its_rows_by_an_index_and_in_order(db: sqlite3.Connect
     assert scans == [], "\n".join(details)
     assert not any("AUTOMATIC" in detail for detail in details), "\n".join(details)
     # Of one delivery there are as many as there are sources; those may be sorted.
-    assert name == "look_delivery" or not any("TEMP B-TREE" in detail for detail in details), "\n".join(details)
+    assert name == "list_by_delivery" or not any("TEMP B-TREE" in detail for detail in details), "\n".join(details)
 
 
 async def test_what_comes_together_is_committed_together(tmp_path: Path) -> None:
@@ -78,6 +78,6 @@ async def test_what_comes_together_is_committed_together(tmp_path: Path) -> None
 
 
 def test_deliveries_are_found_by_their_index_however_many_are_kept(db: sqlite3.Connection) -> None:
-    first, second, *_ = plan(db, events._sql.kept)
+    first, second, *_ = plan(db, events._sql.known_deliveries)
     assert first.startswith("SCAN n")
     assert "interlock_event_by_delivery (namespace=? AND delivery=? AND source=?)" in second

@@ -18,8 +18,8 @@ from interlock.backends.sqlite import job_fetch
 from interlock.backends.sqlite.job_acknowledge import acknowledge
 from interlock.backends.sqlite.job_enqueue import enqueue
 from interlock.backends.sqlite.job_fetch import fetch
-from interlock.backends.sqlite.job_lookout import Lookout
-from interlock.backends.sqlite.job_news import JobNews
+from interlock.backends.sqlite.job_notifier import JobNotifier
+from interlock.backends.sqlite.job_ready_watcher import ReadyWatcher
 from interlock.backends.sqlite.job_rows import JobRows, sql
 from interlock.backends.statements import read_migrations
 from interlock.errors import StoreError
@@ -44,7 +44,7 @@ values (?, 's', 'host', 7, 'test', 0, 1e12)
 def db() -> Iterator[sqlite3.Connection]:
     """All tables, without a file."""
     with closing(sqlite3.connect(":memory:", isolation_level=None, cached_statements=512)) as connection:
-        for migration in read_migrations("interlock.backends.sqlite"):
+        for migration in read_migrations("interlock.backends.sqlite", "schema"):
             connection.executescript(migration.sql)
         connection.execute(_SESSION, ("default",))
         yield connection
@@ -105,7 +105,7 @@ def plan(db: sqlite3.Connection, statement: str) -> list[str]:
     return [detail for *_, detail in db.execute(f"explain query plan {statement}", values)]
 
 
-COUNTS = re.compile(r"count_|look_(held|later|parked|ready|running|waiting)$|namespace_kinds|live_workers")
+COUNTS = re.compile(r"count_|list_(held|scheduled|parked|ready|running|waiting)$|namespace_kinds|live_workers")
 """Statements that go through all of something, for people who ask for all of it."""
 STATEMENTS = sorted(name for name in sql.names if not COUNTS.match(name))
 
@@ -126,12 +126,12 @@ class TestPlans:
     @pytest.mark.parametrize(
         ("name", "index"),
         [
-            ("ready", "r USING PRIMARY KEY (kind=? AND care=?)"),
-            ("following", "j USING INDEX interlock_job_by_lane (lane=? AND position>?)"),
-            ("due", "t USING PRIMARY KEY (kind=? AND at<?)"),
+            ("ready_jobs", "r USING PRIMARY KEY (kind=? AND class=?)"),
+            ("jobs_behind", "j USING INDEX interlock_job_by_lane (lane=? AND position>?)"),
+            ("due_jobs", "t USING PRIMARY KEY (kind=? AND at<?)"),
             ("old_history", "USING COVERING INDEX interlock_job_history_by_end (kind=? AND finished_at<?)"),
-            ("fetches_of_worker", "c USING INDEX interlock_job_fetched_by_worker (worker=?)"),
-            ("awaited_ended", "a USING PRIMARY KEY (namespace=? AND session=?)"),
+            ("fetched_by_worker", "c USING INDEX interlock_job_fetched_by_worker (worker=?)"),
+            ("watched_ended", "a USING PRIMARY KEY (namespace=? AND session=?)"),
         ],
     )
     def test_what_is_asked_for_often_is_found_at_once(self, db: sqlite3.Connection, name: str, index: str) -> None:
@@ -142,11 +142,11 @@ class TestPlans:
 
 def _bounded(detail: str, name: str) -> bool:
     """Whether a scan is of something small, or of something that a limit or an order by the key ends."""
-    if re.match(r"SCAN (\w+ VIRTUAL TABLE|\d+ CONSTANT|CONSTANT|busy|sets|l$|cares$|\(subquery)", detail):
+    if re.match(r"SCAN (\w+ VIRTUAL TABLE|\d+ CONSTANT|CONSTANT|busy|sets|l$|classes$|\(subquery)", detail):
         return True
-    if name in ("any_again", "any_refused"):
+    if name in ("any_resubmitted", "any_unreadable"):
         return True
-    newest_first = name.startswith("look_") and detail in ("SCAN interlock_job", "SCAN interlock_job_history", "SCAN j")
+    newest_first = name.startswith("list_") and detail in ("SCAN interlock_job", "SCAN interlock_job_history", "SCAN j")
     return newest_first or (name == "kinds_with_limits" and detail.startswith("SCAN k"))
 
 
@@ -357,19 +357,21 @@ class TestNews:
 
     def test_what_is_committed_during_a_fetch_is_not_missed(self, db: sqlite3.Connection) -> None:
         looks: list[str] = []
-        news = JobNews(lambda *_: None, lambda *_: None)
+        news = JobNotifier(lambda *_: None, lambda *_: None)
         table = Table(db)
-        lookout = Lookout(lambda _: table.rows(), news, lambda _: None, lambda: looks.append("look"))
-        asyncio.run(self._fetch_while_others_commit(lookout, news, db))
+        ready_watcher = ReadyWatcher(lambda _: table.rows(), news, lambda _: None, lambda: looks.append("look"))
+        asyncio.run(self._fetch_while_others_commit(ready_watcher, news, db))
         assert looks == ["look"]
 
-    async def _fetch_while_others_commit(self, lookout: Lookout, news: JobNews, db: sqlite3.Connection) -> None:
+    async def _fetch_while_others_commit(
+        self, ready_watcher: ReadyWatcher, news: JobNotifier, db: sqlite3.Connection
+    ) -> None:
         news.on_ready(("q",), lambda: None)
-        lookout.asks(APPETITE)
-        lookout.waits(APPETITE, math.inf, 0.0)
-        lookout.asks(APPETITE)
-        lookout.look(db)
-        lookout.waits(APPETITE, math.inf, 0.0)
+        ready_watcher.asks(APPETITE)
+        ready_watcher.waits(APPETITE, math.inf, 0.0)
+        ready_watcher.asks(APPETITE)
+        ready_watcher.look(db)
+        ready_watcher.waits(APPETITE, math.inf, 0.0)
 
     async def test_a_job_that_is_due_sooner_than_was_known_is_news(self, tmp_path: Path) -> None:
         clock = VirtualClock()

@@ -12,7 +12,7 @@ import pytest
 
 from interlock import App, Settings, Slots
 from interlock.backends import from_url
-from interlock.backends.sqlite.tickets import AskingTimes, place
+from interlock.backends.sqlite.queue_order import RequestTimes, next_ticket
 from interlock.errors import StoreUnavailableError
 from interlock.ports.locks import Answer, Granted, Waiting, Want
 from interlock.ports.sessions import SessionCard
@@ -196,7 +196,7 @@ LARGEST = "select max(ticket) from queue where ticket between :first and :last"
 
 
 def queued(db: sqlite3.Connection, asked: int, floor: int = 0) -> int:
-    ticket = place(db, LARGEST, asked, floor)
+    ticket = next_ticket(db, LARGEST, asked, floor)
     db.execute("insert into queue values (?)", (ticket,))
     return ticket
 
@@ -218,7 +218,7 @@ def test_a_ticket_lies_above_the_floor(db: sqlite3.Connection) -> None:
 
 def test_a_request_that_is_repeated_keeps_its_time() -> None:
     clock = VirtualClock()
-    times = AskingTimes(clock)
+    times = RequestTimes(clock)
     clock.advance(1)
     asked = times.of("owner")
 

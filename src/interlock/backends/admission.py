@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from interlock.backends.pacing import Figure, Pace, earliest_for_all, seconds
+from interlock.backends.pacing import Pace, Quota, earliest_for_all, seconds
 from interlock.ports.limits import STALE_SECONDS, TURN_SECONDS, Turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["TURN", "STALE", "PLENTY", "Room", "Standing", "Verdict", "Waits", "admit", "freed_at", "room_since"]
+__all__ = ["TURN", "STALE", "UNLIMITED", "Room", "KeyStatus", "Decision", "WaitKind", "admit", "freed_at", "room_since"]
 
 TURN = round(TURN_SECONDS * 1_000_000)
 STALE = round(STALE_SECONDS * 1_000_000)
-PLENTY = 1_000_000_000
+UNLIMITED = 1_000_000_000
 """Slots where nobody speaks of slots."""
 
 
@@ -36,22 +36,22 @@ class Room(NamedTuple):
         return self.slots - self.started
 
 
-class Waits(IntEnum):
+class WaitKind(IntEnum):
     """What a reservation that has not started waits for at one of its keys."""
 
-    NOT = 0
-    LINE = 1
+    NOTHING = 0
+    SLOT = 1
     """It stands in the key's line."""
     TIME = 2
     """The key's pace decided when it may start."""
 
 
 @dataclass(slots=True)
-class Standing:
+class KeyStatus:
     """How a key stands for one reservation: what is live there, the reservation itself not counted."""
 
     key: str
-    figures: frozenset[Figure]
+    quotas: frozenset[Quota]
     """What the live ones know of the limit, the reservation included."""
     started: int
     ahead: int
@@ -67,21 +67,21 @@ class Standing:
     @property
     def slots(self) -> int | None:
         """How many may be at work at once; None if nobody speaks of slots."""
-        return min((figure.most for figure in self.figures if not figure.per), default=None)
+        return min((quota.most for quota in self.quotas if not quota.per), default=None)
 
     @property
-    def paces(self) -> list[Figure]:
-        """The figures that bound how often."""
-        return sorted(figure for figure in self.figures if figure.per)
+    def paces(self) -> list[Quota]:
+        """The quotas that bound how often."""
+        return sorted(quota for quota in self.quotas if quota.per)
 
 
-class Verdict(NamedTuple):
+class Decision(NamedTuple):
     """What is to become of a reservation."""
 
     start: bool
     at: int
     """Its time: of the start, or from which on it may start."""
-    waits: Waits
+    waits: WaitKind
     key: str
     """Where it waits. One that could start but was not asked to keeps its place in the line of its first slots."""
     turn: Turn
@@ -91,14 +91,14 @@ class Verdict(NamedTuple):
     """Whether it waits although there is room, for those ahead of it to take that; they may not know."""
 
 
-def admit(keys: Sequence[Standing], now: int, at: int | None, held_by: str, *, start: bool) -> Verdict:
+def admit(keys: Sequence[KeyStatus], now: int, at: int | None, held_by: str, *, start: bool) -> Decision:
     """Judge a reservation planned for ``at`` by the pace of ``held_by``; ``at`` is None if it was not planned yet."""
-    differs = next((key.key for key in keys if len(key.figures) > 1), "")
+    differs = next((key.key for key in keys if len(key.quotas) > 1), "")
     if at is None or (at <= now and not all(_in_pace(key, now) for key in keys)):
         at, held_by = earliest_for_all((Pace(key.key, key.paces, key.times) for key in keys), now)
     if at > now:
         turn = Turn(False, seconds(at), held_by, 0, seconds(at - now), differs)
-        return Verdict(False, at, Waits.TIME, held_by, turn, None, False)
+        return Decision(False, at, WaitKind.TIME, held_by, turn, None, False)
 
     with_slots = [(key, slots) for key in keys if (slots := key.slots) is not None]
     for key, slots in with_slots:
@@ -109,17 +109,17 @@ def admit(keys: Sequence[Standing], now: int, at: int | None, held_by: str, *, s
             if turns_at is not None:
                 look_again = min(look_again, seconds(turns_at - now))
             turn = Turn(False, None, key.key, key.ahead, max(0.0, look_again), differs)
-            return Verdict(False, at, Waits.LINE, key.key, turn, None, free > 0)
+            return Decision(False, at, WaitKind.SLOT, key.key, turn, None, free > 0)
 
     if start:
         turn = Turn(True, seconds(now), "", 0, math.inf, differs)
-        return Verdict(True, now, Waits.NOT, "", turn, None, False)
+        return Decision(True, now, WaitKind.NOTHING, "", turn, None, False)
     turn = Turn(False, seconds(at), "", 0, TURN_SECONDS, differs)
     if not with_slots:
-        return Verdict(False, at, Waits.NOT, "", turn, None, False)
+        return Decision(False, at, WaitKind.NOTHING, "", turn, None, False)
     key, slots = with_slots[0]
     passed = max(0, key.ahead - (slots - key.started) + 1)
-    return Verdict(False, at, Waits.LINE, key.key, turn, max(key.free_since, now - passed * TURN), False)
+    return Decision(False, at, WaitKind.SLOT, key.key, turn, max(key.free_since, now - passed * TURN), False)
 
 
 def freed_at(before: Room, after: Room, gone: Sequence[tuple[int, bool]]) -> int | None:
@@ -142,11 +142,11 @@ def room_since(noted: int, room: Room, dead: Sequence[tuple[int, bool, int | Non
     return freed_at(before, room, [(at, started) for at, started, _ in dead]) or noted
 
 
-def _in_pace(key: Standing, now: int) -> bool:
-    return all(key.starts_after(now - figure.per) < figure.most for figure in key.paces)
+def _in_pace(key: KeyStatus, now: int) -> bool:
+    return all(key.starts_after(now - quota.per) < quota.most for quota in key.paces)
 
 
-def _turns_at(key: Standing, free: int) -> int | None:
+def _turns_at(key: KeyStatus, free: int) -> int | None:
     """From when on the reservation may have one of the free slots; None if there is none."""
     if free <= 0:
         return None

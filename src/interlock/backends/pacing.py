@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["Figure", "Pace", "earliest_fit", "earliest_for_all", "micros", "seconds"]
+__all__ = ["Quota", "Pace", "earliest_fit", "earliest_for_all", "micros", "seconds"]
 
 _MICROS = 1_000_000
 
@@ -23,7 +23,7 @@ def seconds(at: int) -> float:
     return at / _MICROS
 
 
-class Figure(NamedTuple):
+class Quota(NamedTuple):
     """What somebody knows of a limit: ``most`` starts within ``per`` microseconds; 0 for slots."""
 
     most: int
@@ -34,18 +34,18 @@ class Pace(NamedTuple):
     """A key's paces, and the times that a start has to fit."""
 
     key: str
-    figures: Sequence[Figure]
+    quotas: Sequence[Quota]
     times: Callable[[int], Sequence[int]]
     """Starts and plans after a given time, sorted."""
 
 
-def earliest_fit(times: Sequence[int], figure: Figure, at: int) -> int:
+def earliest_fit(times: Sequence[int], quota: Quota, at: int) -> int:
     """The first time from ``at`` on that makes no ``most`` + 1 times lie within less than ``per``.
 
     Windows of ``most`` times are visited in order. One that leaves no room for the candidate leaves none for anything
     up to ``per`` after its first time, so the candidate moves there; windows passed once never matter again.
     """
-    most, per = figure
+    most, per = quota
     first = bisect_right(times, at - per)
     while first + most <= len(times):
         begins, ends = times[first], times[first + most - 1]
@@ -60,18 +60,18 @@ def earliest_fit(times: Sequence[int], figure: Figure, at: int) -> int:
 def earliest_for_all(paces: Iterable[Pace], at: int) -> tuple[int, str]:
     """The first time from ``at`` on that fits every pace, and the key that asked for it last; empty if none did."""
     wanted = [
-        (pace.key, figure, times)
+        (pace.key, quota, times)
         for pace in paces
-        if pace.figures
-        for times in [pace.times(at - max(figure.per for figure in pace.figures))]
-        for figure in pace.figures
+        if pace.quotas
+        for times in [pace.times(at - max(quota.per for quota in pace.quotas))]
+        for quota in pace.quotas
     ]
     held_by = ""
     moved = True
     while moved:
         moved = False
-        for key, figure, times in wanted:
-            fit = earliest_fit(times, figure, at)
+        for key, quota, times in wanted:
+            fit = earliest_fit(times, quota, at)
             if fit > at:
                 at, held_by, moved = fit, key, True
     return at, held_by

@@ -29,7 +29,7 @@ class Statements:
             raise AttributeError(f"there is no {name}.sql in {self._where}") from None
 
 
-def read_migrations(package: str, folder: str = "migrations") -> list[Migration]:
+def read_migrations(package: str, folder: str) -> list[Migration]:
     """The migrations of a backend in order. Their files are named ``0001_what_it_does.sql``."""
     found = []
     for file in resources.files(package).joinpath(folder).iterdir():

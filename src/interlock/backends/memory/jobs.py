@@ -8,7 +8,7 @@ import weakref
 from typing import TYPE_CHECKING, TypeVar
 
 from interlock.backends.sqlite.job_insight import SqliteJobInsight
-from interlock.backends.sqlite.job_news import JobNews
+from interlock.backends.sqlite.job_notifier import JobNotifier
 from interlock.backends.sqlite.jobs import SqliteJobs
 from interlock.backends.sqlite.queries import SessionQueries
 from interlock.backends.statements import read_migrations
@@ -32,7 +32,7 @@ def memory_jobs(
     database: MemoryDatabase, clock: Clock, sessions: MemorySessions, messages: MemoryMessages, fences: Fences
 ) -> SqliteJobs:
     """The jobs port over a database that is made when it is first needed."""
-    news = JobNews(messages.turn, messages.lost)
+    news = JobNotifier(messages.turn, messages.lost)
     sessions.on_end.append(news.forget)
     return SqliteJobs(database.run, database.run, news, NAMESPACE, clock, lambda _: fences.next())
 
@@ -76,7 +76,7 @@ class MemoryDatabase:
             ":memory:", isolation_level=None, check_same_thread=False, cached_statements=512
         )
         weakref.finalize(self, db.close)
-        for migration in read_migrations("interlock.backends.sqlite"):
+        for migration in read_migrations("interlock.backends.sqlite", "schema"):
             db.executescript(migration.sql)
         for id in self._sessions.cards:  # noqa: A001
             self._note(id)
@@ -91,13 +91,13 @@ class MemoryDatabase:
             values = {"namespace": NAMESPACE, "id": id, "now": self._now()}
             card = self._sessions.cards.get(id)
             if card is None:
-                db.execute(_sql.leave, values | {"leaving": leaving})
-                for statement in (_sql.delete_awaited_jobs, _sql.end_job_worker, _sql.delete_forced, _sql.delete):
+                db.execute(_sql.mark_leaving, values | {"leaving": leaving})
+                for statement in (_sql.delete_watches, _sql.end_worker, _sql.delete_messages, _sql.delete_session):
                     db.execute(statement, values)
             else:
                 about = {"host": card.host, "pid": card.pid, "program": card.program}
-                db.execute(_sql.begin, values | about | {"seconds": 0.0})
-                db.execute(_sql.leave, values | {"leaving": leaving})
+                db.execute(_sql.add_session, values | about | {"seconds": 0.0})
+                db.execute(_sql.mark_leaving, values | {"leaving": leaving})
                 since, by = self._sessions.blocked.get(id, (None, ""))
                 seen = {"expires_at": self._sessions.alive_until[id], "blocked_since": since, "blocked_by": by}
-                db.execute(_sql.expires, values | seen)
+                db.execute(_sql.copy_session, values | seen)

@@ -7,8 +7,8 @@ from bisect import bisect_right, insort
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from interlock.backends.admission import PLENTY, STALE, TURN, Room, Standing, Verdict, Waits, admit, freed_at
-from interlock.backends.pacing import Figure, micros, seconds
+from interlock.backends.admission import STALE, TURN, UNLIMITED, Decision, KeyStatus, Room, WaitKind, admit, freed_at
+from interlock.backends.pacing import Quota, micros, seconds
 from interlock.ports import limits as port
 from interlock.ports.limits import (
     Finished,
@@ -41,9 +41,9 @@ class _Reservation:
         "at",
         "caller",
         "card",
-        "figures",
         "last_asked",
         "owner",
+        "quotas",
         "session",
         "started",
         "ticket",
@@ -54,10 +54,10 @@ class _Reservation:
     def __init__(self, plan: Plan, card: SessionCard, ticket: int, now: int) -> None:
         self.owner, self.caller, self.session, self.card = plan.owner, plan.caller, plan.session, card
         self.ticket = ticket
-        self.figures = {use.key: Figure(use.most, micros(use.per)) for use in plan.uses}
+        self.quotas = {use.key: Quota(use.most, micros(use.per)) for use in plan.uses}
         self.asked_at = self.last_asked = self.at = now
         self.started = False
-        self.waits = Waits.NOT
+        self.waits = WaitKind.NOTHING
         self.where = ""
 
     def stale(self, now: int) -> bool:
@@ -66,13 +66,13 @@ class _Reservation:
 
     def in_line(self, key: str) -> bool:
         """Whether it stands in a key's line."""
-        return self.waits is Waits.LINE and self.where == key
+        return self.waits is WaitKind.SLOT and self.where == key
 
     def user(self, key: str, at: int | None) -> LimitUser:
         """As people see it."""
         who = (self.owner, self.caller, self.session, self.card.host, self.card.pid, self.card.program)
-        most, per = self.figures[key]
-        waits_for = self.where if self.waits is Waits.LINE else ""
+        most, per = self.quotas[key]
+        waits_for = self.where if self.waits is WaitKind.SLOT else ""
         when = None if at is None else seconds(at)
         return LimitUser(*who, most, seconds(per), seconds(self.asked_at), when, self.started, waits_for)
 
@@ -86,7 +86,7 @@ class _Start(NamedTuple):
     user: LimitUser
 
 
-class _Key:
+class _LimitState:
     """One limit. ``uses`` are in the order of their first request."""
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class MemoryLimits:
         self._cards = sessions.cards
         self._tell = messages.turn
         self._tickets = count()
-        self._keys: dict[str, _Key] = {}
+        self._keys: dict[str, _LimitState] = {}
         self._by_session: dict[str, dict[str, _Reservation]] = {}
 
     async def ask(self, plan: Plan) -> LimitAnswer:
@@ -116,20 +116,20 @@ class MemoryLimits:
         new = reservation is None
         if reservation is None:
             reservation = _Reservation(plan, self._cards[plan.session], next(self._tickets), now)
-        standings = [self._standing(key, reservation, now) for key in reservation.figures]
+        statuses = [self._standing(key, reservation, now) for key in reservation.quotas]
         if reservation.started:
-            differs = next((standing.key for standing in standings if len(standing.figures) > 1), "")
+            differs = next((standing.key for standing in statuses if len(standing.quotas) > 1), "")
             return Turn(True, seconds(reservation.at), "", 0, math.inf, differs)
         if new:
-            for key in reservation.figures:
+            for key in reservation.quotas:
                 held = self._keys.get(key)
                 if held and len(held.uses) >= port.MOST_ON_A_KEY <= len(self._live(held, now)):
                     return Full(key)
             self._add(reservation)
-        held_by = reservation.where if reservation.waits is Waits.TIME else ""
-        verdict = admit(standings, now, None if new else reservation.at, held_by, start=plan.start)
-        self._settle(reservation, verdict, standings, now)
-        return verdict.turn
+        held_by = reservation.where if reservation.waits is WaitKind.TIME else ""
+        decision = admit(statuses, now, None if new else reservation.at, held_by, start=plan.start)
+        self._settle(reservation, decision, statuses, now)
+        return decision.turn
 
     async def finish(self, session: str, owner: str) -> Finished:
         """Free what a reservation had."""
@@ -138,7 +138,7 @@ class MemoryLimits:
         if reservation is None:
             return Finished(False, False, ())
         self._drop([(now, reservation)])
-        mine = self._pass_on(reservation.figures, now, session)
+        mine = self._pass_on(reservation.quotas, now, session)
         return Finished(True, reservation.started, tuple(dict.fromkeys(mine)))
 
     async def turns(self, session: str, owners: Sequence[str]) -> Turns:
@@ -148,10 +148,10 @@ class MemoryLimits:
         found = [owner for owner in owners if owner not in mine]
         waiting = [reservation for reservation in mine.values() if not reservation.started]
         look_again = math.inf
-        lines = {key: self._line(key, now) for key in {r.where for r in waiting if r.waits is Waits.LINE}}
+        lines = {key: self._line(key, now) for key in {r.where for r in waiting if r.waits is WaitKind.SLOT}}
         for reservation in waiting:
             due_in = seconds(reservation.at - now)
-            if reservation.waits is Waits.LINE:
+            if reservation.waits is WaitKind.SLOT:
                 due_in = lines[reservation.where][reservation.owner]
             if due_in <= 0:
                 found.append(reservation.owner)
@@ -163,7 +163,7 @@ class MemoryLimits:
         """All reservations of a session."""
         now = micros(self._now())
         mine = self._by_session.get(session, {}).items()
-        return [(next(iter(r.figures)), owner) for owner, r in mine if self._counts(r, now)]
+        return [(next(iter(r.quotas)), owner) for owner, r in mine if self._counts(r, now)]
 
     async def list(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
         """Limits in use."""
@@ -179,7 +179,7 @@ class MemoryLimits:
         now = micros(self._now())
         gone = [(now, reservation) for reservation in self._by_session.get(session, {}).values()]
         self._drop(gone)
-        self._pass_on(dict.fromkeys(key for _, reservation in gone for key in reservation.figures), now, session)
+        self._pass_on(dict.fromkeys(key for _, reservation in gone for key in reservation.quotas), now, session)
 
     def sweep(self) -> int:
         """Forget what nobody comes for, and starts that count no more."""
@@ -211,20 +211,20 @@ class MemoryLimits:
 
     def _add(self, reservation: _Reservation) -> None:
         self._by_session.setdefault(reservation.session, {})[reservation.owner] = reservation
-        for key in reservation.figures:
-            self._keys.setdefault(key, _Key()).uses[reservation.owner] = reservation
+        for key in reservation.quotas:
+            self._keys.setdefault(key, _LimitState()).uses[reservation.owner] = reservation
 
-    def _settle(self, reservation: _Reservation, verdict: Verdict, standings: Sequence[Standing], now: int) -> None:
+    def _settle(self, reservation: _Reservation, decision: Decision, statuses: Sequence[KeyStatus], now: int) -> None:
         """Keep what was decided."""
-        left = reservation.where if reservation.waits is Waits.LINE and reservation.where != verdict.key else None
+        left = reservation.where if reservation.waits is WaitKind.SLOT and reservation.where != decision.key else None
         reservation.last_asked = now
-        reservation.started, reservation.at = verdict.start, verdict.at
-        reservation.waits, reservation.where = verdict.waits, verdict.key
-        if verdict.free_since is not None:
-            self._keys[verdict.key].free_since = verdict.free_since
-        if verdict.start:
-            for standing in standings:
-                longest = max(figure.per for figure in standing.figures)
+        reservation.started, reservation.at = decision.start, decision.at
+        reservation.waits, reservation.where = decision.waits, decision.key
+        if decision.free_since is not None:
+            self._keys[decision.key].free_since = decision.free_since
+        if decision.start:
+            for standing in statuses:
+                longest = max(quota.per for quota in standing.quotas)
                 if longest:
                     key = self._keys[standing.key]
                     self._forget_starts(key, now)
@@ -232,7 +232,7 @@ class MemoryLimits:
                     insort(key.starts, _Start(now, reservation.ticket, now + longest, user))
             return
         # What was kept for it where it stood before is for those behind it.
-        self._pass_on([*([left] if left else []), *([verdict.key] if verdict.behind else [])], now, "")
+        self._pass_on([*([left] if left else []), *([decision.key] if decision.behind else [])], now, "")
 
     def _drop(self, gone: Sequence[tuple[int, _Reservation]]) -> None:
         """Forget reservations, each as of a time, in that order: slots that this frees are free since then."""
@@ -241,9 +241,9 @@ class MemoryLimits:
             del mine[reservation.owner]
             if not mine:
                 del self._by_session[reservation.session]
-        for name in {name for _, reservation in gone for name in reservation.figures}:
+        for name in {name for _, reservation in gone for name in reservation.quotas}:
             key = self._keys[name]
-            gone_here = [(at, reservation.started) for at, reservation in gone if name in reservation.figures]
+            gone_here = [(at, reservation.started) for at, reservation in gone if name in reservation.quotas]
             before = _room(name, key.uses.values())
             for _, reservation in gone:
                 key.uses.pop(reservation.owner, None)
@@ -254,9 +254,9 @@ class MemoryLimits:
 
     # -- one key ---------------------------------------------------------------------------------------------------
 
-    def _standing(self, name: str, reservation: _Reservation, now: int) -> Standing:
-        key = self._keys.get(name) or _Key()
-        figures = {reservation.figures[name]}
+    def _standing(self, name: str, reservation: _Reservation, now: int) -> KeyStatus:
+        key = self._keys.get(name) or _LimitState()
+        quotas = {reservation.quotas[name]}
         started = ahead = 0
         ends_at = math.inf
         before = True
@@ -264,7 +264,7 @@ class MemoryLimits:
             if other is reservation:
                 before = False
                 continue
-            figures.add(other.figures[name])
+            quotas.add(other.quotas[name])
             if other.started:
                 started += 1
             elif before and other.in_line(name):
@@ -285,9 +285,9 @@ class MemoryLimits:
                     found.append(other.at)
             return sorted(found)
 
-        return Standing(name, frozenset(figures), started, ahead, key.free_since, ends_at, starts_after, times)
+        return KeyStatus(name, frozenset(quotas), started, ahead, key.free_since, ends_at, starts_after, times)
 
-    def _live(self, key: _Key, now: int) -> Sequence[_Reservation]:
+    def _live(self, key: _LimitState, now: int) -> Sequence[_Reservation]:
         """Those on a key that count, in order. The dead are cleared away in the order in which they died."""
         alive_until = self._alive_until
         at = seconds(now)
@@ -327,7 +327,7 @@ class MemoryLimits:
                     self._tell(reservation.session, reservation.owner)
         return mine
 
-    def _forget_starts(self, key: _Key, now: int) -> None:
+    def _forget_starts(self, key: _LimitState, now: int) -> None:
         key.starts = [start for start in key.starts if start.counts_until > now]
 
     def _forget_if_idle(self, name: str) -> None:
@@ -335,11 +335,11 @@ class MemoryLimits:
         if key is not None and not key.uses and not key.starts:
             del self._keys[name]
 
-    def _view(self, name: str, key: _Key, now: int) -> LimitView:
+    def _view(self, name: str, key: _LimitState, now: int) -> LimitView:
         live = self._live(key, now)
         started = [start.user for start in key.starts if start.at + micros(start.user.per) > now]
-        started += [r.user(name, r.at) for r in live if r.started and not r.figures[name].per]
-        waiting = [r.user(name, None if r.waits is Waits.LINE else r.at) for r in live if not r.started]
+        started += [r.user(name, r.at) for r in live if r.started and not r.quotas[name].per]
+        waiting = [r.user(name, None if r.waits is WaitKind.SLOT else r.at) for r in live if not r.started]
         awaited = any(reservation.in_line(name) for reservation in live)
         free_since = seconds(key.free_since) if awaited and _room(name, live).free > 0 else None
         return LimitView(
@@ -348,9 +348,9 @@ class MemoryLimits:
 
 
 def _room(name: str, uses: Iterable[_Reservation]) -> Room:
-    slots, started = PLENTY, 0
+    slots, started = UNLIMITED, 0
     for reservation in uses:
-        most, per = reservation.figures[name]
+        most, per = reservation.quotas[name]
         if not per and most < slots:
             slots = most
         started += reservation.started

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from interlock.backends.admission import PLENTY, STALE, TURN, Room, Waits, room_since
+from interlock.backends.admission import STALE, TURN, UNLIMITED, Room, WaitKind, room_since
 from interlock.backends.pacing import micros, seconds
 from interlock.backends.postgres.batching import Operation, new_batcher
 from interlock.backends.postgres.given import given_by
@@ -125,12 +125,12 @@ def _view(key: str, now: int, noted: int | None, uses: str, starts: str, dead: s
         for *who, most, per, asked_at, at in json.loads(starts)
     ]
     waiting = []
-    room = Room(PLENTY, 0)
+    room = Room(UNLIMITED, 0)
     for *who, most, per, asked_at, at, is_started, waits, place in json.loads(uses):
-        in_line = waits == Waits.LINE
+        in_line = waits == WaitKind.SLOT
         figures: tuple[Any, ...] = (most, seconds(per), seconds(asked_at), None if in_line else seconds(at))
         user = LimitUser._make((*who, *figures, is_started, place if in_line else ""))
-        room = Room(min(room.slots, PLENTY if per else most), room.started + is_started)
+        room = Room(min(room.slots, UNLIMITED if per else most), room.started + is_started)
         if not is_started:
             waiting.append(user)
         elif per == 0:

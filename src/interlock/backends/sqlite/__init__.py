@@ -18,8 +18,8 @@ from interlock.backends.sqlite.cursors import SqliteCursors
 from interlock.backends.sqlite.events import SqliteEvents
 from interlock.backends.sqlite.file import DatabaseFile
 from interlock.backends.sqlite.job_insight import SqliteJobInsight
-from interlock.backends.sqlite.job_lookout import Lookout
-from interlock.backends.sqlite.job_news import JobNews
+from interlock.backends.sqlite.job_notifier import JobNotifier
+from interlock.backends.sqlite.job_ready_watcher import ReadyWatcher
 from interlock.backends.sqlite.jobs import SqliteJobs
 from interlock.backends.sqlite.journal import SqliteJournal
 from interlock.backends.sqlite.limits import SqliteLimits
@@ -86,11 +86,11 @@ class SqliteStore:
         self.sessions = SqliteSessions(self._writer.run, settings.namespace, clock)
         self.messages = SqliteMessages(file, settings.namespace)
         self.locks = SqliteLocks(self._writer, self._reader, file, settings, clock)
-        self.messages.sources.append(self.locks.whose_turn)
+        self.messages.sources.append(self.locks.due_owners)
         self.claims = SqliteClaims(self._writer, self._reader, settings, clock)
         self.cursors = SqliteCursors(self._writer, self._reader, settings, clock)
         self.limits = SqliteLimits(self._writer, self._reader, settings, clock)
-        self.messages.sources.append(self.limits.whose_turn)
+        self.messages.sources.append(self.limits.due_owners)
         self.journal = SqliteJournal(self._writer.run, self._reader.run, settings.namespace, clock)
         self.jobs = self._jobs()
         self.insight = SqliteJobInsight(self.jobs)
@@ -98,13 +98,13 @@ class SqliteStore:
 
     def _jobs(self) -> SqliteJobs:
         messages = self.messages
-        news = JobNews(messages.turn, messages.lost)
+        news = JobNotifier(messages.turn, messages.lost)
         jobs = SqliteJobs(
             self._writer.run, self._reader.run, news, self._settings.namespace, self._clock, self._next_fence
         )
-        jobs.lookout = Lookout(jobs.rows, news, messages.look_out, messages.look_now)
-        messages.lookouts.append(jobs.lookout.look)
-        messages.sources.append(jobs.lookout.whose_turn)
+        jobs.ready_watcher = ReadyWatcher(jobs.rows, news, messages.watch_closely, messages.check_now)
+        messages.watchers.append(jobs.ready_watcher.look)
+        messages.sources.append(jobs.ready_watcher.due_owners)
         return jobs
 
     def snapshot(self) -> AbstractAsyncContextManager[None]:

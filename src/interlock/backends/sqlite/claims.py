@@ -82,7 +82,7 @@ class SqliteClaims:
         values = self._values(
             now, key=want.key, owner=want.owner, session=want.session, lease=want.lease, keep=want.keep
         )
-        found = db.execute(_sql.find, values).fetchone()
+        found = db.execute(_sql.read_claim, values).fetchone()
         if found is None:
             return SessionEnded()
         host, pid, program, *row = found
@@ -90,7 +90,7 @@ class SqliteClaims:
         if row[0] is not None:
             view = _view(row, now)
             if view.live and view.owner == want.owner:
-                db.execute(_sql.extend, values)
+                db.execute(_sql.extend_lease, values)
                 return Claimed(view.fence, now + want.lease, view.attempt)
             due = view.state is ClaimState.FAILED and (view.retry_at or 0.0) <= now
             if not due and (view.live or view.state is not ClaimState.IN_PROGRESS):
@@ -98,13 +98,13 @@ class SqliteClaims:
             attempt = view.attempt + 1
         (fence,) = db.execute(_locks_sql.next_fence, values).fetchone()
         about = {"host": host, "pid": pid, "program": program, "attempt": attempt, "fence": fence}
-        db.execute(_sql.take, values | about)
+        db.execute(_sql.add_claim, values | about)
         return Claimed(fence, now + want.lease, attempt)
 
     def _renew(self, db: sqlite3.Connection, held: Held) -> Renewed:
         now = self._now()
         values = self._values(now, key=held.key, owner=held.owner, lease=held.ttl)
-        if db.execute(_sql.renew, values).rowcount:
+        if db.execute(_sql.renew_lease, values).rowcount:
             return Renewed(held.owner, now + held.ttl, "")
         now_with, state = self._standing(db, values)
         return Renewed(held.owner, None, self._why_not(db, values, now_with, state))
@@ -121,7 +121,7 @@ class SqliteClaims:
             retry_in=settlement.retry_in if failed else None,
             keep=settlement.keep,
         )
-        if db.execute(_sql.settle, values).rowcount:
+        if db.execute(_sql.finish_claim, values).rowcount:
             return Settled(True, "")
         now_with, state = self._standing(db, values)
         if (now_with, state) == (settlement.owner, settlement.state):
@@ -134,9 +134,9 @@ class SqliteClaims:
             return None
         (view,) = views
         values = self._values(view.seen_at, key=key, session=view.session, owner=view.owner, why=why)
-        db.execute(_sql.forget, values)
+        db.execute(_sql.delete_claim, values)
         if view.state is ClaimState.IN_PROGRESS:
-            db.execute(_locks_sql.note_forced, values)
+            db.execute(_locks_sql.add_message, values)
         before = claim_data(view)
         entry = new_entry(attribution, Action.CLAIM_FORGET, key, before, from_version=view.fence)
         add_entry(db, self._namespace, view.seen_at, entry)
@@ -144,10 +144,10 @@ class SqliteClaims:
 
     def _standing(self, db: sqlite3.Connection, values: dict[str, Any]) -> tuple[str | None, str | None]:
         """Who has the key's claim, if it is kept, and how it stands."""
-        return db.execute(_sql.standing, values).fetchone() or (None, None)
+        return db.execute(_sql.owner_and_state, values).fetchone() or (None, None)
 
     def _why_not(self, db: sqlite3.Connection, values: dict[str, Any], now_with: str | None, state: str | None) -> str:
-        (forgotten,) = db.execute(_sql.forgotten, values).fetchone() or (None,)
+        (forgotten,) = db.execute(_sql.why_forgotten, values).fetchone() or (None,)
         return why_not(values["owner"], now_with, state, forgotten)
 
     # -- looking ---------------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class SqliteClaims:
         """Walk along the keys from the first that may be meant, and stop behind the last."""
         now = self._now()
         views: list[ClaimView] = []
-        for row in db.execute(_sql.look, self._values(now, start=max(prefix, after) if key is None else key)):
+        for row in db.execute(_sql.list_claims, self._values(now, start=max(prefix, after) if key is None else key)):
             if len(views) >= limit or not row[0].startswith(prefix) or key not in (None, row[0]):
                 break
             view = _view(row, now)

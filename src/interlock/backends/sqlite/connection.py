@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
     from interlock.backends.sqlite.file import DatabaseFile
 
-__all__ = ["begin", "connect", "pin", "translated", "when_free"]
+__all__ = ["begin", "connect", "pin", "translate_errors", "execute_when_free"]
 
 
-def connect(file: DatabaseFile, give_up: float, *, any_thread: bool = False) -> sqlite3.Connection:
-    """A connection that belongs to the thread that made it, or to one at a time; ``give_up`` is a time of
+def connect(file: DatabaseFile, deadline: float, *, any_thread: bool = False) -> sqlite3.Connection:
+    """A connection that belongs to the thread that made it, or to one at a time; ``deadline`` is a time of
     ``time.monotonic``."""
     connection = file.connect(any_thread=any_thread)
     try:
-        when_free(connection, "pragma journal_mode = wal", give_up)
+        execute_when_free(connection, "pragma journal_mode = wal", deadline)
         connection.execute("pragma synchronous = full")
         connection.execute("pragma foreign_keys = on")
         file.check()  # the path led to the pinned file before and does so now: it is the one that was opened
@@ -35,13 +35,13 @@ def connect(file: DatabaseFile, give_up: float, *, any_thread: bool = False) -> 
     return connection
 
 
-def pin(file: DatabaseFile, give_up: float) -> None:
+def pin(file: DatabaseFile, deadline: float) -> None:
     """Keep to the file that the path leads to now."""
-    with translated(file.path):
+    with translate_errors(file.path):
         before = file.identify()
-        connection = connect(file, give_up, any_thread=True)
+        connection = connect(file, deadline, any_thread=True)
         try:
-            when_free(connection, "select 1 from sqlite_schema limit 1", give_up).fetchall()
+            execute_when_free(connection, "select 1 from sqlite_schema limit 1", deadline).fetchall()
             file.pin(connection)
             if file.identify() != before:
                 raise StoreReplacedError(f"{file.path} was replaced by another file while it was being opened.")
@@ -51,15 +51,15 @@ def pin(file: DatabaseFile, give_up: float) -> None:
             raise
 
 
-def begin(connection: sqlite3.Connection, give_up: float) -> None:
+def begin(connection: sqlite3.Connection, deadline: float) -> None:
     """Begin an immediate transaction, waiting for other writers up to a time of ``time.monotonic``.
 
     Other writers are done within a millisecond or so; SQLite's own waiting would sleep up to a hundred.
     """
-    when_free(connection, "begin immediate", give_up)
+    execute_when_free(connection, "begin immediate", deadline)
 
 
-def when_free(connection: sqlite3.Connection, statement: str, give_up: float) -> sqlite3.Cursor:
+def execute_when_free(connection: sqlite3.Connection, statement: str, deadline: float) -> sqlite3.Cursor:
     """Execute what others keep us from at times. Also the first read on a connection is: while somebody mends the file
     after a crash, or closes it as the last one.
     """
@@ -69,14 +69,14 @@ def when_free(connection: sqlite3.Connection, statement: str, give_up: float) ->
             return connection.execute(statement)
         except sqlite3.OperationalError as error:
             busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-            if not busy or time.monotonic() >= give_up:
+            if not busy or time.monotonic() >= deadline:
                 raise
         time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - only spreads the writers out
         pause = min(pause * 1.5, 0.002)
 
 
 @contextmanager
-def translated(path: Path) -> Generator[None]:
+def translate_errors(path: Path) -> Generator[None]:
     """SQLite's errors as Interlock's."""
     try:
         yield

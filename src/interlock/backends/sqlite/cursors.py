@@ -48,7 +48,7 @@ class SqliteCursors:
 
     async def list(self, *, limit: int = 1000) -> Sequence[CursorView]:
         """All cursors by name."""
-        return await self._views(_sql.look, limit=limit)
+        return await self._views(_sql.list_cursors, limit=limit)
 
     async def forget(self, name: str, attribution: Attribution) -> CursorView | None:
         """Remove a cursor and its history."""
@@ -58,16 +58,16 @@ class SqliteCursors:
         values = self._values(name=move.name, value=move.value, id=move.id, by=move.by, now=self._now())
         stands = self._stands(db, move.name)
         if move.expected != (stands.version if stands else 0):
-            done = db.execute(_sql.moved_before, values).fetchone()
+            done = db.execute(_sql.find_move, values).fetchone()
             return Overtaken(stands) if done is None else Moved(CursorView(*done))
         (version,) = db.execute(_locks_sql.next_fence, values).fetchone()
-        db.execute(_sql.move, values | {"version": version})
-        db.execute(_sql.trim, values | {"kept": MOVES_KEPT})
+        db.execute(_sql.add_move, values | {"version": version})
+        db.execute(_sql.trim_history, values | {"kept": MOVES_KEPT})
         return Moved(CursorView(move.name, move.value, version, values["now"], move.by))
 
     def _forget(self, db: sqlite3.Connection, name: str, attribution: Attribution) -> CursorView | None:
         stands = self._stands(db, name)
-        db.execute(_sql.forget, self._values(name=name))
+        db.execute(_sql.delete_cursor, self._values(name=name))
         if stands is not None:
             before = cursor_data(stands)
             entry = new_entry(attribution, Action.CURSOR_FORGET, name, before, from_version=stands.version)

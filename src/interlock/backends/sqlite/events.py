@@ -26,11 +26,11 @@ __all__ = ["SqliteEvents"]
 
 _sql = EventQueries()
 _LOOKS = {
-    "delivery": _sql.look_delivery,
-    "actor": _sql.look_actor,
-    "type": _sql.look_type,
-    "source": _sql.look_source,
-    "any": _sql.look_any,
+    "delivery": _sql.list_by_delivery,
+    "actor": _sql.list_by_actor,
+    "type": _sql.list_by_type,
+    "source": _sql.list_by_source,
+    "any": _sql.list_all,
 }
 _LATEST = 2**63 - 1
 _KEPT_ON = 3_600_000_000
@@ -73,7 +73,7 @@ class SqliteEvents:
     async def get_many(self, ids: Sequence[int]) -> Sequence[EventView]:
         """Those that are kept."""
         wanted = json.dumps(list(ids))
-        return await self._jobs.read(lambda rows: [_view(rows, row) for row in rows.all(_sql.find, ids=wanted)])
+        return await self._jobs.read(lambda rows: [_view(rows, row) for row in rows.all(_sql.events_by_id, ids=wanted)])
 
     async def list(
         self,
@@ -101,14 +101,14 @@ def _accept(rows: JobRows, events: Sequence[NewEvent]) -> list[int]:
     names = [(event.delivery, event.source) for event in events]
     kept = {
         (delivery, source): int(id)
-        for delivery, source, id in rows.all(_sql.kept, names=json.dumps(names))  # noqa: A001
+        for delivery, source, id in rows.all(_sql.known_deliveries, names=json.dumps(names))  # noqa: A001
     }
     new: list[NewEvent] = []
     for name, event in zip(names, events, strict=True):
         if name not in kept:
             kept[name] = event.id
             new.append(event)
-    rows.each_named(_sql.add, [_row(event) for event in new])
+    rows.each_named(_sql.add_event, [_row(event) for event in new])
     jobs = [job for event in new for job in event.jobs]
     if jobs:
         enqueue(rows, jobs, again=False)
@@ -129,7 +129,7 @@ def _row(event: NewEvent) -> dict[str, Any]:
 
 
 def _look(rows: JobRows, wanted: EventFilter, limit: int, before: int | None) -> list[EventView]:
-    found = (_LATEST,) if before is None else rows.one(_sql.place, id=before)
+    found = (_LATEST,) if before is None else rows.one(_sql.received_at, id=before)
     # Of one that is gone all that is known is its number.
     place = {"at": _LATEST if found is None else found[0], "known": found is not None}
     statement = _LOOKS[wanted.narrowest]
@@ -138,13 +138,13 @@ def _look(rows: JobRows, wanted: EventFilter, limit: int, before: int | None) ->
 
 
 def _prune(rows: JobRows, most: int) -> int:
-    due = rows.all(_sql.due, limit=most)
+    due = rows.all(_sql.expired_events, limit=most)
     busy = [id for id, unfinished in due if unfinished]  # noqa: A001
     old = [id for id, unfinished in due if not unfinished]  # noqa: A001
     if busy:
-        rows.run(_sql.keep_on, ids=json.dumps(busy), until=rows.now + _KEPT_ON)
+        rows.run(_sql.extend_retention, ids=json.dumps(busy), until=rows.now + _KEPT_ON)
     if old:
-        rows.run(_sql.remove, ids=json.dumps(old))
+        rows.run(_sql.delete_events, ids=json.dumps(old))
     return len(old)
 
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from interlock.backends.sqlite.connection import begin, connect, translated
+from interlock.backends.sqlite.connection import begin, connect, translate_errors
 from interlock.errors import LeaseLostError, MisuseError
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ class _Transaction:
 class FencedWriter:
     """One connection and thread for fenced transactions, one at a time. Nobody else writes during one."""
 
-    def __init__(self, file: DatabaseFile, wait: float, give_way: Callable[[float], None]) -> None:
+    def __init__(self, file: DatabaseFile, wait: float, yield_to_others: Callable[[float], None]) -> None:
         self._file = file
         self._wait = wait
-        self._give_way = give_way
+        self._end_superseded = yield_to_others
         self._turn = asyncio.Lock()
         self._executor: ThreadPoolExecutor | None = None
         self._connection: sqlite3.Connection | None = None
@@ -65,7 +65,7 @@ class FencedWriter:
                 if not committed:
                     # Not awaited with the caller's cancellation pending: the thread does it before anything else.
                     self._submit(_rollback)
-                self._give_way(time.monotonic() - begun)
+                self._end_superseded(time.monotonic() - begun)
 
     async def on_thread(self, do: Callable[[sqlite3.Connection], T]) -> T:
         """Run ``do`` with the connection."""
@@ -86,18 +86,18 @@ class FencedWriter:
     def _with_connection(self, do: Callable[[sqlite3.Connection], T]) -> T:
         """Run ``do``; its own errors are its caller's business."""
         if self._connection is None:
-            with translated(self._file.path):
+            with translate_errors(self._file.path):
                 self._connection = connect(self._file, time.monotonic() + self._wait)
         return do(self._connection)
 
     def _begin(self, db: sqlite3.Connection, live: Callable[[sqlite3.Connection], bool]) -> bool:
-        with translated(self._file.path):
+        with translate_errors(self._file.path):
             begin(db, time.monotonic() + self._wait)
             self._file.check()
             return live(db)
 
     def _commit(self, db: sqlite3.Connection) -> None:
-        with translated(self._file.path):
+        with translate_errors(self._file.path):
             _in_transaction(db).execute("commit")
             self._file.check()
 

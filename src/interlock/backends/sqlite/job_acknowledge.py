@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from interlock.backends.pacing import micros
 from interlock.backends.sqlite.job_attempts import Who, add_attempt, last_fence
 from interlock.backends.sqlite.job_finish import Ended, finish, finish_done
-from interlock.backends.sqlite.job_limits import free, unstart, wake
-from interlock.backends.sqlite.job_refusals import park_refused, refused_by
+from interlock.backends.sqlite.job_limits import delete_starts, free, wake
 from interlock.backends.sqlite.job_rows import JobRows, fetcher, sql
+from interlock.backends.sqlite.job_versions import park_unreadable, unreadable_by
 from interlock.ports.jobs import MAX_CRASHES, Acknowledged, Acknowledgement, Failing, JobState, Outcome, Rescued
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class _Fetch(NamedTuple):
     lane: str | None
     uses: str | None
     cancel: str | None
-    told: int
+    notified: int
 
 
 class _Job(NamedTuple):
@@ -53,7 +53,7 @@ class _Job(NamedTuple):
     half: int | None
     failing: str
     attempts: str | None
-    refused_by: str | None
+    unreadable_by: str | None
     sort: int
 
 
@@ -64,7 +64,7 @@ def acknowledge(rows: JobRows, session: str, acknowledgements: Sequence[Acknowle
         return Acknowledged([False] * len(acknowledgements), ready=False)
     number, *about = worker
     wanted = json.dumps([acknowledgement.id for acknowledgement in acknowledgements])
-    fetches = {fetch[0]: fetch for fetch in rows.all(sql.fetches, ids=wanted, worker=number)}
+    fetches = {fetch[0]: fetch for fetch in rows.all(sql.fetched_jobs, ids=wanted, worker=number)}
     ending = _Ending(rows, Who(session, *about))
     accepted = [False] * len(acknowledgements)
     late = []
@@ -79,19 +79,19 @@ def acknowledge(rows: JobRows, session: str, acknowledgements: Sequence[Acknowle
     ending.keep()
     if late:
         _judge_late(rows, acknowledgements, late, accepted)
-    return Acknowledged(accepted, ready=rows.offered)
+    return Acknowledged(accepted, ready=rows.made_ready)
 
 
 def return_unstarted(rows: JobRows, session: str, but: Sequence[int], fetch_number: int | None) -> int:
     """Return what a session has fetched, up to a fetch_number if one is given, as never started."""
     if fetch_number is not None:
-        rows.run(sql.bar, session=session, fetch_number=fetch_number)
+        rows.run(sql.refuse_fetches, session=session, fetch_number=fetch_number)
     worker = rows.one(sql.worker_of_session, session=session)
     if worker is None:
         return 0
     number, *about = worker
     fetches = rows.all(
-        sql.fetches_of_worker,
+        sql.fetched_by_worker,
         worker=number,
         but=json.dumps(list(but)),
         fetch_number=_ANY if fetch_number is None else fetch_number,
@@ -106,7 +106,7 @@ def return_unstarted(rows: JobRows, session: str, but: Sequence[int], fetch_numb
 def rescue(rows: JobRows, most: int) -> list[Rescued]:
     """Take the jobs of sessions that have ended, of each lane those behind first: they cannot have been at work."""
     dead: dict[int, _Dead] = {}
-    for row in rows.all(sql.dead_fetches, limit=most):
+    for row in rows.all(sql.fetched_by_dead, limit=most):
         (worker, session, host, pid, program, leaving, crashed, ran, all_ran, suspects), fetch = row[:10], row[10:]
         one = dead.get(worker)
         if one is None:
@@ -155,7 +155,7 @@ class _Dead:
                 new_half = 2 * number + (2 * place >= len(fetches))
                 rescued.append(ending.take(fetch, jobs[fetch.id], new_half, alone=alone))
         if groups:
-            rows.run(sql.note_crashed, worker=self._worker)
+            rows.run(sql.mark_crashed, worker=self._worker)
         ending.keep()
         return rescued
 
@@ -165,7 +165,7 @@ def _judge_late(
 ) -> None:
     """Accept once more what was accepted before."""
     wanted = json.dumps([acknowledgements[at].id for at in late])
-    known = {id: rest for id, *rest in rows.all(sql.fences, ids=wanted)}  # noqa: A001
+    known = {id: rest for id, *rest in rows.all(sql.last_fences, ids=wanted)}  # noqa: A001
     for at in late:
         acknowledgement = acknowledgements[at]
         state, fence, attempts, fetched = known.get(acknowledgement.id, (None, 0, None, False))
@@ -201,14 +201,14 @@ class _Ending:
 
     def add(self, row: Sequence[Any], acknowledgement: Acknowledgement) -> None:
         """A fetch ends as its worker says, or as cancelled if that was asked for and it is not done."""
-        id, _, _, lane, uses, _, told = row  # noqa: A001
+        id, _, _, lane, uses, _, notified = row  # noqa: A001
         self._ids.append(id)
         done = acknowledgement.outcome is Outcome.DONE
         if done:
             self._done[id] = int(acknowledgement.ran * 1_000_000)
             if acknowledgement.result is not None:
                 self._results.append({"id": id, "result": acknowledgement.result})
-            if not (lane or uses or told):
+            if not (lane or uses or notified):
                 return
         fetch = _Fetch._make(row)
         self._fetches.append(fetch)
@@ -263,39 +263,39 @@ class _Ending:
             return
         if self._others:
             wanted = json.dumps([fetch.id for fetch, _ in self._others])
-            self._jobs = {row[0]: _Job._make(row) for row in rows.all(sql.details, ids=wanted)}
+            self._jobs = {row[0]: _Job._make(row) for row in rows.all(sql.job_details, ids=wanted)}
             for fetch, given in self._others:
                 acknowledgement = given._replace(error=_plain(given.error), trace=_plain(given.trace))
                 self._end(fetch, self._jobs[fetch.id], acknowledgement)
         if self._results:
-            rows.each_named(sql.keep_result, self._results)
+            rows.each_named(sql.add_result, self._results)
         finish_done(rows, self._done)
         if self._results:
-            rows.each_named(sql.note_result, self._results)
+            rows.each_named(sql.set_result_expiry, self._results)
         finish(rows, self._finished)
-        rows.run(sql.end_fetch, ids=json.dumps(self._ids))
-        rows.place(self._new_places)
-        rows.offer([job.id for job in self._ready], {job.kind for job in self._ready})
-        rows.postpone([job.id for job in self._later], {job.kind for job in self._later})
+        rows.run(sql.delete_fetched, ids=json.dumps(self._ids))
+        rows.assign_positions(self._new_places)
+        rows.make_ready([job.id for job in self._ready], {job.kind for job in self._ready})
+        rows.schedule([job.id for job in self._later], {job.kind for job in self._later})
         keys = free(rows, [(fetch.id, fetch.uses) for fetch in self._fetches if fetch.uses])
         if keys:
             unstarted = [(fetch.id, fetch.uses) for fetch in self._unstarted if fetch.uses]
-            unstart(rows, unstarted)
+            delete_starts(rows, unstarted)
             wake(rows, keys)
             # Some may have been left ready by a fetch that would not take the last slots in advance.
             left = {kind for (kind,) in rows.all(sql.kinds_with_limits)}
-            rows.news |= left
-            rows.offered = rows.offered or bool(left)
-        rows.advance(dict.fromkeys(fetch.lane for fetch in self._fetches if fetch.lane))
+            rows.changed_kinds |= left
+            rows.made_ready = rows.made_ready or bool(left)
+        rows.advance_lanes(dict.fromkeys(fetch.lane for fetch in self._fetches if fetch.lane))
         session = self._who.session
-        told = [(rows.namespace, session, fetcher(session, c.id, c.fence)) for c in self._fetches if c.told]
-        rows.each(sql.forget_told, told)
+        messages = [(rows.namespace, session, fetcher(session, c.id, c.fence)) for c in self._fetches if c.notified]
+        rows.each(sql.delete_message, messages)
 
     # -- one fetch -------------------------------------------------------------------------------------------------
 
     def job(self, id: int) -> _Job:  # noqa: A002
         """What has to be known of one job."""
-        return _Job._make(self._rows.one(sql.details, ids=json.dumps([id])))
+        return _Job._make(self._rows.one(sql.job_details, ids=json.dumps([id])))
 
     def _end(self, fetch: _Fetch, job: _Job, acknowledgement: Acknowledgement) -> None:
         outcome, error = acknowledgement.outcome, acknowledgement.error
@@ -322,12 +322,12 @@ class _Ending:
         attempts = self._attempt(
             fetch, job, acknowledgement.outcome, micros(acknowledgement.ran), error, acknowledgement.trace
         )
-        versions = refused_by(job.refused_by, acknowledgement.result or '["",""]')
-        self._renew(fetch, job, half=job.half, error=error, attempts=attempts, refused=1, refused_by=versions)
+        versions = unreadable_by(job.unreadable_by, acknowledgement.result or '["",""]')
+        self._renew(fetch, job, half=job.half, error=error, attempts=attempts, unreadable=1, unreadable_by=versions)
         if fetch.uses:
             self._unstarted.append(fetch)
         queue, name = rows.one(sql.queue_and_name_of_kind, kind=job.kind)
-        park_refused(rows, queue, name, versions, [(job.id, error)])
+        park_unreadable(rows, queue, name, versions, [(job.id, error)])
 
     def _put_off(self, fetch: _Fetch, job: _Job, acknowledgement: Acknowledgement) -> None:
         """The job is due again after a while."""
@@ -351,7 +351,7 @@ class _Ending:
             attempts=attempts,
             due_at=due_at,
             position=None if skips else job.position,
-            **({"refused": 0} if due_at > rows.now else {}),
+            **({"unreadable": 0} if due_at > rows.now else {}),
         )
         if due_at > rows.now:
             self._later.append(job)
@@ -369,7 +369,7 @@ class _Ending:
 
     def _back(self, job: _Job) -> None:
         """The job may be fetched again, at once or when its lane gets to it."""
-        if job.lane is None and not job.refused_by:
+        if job.lane is None and not job.unreadable_by:
             self._ready.append(job)
 
     def _finish(
@@ -407,12 +407,12 @@ class _Ending:
             "due_at": None,
             "position": job.position,
             "parked": None,
-            "refused": int(bool(job.refused_by) and changes.get("parked") is None),
-            "refused_by": job.refused_by,
+            "unreadable": int(bool(job.unreadable_by) and changes.get("parked") is None),
+            "unreadable_by": job.unreadable_by,
             "error": None,
             "attempts": None,
         }
-        self._rows.run(sql.renew, **(values | changes))
+        self._rows.run(sql.update_job, **(values | changes))
 
 
 def _plain(text: str) -> str:

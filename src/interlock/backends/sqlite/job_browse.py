@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from interlock.backends.browsing import MOST_FEW, Found
 from interlock.backends.sqlite.job_rows import JobRows
 from interlock.backends.sqlite.job_rows import sql as jobs_sql
-from interlock.backends.sqlite.job_situations import sql
+from interlock.backends.sqlite.job_situation import sql
 from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
@@ -21,12 +21,12 @@ __all__ = ["browse", "kinds_of"]
 _SCAN = 10_000
 _SCAN_STATES = 2_000
 _FEW = {
-    JobState.RUNNING: sql.few_running,
-    JobState.WAITING: sql.few_waiting,
-    JobState.SCHEDULED: sql.few_scheduled,
-    JobState.PARKED: sql.few_parked,
-    JobState.HELD: sql.few_held,
-    JobState.READY: sql.few_ready,
+    JobState.RUNNING: sql.some_running,
+    JobState.WAITING: sql.some_waiting,
+    JobState.SCHEDULED: sql.some_scheduled,
+    JobState.PARKED: sql.some_parked,
+    JobState.HELD: sql.some_held,
+    JobState.READY: sql.some_ready,
 }
 
 
@@ -51,18 +51,18 @@ def browse(rows: JobRows, wanted: JobFilter, before: int, limit: int) -> Iterato
     if wanted.lane:
         lane = rows.lane(wanted.lane)
         if not states or unfinished:
-            yield walk.unfinished(sql.walk_lane, unfinished, lane=lane)
+            yield walk.unfinished(sql.lane_unfinished, unfinished, lane=lane)
         if not states or ended:
-            yield walk.along(sql.walk_ended_lane, ended, lane=lane)
+            yield walk.along(sql.lane_ended, ended, lane=lane)
     elif not states:
-        yield walk.along(sql.walk)
-        yield walk.along(sql.walk_ended)
+        yield walk.along(sql.unfinished)
+        yield walk.along(sql.ended)
     else:
         yield from walk.by_state(unfinished)
         for state in ended - {JobState.DONE}:
-            yield walk.along(sql.walk_state, state=state)
+            yield walk.along(sql.ended_in_state, state=state)
         if JobState.DONE in ended:
-            yield walk.along(sql.walk_ended, {JobState.DONE})
+            yield walk.along(sql.ended, {JobState.DONE})
 
 
 class _Walk:
@@ -105,7 +105,7 @@ class _Walk:
 
     def along_states(self, states: set[JobState]) -> Found:
         """Along all unfinished jobs, looking at how each of them stands."""
-        rows = self._scan(sql.walk_states, _SCAN_STATES)
+        rows = self._scan(sql.unfinished_with_states, _SCAN_STATES)
         found = [number for number, kind, state in rows if kind in self._kinds and state in states]
         return Found(found, rows[-1][0] if len(rows) >= _SCAN_STATES else None)
 

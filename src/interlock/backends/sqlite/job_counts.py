@@ -7,11 +7,11 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from interlock.backends.pacing import seconds
-from interlock.backends.sqlite.job_lists import worked_on
-from interlock.backends.sqlite.job_rows import Care, JobRows
+from interlock.backends.sqlite.job_lanes import workers_by_queue
+from interlock.backends.sqlite.job_rows import FetchClass, JobRows
 from interlock.backends.sqlite.job_rows import sql as jobs_sql
-from interlock.backends.sqlite.job_situations import sql
-from interlock.backends.sqlite.job_views import maybe_seconds
+from interlock.backends.sqlite.job_situation import sql
+from interlock.backends.sqlite.job_views import seconds_or_none
 from interlock.ports.insight import MOST_COUNTED, Change, Changes, JobCounts
 from interlock.ports.job_views import QueueView
 from interlock.ports.jobs import JobState
@@ -44,7 +44,7 @@ def counts(rows: JobRows, limits: tuple[int, int]) -> JobCounts:
         by_kind[JobState.READY][kind] = count
         left[JobState.READY, queue] -= count
         if count:
-            first = [rows.one(sql.oldest_ready, kind=kind, care=care)[0] for care in range(Care.SUSPECT + 1)]
+            first = [rows.one(sql.oldest_ready, kind=kind, fetch_class=one)[0] for one in range(FetchClass.SUSPECT + 1)]
             due = min(at for at in first if at is not None)
             oldest[JobState.READY][queue] = min(due, oldest[JobState.READY].get(queue, due))
         (due,) = rows.one(sql.next_due, kind=kind)
@@ -61,7 +61,7 @@ def counts(rows: JobRows, limits: tuple[int, int]) -> JobCounts:
     by_kind[JobState.WAITING].update(dict(rows.all(sql.count_waiting, limit=MOST_COUNTED)))
     behind = by_kind[JobState.BEHIND]
     before = None
-    for kind, lane in rows.lazily(sql.placed, **bounds):
+    for kind, lane in rows.lazily(sql.jobs_in_lanes, **bounds):
         if lane == before:  # not the first of its lane
             behind[kind] += 1
         before = lane
@@ -118,7 +118,7 @@ def _queues(
     queues: Iterable[str],
     oldest: Mapping[JobState, Mapping[str, int]],
 ) -> list[QueueView]:
-    workers, runners = worked_on(rows)
+    workers, runners = workers_by_queue(rows)
     return [
         QueueView(
             queue=queue,
@@ -129,8 +129,8 @@ def _queues(
             running=found[JobState.RUNNING][queue],
             held=found[JobState.HELD][queue],
             parked=found[JobState.PARKED][queue],
-            oldest_ready_at=maybe_seconds(oldest[JobState.READY].get(queue)),
-            next_due_at=maybe_seconds(oldest[JobState.SCHEDULED].get(queue)),
+            oldest_ready_at=seconds_or_none(oldest[JobState.READY].get(queue)),
+            next_due_at=seconds_or_none(oldest[JobState.SCHEDULED].get(queue)),
             workers=workers[queue],
             runners=runners[queue],
         )
@@ -146,13 +146,13 @@ def activity(rows: JobRows, width: int, spans: int, since: int) -> Changes:
     done: Counter[int] = Counter()
     failed: Counter[int] = Counter()
     for kind in kinds:
-        for ended, began, well, badly, count in rows.all(sql.ended_since, kind=kind, since=first * width, width=width):
+        for ended, began, well, badly, count in rows.all(sql.ended_counts, kind=kind, since=first * width, width=width):
             done[ended] += well
             failed[ended] += badly
             accepted[began] += count
     before, walked, chosen, scan = 2**63 - 1, 0, json.dumps(kinds), _FIRST_SCAN
     while walked < _MOST_WALKED:
-        found = rows.all(sql.accepted, before=before, scan=scan, kinds=chosen, width=width)
+        found = rows.all(sql.enqueued_counts, before=before, scan=scan, kinds=chosen, width=width)
         for span, _, _, of_these in found:
             accepted[span] += of_these
         count = sum(row[1] for row in found)

@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.pacing import micros
+from interlock.backends.sqlite.job_limit_json import encode_limits, fetch_class_for
 from interlock.backends.sqlite.job_rows import JobRows, sql
-from interlock.backends.sqlite.job_uses import care_for, write_uses
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,11 +20,11 @@ __all__ = ["enqueue"]
 def enqueue(rows: JobRows, jobs: Sequence[NewJob], *, again: bool) -> None:
     """Accept jobs; with ``again`` those that are not known yet."""
     now = rows.now
-    if again or rows.one(sql.any_again):
+    if again or rows.one(sql.any_resubmitted):
         ids = json.dumps([job.id for job in jobs])
-        known = {id for (id,) in rows.all(sql.known if again else sql.sent_again, ids=ids)}  # noqa: A001
+        known = {id for (id,) in rows.all(sql.known_ids if again else sql.resubmitted, ids=ids)}  # noqa: A001
         if again:
-            rows.each(sql.note_again, [(job.id, now) for job in jobs])
+            rows.each(sql.add_resubmitted, [(job.id, now) for job in jobs])
         jobs = [job for job in jobs if job.id not in known]
     places = _places(rows, jobs)
     kinds: dict[tuple[str, str], int] = {}
@@ -39,7 +39,7 @@ def enqueue(rows: JobRows, jobs: Sequence[NewJob], *, again: bool) -> None:
             kind = kinds[job.queue, job.name] = rows.kind(job.queue, job.name)
         limits = texts.get(job.uses)
         if limits is None:
-            limits = texts[job.uses] = (care_for(job.uses), write_uses(job.uses))
+            limits = texts[job.uses] = (fetch_class_for(job.uses), encode_limits(job.uses))
         due = _due(job, now)
         lane = rows.lane(job.lane)
         position = None
@@ -54,11 +54,11 @@ def enqueue(rows: JobRows, jobs: Sequence[NewJob], *, again: bool) -> None:
         accepted.append(
             (job.id, kind, lane, position, job.priority, now, due, *how, *limits, job.options, job.arguments)
         )
-    rows.each(sql.accept, accepted)
-    rows.offer(ready)
-    rows.postpone(later)
-    rows.advance(lanes)
-    rows.news.update(kinds.values())
+    rows.each(sql.add_job, accepted)
+    rows.make_ready(ready)
+    rows.schedule(later)
+    rows.advance_lanes(lanes)
+    rows.changed_kinds.update(kinds.values())
 
 
 def _due(job: NewJob, now: int) -> int:
@@ -69,4 +69,4 @@ def _due(job: NewJob, now: int) -> int:
 def _places(rows: JobRows, jobs: Sequence[NewJob]) -> Any:
     """Places for those that take one at once, in the order of the call."""
     count = sum(1 for job in jobs if job.lane and _due(job, rows.now) <= rows.now)
-    return iter(rows.numbers("place", count) if count else ())
+    return iter(rows.numbers("position", count) if count else ())

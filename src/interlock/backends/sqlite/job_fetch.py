@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.backends.pacing import micros, seconds
 from interlock.backends.sqlite.job_finish import Ended, finish
-from interlock.backends.sqlite.job_lanes import Candidate, first_turn, turns_after
-from interlock.backends.sqlite.job_limits import Keys, note_starts, note_uses, wake, wake_due
-from interlock.backends.sqlite.job_refusals import readmit, refuse_again
-from interlock.backends.sqlite.job_rows import Care, JobRows, sql
-from interlock.backends.sqlite.job_uses import is_paced, slots_of
+from interlock.backends.sqlite.job_limit_json import is_paced, slots_of
+from interlock.backends.sqlite.job_limits import LimitStates, add_starts, add_uses, wake, wake_due
+from interlock.backends.sqlite.job_rows import FetchClass, JobRows, sql
+from interlock.backends.sqlite.job_runs import Candidate, first_step, steps_after
+from interlock.backends.sqlite.job_versions import offer_unreadable, still_unreadable
 from interlock.ports.jobs import FetchedJob, FetchRequest, FetchResult, JobState, SessionEnded
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def fetch(rows: JobRows, request: FetchRequest) -> FetchResult | SessionEnded:
     worker = rows.one(sql.worker, session=request.session)
     if worker is None:
         return SessionEnded()
-    *worker, barred = worker
-    if 0 < request.fetch_number <= barred:
+    *worker, refused_fetches = worker
+    if 0 < request.fetch_number <= refused_fetches:
         return FetchResult([], 0.0)
     kinds = kinds_of(rows, request.queues)
     due = [kind for kind in kinds if kind.next_at is not None and kind.next_at <= rows.now]
@@ -61,13 +61,13 @@ def fetch(rows: JobRows, request: FetchRequest) -> FetchResult | SessionEnded:
     woken = wake_due(rows)
     if promoted or woken:
         kinds = kinds_of(rows, request.queues)
-    readmitted = readmit(rows, request, kinds)
-    if readmitted:
+    offered = offer_unreadable(rows, request, kinds)
+    if offered:
         kinds = kinds_of(rows, request.queues)
     fetching = _Fetching(rows, request, kinds)
     fetching.choose()
     jobs = fetching.keep(worker)
-    refuse_again(rows, readmitted)
+    still_unreadable(rows, offered)
     if fetching.cut or promoted >= _MOST_PROMOTED:
         return FetchResult(jobs, 0.0)
     names = set(request.names)
@@ -78,15 +78,15 @@ def fetch(rows: JobRows, request: FetchRequest) -> FetchResult | SessionEnded:
 
 def _promote(rows: JobRows, kinds: Sequence[Kind]) -> int:
     """Let go of jobs whose time has come, a bounded number. Those that come into a lane are placed in that order."""
-    found = [rows.all(sql.due, kind=kind.id, limit=_MOST_PROMOTED) for kind in kinds]
+    found = [rows.all(sql.due_jobs, kind=kind.id, limit=_MOST_PROMOTED) for kind in kinds]
     due = list(islice(merge(*found), _MOST_PROMOTED))
     if not due:
         return 0
-    rows.run(sql.bring_forward, ids=json.dumps([id for _, id, *_ in due]))  # noqa: A001
-    rows.place([id for _, id, _, placed, lane in due if lane and not placed])  # noqa: A001
+    rows.run(sql.unschedule, ids=json.dumps([id for _, id, *_ in due]))  # noqa: A001
+    rows.assign_positions([id for _, id, _, placed, lane in due if lane and not placed])  # noqa: A001
     unlaned = [(id, kind) for _, id, kind, _, lane in due if not lane]  # noqa: A001
-    rows.offer([id for id, _ in unlaned], {kind for _, kind in unlaned})  # noqa: A001
-    rows.advance(dict.fromkeys(lane for *_, lane in due if lane))
+    rows.make_ready([id for id, _ in unlaned], {kind for _, kind in unlaned})  # noqa: A001
+    rows.advance_lanes(dict.fromkeys(lane for *_, lane in due if lane))
     return len(due)
 
 
@@ -102,7 +102,7 @@ class _Run:
 
 
 class _Stream:
-    """The ready jobs of one queue in order. Those that need a care which is closed are left out."""
+    """The ready jobs of one queue in order. Those that need a fetch_class which is closed are left out."""
 
     def __init__(self, rows: JobRows, kinds: Sequence[Kind]) -> None:
         self.given = 0
@@ -110,23 +110,25 @@ class _Stream:
         """Those that may be made longer."""
         self._heads: list[tuple[Any, int, Iterator[Any]]] = []
         for kind in kinds:
-            for care, ready in enumerate(kind.ready):
+            for fetch_class, ready in enumerate(kind.ready):
                 if ready:
-                    jobs = rows.stream(sql.ready, kind.id, care)
-                    self._heads.append((next(jobs), care, jobs))
+                    jobs = rows.stream(sql.ready_jobs, kind.id, fetch_class)
+                    self._heads.append((next(jobs), fetch_class, jobs))
         heapify(self._heads)
 
     def next(self, closed: set[int], half: int | None) -> Any:
         """The next one; None if there is none. Of suspects only those of a half, if one is given."""
         heads = self._heads
         while heads:
-            job, care, jobs = heads[0]
-            following = None if care in closed else next(jobs, None)
+            job, fetch_class, jobs = heads[0]
+            following = None if fetch_class in closed else next(jobs, None)
             if following is None:
                 heappop(heads)
             else:
-                heapreplace(heads, (following, care, jobs))
-            if care not in closed and not (care == Care.SUSPECT and half is not None and job[-1] != half):
+                heapreplace(heads, (following, fetch_class, jobs))
+            if fetch_class not in closed and not (
+                fetch_class == FetchClass.SUSPECT and half is not None and job[-1] != half
+            ):
                 return job
         return None
 
@@ -139,7 +141,7 @@ class _Fetching:
         self._rows = rows
         self._request = request
         self._kinds = {kind.id: kind for kind in kinds if kind.name in names}
-        self._keys = Keys(rows, self._kinds)
+        self._keys = LimitStates(rows, self._kinds)
         self._closed: set[int] = set()
         self._half: int | None = None
         """The only half of which suspects may be taken, once there is one."""
@@ -162,7 +164,7 @@ class _Fetching:
         by_queue: dict[str, list[Kind]] = {}
         for kind in self._kinds.values():
             by_queue.setdefault(kind.queue, []).append(kind)
-        if any(kind.ready[Care.SUSPECT] for kind in self._kinds.values()):
+        if any(kind.ready[FetchClass.SUSPECT] for kind in self._kinds.values()):
             (self._half,) = self._rows.one(sql.half_of_session, session=self._request.session) or (None,)
         streams = [_Stream(self._rows, kinds) for kinds in by_queue.values()]
         self._choose_heads(list(streams))
@@ -174,7 +176,7 @@ class _Fetching:
         taken, most, at_once = self._taken, self._request.most, self._request.at_once
         while streams and len(taken) < most:
             if len(taken) >= at_once:
-                self._closed |= {Care.PACED, Care.SUSPECT}
+                self._closed |= {FetchClass.PACED, FetchClass.SUSPECT}
             stream = streams[0] if len(streams) == 1 else min(streams, key=lambda stream: stream.given)
             row = stream.next(self._closed, self._half)
             if row is None:
@@ -191,17 +193,17 @@ class _Fetching:
                     self.cut = True
                     return
                 if self._passed >= _MOST_PASSED:
-                    self._closed |= {Care.SLOTS, Care.PACED, Care.SUSPECT}
+                    self._closed |= {FetchClass.SLOTS, FetchClass.PACED, FetchClass.SUSPECT}
             stream.given += len(taken) - before
 
     def _consider(self, stream: _Stream, head: Candidate) -> None:
         if head.lane is None:
             self._decide(head, head)
             return
-        job, instead_of, cut = first_turn(self._rows, head, self._kinds[head.kind].name)
+        job, instead_of, cut = first_step(self._rows, head, self._kinds[head.kind].name)
         if cut or job.kind not in self._kinds:
             # It is not for us, or not yet: it is offered as the head that it is now.
-            self._give_way(job, head, instead_of)
+            self._end_superseded(job, head, instead_of)
             self._lanes.append(head.lane)
             self.cut = self.cut or cut
         elif self._decide(job, head, instead_of) and self._may_lead(job):
@@ -245,7 +247,7 @@ class _Fetching:
     def _make_longer(self, run: _Run, most: int) -> None:
         """Take up to so many more of a lane, as long as they can be part of a run."""
         queue = self._kinds[run.jobs[0].kind].queue
-        for job, instead_of, cut in islice(turns_after(self._rows, run.jobs[-1]), most):
+        for job, instead_of, cut in islice(steps_after(self._rows, run.jobs[-1]), most):
             kind = self._kinds.get(job.kind)
             if cut or job.uses or job.half is not None or job.apart or kind is None or kind.queue != queue:
                 return
@@ -255,7 +257,7 @@ class _Fetching:
 
     def _decide(self, job: Candidate, head: Candidate, instead_of: Sequence[int] = ()) -> bool:
         """Take a job, put it in line, or leave it where it is; whether it was taken."""
-        if job.half is not None and (Care.SUSPECT in self._closed or self._half not in (None, job.half)):
+        if job.half is not None and (FetchClass.SUSPECT in self._closed or self._half not in (None, job.half)):
             self._passed += 1
             return False
         if job.uses:
@@ -263,7 +265,7 @@ class _Fetching:
             at_once = self._request.at_once
             key, only_behind = self._keys.full(shares, head.ticket)
             if key and not (only_behind and head.ticket is not None):
-                self._give_way(job, head, instead_of)
+                self._end_superseded(job, head, instead_of)
                 self._queued.append((job._replace(ticket=head.ticket), key))
                 return False
             in_advance = len(self._taken) >= at_once and any(share.paced for share in shares)
@@ -274,13 +276,13 @@ class _Fetching:
             self._keys.take(shares, head.ticket)
         if job.half is not None:
             self._half = job.half
-        self._give_way(job, head, instead_of)
+        self._end_superseded(job, head, instead_of)
         if head.ticket is not None:
             self._served.append(job.id)
         self._taken.append(job)
         return True
 
-    def _give_way(self, job: Candidate, head: Candidate, instead_of: Sequence[int]) -> None:
+    def _end_superseded(self, job: Candidate, head: Candidate, instead_of: Sequence[int]) -> None:
         """The head is no longer ready, and those whose place a job takes have ended."""
         self._heads.append(head.id)
         for id in instead_of:  # noqa: A001
@@ -293,12 +295,12 @@ class _Fetching:
         rows, taken = self._rows, self._taken
         if not self._heads:
             return []
-        rows.run(sql.take_back, ids=json.dumps(self._heads))
+        rows.run(sql.remove_ready, ids=json.dumps(self._heads))
         keys = set(self._keys.touched)
         gone = [ended.id for ended in self._superseded]
         leaving = self._served + gone + [job.id for job, _ in self._queued]
         if leaving:
-            keys.update(key for (key,) in rows.all(sql.leave_lines, ids=json.dumps(leaving)))
+            keys.update(key for (key,) in rows.all(sql.leave_limit_queues, ids=json.dumps(leaving)))
         self._stand_in_line()
         finish(rows, self._superseded)
         jobs = self._fetch(worker) if taken else []
@@ -306,18 +308,18 @@ class _Fetching:
         woken = bool(keys and wake(rows, keys) & self._kinds.keys())
         if len(taken) < self._request.most and (woken or (self._behind and leaving)):
             self.cut = True
-        rows.advance(self._lanes)
+        rows.advance_lanes(self._lanes)
         return jobs
 
     def _stand_in_line(self) -> None:
         rows, queued = self._rows, self._queued
         new = sum(1 for job, _ in queued if job.ticket is None)
-        tickets = iter(rows.numbers("place", new) if new else ())
+        tickets = iter(rows.numbers("position", new) if new else ())
         places = []
         for job, key in queued:
             ticket = next(tickets) if job.ticket is None else job.ticket
             places.append((rows.namespace, key, job.kind, ticket, job.id, job.lane is not None))
-        rows.each(sql.stand_in_line, places)
+        rows.each(sql.add_limit_wait, places)
 
     def _fetch(self, worker: Sequence[Any]) -> list[FetchedJob]:
         rows, session, kinds = self._rows, self._request.session, self._kinds
@@ -326,7 +328,7 @@ class _Fetching:
             (number,) = rows.one(sql.add_worker, session=session, host=host, pid=pid, program=program)
         fence = rows.fence()
         rows.run(
-            sql.fetch,
+            sql.add_fetched,
             ids=json.dumps([job[1] for job in self._taken]),
             worker=number,
             fence=fence,
@@ -334,8 +336,8 @@ class _Fetching:
         )
         limited = [(job.id, job.uses) for job in self._taken if job[10]]
         if limited:
-            note_uses(rows, limited)
-            note_starts(rows, limited, micros(self._request.start_within))
+            add_uses(rows, limited)
+            add_starts(rows, limited, micros(self._request.start_within))
         named = {kind.id: (kind.name, kind.queue) for kind in kinds.values()}
         lane_name = rows.lane_name
         jobs = []

@@ -33,19 +33,19 @@ class Ended(NamedTuple):
 def finish(rows: JobRows, ended: Sequence[Ended]) -> None:
     """End jobs that stand nowhere any more, apart from being fetched."""
     if ended:
-        rows.each_named(sql.finish, [_values(one) for one in ended])
+        rows.each_named(sql.add_history, [_values(one) for one in ended])
         _forget(rows, [one.id for one in ended])
 
 
 def finish_done(rows: JobRows, ran: dict[int, int]) -> None:
     """End fetched jobs that are done, with how many microseconds they ran: the common case, in one go."""
     if ran:
-        rows.run(sql.finish_done, ran=json.dumps(ran))
+        rows.run(sql.add_history_done, ran=json.dumps(ran))
         _forget(rows, list(ran))
 
 
 def _forget(rows: JobRows, ids: list[int]) -> None:
-    rows.run(sql.forget_jobs, ids=json.dumps(ids))
+    rows.run(sql.delete_jobs, ids=json.dumps(ids))
     rows.ended += ids
 
 

@@ -11,12 +11,12 @@ from interlock.backends.job_reads import read_reads
 from interlock.backends.pacing import micros, seconds
 from interlock.backends.sqlite.job_browse import browse
 from interlock.backends.sqlite.job_counts import activity, counts
+from interlock.backends.sqlite.job_lanes import lane_view
+from interlock.backends.sqlite.job_limit_json import decode_limits
 from interlock.backends.sqlite.job_limits import room_at
-from interlock.backends.sqlite.job_lists import lane_view
 from interlock.backends.sqlite.job_rows import sql as jobs_sql
-from interlock.backends.sqlite.job_situations import situations, sql
-from interlock.backends.sqlite.job_uses import read_uses
-from interlock.backends.sqlite.job_views import maybe_seconds
+from interlock.backends.sqlite.job_situation import situations, sql
+from interlock.backends.sqlite.job_views import seconds_or_none
 from interlock.ports.insight import (
     MOST_COUNTED,
     Changes,
@@ -126,12 +126,12 @@ def _numbers(rows: JobRows, wanted: JobFilter, limit: int, before: int | None) -
 
 
 def _neighbours(rows: JobRows, id: int, most: int) -> Neighbours:  # noqa: A002
-    found = rows.one(jobs_sql.keys_of_job, id=id)
+    found = rows.one(jobs_sql.job_keys, id=id)
     if found is None or found[0] is None or found[1] is None:
         return Neighbours((), ())
     lane, position = found[0], found[1]
     before = [one for (one,) in rows.all(sql.lane_before, lane=lane, position=position, limit=most)]
-    (head,) = rows.one(jobs_sql.head, lane=lane)
+    (head,) = rows.one(jobs_sql.first_of_lane, lane=lane)
     if before and head not in before:
         before[-1] = head
     behind = [one for (one,) in rows.all(sql.lane_behind, lane=lane, position=position, limit=most)]
@@ -142,7 +142,7 @@ def _lane_jobs(rows: JobRows, lane: str, limit: int) -> list[int]:
     key = rows.lane(lane)
     ids = [number for (number,) in rows.all(sql.lane_jobs, lane=key, limit=limit)]
     if len(ids) < limit:
-        ids += [number for (number,) in rows.all(sql.lane_unplaced, lane=key, limit=limit - len(ids))]
+        ids += [number for (number,) in rows.all(sql.lane_without_position, lane=key, limit=limit - len(ids))]
     return ids
 
 
@@ -195,7 +195,7 @@ def _workers(rows: JobRows, session: str | None, limit: int) -> list[WorkerStand
 
 
 def _fetched(rows: JobRows, session: str, limit: int) -> list[int]:
-    return [number for (number,) in rows.all(sql.fetched, session=session, limit=limit)]
+    return [number for (number,) in rows.all(sql.fetched_by_session, session=session, limit=limit)]
 
 
 def _limits(rows: JobRows, key: str | None, limit: int, after: str) -> list[JobLimitView]:
@@ -213,27 +213,27 @@ def _limits(rows: JobRows, key: str | None, limit: int, after: str) -> list[JobL
 def _limit(rows: JobRows, key: str) -> JobLimitView | None:
     """One limit; None if nothing counts under it any more and nobody waits."""
     values: dict[str, Any] = {"key": key, "limit": MOST_COUNTED}
-    taken, most, per = rows.one(sql.limit_taken, **values)
+    taken, most, per = rows.one(sql.limit_used, **values)
     (waiting,) = rows.one(sql.limit_waiting, **values)
     (started,) = rows.one(sql.limit_started, **values)
-    (uses,) = rows.one(sql.limit_first, **values) or (None,)
-    figures = [figure for name, figure in read_uses(uses) if name == key] if uses else []
-    if figures:
-        most = min(figure.most for figure in figures) if most is None else min(most, *(f.most for f in figures))
-        per = max(per or 0, *(figure.per for figure in figures))
+    (uses,) = rows.one(sql.limit_of_waiter, **values) or (None,)
+    quotas = [quota for name, quota in decode_limits(uses) if name == key] if uses else []
+    if quotas:
+        most = min(quota.most for quota in quotas) if most is None else min(most, *(f.most for f in quotas))
+        per = max(per or 0, *(quota.per for quota in quotas))
     if most is None:
-        # Only starts that count are left, of jobs that have ended: they do not say under which figure.
+        # Only starts that count are left, of jobs that have ended: they do not say under which quota.
         return JobLimitView(key, started, 0.0, started, 0, None, seconds(rows.now)) if started else None
     opens = None
     if waiting and per and uses:
-        opens = maybe_seconds(room_at(rows, key, read_uses(uses)))
+        opens = seconds_or_none(room_at(rows, key, decode_limits(uses)))
     return JobLimitView(key, most, seconds(per), started if per else taken, waiting, opens, seconds(rows.now))
 
 
 def _limit_users(rows: JobRows, key: str, limit: int) -> JobLimitUsers:
     holders = rows.all(sql.limit_holders, key=key, limit=limit) + rows.all(sql.limit_starts, key=key, limit=limit)
     line: list[Any] = []
-    for _, kind in rows.all(jobs_sql.lines, keys=json.dumps([key])):
+    for _, kind in rows.all(jobs_sql.limit_queues, keys=json.dumps([key])):
         line += rows.all(sql.limit_waiters, key=key, kind=kind, limit=limit)
     waiters = [JobLimitUse(id, name, seconds(due), None, None) for _, id, name, due in sorted(line)[:limit]]  # noqa: A001
     return JobLimitUsers([_use(row) for row in holders[:limit]], waiters)
@@ -242,4 +242,4 @@ def _limit_users(rows: JobRows, key: str, limit: int) -> JobLimitUsers:
 def _use(row: Sequence[Any]) -> JobLimitUse:
     id, name, since, until, *who = row  # noqa: A001
     worker = None if who[0] is None else WorkerView(*who)
-    return JobLimitUse(id, name, seconds(since), maybe_seconds(until), worker)
+    return JobLimitUse(id, name, seconds(since), seconds_or_none(until), worker)

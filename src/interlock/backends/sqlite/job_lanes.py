@@ -1,84 +1,118 @@
-"""What a fetch takes of one lane: its head, or what takes the head's place, and a run of those behind."""
+"""Lanes and queues as people see them, from one snapshot."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import json
+from collections import Counter
+from typing import TYPE_CHECKING
 
+from interlock.backends.pacing import seconds
 from interlock.backends.sqlite.job_rows import JobRows, sql
+from interlock.backends.sqlite.job_views import MOST_COUNTED, find, held, seconds_or_none
+from interlock.ports.job_views import LaneView, QueueView
+from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
-__all__ = ["Candidate", "Turn", "first_turn", "turns_after"]
-
-_MOST_SUPERSEDED = 1000
+__all__ = ["lane_view", "lanes", "queues", "workers_by_queue"]
 
 
-class Candidate(NamedTuple):
-    """A job that might be fetched."""
-
-    sort: int
-    id: int
-    kind: int
-    lane: str | None
-    position: int
-    attempt: int
-    crashes: int
-    priority: int
-    enqueued_at: float
-    due_at: float
-    uses: str | None
-    coalesce: int
-    arguments: str
-    options: str
-    ticket: int | None
-    """Its place in the line that it stands in, if it does."""
-    apart: int
-    """Whether it stands apart from its lane: parked, or waiting for its time."""
-    name: str
-    """Known only of those behind a head."""
-    half: int | None
-    """The half of a group of suspects that it belongs to."""
+def lanes(rows: JobRows, lane: str | None, limit: int) -> list[LaneView]:
+    """Lanes with something in them, and those that are held."""
+    if lane is not None:
+        found = [rows.lane(lane)]
+    else:
+        # Nothing sorts between "namespace/" and "namespace0" but what begins with the former.
+        bounds = {"first": f"{rows.namespace}/", "beyond": f"{rows.namespace}0"}
+        found = [name for (name,) in rows.all(sql.lanes, limit=limit, **bounds)]
+    return [view for name in found if name is not None and (view := lane_view(rows, name, MOST_COUNTED)) is not None]
 
 
-class Turn(NamedTuple):
-    """One job's turn in its lane, with those whose place it takes."""
-
-    job: Candidate
-    instead_of: list[int]
-    cut: bool
-    """There are more that it would give way to, but that is enough for now."""
-
-
-def first_turn(rows: JobRows, head: Candidate, name: str) -> Turn:
-    """The head's turn, or that of the job that takes its place. The head has that name."""
-    if not head.coalesce:
-        return Turn(head, [], cut=False)
-    return next(_turns(head._replace(name=name), _behind(rows, head)))
-
-
-def turns_after(rows: JobRows, job: Candidate) -> Iterator[Turn]:
-    """The turns behind a job, in order."""
-    behind = _behind(rows, job)
-    following = next(behind, None)
-    return iter(()) if following is None else _turns(following, behind)
-
-
-def _behind(rows: JobRows, job: Candidate) -> Iterator[Candidate]:
-    return map(Candidate._make, rows.stream(sql.following, job.lane, job.position))
+def lane_view(rows: JobRows, lane: str, most: int) -> LaneView | None:
+    """One lane, its depth counted up to a bound; None if it is empty and nobody holds it."""
+    hold = held(rows, lane)
+    since = hold.parked_since if hold.held_since is None else hold.held_since
+    head = rows.one(sql.first_of_lane, lane=lane)
+    job = None if head is None else find(rows, head[0])
+    if job is None and since is None:
+        return None
+    (depth,) = rows.one(sql.lane_depth, lane=lane, limit=most)
+    state = JobState.HELD if job is None else job.state
+    begun = since if since is not None else job.due_at if job is not None else 0.0
+    return LaneView(
+        lane=rows.lane_name(lane),
+        state=state,
+        head=None if job is None else job.id,
+        name="" if job is None else job.name,
+        depth=depth,
+        since=begun,
+        worker=job.worker if job is not None and state is JobState.RUNNING else None,
+        **hold._asdict(),
+        seen_at=seconds(rows.now),
+    )
 
 
-def _turns(last: Candidate, behind: Iterator[Candidate]) -> Iterator[Turn]:
-    instead_of: list[int] = []
-    for job in behind:
-        if len(instead_of) >= _MOST_SUPERSEDED:
-            yield Turn(last, instead_of, cut=True)
-            return
-        # A suspect takes nobody's place.
-        if last.coalesce and job.coalesce and job.name == last.name and not job.apart and job.half is None:
-            instead_of.append(last.id)
-        else:
-            yield Turn(last, instead_of, cut=False)
-            instead_of = []
-        last = job
-    yield Turn(last, instead_of, cut=False)
+def queues(rows: JobRows) -> list[QueueView]:
+    """Queues with what is in them. What is behind others in lanes is what is left of those after all else."""
+    kinds = {kind: queue for kind, queue, _ in rows.all(sql.namespace_kinds)}
+    behind = Counter(dict(rows.all(sql.count_in_lanes)))
+    counts: dict[str, Counter[int]] = {}
+    oldest: dict[str, dict[str, int]] = {"ready": {}, "scheduled": {}}
+    for what, statement in (
+        ("ready", sql.count_ready),
+        ("scheduled", sql.count_scheduled),
+        ("waiting", sql.count_waiting),
+        ("running", sql.count_running),
+        ("parked", sql.count_parked),
+    ):
+        counts[what] = Counter()
+        for kind, count, placed, *due in rows.all(statement):
+            counts[what][kind] = count
+            behind[kind] -= placed
+            if due and kind in kinds:
+                oldest[what][kinds[kind]] = min(due[0], oldest[what].get(kinds[kind], due[0]))
+    counts["held"] = Counter(dict(rows.all(sql.count_held)))
+    for kind, count in counts["held"].items():
+        behind[kind] -= count
+    counts["behind"] = behind
+    at_work, runners = workers_by_queue(rows)
+    names = sorted({*kinds.values(), *at_work})
+    in_queue = {what: _by_queue(kinds, counter) for what, counter in counts.items()}
+    return [
+        QueueView(
+            queue=queue,
+            ready=in_queue["ready"][queue],
+            behind=in_queue["behind"][queue],
+            scheduled=in_queue["scheduled"][queue],
+            waiting=in_queue["waiting"][queue],
+            running=in_queue["running"][queue],
+            held=in_queue["held"][queue],
+            parked=in_queue["parked"][queue],
+            oldest_ready_at=seconds_or_none(oldest["ready"].get(queue)),
+            next_due_at=seconds_or_none(oldest["scheduled"].get(queue)),
+            workers=at_work[queue],
+            runners=runners[queue],
+        )
+        for queue in names
+    ]
+
+
+def _by_queue(kinds: dict[int, str], counter: Counter[int]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for kind, count in counter.items():
+        if kind in kinds:
+            total[kinds[kind]] += count
+    return total
+
+
+def workers_by_queue(rows: JobRows) -> tuple[Counter[str], Counter[str]]:
+    """How many live workers, and runners, each queue has."""
+    workers: Counter[str] = Counter()
+    runners: Counter[str] = Counter()
+    for queues_text, _, count in rows.all(sql.live_workers):
+        theirs: Iterable[str] = json.loads(queues_text)
+        for queue in theirs:
+            workers[queue] += 1
+            runners[queue] += count
+    return workers, runners

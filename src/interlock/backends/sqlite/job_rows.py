@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
     from interlock.ports.journal import Action, Attribution
 
-__all__ = ["Care", "JobRows", "Tidings", "fetcher", "owner", "sql"]
+__all__ = ["FetchClass", "JobRows", "CommitNotice", "fetcher", "owner", "sql"]
 
 sql = JobQueries()
 
 
-class Care:
+class FetchClass:
     """How a fetch has to handle a job. What needs more care has the larger number."""
 
     PLAIN = 0
@@ -30,7 +30,7 @@ class Care:
     SUSPECT = 3
 
 
-class Tidings(NamedTuple):
+class CommitNotice(NamedTuple):
     """What a committed transaction means to others."""
 
     queues: frozenset[str]
@@ -52,12 +52,12 @@ class JobRows:
         self.namespace = namespace
         self.now = micros(now)
         self._values = {"namespace": namespace, "now": self.now, "now_s": now}
-        self.news: set[int] = set()
+        self.changed_kinds: set[int] = set()
         """Kinds of which there may be something to fetch, now or at a new time."""
-        self.offered = False
+        self.made_ready = False
         """Whether anything became ready."""
         self.ended: list[int] = []
-        self.taken: list[tuple[str, str, str]] = []
+        self.interrupted: list[tuple[str, str, str]] = []
 
     # -- statements ------------------------------------------------------------------------------------------------
 
@@ -129,52 +129,52 @@ class JobRows:
 
     # -- standing --------------------------------------------------------------------------------------------------
 
-    def offer(self, ids: Sequence[int], kinds: Iterable[int] = ()) -> None:
+    def make_ready(self, ids: Sequence[int], kinds: Iterable[int] = ()) -> None:
         """Make jobs ready, of which it is known that nothing holds them up."""
         if ids:
-            self.run(sql.offer, ids=json.dumps(ids))
-            self.news.update(kinds)
-            self.offered = True
+            self.run(sql.make_ready, ids=json.dumps(ids))
+            self.changed_kinds.update(kinds)
+            self.made_ready = True
 
-    def postpone(self, ids: Sequence[int], kinds: Iterable[int] = ()) -> None:
+    def schedule(self, ids: Sequence[int], kinds: Iterable[int] = ()) -> None:
         """Let jobs wait for the time that they are due."""
         if ids:
-            self.run(sql.postpone, ids=json.dumps(ids))
-            self.news.update(kinds)
+            self.run(sql.schedule, ids=json.dumps(ids))
+            self.changed_kinds.update(kinds)
 
-    def advance(self, lanes: Iterable[str]) -> None:
+    def advance_lanes(self, lanes: Iterable[str]) -> None:
         """Decide what becomes of lanes to which something happened."""
         wanted = json.dumps(list(lanes))
         if wanted != "[]":
-            kinds = {kind for (kind,) in self.all(sql.advance, lanes=wanted)}
-            self.news |= kinds
-            self.offered = self.offered or bool(kinds)
+            kinds = {kind for (kind,) in self.all(sql.advance_lanes, lanes=wanted)}
+            self.changed_kinds |= kinds
+            self.made_ready = self.made_ready or bool(kinds)
 
-    def withdraw(self, ids: Sequence[int]) -> set[str]:
+    def detach(self, ids: Sequence[int]) -> set[str]:
         """Take jobs out of wherever they stand. The keys of the lines that they stood in."""
         wanted = json.dumps(ids)
-        self.run(sql.take_back, ids=wanted)
-        self.run(sql.bring_forward, ids=wanted)
-        return {key for (key,) in self.all(sql.leave_lines, ids=wanted)}
+        self.run(sql.remove_ready, ids=wanted)
+        self.run(sql.unschedule, ids=wanted)
+        return {key for (key,) in self.all(sql.leave_limit_queues, ids=wanted)}
 
-    def place(self, ids: Sequence[int]) -> None:
+    def assign_positions(self, ids: Sequence[int]) -> None:
         """Give jobs the next places in their lanes."""
         if ids:
-            self.each(sql.place, zip(self.numbers("place", len(ids)), ids, strict=True))
+            self.each(sql.set_position, zip(self.numbers("position", len(ids)), ids, strict=True))
 
-    def tell_taken(self, session: str, id: int, fence: int, why: str) -> None:  # noqa: A002
+    def notify_interrupted(self, session: str, id: int, fence: int, why: str) -> None:  # noqa: A002
         """Let a session hear that something happened to a job that it has fetched."""
         fetched = fetcher(session, id, fence)
-        self.run(sql.force, session=session, owner=fetched, why=why)
-        self.taken.append((session, fetched, why))
+        self.run(sql.add_message, session=session, owner=fetched, why=why)
+        self.interrupted.append((session, fetched, why))
 
-    def tidings(self) -> Tidings:
+    def notice(self) -> CommitNotice:
         """What there is to tell, when all is done."""
         queues: frozenset[str] = frozenset()
-        if self.news:
-            found = self.all(sql.queues_of, kinds=json.dumps(list(self.news)))
+        if self.changed_kinds:
+            found = self.all(sql.queues_of_kinds, kinds=json.dumps(list(self.changed_kinds)))
             queues = frozenset(queue for (queue,) in found)
-        return Tidings(queues, self.ended, self.taken)
+        return CommitNotice(queues, self.ended, self.interrupted)
 
 
 def owner(session: str, id: int) -> str:  # noqa: A002

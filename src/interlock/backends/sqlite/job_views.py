@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.backends.pacing import seconds
 from interlock.backends.sqlite.job_attempts import read_attempts
+from interlock.backends.sqlite.job_limit_json import decode_limits, decode_uses
 from interlock.backends.sqlite.job_limits import room_at
 from interlock.backends.sqlite.job_rows import JobRows, sql
-from interlock.backends.sqlite.job_uses import as_port, read_uses
 from interlock.ports.job_views import Attempt, JobFilter, JobSituation, JobView, RunningSuspects, Suspicion, WorkerView
 from interlock.ports.jobs import JobState
 
@@ -23,7 +23,7 @@ __all__ = [
     "finished",
     "held",
     "look",
-    "maybe_seconds",
+    "seconds_or_none",
     "situation",
     "suspicion",
     "unfinished",
@@ -34,13 +34,13 @@ MOST_HOLDERS = 20
 _MOST_NAMED = 5
 _MOST_WORKERS = 20
 _LISTS = {
-    JobState.READY: sql.look_ready,
-    JobState.BEHIND: sql.look_behind,
-    JobState.SCHEDULED: sql.look_scheduled,
-    JobState.WAITING: sql.look_waiting,
-    JobState.HELD: sql.look_held,
-    JobState.PARKED: sql.look_parked,
-    JobState.RUNNING: sql.look_running,
+    JobState.READY: sql.list_ready,
+    JobState.BEHIND: sql.list_behind,
+    JobState.SCHEDULED: sql.list_scheduled,
+    JobState.WAITING: sql.list_waiting,
+    JobState.HELD: sql.list_held,
+    JobState.PARKED: sql.list_parked,
+    JobState.RUNNING: sql.list_running,
 }
 
 
@@ -68,7 +68,7 @@ def situation(rows: JobRows, id: int) -> JobSituation | None:  # noqa: A002
         return None
     workers, workers_of_queue = _workers(rows, job)
     told = JobSituation(job, 0, None, None, *UNHELD, "", (), None, workers, workers_of_queue)
-    found = rows.one(sql.keys_of_job, id=id)
+    found = rows.one(sql.job_keys, id=id)
     if found is None:
         return told
     lane, position, sort, uses, half = found
@@ -76,25 +76,25 @@ def situation(rows: JobRows, id: int) -> JobSituation | None:  # noqa: A002
     if lane is not None:
         told = _behind(rows, told, lane)
     if job.state is JobState.READY:
-        (ahead,) = rows.one(sql.ready_before, queue=job.queue, sort=sort, id=id, limit=MOST_COUNTED)
+        (ahead,) = rows.one(sql.ready_jobs_ahead, queue=job.queue, sort=sort, id=id, limit=MOST_COUNTED)
         return told._replace(ahead=ahead)
     if job.state is JobState.BEHIND and position is not None:
-        (ahead,) = rows.one(sql.placed_before, lane=lane, position=position, limit=MOST_COUNTED)
+        (ahead,) = rows.one(sql.lane_jobs_ahead, lane=lane, position=position, limit=MOST_COUNTED)
         return told._replace(ahead=ahead)
     return _in_line(rows, told, uses) if job.state is JobState.WAITING else told
 
 
 def _behind(rows: JobRows, told: JobSituation, lane: str) -> JobSituation:
-    (head,) = rows.one(sql.head, lane=lane) or (None,)
+    (head,) = rows.one(sql.first_of_lane, lane=lane) or (None,)
     view = None if head is None or head == told.job.id else find(rows, head)
     return told if view is None else told._replace(lane_head=view.id, lane_head_state=view.state)
 
 
 def _in_line(rows: JobRows, told: JobSituation, uses: str) -> JobSituation:
-    key, ticket = rows.one(sql.place_in_line, id=told.job.id)
-    (ahead,) = rows.one(sql.in_line_before, key=key, ticket=ticket, limit=MOST_COUNTED)
-    holders = tuple(holder for (holder,) in rows.all(sql.holders, key=key, limit=MOST_HOLDERS))
-    opens = maybe_seconds(room_at(rows, key, read_uses(uses)))
+    key, ticket = rows.one(sql.limit_wait, id=told.job.id)
+    (ahead,) = rows.one(sql.limit_waiters_ahead, key=key, ticket=ticket, limit=MOST_COUNTED)
+    holders = tuple(holder for (holder,) in rows.all(sql.limit_holders, key=key, limit=MOST_HOLDERS))
+    opens = seconds_or_none(room_at(rows, key, decode_limits(uses)))
     return told._replace(ahead=ahead, waits_for=key, holders=holders, room_at=opens)
 
 
@@ -111,7 +111,7 @@ class Hold(NamedTuple):
     def of(cls, row: Sequence[Any]) -> Hold:
         """The hold in a row."""
         by, reason, since, parked_reason, parked_since = row
-        return cls(by or "", reason or "", maybe_seconds(since), maybe_seconds(parked_since), parked_reason or "")
+        return cls(by or "", reason or "", seconds_or_none(since), seconds_or_none(parked_since), parked_reason or "")
 
 
 UNHELD = Hold("", "", None, None, "")
@@ -119,7 +119,7 @@ UNHELD = Hold("", "", None, None, "")
 
 def held(rows: JobRows, lane: str | None) -> Hold:
     """What keeps the jobs of a lane from starting."""
-    found = None if lane is None else rows.one(sql.hold_of_lane, lane=lane)
+    found = None if lane is None else rows.one(sql.lane_hold, lane=lane)
     return UNHELD if found is None else Hold.of(found)
 
 
@@ -142,7 +142,7 @@ def _named(found: Sequence[Any]) -> tuple[tuple[int, ...], int]:
     return tuple(id for id, _ in found), found[0][1] if found else 0  # noqa: A001
 
 
-def maybe_seconds(at: int | None) -> float | None:
+def seconds_or_none(at: int | None) -> float | None:
     """A time that may not be known."""
     return None if at is None else seconds(at)
 
@@ -154,21 +154,21 @@ def _ids(rows: JobRows, wanted: JobFilter, kinds: str, limit: int) -> set[int]:
     lists: list[tuple[str, dict[str, Any]]]
     if wanted.lane:
         lane = {"lane": rows.lane(wanted.lane)}
-        lists = [(sql.look_lane, lane), (sql.look_ended_lane, lane)]
+        lists = [(sql.list_lane, lane), (sql.list_ended_lane, lane)]
     elif not wanted.states:
-        lists = [(sql.look_any, {}), (sql.look_ended, {})]
+        lists = [(sql.list_any, {}), (sql.list_ended, {})]
     else:
         lists = [(_LISTS[state], {}) for state in states if not state.final]
-        lists += [(sql.look_not_done, {"state": state}) for state in states if state.final and state != JobState.DONE]
-        lists += [(sql.look_done, {})] if JobState.DONE in states else []
+        lists += [(sql.list_not_done, {"state": state}) for state in states if state.final and state != JobState.DONE]
+        lists += [(sql.list_done, {})] if JobState.DONE in states else []
     return {id for statement, more in lists for (id,) in rows.all(statement, **values, **more)}  # noqa: A001
 
 
 def _views(rows: JobRows, ids: Sequence[int]) -> Iterable[JobView]:
     wanted = json.dumps(ids)
-    for row in rows.all(sql.view, ids=wanted):
+    for row in rows.all(sql.unfinished_views, ids=wanted):
         yield unfinished(rows, row)
-    for row in rows.all(sql.view_history, ids=wanted):
+    for row in rows.all(sql.history_views, ids=wanted):
         yield finished(rows, row)
 
 
@@ -188,13 +188,13 @@ def unfinished(rows: JobRows, row: Sequence[Any]) -> JobView:
         crashes=crashes,
         enqueued_at=seconds(enqueued_at),
         due_at=seconds(due_at),
-        fetched_at=maybe_seconds(fetched_at),
+        fetched_at=seconds_or_none(fetched_at),
         finished_at=None,
         worker=_worker(who, attempts),
         fence=fence,
         error=error,
         superseded_by=None,
-        uses=as_port(uses),
+        uses=decode_uses(uses),
         arguments=arguments,
         options=options,
         result=None,
@@ -226,17 +226,17 @@ def finished(rows: JobRows, row: Sequence[Any]) -> JobView:
         crashes=crashes,
         enqueued_at=seconds(enqueued_at),
         due_at=seconds(due_at),
-        fetched_at=maybe_seconds(fetched_at),
+        fetched_at=seconds_or_none(fetched_at),
         finished_at=seconds(finished_at),
         worker=_worker(who, told),
         fence=fence,
         error=error or "",
         superseded_by=superseded_by,
-        uses=as_port(uses),
+        uses=decode_uses(uses),
         arguments=arguments,
         options=options,
         result=result,
-        result_kept_until=maybe_seconds(kept_until),
+        result_kept_until=seconds_or_none(kept_until),
         attempts=told,
         seen_at=seconds(rows.now),
     )

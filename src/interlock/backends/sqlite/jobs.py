@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from interlock.backends.sqlite import job_acknowledge, job_fetch, job_lists, job_people, job_upkeep, job_views
+from interlock.backends.sqlite import job_acknowledge, job_fetch, job_lanes, job_operations, job_vacuum, job_views
 from interlock.backends.sqlite.job_enqueue import enqueue
 from interlock.backends.sqlite.job_rows import JobRows
 from interlock.ports.jobs import FetchResult
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Sequence
 
-    from interlock.backends.sqlite.job_lookout import Lookout
-    from interlock.backends.sqlite.job_news import JobNews
-    from interlock.backends.sqlite.job_rows import Tidings
+    from interlock.backends.sqlite.job_notifier import JobNotifier
+    from interlock.backends.sqlite.job_ready_watcher import ReadyWatcher
+    from interlock.backends.sqlite.job_rows import CommitNotice
     from interlock.clock import Clock
     from interlock.ports.job_views import JobFilter, JobSituation, JobView, LaneView, QueueView
     from interlock.ports.jobs import (
@@ -50,7 +50,7 @@ class SqliteJobs:
         self,
         run: Run,
         look: Run,
-        news: JobNews,
+        news: JobNotifier,
         namespace: str,
         clock: Clock,
         draw_fence: Callable[[sqlite3.Connection], int],
@@ -62,7 +62,7 @@ class SqliteJobs:
         self._now = clock.now
         self._monotonic = clock.monotonic
         self._draw_fence = draw_fence
-        self.lookout: Lookout | None = None
+        self.ready_watcher: ReadyWatcher | None = None
         """Where other processes use the same store."""
         self.on_ready = news.on_ready
 
@@ -80,15 +80,15 @@ class SqliteJobs:
 
     async def fetch(self, request: FetchRequest) -> FetchResult | SessionEnded:
         """Give jobs to a session."""
-        lookout = self.lookout
-        if lookout is None:
+        ready_watcher = self.ready_watcher
+        if ready_watcher is None:
             return await self._do(lambda rows: job_fetch.fetch(rows, request))
-        lookout.asks(request)
+        ready_watcher.asks(request)
         batch = await self._do(lambda rows: job_fetch.fetch(rows, request))
         if isinstance(batch, FetchResult) and len(batch.jobs) < request.most and batch.look_again > 0:
-            lookout.waits(request, batch.look_again, self._now())
+            ready_watcher.waits(request, batch.look_again, self._now())
         else:
-            lookout.is_served(request)
+            ready_watcher.is_served(request)
         return batch
 
     async def acknowledge(self, session: str, acknowledgements: Sequence[Acknowledgement]) -> Acknowledged:
@@ -120,15 +120,15 @@ class SqliteJobs:
         reads: Sequence[HandlerVersion] = (),
     ) -> None:
         """Say what a worker works on."""
-        await self._do(lambda rows: job_upkeep.attend(rows, session, queues, names, runners, reads))
+        await self._do(lambda rows: job_vacuum.attend(rows, session, queues, names, runners, reads))
 
     async def watch_end(self, session: str, ids: Sequence[int]) -> Sequence[int]:
         """Which jobs have ended; the session is told of the others."""
         # Noted first: a job may end as soon as the store knows that it is awaited.
         self._news.awaits(session, ids)
-        ended = await self._do(lambda rows: job_upkeep.watch_end(rows, session, ids))
-        if self.lookout is not None:
-            self.lookout.forget_told()
+        ended = await self._do(lambda rows: job_vacuum.watch_end(rows, session, ids))
+        if self.ready_watcher is not None:
+            self.ready_watcher.forget_told()
         self._news.knows(session, ended)
         return ended
 
@@ -136,19 +136,19 @@ class SqliteJobs:
 
     async def hold(self, lane: str, attribution: Attribution) -> None:
         """Hold a lane."""
-        await self._do(lambda rows: job_people.hold(rows, lane, attribution))
+        await self._do(lambda rows: job_operations.hold(rows, lane, attribution))
 
     async def release(self, lane: str, attribution: Attribution) -> bool:
         """Let a lane go on."""
-        return await self._do(lambda rows: job_people.release(rows, lane, attribution))
+        return await self._do(lambda rows: job_operations.release(rows, lane, attribution))
 
     async def cancel(self, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
         """End a job, or ask for its end."""
-        return await self._do(lambda rows: job_people.cancel(rows, id, attribution))
+        return await self._do(lambda rows: job_operations.cancel(rows, id, attribution))
 
     async def retry(self, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
         """Make a job ready now."""
-        return await self._do(lambda rows: job_people.retry(rows, id, attribution))
+        return await self._do(lambda rows: job_operations.retry(rows, id, attribution))
 
     async def find(self, id: int) -> JobView | None:  # noqa: A002
         """One job."""
@@ -164,15 +164,15 @@ class SqliteJobs:
 
     async def lanes(self, lane: str | None = None, *, limit: int = 100) -> Sequence[LaneView]:
         """Lanes that are not empty or are held."""
-        return await self._look(lambda db: job_lists.lanes(self.rows(db), lane, limit))
+        return await self._look(lambda db: job_lanes.lanes(self.rows(db), lane, limit))
 
     async def queues(self) -> Sequence[QueueView]:
         """All queues."""
-        return await self._look(lambda db: job_lists.queues(self.rows(db)))
+        return await self._look(lambda db: job_lanes.queues(self.rows(db)))
 
     async def prune(self, keep_history: float, *, most: int = 10_000) -> int:
         """Remove what is old."""
-        return await self._do(lambda rows: job_upkeep.prune(rows, keep_history, most))
+        return await self._do(lambda rows: job_vacuum.prune(rows, keep_history, most))
 
     async def vacuum(self) -> float:
         """Do nothing: SQLite reuses the space of rows as soon as they are gone."""
@@ -189,10 +189,10 @@ class SqliteJobs:
     async def _do(self, work: Callable[[JobRows], T]) -> T:
         """Do something in a transaction, and tell whom it concerns once it is committed."""
 
-        def do(db: sqlite3.Connection) -> tuple[T, Tidings]:
+        def do(db: sqlite3.Connection) -> tuple[T, CommitNotice]:
             rows = self.rows(db)
-            return work(rows), rows.tidings()
+            return work(rows), rows.notice()
 
-        result, tidings = await self._run(do)
-        self._news.tell(tidings)
+        result, notice = await self._run(do)
+        self._news.tell(notice)
         return result

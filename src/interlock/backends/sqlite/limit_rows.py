@@ -7,19 +7,19 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.admission import PLENTY, STALE, Room, Standing, freed_at
-from interlock.backends.pacing import Figure, micros
+from interlock.backends.admission import STALE, UNLIMITED, KeyStatus, Room, freed_at
+from interlock.backends.pacing import Quota, micros
 from interlock.backends.sqlite.queries import LimitQueries
-from interlock.backends.sqlite.tickets import place
+from interlock.backends.sqlite.queue_order import next_ticket
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
 
-__all__ = ["NOBODY", "LimitRows", "sql"]
+__all__ = ["NO_TICKET", "LimitRows", "sql"]
 
 sql = LimitQueries()
-NOBODY = 2**63 - 1
+NO_TICKET = 2**63 - 1
 """The ticket of one who has none yet, behind all others."""
 
 
@@ -41,23 +41,23 @@ class LimitRows:
 
     def turn(self, keys: Sequence[str], asked: int, longest: int) -> int:
         """The place in line of a new reservation on these keys."""
-        (floor,) = self.one(sql.floor, keys=json.dumps(keys), longest=longest)
-        return place(self._db, sql.largest_turn, asked, floor)
+        (floor,) = self.one(sql.last_overdue_turn, keys=json.dumps(keys), longest=longest)
+        return next_ticket(self._db, sql.largest_turn, asked, floor)
 
-    def standing(self, key: str, figure: Figure, ticket: int, turn: int) -> tuple[Standing, int]:
+    def standing(self, key: str, quota: Quota, ticket: int, turn: int) -> tuple[KeyStatus, int]:
         """How a key stands for one reservation, and how many others are on it. The dead are cleared away."""
-        row = self.one(sql.standing, key=key, ticket=ticket, turn=turn)
+        row = self.one(sql.key_status, key=key, ticket=ticket, turn=turn)
         if row[1]:
-            self.drop(self.all(sql.dead, key=key))
-            row = self.one(sql.standing, key=key, ticket=ticket, turn=turn)
+            self.drop(self.all(sql.dead_reservations, key=key))
+            row = self.one(sql.key_status, key=key, ticket=ticket, turn=turn)
         live, _, started, ahead, ends_at, least_most, most_most, least_per, most_per, free_since = row
-        figures = frozenset({figure})
-        if live and (least_most, most_most, least_per, most_per) != (figure.most, figure.most, figure.per, figure.per):
-            figures |= {Figure(*other) for other in self.all(sql.figures, key=key)}
+        quotas = frozenset({quota})
+        if live and (least_most, most_most, least_per, most_per) != (quota.most, quota.most, quota.per, quota.per):
+            quotas |= {Quota(*other) for other in self.all(sql.quotas, key=key)}
         starts_after = partial(self._starts_after, key)
         times = partial(self._times, key, ticket)
         ends_at = math.inf if ends_at is None else ends_at
-        return Standing(key, figures, started, ahead, free_since or 0, ends_at, starts_after, times), live
+        return KeyStatus(key, quotas, started, ahead, free_since or 0, ends_at, starts_after, times), live
 
     def drop(self, gone: Sequence[tuple[int, int, bool]]) -> list[str]:
         """Forget reservations, each a ticket as of a time and whether it had started, in the order of those times.
@@ -66,12 +66,12 @@ class LimitRows:
         """
         at_key: dict[str, list[tuple[int, bool]]] = {}
         for ticket, at, started in gone:
-            for key, _, _ in self.all(sql.uses, ticket=ticket):
+            for key, _, _ in self.all(sql.uses_of, ticket=ticket):
                 at_key.setdefault(key, []).append((at, started))
         before = {key: self.room(key) for key in at_key}
         tickets = [{"ticket": ticket} for ticket, _, _ in gone]
-        self._db.executemany(sql.forget_uses, tickets)
-        self._db.executemany(sql.forget, tickets)
+        self._db.executemany(sql.delete_uses, tickets)
+        self._db.executemany(sql.delete_reservation, tickets)
         awaited = [key for key, (_, waiting) in before.items() if waiting]
         for key in awaited:
             since = freed_at(before[key][0], self.room(key)[0], at_key[key])
@@ -82,19 +82,19 @@ class LimitRows:
     def room(self, key: str) -> tuple[Room, bool]:
         """A key's room as the rows are, the dead included, and whether anybody is in line."""
         slots, started, waiting = self.one(sql.room, key=key)
-        return Room(PLENTY if slots is None else slots, started), bool(waiting)
+        return Room(UNLIMITED if slots is None else slots, started), bool(waiting)
 
     def free(self, key: str, at: int) -> None:
         """The key has had room since then."""
-        self._db.execute(sql.free, self._values | {"key": key, "at": at})
+        self._db.execute(sql.set_free_since, self._values | {"key": key, "at": at})
 
     def end_session(self, session: str) -> None:
         """Forget a session's reservations; those behind them see it by the commit."""
-        self.drop(self.all(sql.of_session, session=session))
+        self.drop(self.all(sql.session_reservations, session=session))
 
     def sweep(self) -> int:
         """Forget a bounded number of reservations, starts and keys that count no more; says how many."""
-        gone = self.all(sql.sweep_reservations)
+        gone = self.all(sql.sweepable_reservations)
         self.drop(gone)
         statements = (sql.sweep_starts, sql.sweep_keys)
         return len(gone) + sum(self._db.execute(statement, self._values).rowcount for statement in statements)
@@ -103,4 +103,4 @@ class LimitRows:
         return int(self.one(sql.starts_after, key=key, after=at)[0])
 
     def _times(self, key: str, ticket: int, after: int) -> list[int]:
-        return [at for (at,) in self.all(sql.times, key=key, ticket=ticket, after=after)]
+        return [at for (at,) in self.all(sql.start_times, key=key, ticket=ticket, after=after)]

@@ -6,10 +6,10 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.admission import PLENTY, TURN, Room, Standing, Verdict, Waits, admit, room_since
-from interlock.backends.pacing import Figure, micros, seconds
-from interlock.backends.sqlite.limit_rows import NOBODY, LimitRows, sql
-from interlock.backends.sqlite.tickets import AskingTimes
+from interlock.backends.admission import TURN, UNLIMITED, Decision, KeyStatus, Room, WaitKind, admit, room_since
+from interlock.backends.pacing import Quota, micros, seconds
+from interlock.backends.sqlite.limit_rows import NO_TICKET, LimitRows, sql
+from interlock.backends.sqlite.queue_order import RequestTimes
 from interlock.errors import StoreUnavailableError
 from interlock.ports import limits as port
 from interlock.ports.limits import Finished, Full, LimitAnswer, LimitUser, LimitView, Plan, SessionEnded, Turn, Turns
@@ -34,7 +34,7 @@ class SqliteLimits:
         self._read = reader.run
         self._namespace = settings.namespace
         self._now = clock.now
-        self._asked = AskingTimes(clock)
+        self._asked = RequestTimes(clock)
         self._longest = micros(settings.store_wait)  # for which a request is repeated
 
     async def ask(self, plan: Plan) -> LimitAnswer:
@@ -63,7 +63,7 @@ class SqliteLimits:
         """Limits in use. Looking never waits for writers: it reads a snapshot on a connection of its own."""
         return await self._read(lambda db: self._look(self._rows(db), key, limit, after))
 
-    def whose_turn(self, db: sqlite3.Connection, session: str) -> tuple[str, ...]:
+    def due_owners(self, db: sqlite3.Connection, session: str) -> tuple[str, ...]:
         """Which reservations of a session should ask again, for the watcher."""
         return self._turns(self._rows(db), session, ()).owners
 
@@ -76,62 +76,62 @@ class SqliteLimits:
         alive, *about = rows.one(sql.session, session=plan.session) or (False,)
         if not alive:
             return SessionEnded()
-        found = rows.one(sql.find, owner=plan.owner)
+        found = rows.one(sql.reservation, owner=plan.owner)
         if found is not None and found[-1]:
             rows.drop([(found[0], rows.now, False)])
             found = None
         if found is None:
             return self._reserve(rows, plan, about, asked)
         ticket, turn, _, _, asked_at, at, started, waits, place, _ = found
-        figures = {key: Figure(most, per) for key, most, per in rows.all(sql.uses, ticket=ticket)}
-        standings = [rows.standing(key, figure, ticket, turn)[0] for key, figure in figures.items()]
+        quotas = {key: Quota(most, per) for key, most, per in rows.all(sql.uses_of, ticket=ticket)}
+        statuses = [rows.standing(key, quota, ticket, turn)[0] for key, quota in quotas.items()]
         if started:
-            differs = next((standing.key for standing in standings if len(standing.figures) > 1), "")
+            differs = next((standing.key for standing in statuses if len(standing.quotas) > 1), "")
             return Turn(True, seconds(at), "", 0, math.inf, differs)
-        verdict = admit(standings, rows.now, at, place if waits == Waits.TIME else "", start=plan.start)
-        rows.one(sql.settle, ticket=ticket, **_state(verdict))
-        self._note(rows, verdict, standings, figures, _about(plan, about, ticket, asked_at))
-        return verdict.turn
+        decision = admit(statuses, rows.now, at, place if waits == WaitKind.TIME else "", start=plan.start)
+        rows.one(sql.update_reservation, ticket=ticket, **_state(decision))
+        self._note(rows, decision, statuses, quotas, _about(plan, about, ticket, asked_at))
+        return decision.turn
 
     def _reserve(self, rows: LimitRows, plan: Plan, about: Sequence[Any], asked: int) -> LimitAnswer:
-        figures = {use.key: Figure(use.most, micros(use.per)) for use in plan.uses}
-        turn = rows.turn(list(figures), asked, self._longest)
-        standings = []
-        for key, figure in figures.items():
-            standing, others = rows.standing(key, figure, NOBODY, turn)
+        quotas = {use.key: Quota(use.most, micros(use.per)) for use in plan.uses}
+        turn = rows.turn(list(quotas), asked, self._longest)
+        statuses = []
+        for key, quota in quotas.items():
+            standing, others = rows.standing(key, quota, NO_TICKET, turn)
             if others >= port.MOST_ON_A_KEY:
                 return Full(key)
-            standings.append(standing)
-        verdict = admit(standings, rows.now, None, "", start=plan.start)
+            statuses.append(standing)
+        decision = admit(statuses, rows.now, None, "", start=plan.start)
         values = {"owner": plan.owner, "caller": plan.caller, "session": plan.session}
-        (ticket,) = rows.one(sql.reserve, turn=turn, **values, **_state(verdict))
-        for key, figure in figures.items():
-            rows.one(sql.use, key=key, ticket=ticket, **figure._asdict())
-        self._note(rows, verdict, standings, figures, _about(plan, about, ticket, rows.now))
-        return verdict.turn
+        (ticket,) = rows.one(sql.add_reservation, turn=turn, **values, **_state(decision))
+        for key, quota in quotas.items():
+            rows.one(sql.add_use, key=key, ticket=ticket, **quota._asdict())
+        self._note(rows, decision, statuses, quotas, _about(plan, about, ticket, rows.now))
+        return decision.turn
 
     def _note(
         self,
         rows: LimitRows,
-        verdict: Verdict,
-        standings: Sequence[Standing],
-        figures: dict[str, Figure],
+        decision: Decision,
+        statuses: Sequence[KeyStatus],
+        quotas: dict[str, Quota],
         about: dict[str, Any],
     ) -> None:
-        """Keep what a verdict means for the keys. Whoever is next sees it by our commit."""
-        if verdict.free_since is not None:
-            rows.free(verdict.key, verdict.free_since)
-        if not verdict.start:
+        """Keep what a decision means for the keys. Whoever is next sees it by our commit."""
+        if decision.free_since is not None:
+            rows.free(decision.key, decision.free_since)
+        if not decision.start:
             return
-        for standing in standings:
-            longest = max(figure.per for figure in standing.figures)
+        for standing in statuses:
+            longest = max(quota.per for quota in standing.quotas)
             if longest:
-                values = about | figures[standing.key]._asdict() | {"counts_until": rows.now + longest}
-                rows.one(sql.forget_starts, key=standing.key, before=rows.now - longest)
-                rows.one(sql.start, key=standing.key, **values)
+                values = about | quotas[standing.key]._asdict() | {"counts_until": rows.now + longest}
+                rows.one(sql.delete_old_starts, key=standing.key, before=rows.now - longest)
+                rows.one(sql.add_start, key=standing.key, **values)
 
     def _finish(self, rows: LimitRows, session: str, owner: str) -> Finished:
-        found = rows.one(sql.find, owner=owner)
+        found = rows.one(sql.reservation, owner=owner)
         alive, *_ = rows.one(sql.session, session=session) or (False,)
         if found is None or found[3] != session or not alive:
             return Finished(False, False, ())
@@ -139,12 +139,12 @@ class SqliteLimits:
         keys = rows.drop([(ticket, rows.now, bool(started))])
         if stale:
             return Finished(False, False, ())
-        next_ones = [one for key in keys for one in rows.all(sql.line, key=key)]
+        next_ones = [one for key in keys for one in rows.all(sql.first_waiting, key=key)]
         mine = dict.fromkeys(owner for owner, of_session in next_ones if of_session == session)
         return Finished(True, bool(started), tuple(mine))
 
     def _turns(self, rows: LimitRows, session: str, owners: Sequence[str]) -> Turns:
-        unknown = rows.all(sql.not_known, session=session, owners=json.dumps(owners)) if owners else []
+        unknown = rows.all(sql.unknown_owners, session=session, owners=json.dumps(owners)) if owners else []
         waiting = rows.all(sql.turns, session=session, turn=TURN)
         due = [owner for owner, due_in in waiting if due_in <= 0]
         look_again = min((due_in for _, due_in in waiting if due_in > 0), default=math.inf)
@@ -154,29 +154,29 @@ class SqliteLimits:
 
     def _look(self, rows: LimitRows, key: str | None, limit: int, after: str) -> Sequence[LimitView]:
         if key is not None:
-            keys = [name for (name,) in rows.all(sql.look_key, key=key)]
+            keys = [name for (name,) in rows.all(sql.limit_in_use, key=key)]
         else:
-            keys = [name for (name,) in rows.all(sql.look_keys, after=after, limit=limit)]
+            keys = [name for (name,) in rows.all(sql.limits_in_use, after=after, limit=limit)]
         wanted = json.dumps(keys)
-        noted = dict(rows.all(sql.look_free, keys=wanted))
+        noted = dict(rows.all(sql.free_times, keys=wanted))
         deaths: dict[str, list[tuple[int, bool, int | None]]] = {name: [] for name in keys}
-        for name, *death in rows.all(sql.look_deaths, keys=wanted):
+        for name, *death in rows.all(sql.undropped_deaths, keys=wanted):
             deaths[name].append((death[0], bool(death[1]), death[2]))
         started: dict[str, list[LimitUser]] = {name: [] for name in keys}
         waiting: dict[str, list[LimitUser]] = {name: [] for name in keys}
-        rooms = {name: Room(PLENTY, 0) for name in keys}
-        for name, *who, most, per, asked_at, at in rows.all(sql.look_starts, keys=wanted):
+        rooms = {name: Room(UNLIMITED, 0) for name in keys}
+        for name, *who, most, per, asked_at, at in rows.all(sql.counted_starts, keys=wanted):
             started[name].append(LimitUser._make((*who, most, seconds(per), seconds(asked_at), seconds(at), True, "")))
-        for name, *who, most, per, asked_at, at, is_started, waits, place in rows.all(sql.look_uses, keys=wanted):
-            in_line = waits == Waits.LINE
-            figures = (most, seconds(per), seconds(asked_at), None if in_line else seconds(at))
-            user = LimitUser._make((*who, *figures, bool(is_started), place if in_line else ""))
+        for name, *who, most, per, asked_at, at, is_started, waits, place in rows.all(sql.reservations, keys=wanted):
+            in_line = waits == WaitKind.SLOT
+            quotas = (most, seconds(per), seconds(asked_at), None if in_line else seconds(at))
+            user = LimitUser._make((*who, *quotas, bool(is_started), place if in_line else ""))
             if not is_started:
                 waiting[name].append(user)
             elif per == 0:
                 started[name].append(user)
             room = rooms[name]
-            rooms[name] = Room(min(room.slots, PLENTY if per else most), room.started + is_started)
+            rooms[name] = Room(min(room.slots, UNLIMITED if per else most), room.started + is_started)
         views = []
         for name in keys:
             awaited = rooms[name].free > 0 and any(user.waits_for == name for user in waiting[name])
@@ -186,10 +186,10 @@ class SqliteLimits:
         return views
 
 
-def _state(verdict: Verdict) -> dict[str, Any]:
+def _state(decision: Decision) -> dict[str, Any]:
     """The part of a reservation's row that changes."""
-    waits, place = (Waits.NOT, "") if verdict.start else (verdict.waits, verdict.key)
-    return {"at": verdict.at, "started": verdict.start, "waits": int(waits), "place": place}
+    waits, place = (WaitKind.NOTHING, "") if decision.start else (decision.waits, decision.key)
+    return {"at": decision.at, "started": decision.start, "waits": int(waits), "place": place}
 
 
 def _about(plan: Plan, about: Sequence[Any], ticket: int, asked_at: int) -> dict[str, Any]:

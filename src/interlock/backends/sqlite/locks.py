@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from interlock.backends.sqlite.fenced import FencedWriter
 from interlock.backends.sqlite.journal import add_entry
 from interlock.backends.sqlite.queries import LockQueries
-from interlock.backends.sqlite.tickets import AskingTimes, place
+from interlock.backends.sqlite.queue_order import RequestTimes, next_ticket
 from interlock.errors import StoreUnavailableError
 from interlock.ports.insight import MOST_COUNTED
 from interlock.ports.journal import Action, holder_data, new_entry
@@ -76,9 +76,9 @@ class SqliteLocks:
         self._read = reader.run
         self._namespace = settings.namespace
         self._now = clock.now
-        self._asked = AskingTimes(clock)
+        self._asked = RequestTimes(clock)
         self._longest = settings.store_wait  # for which a request is repeated
-        self._fenced = FencedWriter(file, settings.store_wait / 2, writer.give_way)
+        self._fenced = FencedWriter(file, settings.store_wait / 2, writer.yield_to_others)
 
     async def ask(self, want: Want) -> Answer:
         """Take the key or queue for it, in the order of asking."""
@@ -131,7 +131,7 @@ class SqliteLocks:
 
         def live(db: sqlite3.Connection) -> bool:
             values = self._values(key=key, owner=owner, fence=fence)
-            return db.execute(_sql.live, values).fetchone() is not None
+            return db.execute(_sql.is_live, values).fetchone() is not None
 
         async with self._fenced.transaction(key, fence, live) as transaction:
             yield transaction
@@ -158,10 +158,10 @@ class SqliteLocks:
         if row.awaited:
             db.execute(_sql.drop_dead_waiters, values)
             queued, ticket = self._place(db, values, asked)
-            (ahead,) = db.execute(_sql.ahead, values | {"ticket": ticket}).fetchone()
+            (ahead,) = db.execute(_sql.count_ahead, values | {"ticket": ticket}).fetchone()
         if not row.live and now >= row.free_since + ahead * TURN_SECONDS:
             if queued:
-                db.execute(_sql.dequeue, values)
+                db.execute(_sql.delete_waiter, values)
             return self._grant(db, want, values)
         if want.wait == 0:
             return Busy(row.holder)
@@ -171,7 +171,7 @@ class SqliteLocks:
                 return Deadlocked(cycle)
             if not row.awaited:
                 _, ticket = self._place(db, values, asked)
-            db.execute(_sql.enqueue, values | {"ticket": ticket})
+            db.execute(_sql.add_waiter, values | {"ticket": ticket})
         due = row.expires_at - now if row.live else row.free_since + ahead * TURN_SECONDS - now
         return Waiting(max(0.0, due))
 
@@ -180,8 +180,8 @@ class SqliteLocks:
         found = db.execute(_sql.ticket, values).fetchone()
         if found is not None:
             return True, found[0]
-        (floor,) = db.execute(_sql.floor, values | {"longest": self._longest}).fetchone()
-        return False, place(db, _sql.largest_ticket, asked, floor)
+        (floor,) = db.execute(_sql.last_overdue_ticket, values | {"longest": self._longest}).fetchone()
+        return False, next_ticket(db, _sql.largest_ticket, asked, floor)
 
     def _grant(self, db: sqlite3.Connection, want: Want, values: dict[str, Any]) -> Granted:
         (fence,) = db.execute(_sql.next_fence, values).fetchone()
@@ -203,11 +203,11 @@ class SqliteLocks:
             return Left(False, "it had expired", None)
         if row.owner != want.owner:
             if row.awaited:
-                db.execute(_sql.dequeue, values)
+                db.execute(_sql.delete_waiter, values)
             next_owner = None if row.live else self._pass_on(db, values)
             return Left(False, self._why_ended(db, values), next_owner)
         if not row.awaited:
-            db.execute(_sql.forget, values)
+            db.execute(_sql.delete_lock, values)
             return Left(row.live, "" if row.live else "it had expired", None)
         at = now if row.live else row.free_since
         db.execute(_sql.free, values | {"why": "released", "at": at})
@@ -226,7 +226,7 @@ class SqliteLocks:
         if row is None or row.holder is None:
             return None
         db.execute(_sql.free, values)
-        db.execute(_sql.note_forced, values | {"session": row.holder.session, "owner": row.holder.owner})
+        db.execute(_sql.add_message, values | {"session": row.holder.session, "owner": row.holder.owner})
         before, fence = holder_data(row.holder), row.holder.fence
         entry = new_entry(attribution, Action.LOCK_FORCE_RELEASE, key, before, from_version=fence)
         add_entry(db, self._namespace, now, entry)
@@ -234,13 +234,13 @@ class SqliteLocks:
 
     def _turns(self, db: sqlite3.Connection, session: str, owners: Sequence[str] = ()) -> Turns:
         values = self._values(session=session, turn=TURN_SECONDS, owners=json.dumps(owners))
-        found = [owner for (owner,) in db.execute(_sql.not_queued, values)] if owners else []
+        found = [owner for (owner,) in db.execute(_sql.unqueued_owners, values)] if owners else []
         rows = db.execute(_sql.turns, values).fetchall()
         found += [owner for owner, due_in in rows if due_in <= 0]
         return Turns(tuple(found), min((max(0.0, due_in) for _, due_in in rows), default=math.inf))
 
     def _find(self, db: sqlite3.Connection, values: dict[str, Any], now: float) -> _Row | None:
-        row = db.execute(_sql.find, values).fetchone()
+        row = db.execute(_sql.read_lock, values).fetchone()
         return None if row is None else _Row(row, now)
 
     def _why_ended(self, db: sqlite3.Connection, values: dict[str, Any]) -> str:
@@ -268,18 +268,18 @@ class SqliteLocks:
     ) -> Sequence[LockView]:
         now = self._now()
         values = self._values(key=key, limit=limit, after=after, now=now)
-        rows = db.execute(_sql.look if key is None else _sql.look_one, values).fetchall()
+        rows = db.execute(_sql.list_locks if key is None else _sql.list_one, values).fetchall()
         return [self._view(db, row, most, now) for row in rows]
 
     def _awaited_by(self, db: sqlite3.Connection, session: str, limit: int) -> Sequence[LockView]:
         now = self._now()
-        keys = db.execute(_sql.awaited_by, self._values(session=session, limit=limit, now=now)).fetchall()
-        rows = [db.execute(_sql.look_one, self._values(key=key, now=now)).fetchone() for (key,) in keys]
+        keys = db.execute(_sql.keys_awaited_by, self._values(session=session, limit=limit, now=now)).fetchall()
+        rows = [db.execute(_sql.list_one, self._values(key=key, now=now)).fetchone() for (key,) in keys]
         return [self._view(db, row, None, now) for row in rows if row is not None]
 
     def _count(self, db: sqlite3.Connection) -> LockCounts:
         values = self._values(limit=MOST_COUNTED)
-        held, waiting = db.execute(_sql.count, values).fetchone()
+        held, waiting = db.execute(_sql.count_all, values).fetchone()
         return LockCounts(held, waiting, values["now"])
 
     def _view(self, db: sqlite3.Connection, row: Sequence[Any], most: int | None, now: float) -> LockView:
@@ -291,7 +291,7 @@ class SqliteLocks:
             holder = Holder(owner, caller, session, host, pid, program, fence, granted_at, ends_at)
         free = None if holder else (free_since if owner is None else max(ends_at, granted_at))
         values = self._values(key=name, now=now, limit=-1 if most is None else most)
-        waiters = tuple(Waiter._make((*row[:-1], bool(row[-1]))) for row in db.execute(_sql.look_waiters, values))
+        waiters = tuple(Waiter._make((*row[:-1], bool(row[-1]))) for row in db.execute(_sql.list_waiters, values))
         more = 0
         if most is not None and len(waiters) >= most:
             (all_of_them,) = db.execute(_sql.count_waiters, values | {"limit": MOST_COUNTED + most}).fetchone()
@@ -313,6 +313,6 @@ class SqliteLocks:
             "wait": want.wait,
         }
 
-    def whose_turn(self, db: sqlite3.Connection, session: str) -> Sequence[str]:
+    def due_owners(self, db: sqlite3.Connection, session: str) -> Sequence[str]:
         """Owners whose turn may have come, for messages."""
         return self._turns(db, session).owners

@@ -25,13 +25,13 @@ class SqliteMessages:
 
     def __init__(self, file: DatabaseFile, namespace: str) -> None:
         self._namespace = namespace
-        self._watcher = Watcher(file, self._look_out)
+        self._watcher = Watcher(file, self._check)
         self._listener: tuple[str, asyncio.AbstractEventLoop, Any, Any] | None = None
         self.sources: list[Callable[[sqlite3.Connection, str], Iterable[str]]] = []
         """Each says, on the watcher's thread, which owners of a session should ask again."""
-        self.lookouts: list[Callable[[sqlite3.Connection], None]] = []
+        self.watchers: list[Callable[[sqlite3.Connection], None]] = []
         """Each looks for itself, on the watcher's thread."""
-        self._waiting = self._looking_out = False
+        self._waiting = self._watching_closely = False
 
     async def listen(
         self, session: str, on_turn: Callable[[str | None], None], on_lost: Callable[[str, str], None]
@@ -48,17 +48,17 @@ class SqliteMessages:
     def watch(self, *, waiting: bool) -> None:
         """Look out eagerly while somebody waits."""
         self._waiting = waiting
-        self._watcher.eager(self._waiting or self._looking_out)
+        self._watcher.eager(self._waiting or self._watching_closely)
 
-    def look_out(self, eagerly: bool) -> None:
+    def watch_closely(self, eagerly: bool) -> None:
         """The same for those of the store itself who look out."""
-        if eagerly != self._looking_out:
-            self._looking_out = eagerly
-            self._watcher.eager(self._waiting or self._looking_out)
+        if eagerly != self._watching_closely:
+            self._watching_closely = eagerly
+            self._watcher.eager(self._waiting or self._watching_closely)
 
-    def look_now(self) -> None:
+    def check_now(self) -> None:
         """Look once, as if somebody had committed."""
-        self._watcher.look_now()
+        self._watcher.check_now()
 
     def turn(self, session: str, owner: str) -> None:
         """Tell the session that listens here that it may be the owner's turn."""
@@ -78,15 +78,15 @@ class SqliteMessages:
         """Stop the watcher's thread."""
         await asyncio.to_thread(self._watcher.stop)
 
-    def _look_out(self, db: sqlite3.Connection) -> None:
-        for look in self.lookouts:
+    def _check(self, db: sqlite3.Connection) -> None:
+        for look in self.watchers:
             look(db)
         listener = self._listener
         if listener is None:
             return
         session, loop, on_turn, on_lost = listener
         owners = [owner for source in self.sources for owner in source(db, session)]
-        forced = db.execute(_sql.forced, {"namespace": self._namespace, "session": session}).fetchall()
+        forced = db.execute(_sql.messages_of_session, {"namespace": self._namespace, "session": session}).fetchall()
         try:
             for owner in owners:
                 loop.call_soon_threadsafe(on_turn, owner)

@@ -13,7 +13,7 @@ import time
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from interlock.backends.sqlite.connection import connect, translated, when_free
+from interlock.backends.sqlite.connection import connect, execute_when_free, translate_errors
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -102,21 +102,21 @@ class Reader:
         return result
 
     def _within(self, db: sqlite3.Connection, do: Callable[[sqlite3.Connection], T]) -> T:
-        with translated(self._file.path):
+        with translate_errors(self._file.path):
             return do(db)
 
     def _take(self) -> sqlite3.Connection:
         """A connection whose snapshot begins now."""
         with self._lock:
             db = self._idle.pop() if self._idle else None
-        give_up = time.monotonic() + self._wait
-        with translated(self._file.path):
+        deadline = time.monotonic() + self._wait
+        with translate_errors(self._file.path):
             if db is None:
-                db = connect(self._file, give_up, any_thread=True)
+                db = connect(self._file, deadline, any_thread=True)
             try:
                 self._file.check()
                 db.execute("begin")
-                when_free(db, "select 1 from sqlite_schema limit 1", give_up).fetchone()
+                execute_when_free(db, "select 1 from sqlite_schema limit 1", deadline).fetchone()
             except BaseException:
                 db.close()
                 raise

@@ -8,7 +8,7 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from interlock.backends.sqlite.connection import begin, connect, translated, when_free
+from interlock.backends.sqlite.connection import begin, connect, execute_when_free, translate_errors
 from interlock.backends.statements import read_migrations
 from interlock.errors import CapabilityError, SchemaMismatchError
 from interlock.ports.migrations import Migration, SchemaStatus
@@ -39,7 +39,7 @@ class SqliteMigrations:
         self._file = file
         self._wait = wait
         self._clock = clock
-        self._known = read_migrations("interlock.backends.sqlite")
+        self._known = read_migrations("interlock.backends.sqlite", "schema")
 
     async def status(self) -> SchemaStatus:
         """Return what is applied and what is pending."""
@@ -69,32 +69,32 @@ class SqliteMigrations:
     def _status(self) -> list[Migration]:
         if not self._file.path.exists():
             return list(self._known)
-        with translated(self._file.path):
-            give_up = time.monotonic() + self._wait
-            db = connect(self._file, give_up)
+        with translate_errors(self._file.path):
+            deadline = time.monotonic() + self._wait
+            db = connect(self._file, deadline)
             try:
-                return self._with_times(_applied(db, give_up))
+                return self._with_times(_applied(db, deadline))
             finally:
                 db.close()
 
     def _up(self) -> list[Migration]:
-        with translated(self._file.path):
+        with translate_errors(self._file.path):
             self._file.create()
-            give_up = time.monotonic() + self._wait
-            db = connect(self._file, give_up)
+            deadline = time.monotonic() + self._wait
+            db = connect(self._file, deadline)
             try:
-                if len(_applied(db, give_up)) >= len(self._known):
+                if len(_applied(db, deadline)) >= len(self._known):
                     return []
-                begin(db, give_up)
+                begin(db, deadline)
                 db.execute(_TABLE)
-                applied = _applied(db, give_up)
+                applied = _applied(db, deadline)
                 if applied and max(applied) > self._known[-1].version:
                     return []
                 done = [migration for migration in self._known if migration.version not in applied]
                 for migration in done:
                     self._apply(db, migration)
                 db.execute("commit")
-                return self._with_times(_applied(db, give_up))[-len(done) :] if done else []
+                return self._with_times(_applied(db, deadline))[-len(done) :] if done else []
             finally:
                 db.close()
 
@@ -102,13 +102,13 @@ class SqliteMigrations:
         status = SchemaStatus(tuple(self._status()))
         if status.pending is not None:
             return [f"The file lacks {status.pending}."]
-        with translated(self._file.path), closing(sqlite3.connect(":memory:")) as model:
-            give_up = time.monotonic() + self._wait
-            with closing(connect(self._file, give_up)) as db:
-                newest = max(_applied(db, give_up))
+        with translate_errors(self._file.path), closing(sqlite3.connect(":memory:")) as model:
+            deadline = time.monotonic() + self._wait
+            with closing(connect(self._file, deadline)) as db:
+                newest = max(_applied(db, deadline))
                 if newest > self._known[-1].version:
                     return [f"The file has migration {newest}, which is newer than this program's."]
-                found = dict(when_free(db, _OBJECTS, give_up).fetchall())
+                found = dict(execute_when_free(db, _OBJECTS, deadline).fetchall())
             model.execute(_TABLE)
             for migration in self._known:
                 model.executescript(migration.sql)
@@ -134,10 +134,10 @@ class SqliteMigrations:
         return [Migration(m.version, m.name, m.sql, applied.get(m.version)) for m in self._known]
 
 
-def _applied(db: sqlite3.Connection, give_up: float) -> dict[int, float]:
-    if not when_free(db, "select 1 from sqlite_schema where name = 'interlock_migration'", give_up).fetchone():
+def _applied(db: sqlite3.Connection, deadline: float) -> dict[int, float]:
+    if not execute_when_free(db, "select 1 from sqlite_schema where name = 'interlock_migration'", deadline).fetchone():
         return {}
-    found = when_free(db, "select version, applied_at from interlock_migration order by version", give_up)
+    found = execute_when_free(db, "select version, applied_at from interlock_migration order by version", deadline)
     return dict(found.fetchall())
 
 

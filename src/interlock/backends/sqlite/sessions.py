@@ -43,17 +43,19 @@ class SqliteSessions:
     async def begin(self, card: SessionCard, seconds: float) -> None:
         """Start a session."""
         about = {"id": card.id, "host": card.host, "pid": card.pid, "program": card.program}
-        await self._run(lambda db: db.execute(_sql.begin, self._values(seconds=seconds, **about)).rowcount)
+        await self._run(lambda db: db.execute(_sql.add_session, self._values(seconds=seconds, **about)).rowcount)
 
     async def renew(self, id: str, seconds: float) -> bool:  # noqa: A002
         """Renew a live session."""
         values = self._values(id=id, seconds=seconds)
-        return bool(await self._run(lambda db: db.execute(_sql.renew, values | {"now": self._clock.now()}).rowcount))
+        return bool(
+            await self._run(lambda db: db.execute(_sql.renew_session, values | {"now": self._clock.now()}).rowcount)
+        )
 
     async def note_blocked(self, id: str, seconds: float | None, by: str = "") -> None:  # noqa: A002
         """Record whether the event loop of the session's process is blocked."""
         values = self._values(id=id, seconds=seconds, by=by)
-        await self._run(lambda db: db.execute(_sql.note_blocked, values).rowcount)
+        await self._run(lambda db: db.execute(_sql.set_blocked, values).rowcount)
 
     async def end(self, id: str) -> None:  # noqa: A002
         """End a session and free what it held; the others see the commit."""
@@ -63,7 +65,7 @@ class SqliteSessions:
     async def leave(self, id: str, *, leaving: bool = True) -> None:  # noqa: A002
         """Note that the process was told to end."""
         values = self._values(id=id, leaving=leaving)
-        await self._run(lambda db: db.execute(_sql.leave, values).rowcount)
+        await self._run(lambda db: db.execute(_sql.mark_leaving, values).rowcount)
 
     async def sweep(self) -> int:
         """Remove what is left of sessions that ended more than an hour ago, idle keys, and claims kept long enough."""
@@ -75,16 +77,16 @@ class SqliteSessions:
 
     def _end(self, db: sqlite3.Connection, values: dict[str, Any]) -> None:
         LimitRows(db, self._namespace, values["now"]).end_session(values["id"])
-        others = (_sql.delete_awaited_jobs, _sql.end_job_worker)
-        for statement in (_sql.delete_waiters, _sql.free_locks, _sql.delete_forced, *others, _sql.delete):
+        others = (_sql.delete_watches, _sql.end_worker)
+        for statement in (_sql.delete_waiters, _sql.free_locks, _sql.delete_messages, *others, _sql.delete_session):
             db.execute(statement, values)
 
     def _sweep(self, db: sqlite3.Connection) -> int:
-        expired = db.execute(_sql.expired, self._values()).fetchall()
+        expired = db.execute(_sql.expired_sessions, self._values()).fetchall()
         for (id,) in expired:  # noqa: A001
             self._end(db, self._values(id=id))
-        db.execute(_sql.delete_old_forced, self._values())
-        statements = (_sql.delete_idle_locks, _claims_sql.sweep)
+        db.execute(_sql.delete_old_messages, self._values())
+        statements = (_sql.delete_idle_locks, _claims_sql.sweep_claims)
         swept = len(expired) + sum(db.execute(statement, self._values()).rowcount for statement in statements)
         return swept + LimitRows(db, self._namespace, self._clock.now()).sweep()
 

@@ -51,7 +51,7 @@ class Watcher:
         else:
             self._eager.clear()
 
-    def look_now(self) -> None:
+    def check_now(self) -> None:
         """Look at the next opportunity, whether or not anything was committed."""
         self._look_anyway = True
 

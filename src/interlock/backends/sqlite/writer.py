@@ -12,7 +12,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from interlock.backends.sqlite.connection import begin, connect, translated
+from interlock.backends.sqlite.connection import begin, connect, translate_errors
 
 if TYPE_CHECKING:
     import sqlite3
@@ -26,19 +26,19 @@ T = TypeVar("T")
 _MOST_AT_ONCE = 256
 # After the file was held for long, requests of several processes wait for it. Each process lets the others in before it
 # goes on, so that all these requests are known before the next grant.
-_LONG = 0.25
-_WAY = 0.05
+_LONG_HOLD = 0.25
+_YIELD = 0.05
 
 
 class _Work:
     """Something to do in a transaction, and who wants to know."""
 
-    __slots__ = ("do", "error", "future", "give_up", "result")
+    __slots__ = ("deadline", "do", "error", "future", "result")
 
-    def __init__(self, do: Callable[[sqlite3.Connection], Any], future: asyncio.Future[Any], give_up: float) -> None:
+    def __init__(self, do: Callable[[sqlite3.Connection], Any], future: asyncio.Future[Any], deadline: float) -> None:
         self.do = do
         self.future = future
-        self.give_up = give_up
+        self.deadline = deadline
         self.result: Any = None
         self.error: BaseException | None = None
 
@@ -89,10 +89,10 @@ class Writer:
                 self._news.notify()
             await asyncio.to_thread(thread.join)
 
-    def give_way(self, after: float) -> None:
+    def yield_to_others(self, after: float) -> None:
         """Let other processes write first, if the file was held for ``after`` seconds and that was long."""
-        if after >= _LONG:
-            self._not_before = time.monotonic() + _WAY
+        if after >= _LONG_HOLD:
+            self._not_before = time.monotonic() + _YIELD
 
     # -- on the thread ---------------------------------------------------------------------------------------------
 
@@ -110,13 +110,13 @@ class Writer:
                 if not batch:
                     return
                 try:
-                    with translated(self._file.path):
+                    with translate_errors(self._file.path):
                         # Whoever waited in vain behind others does not try again: that would only make those
                         # behind it wait longer. Its turn is over at the time it was promised.
-                        give_up = batch[0].give_up
+                        deadline = batch[0].deadline
                         if connection is None:
-                            connection = connect(self._file, give_up)
-                        self._do(connection, batch, give_up)
+                            connection = connect(self._file, deadline)
+                        self._do(connection, batch, deadline)
                         # Callers learn of a commit only if it went to the file that others see.
                         self._file.check()
                 except Exception as error:  # noqa: BLE001 - every caller hears what happened to its work
@@ -130,10 +130,10 @@ class Writer:
             if connection is not None:
                 connection.close()
 
-    def _do(self, connection: sqlite3.Connection, batch: list[_Work], give_up: float) -> None:
+    def _do(self, connection: sqlite3.Connection, batch: list[_Work], deadline: float) -> None:
         begun = time.monotonic()
-        begin(connection, give_up)
-        self.give_way(time.monotonic() - begun)
+        begin(connection, deadline)
+        self.yield_to_others(time.monotonic() - begun)
         try:
             for work in batch:
                 work.result = work.do(connection)
@@ -148,8 +148,8 @@ class Writer:
         # One of them failed and must not take the others with it: each in a transaction of its own.
         for work in batch:
             try:
-                with translated(self._file.path):
-                    self._do(connection, [work], give_up)
+                with translate_errors(self._file.path):
+                    self._do(connection, [work], deadline)
             except Exception as error:  # noqa: BLE001 - its caller hears it
                 work.error = error
 

@@ -21,103 +21,103 @@ _PACKAGE = "interlock.backends.sqlite"
 class LockQueries(Queries, package=_PACKAGE, files=("locks",)):
     """Locks and their waiters."""
 
-    find: str
+    read_lock: str
     grant: str
     extend: str
     renew: str
     free: str
-    forget: str
-    live: str
+    delete_lock: str
+    is_live: str
     why_ended: str
     session_alive: str
     next_fence: str
-    note_forced: str
-    enqueue: str
-    dequeue: str
+    add_message: str
+    add_waiter: str
+    delete_waiter: str
     ticket: str
     largest_ticket: str
-    floor: str
-    ahead: str
+    last_overdue_ticket: str
+    count_ahead: str
     first_waiter: str
     count_waiters: str
     drop_dead_waiters: str
-    not_queued: str
+    unqueued_owners: str
     turns: str
     waits_of_caller: str
     session_requests: str
-    awaited_by: str
-    look: str
-    look_one: str
-    look_waiters: str
-    count: str
+    keys_awaited_by: str
+    list_locks: str
+    list_one: str
+    list_waiters: str
+    count_all: str
 
 
 class ClaimQueries(Queries, package=_PACKAGE, files=("claims",)):
     """Claims."""
 
-    find: str
-    take: str
-    extend: str
-    renew: str
-    settle: str
-    standing: str
-    forget: str
-    forgotten: str
-    look: str
-    sweep: str
+    read_claim: str
+    add_claim: str
+    extend_lease: str
+    renew_lease: str
+    finish_claim: str
+    owner_and_state: str
+    delete_claim: str
+    why_forgotten: str
+    list_claims: str
+    sweep_claims: str
 
 
 class CursorQueries(Queries, package=_PACKAGE, files=("cursors",)):
     """Cursors and their histories."""
 
-    move: str
-    moved_before: str
-    trim: str
-    look: str
+    add_move: str
+    find_move: str
+    trim_history: str
+    list_cursors: str
     history: str
-    forget: str
+    delete_cursor: str
 
 
 class SessionQueries(Queries, package=_PACKAGE, files=("sessions",)):
     """Sessions, and what ends with them."""
 
-    begin: str
-    renew: str
-    delete: str
-    expired: str
-    expires: str
-    note_blocked: str
-    leave: str
+    add_session: str
+    renew_session: str
+    delete_session: str
+    expired_sessions: str
+    copy_session: str
+    set_blocked: str
+    mark_leaving: str
     free_locks: str
     delete_waiters: str
-    delete_forced: str
-    delete_old_forced: str
+    delete_messages: str
+    delete_old_messages: str
     delete_idle_locks: str
-    delete_awaited_jobs: str
-    end_job_worker: str
+    delete_watches: str
+    end_worker: str
 
 
 class MessageQueries(Queries, package=_PACKAGE, files=("messages",)):
     """Messages to sessions."""
 
-    forced: str
+    messages_of_session: str
 
 
 class EventQueries(Queries, package=_PACKAGE, files=("events",)):
     """Stored events."""
 
-    add: str
-    find: str
-    kept: str
-    due: str
-    keep_on: str
-    remove: str
-    place: str
-    look_any: str
-    look_source: str
-    look_type: str
-    look_actor: str
-    look_delivery: str
+    add_event: str
+    events_by_id: str
+    known_deliveries: str
+    expired_events: str
+    extend_retention: str
+    delete_events: str
+    received_at: str
+    list_all: str
+    list_by_source: str
+    list_by_type: str
+    list_by_actor: str
+    list_by_delivery: str
 
 
 class LimitQueries(Queries, package=_PACKAGE, files=("limits", "limit_views")):
@@ -125,40 +125,40 @@ class LimitQueries(Queries, package=_PACKAGE, files=("limits", "limit_views")):
 
     # limits.sql
     session: str
-    find: str
-    reserve: str
-    settle: str
-    use: str
-    uses: str
-    forget: str
-    forget_uses: str
+    reservation: str
+    add_reservation: str
+    update_reservation: str
+    add_use: str
+    uses_of: str
+    delete_reservation: str
+    delete_uses: str
     largest_turn: str
-    floor: str
-    standing: str
+    last_overdue_turn: str
+    key_status: str
     room: str
-    figures: str
-    times: str
-    start: str
+    quotas: str
+    start_times: str
+    add_start: str
     starts_after: str
-    forget_starts: str
-    free: str
-    dead: str
-    of_session: str
-    not_known: str
+    delete_old_starts: str
+    set_free_since: str
+    dead_reservations: str
+    session_reservations: str
+    unknown_owners: str
     session_requests: str
-    line: str
+    first_waiting: str
     turns: str
-    sweep_reservations: str
+    sweepable_reservations: str
     sweep_starts: str
     sweep_keys: str
 
     # limit_views.sql
-    look_key: str
-    look_keys: str
-    look_uses: str
-    look_starts: str
-    look_free: str
-    look_deaths: str
+    limit_in_use: str
+    limits_in_use: str
+    reservations: str
+    counted_starts: str
+    free_times: str
+    undropped_deaths: str
 
 
 class JournalQueries(Queries, package=_PACKAGE, files=("journal",)):

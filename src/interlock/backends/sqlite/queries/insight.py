@@ -13,23 +13,23 @@ class InsightQueries(Queries, package="interlock.backends.sqlite", files=_INSIGH
     """The read side of jobs: bounded lists and counts."""
 
     # insight_jobs.sql
-    walk: str
-    walk_states: str
-    walk_lane: str
-    walk_state: str
-    walk_ended: str
-    walk_ended_lane: str
-    few_ready: str
-    few_running: str
-    few_scheduled: str
-    few_waiting: str
-    few_held: str
-    few_parked: str
-    view: str
-    view_history: str
+    unfinished: str
+    unfinished_with_states: str
+    lane_unfinished: str
+    ended_in_state: str
+    ended: str
+    lane_ended: str
+    some_ready: str
+    some_running: str
+    some_scheduled: str
+    some_waiting: str
+    some_held: str
+    some_parked: str
+    unfinished_views: str
+    history_views: str
     states: str
-    keys: str
-    fetched: str
+    job_keys: str
+    fetched_by_session: str
     workers: str
 
     # insight_counts.sql
@@ -43,9 +43,9 @@ class InsightQueries(Queries, package="interlock.backends.sqlite", files=_INSIGH
     count_running_lanes: str
     count_done: str
     count_ended: str
-    placed: str
-    ended_since: str
-    accepted: str
+    jobs_in_lanes: str
+    ended_counts: str
+    enqueued_counts: str
     oldest_ready: str
     next_due: str
 
@@ -56,15 +56,15 @@ class InsightQueries(Queries, package="interlock.backends.sqlite", files=_INSIGH
     lane_jobs: str
     lane_before: str
     lane_behind: str
-    lane_unplaced: str
+    lane_without_position: str
 
     # insight_limits.sql
     limit_keys: str
-    limit_taken: str
+    limit_used: str
     limit_holders: str
     limit_started: str
     limit_starts: str
     limit_waiting: str
     limit_waiters: str
-    limit_first: str
-    in_line_before: str
+    limit_of_waiter: str
+    limit_waiters_ahead: str

@@ -63,21 +63,21 @@ select count(*) from (
     select 1 from interlock_job_history where state = :state and state <> 'done'
       and (:all or kind in (select value from json_each(:kinds))) limit :limit)
 
--- name: placed
+-- name: jobs_in_lanes
 -- Select jobs with a position, by lane and in order.
 select kind, lane from interlock_job
 where lane > :first and lane < :beyond and position > 0
 order by lane, position
 limit :limit
 
--- name: ended_since
+-- name: ended_counts
 -- Count jobs that ended since a time, by when they ended and when they were enqueued. The index covers it.
 select finished_at / :width, enqueued_at / :width, sum(state = 'done'), sum(state in ('failed', 'quarantined')), count(*)
 from interlock_job_history indexed by interlock_job_history_by_end
 where kind = :kind and finished_at >= :since
 group by 1, 2
 
--- name: accepted
+-- name: enqueued_counts
 -- Count the newest unfinished jobs by when they were enqueued.
 select enqueued_at / :width, count(*), min(id), sum(kind in (select value from json_each(:kinds)))
 from (select id, kind, enqueued_at from interlock_job where id < :before order by id desc limit :scan)
@@ -86,7 +86,7 @@ group by 1
 -- name: oldest_ready
 -- Find when the oldest of the next hundred jobs to be fetched became ready.
 select min(sort + priority * 600000000)
-from (select sort, priority from interlock_job_ready where kind = :kind and care = :care order by sort limit 100)
+from (select sort, priority from interlock_job_ready where kind = :kind and class = :fetch_class order by sort limit 100)
 
 -- name: next_due
 -- Find when the next scheduled job of a kind is due.

@@ -1,50 +1,50 @@
--- name: walk
+-- name: unfinished
 -- List unfinished jobs of any kind, newest first.
 select id, kind from interlock_job where id < :before order by id desc limit :scan
 
--- name: walk_states
+-- name: unfinished_with_states
 -- List unfinished jobs with their states, newest first.
 select s.id, s.kind, s.state
 from (select id from interlock_job where id < :before order by id desc limit :scan) j
 cross join interlock_job_standing s on s.id = j.id
 order by s.id desc
 
--- name: walk_lane
+-- name: lane_unfinished
 -- List the unfinished jobs of a lane from its end: about newest first.
 select id, kind from interlock_job where lane = :lane and id < :before order by position desc limit :scan
 
--- name: walk_state
+-- name: ended_in_state
 -- List jobs that ended in one state other than done, newest first.
 select id, kind from interlock_job_history
 where state = :state and state <> 'done' and id < :before
 order by id desc
 limit :scan
 
--- name: walk_ended
+-- name: ended
 -- List ended jobs, newest first.
 select id, kind, state from interlock_job_history where id < :before order by id desc limit :scan
 
--- name: walk_ended_lane
+-- name: lane_ended
 -- List the ended jobs of a lane, newest first.
 select id, kind, state from interlock_job_history where lane = :lane and id < :before order by id desc limit :scan
 
--- name: few_ready
+-- name: some_ready
 -- Select some ready jobs.
 select id, kind from interlock_job_ready where kind in (select value from json_each(:kinds)) limit :scan
 
--- name: few_running
+-- name: some_running
 -- Select some fetched jobs.
 select c.id, j.kind from interlock_job_fetched c cross join interlock_job j on j.id = c.id limit :scan
 
--- name: few_scheduled
+-- name: some_scheduled
 -- Select some scheduled jobs.
 select id, kind from interlock_job_scheduled where kind in (select value from json_each(:kinds)) limit :scan
 
--- name: few_waiting
+-- name: some_waiting
 -- Select some jobs that wait for a limit.
 select id, kind from interlock_job_limit_wait where namespace = :namespace and not woken limit :scan
 
--- name: few_held
+-- name: some_held
 -- Select the first jobs of some lanes that are held or parked.
 select f.id, f.kind
 from interlock_job_hold h
@@ -53,18 +53,18 @@ cross join interlock_job f on f.id = (
 where h.lane > :first and h.lane < :beyond
 limit :scan
 
--- name: few_parked
+-- name: some_parked
 -- Select some parked jobs.
 select id, kind from interlock_job where parked is not null limit :scan
 
--- name: view
+-- name: unfinished_views
 -- Read unfinished jobs in short: no arguments, and only the last attempt.
 select id, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, fetched_at, session, host, pid, program,
        fence, error, uses, '', options, '[' || json_extract(attempts, '$[#-1]') || ']'
 from interlock_job_standing
 where id in (select value from json_each(:ids)) and namespace = :namespace
 
--- name: view_history
+-- name: history_views
 -- Read ended jobs in short: no arguments or result, and only the last attempt.
 select h.id, k.name, k.queue, h.lane, h.priority, h.state, h.attempt, h.crashes, h.enqueued_at, h.due_at, h.fetched_at,
        h.finished_at, h.ran, w.session, w.host, w.pid, w.program, h.fence, h.error, h.superseded_by, h.uses, '',
@@ -78,7 +78,7 @@ left join interlock_job_worker w on w.id = h.worker
 -- Read the states of unfinished jobs.
 select id, state from interlock_job_standing where id in (select value from json_each(:ids))
 
--- name: keys
+-- name: job_keys
 -- Read where unfinished jobs stand in their lanes and lines, and whether their lanes are held or parked.
 select j.id, j.lane, j.position, j.sort, j.uses, h.held_by, h.held_reason, h.held_since, h.parked_reason, h.parked_since,
        (select f.id from interlock_job f where f.lane = j.lane and f.position > 0 order by f.position limit 1),
@@ -88,7 +88,7 @@ left join interlock_job_hold h on h.lane = j.lane
 left join interlock_job_limit_wait w on w.id = j.id and not w.woken
 where j.id in (select value from json_each(:ids))
 
--- name: fetched
+-- name: fetched_by_session
 -- Select the jobs that a session has fetched.
 select c.id
 from interlock_job_worker w
@@ -101,7 +101,7 @@ limit :limit
 -- List live workers with their sessions.
 select w.session, w.host, w.pid, w.program, w.queues, w.names, w.runners,
        (select count(*) from interlock_job_fetched c where c.worker = w.id), s.begun_at, s.expires_at,
-       s.blocked_since, s.blocked_by, w.reads
+       s.blocked_since, s.blocked_by, w.handler_versions
 from interlock_job_worker w
 join interlock_session s on s.namespace = w.namespace and s.id = w.session
 where w.namespace = :namespace and s.expires_at > :now_s and (:session is null or w.session = :session) and w.queues <> '[]'

@@ -32,6 +32,6 @@ select id from interlock_job where lane = :lane and position > 0 and position < 
 -- List the jobs after a position in a lane, nearest first.
 select id from interlock_job where lane = :lane and position > :position order by position limit :limit
 
--- name: lane_unplaced
+-- name: lane_without_position
 -- List the jobs of a lane that have no position yet.
 select id from interlock_job where lane = :lane and position is null order by id limit :limit

@@ -16,7 +16,7 @@ with recursive known (key) as (
 )
 select key from known where key is not null limit :scan
 
--- name: limit_taken
+-- name: limit_used
 -- Count the jobs that use a key, up to a bound, with its capacity and period.
 select count(*), min(most), max(per)
 from (select most, per from interlock_job_use where namespace = :namespace and key = :key limit :limit)
@@ -66,12 +66,12 @@ where w.namespace = :namespace and w.key = :key and w.kind = :kind and not w.wok
 order by w.ticket
 limit :limit
 
--- name: limit_first
+-- name: limit_of_waiter
 -- Read the limits of a job that waits for a key.
 select j.uses from interlock_job_limit_wait w cross join interlock_job j on j.id = w.id
 where w.namespace = :namespace and w.key = :key limit 1
 
--- name: in_line_before
+-- name: limit_waiters_ahead
 -- Count the jobs before a ticket in a key's line. Each kind is a range of the index on the line.
 select count(*) from (
     select 1

@@ -1,25 +1,25 @@
--- name: accept
+-- name: add_job
 -- Store a new job.
 insert into interlock_job
-    (id, kind, lane, position, priority, enqueued_at, due_at, failing, "coalesce", keep_result, limits, uses, options,
+    (id, kind, lane, position, priority, enqueued_at, due_at, failing, coalesces, keep_result, limits, uses, options,
      arguments)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
--- name: known
+-- name: known_ids
 -- Select which of some IDs are already jobs, unfinished or not.
 select value from json_each(:ids)
 where exists (select 1 from interlock_job where id = value) or exists (select 1 from interlock_job_history where id = value)
 
--- name: any_again
+-- name: any_resubmitted
 -- Check whether any job was enqueued a second time lately.
 select 1 from interlock_job_resubmitted limit 1
 
--- name: sent_again
+-- name: resubmitted
 -- Select which of some jobs were enqueued a second time.
 select a.id
 from json_each(:ids) e
 cross join interlock_job_resubmitted a on a.id = e.value
 
--- name: note_again
+-- name: add_resubmitted
 -- Remember that a job was enqueued a second time.
 insert into interlock_job_resubmitted (id, at) values (?, ?) on conflict (id) do nothing

@@ -1,18 +1,18 @@
--- name: figures
+-- name: quotas
 -- Select the capacities and periods that fetched jobs declare for a key, and how many jobs declare each.
 select most, per, count(*) from interlock_job_use where namespace = :namespace and key = :key group by most, per
 
--- name: use
+-- name: add_uses
 -- Record that jobs use a key.
 insert into interlock_job_use (namespace, key, id, most, per)
 select :namespace, :key, value, :most, :per from json_each(:ids)
 
--- name: unuse
+-- name: delete_uses
 -- Record that jobs no longer use a key.
 delete from interlock_job_use
 where namespace = :namespace and key = :key and id in (select value from json_each(:ids))
 
--- name: start
+-- name: add_start
 -- Record a start that counts against a rate or cooldown.
 insert into interlock_job_limit_start (namespace, key, at, number, id, counts_until) values (?, ?, ?, ?, ?, ?)
 
@@ -24,24 +24,24 @@ select at from interlock_job_limit_start where namespace = :namespace and key = 
 -- Count the starts on a key after a time.
 select count(*) from interlock_job_limit_start where namespace = :namespace and key = :key and at > :after
 
--- name: unstart
+-- name: delete_last_start
 -- Delete the last start of a job that never ran.
 delete from interlock_job_limit_start
 where namespace = :namespace and key = :key and number = (
     select max(number) from interlock_job_limit_start where namespace = :namespace and key = :key and id = :id)
 
--- name: forget_starts
+-- name: delete_old_starts
 -- Delete a key's starts that no longer count.
 delete from interlock_job_limit_start where namespace = ? and key = ? and at <= ? and counts_until <= ?
 
--- name: front
+-- name: first_waiting
 -- Select the first jobs of one kind in a key's line.
 select ticket from interlock_job_limit_wait
 where namespace = :namespace and key = :key and kind = :kind
 order by ticket
 limit :limit
 
--- name: line
+-- name: limit_queue
 -- Select the jobs of one kind in a key's line. The reader stops when it has enough.
 select w.ticket, w.id, w.woken, j.uses
 from interlock_job_limit_wait w
@@ -49,7 +49,7 @@ cross join interlock_job j on j.id = w.id
 where w.namespace = ? and w.key = ? and w.kind = ?
 order by w.ticket
 
--- name: lines
+-- name: limit_queues
 -- Select which of some keys have a line, and the kinds of the jobs in it, however many jobs there are.
 select e.value, k.id
 from json_each(:keys) e
@@ -58,11 +58,11 @@ where exists (select 1 from interlock_job_limit_wait w where w.namespace = :name
   and exists (select 1 from interlock_job_limit_wait w where w.namespace = :namespace and w.key = e.value and w.kind = k.id)
 order by e.key, k.id
 
--- name: wake
+-- name: mark_woken
 -- Mark jobs in a line as woken, so that they are tried again.
 update interlock_job_limit_wait set woken = 1 where id in (select value from json_each(:ids))
 
--- name: wake_at
+-- name: set_wake
 -- Set when a key's line may move.
 insert into interlock_job_wake (namespace, key, at) values (:namespace, :key, :at)
 on conflict (namespace, key) do update set at = excluded.at
@@ -71,6 +71,6 @@ on conflict (namespace, key) do update set at = excluded.at
 -- Select keys whose lines may move now.
 select key from interlock_job_wake where namespace = :namespace and at <= :now order by at limit 1000
 
--- name: forget_wake
+-- name: delete_wake
 -- Clear when a key's line may move.
 delete from interlock_job_wake where namespace = :namespace and key = :key

@@ -1,4 +1,4 @@
--- name: standing
+-- name: job_state
 -- Read a job's state, lane and the session that runs it.
 select state, kind, lane, position, session from interlock_job_standing where id = :id and namespace = :namespace
 
@@ -9,45 +9,45 @@ from interlock_job_history h
 join interlock_job_kind k on k.id = h.kind and k.namespace = :namespace
 where h.id = :id
 
--- name: ask_to_end
+-- name: request_cancel
 -- Ask the worker of a job to cancel it.
-update interlock_job_fetched set cancel = :why, told = 1 where id = :id
+update interlock_job_fetched set cancel = :why, notified = 1 where id = :id
 
 -- name: fence_and_cancel
 -- Select the fence of a fetched job, and why its worker was asked to cancel it.
 select fence, cancel from interlock_job_fetched where id = :id
 
--- name: fetches_of_lane
+-- name: fetched_of_lane
 -- Select the fetched jobs of a lane and their sessions.
 select c.id, c.fence, w.session
 from interlock_job_fetched c
 join interlock_job_worker w on w.id = c.worker
 where c.lane = :lane
 
--- name: mark_told
--- Record that the workers of a lane's jobs were told to stop.
-update interlock_job_fetched set told = 1 where lane = :lane
+-- name: mark_notified
+-- Record that the workers of a lane's jobs were notified to stop.
+update interlock_job_fetched set notified = 1 where lane = :lane
 
--- name: hold
+-- name: hold_lane
 -- Hold a lane, with who and why.
 insert into interlock_job_hold (lane, held_by, held_reason, held_since) values (:lane, :by, :reason, :now)
 on conflict (lane) do update
 set held_by = excluded.held_by, held_reason = excluded.held_reason, held_since = coalesce(held_since, excluded.held_since)
 
--- name: release
+-- name: release_lane
 -- Release a lane that is held or parked.
 delete from interlock_job_hold where lane = :lane
 
--- name: now_due
+-- name: make_due
 -- Make a job due now, and neither parked nor unreadable.
-update interlock_job set due_at = :now, parked = null, refused = 0, refused_by = null where id = :id
+update interlock_job set due_at = :now, parked = null, unreadable = 0, unreadable_by = null where id = :id
 
 -- name: restore
 -- Move a job from the history back to the unfinished jobs, with its attempts reset.
 insert into interlock_job
-    (id, kind, lane, priority, enqueued_at, due_at, fence, failing, "coalesce", keep_result, limits, uses, attempts, options,
+    (id, kind, lane, priority, enqueued_at, due_at, fence, failing, coalesces, keep_result, limits, uses, attempts, options,
      arguments)
-select id, kind, lane, priority, enqueued_at, :now, fence, failing, "coalesce", keep_result, limits, uses, attempts, options,
+select id, kind, lane, priority, enqueued_at, :now, fence, failing, coalesces, keep_result, limits, uses, attempts, options,
        arguments
 from interlock_job_history
 where id = :id

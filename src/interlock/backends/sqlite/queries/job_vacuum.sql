@@ -1,17 +1,17 @@
--- name: attend
+-- name: register_worker
 -- Register a session's worker: its queues, handlers, runners and handler versions.
-insert into interlock_job_worker (namespace, session, host, pid, program, queues, names, runners, reads)
-select namespace, id, host, pid, program, :queues, :names, :runners, :reads
+insert into interlock_job_worker (namespace, session, host, pid, program, queues, names, runners, handler_versions)
+select namespace, id, host, pid, program, :queues, :names, :runners, :handler_versions
 from interlock_session
 where namespace = :namespace and id = :session and expires_at > :now_s
 on conflict (namespace, session) do update
-set queues = excluded.queues, names = excluded.names, runners = excluded.runners, reads = excluded.reads
+set queues = excluded.queues, names = excluded.names, runners = excluded.runners, handler_versions = excluded.handler_versions
 
--- name: note_awaited
+-- name: add_watches
 -- Remember that a session waits for a job to end.
 insert or ignore into interlock_job_watch (namespace, session, id) values (?, ?, ?)
 
--- name: forget_awaited
+-- name: delete_watches
 -- Forget ended jobs that a session waited for.
 delete from interlock_job_watch
 where namespace = :namespace and session = :session
@@ -28,7 +28,7 @@ cross join interlock_job_kind k on k.id = j.kind and k.namespace = :namespace
 -- Select jobs of a kind that ended before a time.
 select id from interlock_job_history where kind = :kind and finished_at <= :before order by finished_at limit :limit
 
--- name: forget_history
+-- name: delete_history
 -- Delete jobs from the history.
 delete from interlock_job_history where id in (select value from json_each(:ids))
 
@@ -36,21 +36,21 @@ delete from interlock_job_history where id in (select value from json_each(:ids)
 -- Select results whose retention has ended.
 select id from interlock_job_result where kept_until <= :now order by kept_until limit :limit
 
--- name: forget_results
+-- name: delete_results
 -- Delete results.
 delete from interlock_job_result where id in (select value from json_each(:ids))
 
--- name: old_starts
+-- name: delete_expired_starts
 -- Delete starts that no longer count, a bounded number at a time.
 delete from interlock_job_limit_start
 where (namespace, key, at, number) in (
     select namespace, key, at, number from interlock_job_limit_start where counts_until <= :now order by counts_until limit :limit)
 
--- name: forget_again
+-- name: delete_resubmitted
 -- Forget which jobs were enqueued a second time before a time.
 delete from interlock_job_resubmitted where at <= :before
 
--- name: forget_workers
+-- name: delete_workers
 -- Delete workers that ended before a time and have no fetched jobs.
 delete from interlock_job_worker
 where namespace = :namespace and ended_at <= :before

@@ -1,11 +1,11 @@
--- name: view
+-- name: unfinished_views
 -- Read unfinished jobs in full.
 select id, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, fetched_at, session, host, pid, program,
        fence, error, uses, arguments, options, attempts
 from interlock_job_standing
 where id in (select value from json_each(:ids)) and namespace = :namespace
 
--- name: view_history
+-- name: history_views
 -- Read ended jobs in full, with results that are still kept.
 select h.id, k.name, k.queue, h.lane, h.priority, h.state, h.attempt, h.crashes, h.enqueued_at, h.due_at, h.fetched_at,
        h.finished_at, h.ran, w.session, w.host, w.pid, w.program, h.fence, h.error, h.superseded_by, h.uses, h.arguments,
@@ -16,45 +16,45 @@ join interlock_job_kind k on k.id = h.kind and k.namespace = :namespace
 left join interlock_job_worker w on w.id = h.worker
 left join interlock_job_result r on r.id = h.id and r.kept_until > :now
 
--- name: keys_of_job
+-- name: job_keys
 -- Read a job's lane, position, order and limits.
 select lane, position, sort, uses, half from interlock_job where id = :id
 
--- name: head
+-- name: first_of_lane
 -- Read the first job of a lane.
 select id from interlock_job where lane = :lane and position > 0 order by position limit 1
 
--- name: placed_before
+-- name: lane_jobs_ahead
 -- Count the jobs before a position in a lane, up to a bound.
 select count(*) from (
     select 1 from interlock_job where lane = :lane and position > 0 and position < :position limit :limit)
 
--- name: ready_before
+-- name: ready_jobs_ahead
 -- Count the ready jobs of a queue that come before another, up to a bound.
 select count(*) from (
     select 1
     from interlock_job_kind k
-    cross join (values (0), (1), (2), (3)) cares
-    cross join interlock_job_ready r on r.kind = k.id and r.care = cares.column1
+    cross join (values (0), (1), (2), (3)) classes
+    cross join interlock_job_ready r on r.kind = k.id and r.class = classes.column1
     where k.namespace = :namespace and k.queue = :queue and (r.sort, r.id) < (:sort, :id)
     limit :limit)
 
--- name: hold_of_lane
+-- name: lane_hold
 -- Read who holds a lane and whether it is parked.
 select held_by, held_reason, held_since, parked_reason, parked_since from interlock_job_hold where lane = :lane
 
--- name: place_in_line
+-- name: limit_wait
 -- Read the key that a job waits for and its ticket.
 select key, ticket from interlock_job_limit_wait where id = :id
 
--- name: in_line_before
+-- name: limit_waiters_ahead
 -- Count the jobs before a ticket in a key's line, up to a bound.
 select count(*) from (
     select 1 from interlock_job_limit_wait
     where namespace = :namespace and key = :key and ticket < :ticket
     limit :limit)
 
--- name: holders
+-- name: limit_holders
 -- Select the jobs that use a key.
 select id from interlock_job_use where namespace = :namespace and key = :key order by id limit :limit
 
@@ -80,19 +80,19 @@ from interlock_job_worker w
 join interlock_session s on s.namespace = w.namespace and s.id = w.session
 where w.namespace = :namespace and s.expires_at > :now_s
 
--- name: look_any
+-- name: list_any
 -- List unfinished jobs, newest first.
 select id from interlock_job where +kind in (select value from json_each(:kinds)) order by id desc limit :limit
 
--- name: look_ready
+-- name: list_ready
 -- List ready jobs and unreadable ones that are not parked, newest first.
 select id from interlock_job_ready where kind in (select value from json_each(:kinds))
 union all
-select id from interlock_job where refused and parked is null and kind in (select value from json_each(:kinds))
+select id from interlock_job where unreadable and parked is null and kind in (select value from json_each(:kinds))
 order by id desc
 limit :limit
 
--- name: look_running
+-- name: list_running
 -- List fetched jobs, newest first.
 select c.id
 from interlock_job_fetched c
@@ -101,25 +101,25 @@ where j.kind in (select value from json_each(:kinds))
 order by c.id desc
 limit :limit
 
--- name: look_scheduled
+-- name: list_scheduled
 -- List scheduled jobs, newest first.
 select id from interlock_job_scheduled where kind in (select value from json_each(:kinds)) order by id desc limit :limit
 
--- name: look_waiting
+-- name: list_waiting
 -- List jobs that wait for a limit, newest first.
 select id from interlock_job_limit_wait
 where namespace = :namespace and not woken and kind in (select value from json_each(:kinds))
 order by id desc
 limit :limit
 
--- name: look_behind
+-- name: list_behind
 -- List jobs behind another in their lane, newest first.
 select id from interlock_job_standing
 where lane is not null and +kind in (select value from json_each(:kinds)) and state = 'behind'
 order by id desc
 limit :limit
 
--- name: look_held
+-- name: list_held
 -- List the first jobs of held lanes, unless another state applies to them.
 select s.id
 from interlock_job_hold h
@@ -129,11 +129,11 @@ where s.state = 'held' and s.kind in (select value from json_each(:kinds))
 order by s.id desc
 limit :limit
 
--- name: look_parked
+-- name: list_parked
 -- List parked jobs, newest first.
 select id from interlock_job where parked is not null and kind in (select value from json_each(:kinds)) order by id desc limit :limit
 
--- name: look_lane
+-- name: list_lane
 -- List the unfinished jobs of a lane, newest first.
 select id from interlock_job_standing
 where lane = :lane and kind in (select value from json_each(:kinds))
@@ -141,22 +141,22 @@ where lane = :lane and kind in (select value from json_each(:kinds))
 order by id desc
 limit :limit
 
--- name: look_done
+-- name: list_done
 -- List jobs that are done, newest first.
 select id from interlock_job_history where +kind in (select value from json_each(:kinds)) and state = 'done' order by id desc limit :limit
 
--- name: look_not_done
+-- name: list_not_done
 -- List jobs that ended in one state other than done, newest first.
 select id from interlock_job_history
 where state = :state and state <> 'done' and +kind in (select value from json_each(:kinds))
 order by id desc
 limit :limit
 
--- name: look_ended
+-- name: list_ended
 -- List ended jobs, newest first.
 select id from interlock_job_history where +kind in (select value from json_each(:kinds)) order by id desc limit :limit
 
--- name: look_ended_lane
+-- name: list_ended_lane
 -- List the ended jobs of a lane, newest first.
 select id from interlock_job_history
 where lane = :lane and +kind in (select value from json_each(:kinds))
@@ -179,11 +179,11 @@ group by j.kind
 
 -- name: count_scheduled
 -- Count scheduled jobs by kind, and find when the next is due.
-select kind, count(*), sum(placed), min(at) from interlock_job_scheduled group by kind
+select kind, count(*), sum(has_position), min(at) from interlock_job_scheduled group by kind
 
 -- name: count_waiting
 -- Count jobs that wait for a limit, by kind.
-select kind, count(*), sum(laned) from interlock_job_limit_wait where namespace = :namespace and not woken group by kind
+select kind, count(*), sum(in_lane) from interlock_job_limit_wait where namespace = :namespace and not woken group by kind
 
 -- name: count_parked
 -- Count parked jobs by kind.
@@ -198,11 +198,11 @@ cross join interlock_job_standing s on s.id = (
 where s.state = 'held'
 group by s.kind
 
--- name: count_placed
+-- name: count_in_lanes
 -- Count jobs with a position in a lane, by kind.
 select kind, count(*) from interlock_job where lane is not null and position > 0 group by kind
 
--- name: depth
+-- name: lane_depth
 -- Count the jobs of a lane, up to a bound.
 select count(*) from (select 1 from interlock_job where lane = :lane and position > 0 limit :limit)
 

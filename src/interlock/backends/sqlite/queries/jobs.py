@@ -29,141 +29,141 @@ class JobQueries(Queries, package="interlock.backends.sqlite", files=_JOB_FILES)
     name_of_kind: str
     queue_and_name_of_kind: str
     namespace_kinds: str
-    queues_of: str
-    offer: str
-    take_back: str
-    postpone: str
-    bring_forward: str
-    place: str
-    advance: str
-    leave_lines: str
-    force: str
+    queues_of_kinds: str
+    make_ready: str
+    remove_ready: str
+    schedule: str
+    unschedule: str
+    set_position: str
+    advance_lanes: str
+    leave_limit_queues: str
+    add_message: str
 
     # job_enqueue.sql
-    accept: str
-    known: str
-    any_again: str
-    sent_again: str
-    note_again: str
+    add_job: str
+    known_ids: str
+    any_resubmitted: str
+    resubmitted: str
+    add_resubmitted: str
 
     # job_fetch.sql
     worker: str
     add_worker: str
     kinds: str
-    due: str
-    ready: str
-    following: str
-    fetch: str
+    due_jobs: str
+    ready_jobs: str
+    jobs_behind: str
+    add_fetched: str
     half_of_session: str
-    suspects_for: str
-    stand_in_line: str
+    ready_suspects: str
+    add_limit_wait: str
     next_wake: str
-    awaited_ended: str
+    watched_ended: str
 
     # job_acknowledge.sql
-    fetches: str
-    fetches_of_worker: str
+    fetched_jobs: str
+    fetched_by_worker: str
     worker_of_session: str
-    bar: str
-    details: str
-    fences: str
-    finish: str
-    finish_done: str
-    forget_jobs: str
-    end_fetch: str
-    renew: str
-    keep_result: str
-    note_result: str
-    forget_told: str
+    refuse_fetches: str
+    job_details: str
+    last_fences: str
+    add_history: str
+    add_history_done: str
+    delete_jobs: str
+    delete_fetched: str
+    update_job: str
+    add_result: str
+    set_result_expiry: str
+    delete_message: str
     park_lane: str
-    dead_fetches: str
-    note_crashed: str
+    fetched_by_dead: str
+    mark_crashed: str
     kinds_with_limits: str
 
     # job_limits.sql
-    figures: str
-    use: str
-    unuse: str
-    start: str
+    quotas: str
+    add_uses: str
+    delete_uses: str
+    add_start: str
     start_before: str
     starts_after: str
-    unstart: str
-    forget_starts: str
-    front: str
-    line: str
-    lines: str
-    wake: str
-    wake_at: str
+    delete_last_start: str
+    delete_old_starts: str
+    first_waiting: str
+    limit_queue: str
+    limit_queues: str
+    mark_woken: str
+    set_wake: str
     wakes_due: str
-    forget_wake: str
+    delete_wake: str
 
     # job_versions.sql
-    any_refused: str
-    refusals: str
-    refused: str
-    refuse_again: str
-    readmit: str
-    park_refused: str
-    live_reads: str
+    any_unreadable: str
+    unreadable_sets: str
+    unreadable_jobs: str
+    set_unreadable: str
+    clear_unreadable: str
+    park_unreadable: str
+    live_versions: str
 
     # job_operations.sql
-    standing: str
+    job_state: str
     ended_state: str
-    ask_to_end: str
+    request_cancel: str
     fence_and_cancel: str
-    fetches_of_lane: str
-    mark_told: str
-    hold: str
-    release: str
-    now_due: str
+    fetched_of_lane: str
+    mark_notified: str
+    hold_lane: str
+    release_lane: str
+    make_due: str
     restore: str
 
     # job_vacuum.sql
-    attend: str
-    note_awaited: str
-    forget_awaited: str
+    register_worker: str
+    add_watches: str
+    delete_watches: str
     unfinished: str
     old_history: str
-    forget_history: str
+    delete_history: str
     old_results: str
-    forget_results: str
-    old_starts: str
-    forget_again: str
-    forget_workers: str
+    delete_results: str
+    delete_expired_starts: str
+    delete_resubmitted: str
+    delete_workers: str
 
     # job_views.sql
-    view: str
-    view_history: str
-    keys_of_job: str
-    head: str
-    placed_before: str
-    ready_before: str
-    hold_of_lane: str
-    place_in_line: str
-    in_line_before: str
-    holders: str
+    unfinished_views: str
+    history_views: str
+    job_keys: str
+    first_of_lane: str
+    lane_jobs_ahead: str
+    ready_jobs_ahead: str
+    lane_hold: str
+    limit_wait: str
+    limit_waiters_ahead: str
+    limit_holders: str
     suspects: str
     running_suspects: str
     live_workers: str
-    look_any: str
-    look_ready: str
-    look_running: str
-    look_scheduled: str
-    look_waiting: str
-    look_behind: str
-    look_held: str
-    look_parked: str
-    look_lane: str
-    look_done: str
-    look_not_done: str
-    look_ended: str
-    look_ended_lane: str
+    list_any: str
+    list_ready: str
+    list_running: str
+    list_scheduled: str
+    list_waiting: str
+    list_behind: str
+    list_held: str
+    list_parked: str
+    list_lane: str
+    list_done: str
+    list_not_done: str
+    list_ended: str
+    list_ended_lane: str
     count_ready: str
     count_running: str
     count_scheduled: str
     count_waiting: str
     count_parked: str
     count_held: str
-    count_placed: str
-    depth: str
+    count_in_lanes: str
+    lane_depth: str
     lanes: str

@@ -22,60 +22,60 @@ select queue, name from interlock_job_kind where id = :kind
 -- List all kinds of the namespace.
 select id, queue, name from interlock_job_kind where namespace = :namespace order by id
 
--- name: queues_of
+-- name: queues_of_kinds
 -- Select the queues of some kinds.
 select distinct queue from interlock_job_kind where id in (select value from json_each(:kinds))
 
--- name: offer
+-- name: make_ready
 -- Make jobs ready to be fetched.
-insert or ignore into interlock_job_ready (kind, care, sort, id, priority, lane)
-select j.kind, j.care, j.sort, j.id, j.priority, j.lane
+insert or ignore into interlock_job_ready (kind, class, sort, id, priority, lane)
+select j.kind, j.class, j.sort, j.id, j.priority, j.lane
 from json_each(:ids) e
 cross join interlock_job j on j.id = e.value
 
--- name: take_back
+-- name: remove_ready
 -- Remove jobs from the ready table.
 delete from interlock_job_ready
-where (kind, care, sort, id) in (
-    select j.kind, j.care, j.sort, j.id from json_each(:ids) e cross join interlock_job j on j.id = e.value)
+where (kind, class, sort, id) in (
+    select j.kind, j.class, j.sort, j.id from json_each(:ids) e cross join interlock_job j on j.id = e.value)
 
--- name: postpone
+-- name: schedule
 -- Schedule jobs for their due times.
-insert into interlock_job_scheduled (kind, at, id, placed)
+insert into interlock_job_scheduled (kind, at, id, has_position)
 select j.kind, j.due_at, j.id, j.position is not null
 from json_each(:ids) e
 cross join interlock_job j on j.id = e.value
 
--- name: bring_forward
+-- name: unschedule
 -- Remove jobs from the schedule.
 delete from interlock_job_scheduled
 where (kind, at, id) in (
     select j.kind, j.due_at, j.id from json_each(:ids) e cross join interlock_job j on j.id = e.value)
 
--- name: place
+-- name: set_position
 -- Set a job's position in its lane.
 update interlock_job set position = ? where id = ?
 
--- name: advance
+-- name: advance_lanes
 -- Make the first jobs of lanes ready, unless a job of the lane is fetched, the lane is held or parked, or the first job
 -- waits for something else.
-insert or ignore into interlock_job_ready (kind, care, sort, id, priority, lane)
-select j.kind, j.care, j.sort, j.id, j.priority, j.lane
+insert or ignore into interlock_job_ready (kind, class, sort, id, priority, lane)
+select j.kind, j.class, j.sort, j.id, j.priority, j.lane
 from (select distinct value as lane from json_each(:lanes)) l
 cross join interlock_job j on j.id = (
     select h.id from interlock_job h where h.lane = l.lane and h.position > 0 order by h.position limit 1)
-where j.parked is null and not j.refused
+where j.parked is null and not j.unreadable
   and not exists (select 1 from interlock_job_fetched c where c.lane = l.lane)
   and not exists (select 1 from interlock_job_hold h where h.lane = l.lane)
   and not exists (select 1 from interlock_job_scheduled t where t.kind = j.kind and t.at = j.due_at and t.id = j.id)
   and not exists (select 1 from interlock_job_limit_wait w where w.id = j.id)
 returning kind
 
--- name: leave_lines
+-- name: leave_limit_queues
 -- Remove jobs from the lines of limits.
 delete from interlock_job_limit_wait where id in (select value from json_each(:ids)) returning key
 
--- name: force
+-- name: add_message
 -- Leave a message for the session whose job is to end.
 insert into interlock_forced (namespace, session, owner, why, at) values (:namespace, :session, :owner, :why, :now_s)
 on conflict (namespace, session, owner) do update set why = excluded.why, at = excluded.at

@@ -1,4 +1,4 @@
--- name: look_key
+-- name: limit_in_use
 -- Check that a limit is in use or counts recent starts.
 select key from (
     select u.key
@@ -12,7 +12,7 @@ select key from (
     where namespace = :namespace and key = :key and at + per > :now_us
 )
 
--- name: look_keys
+-- name: limits_in_use
 -- List limits in use or with recent starts, by key. Each step finds the next key, so that keys beyond the limit are
 -- not read.
 with recursive next (key) as (
@@ -42,7 +42,7 @@ where next.key is not null
            where t.namespace = :namespace and t.key = next.key and t.at + t.per > :now_us))
 limit :limit
 
--- name: look_uses
+-- name: reservations
 -- Select the live reservations on some keys, in order of their turns.
 select u.key, r.owner, r.caller, r.session, s.host, s.pid, s.program, u.most, u.per, r.asked_at, r.at, r.started,
        r.waits, r.place
@@ -53,19 +53,19 @@ where u.namespace = :namespace and u.key in (select value from json_each(:keys))
   and (r.started or :now_us <= max(r.last_asked, r.at) + :stale)
 order by u.key, r.turn
 
--- name: look_starts
+-- name: counted_starts
 -- Select the starts that still count on some keys.
 select key, owner, caller, session, host, pid, program, most, per, asked_at, at
 from interlock_limit_start
 where namespace = :namespace and key in (select value from json_each(:keys)) and at + per > :now_us
 order by key, at, ticket
 
--- name: look_free
+-- name: free_times
 -- Read since when some keys have had room.
 select key, free_since from interlock_limit_key
 where namespace = :namespace and key in (select value from json_each(:keys))
 
--- name: look_deaths
+-- name: undropped_deaths
 -- Select dead reservations on some keys that are not dropped yet.
 select u.key, cast(round(coalesce(s.expires_at, 0) * 1000000) as integer) as died_at, r.started,
        case when u.per = 0 then u.most end

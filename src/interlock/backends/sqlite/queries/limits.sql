@@ -2,39 +2,39 @@
 -- Read the asking session and whether it is alive.
 select expires_at > :now, host, pid, program from interlock_session where namespace = :namespace and id = :session
 
--- name: find
+-- name: reservation
 -- Read a reservation by its owner, and whether it went stale because its owner no longer asks.
 select ticket, turn, caller, session, asked_at, at, started, waits, place,
        not started and :now_us > max(last_asked, at) + :stale
 from interlock_limit_reservation
 where namespace = :namespace and owner = :owner
 
--- name: reserve
+-- name: add_reservation
 -- Add a reservation.
 insert into interlock_limit_reservation
     (turn, namespace, owner, caller, session, asked_at, last_asked, at, started, waits, place)
 values (:turn, :namespace, :owner, :caller, :session, :now_us, :now_us, :at, :started, :waits, :place)
 returning ticket
 
--- name: settle
+-- name: update_reservation
 -- Update a reservation after another request: when it may start, whether it started, what it waits for.
 update interlock_limit_reservation
 set last_asked = :now_us, at = :at, started = :started, waits = :waits, place = :place
 where ticket = :ticket
 
--- name: use
+-- name: add_use
 -- Add one key of a reservation.
 insert into interlock_limit_use (namespace, key, ticket, most, per) values (:namespace, :key, :ticket, :most, :per)
 
--- name: uses
+-- name: uses_of
 -- Read the keys of a reservation.
 select key, most, per from interlock_limit_use where ticket = :ticket order by key
 
--- name: forget
+-- name: delete_reservation
 -- Delete a reservation.
 delete from interlock_limit_reservation where ticket = :ticket
 
--- name: forget_uses
+-- name: delete_uses
 -- Delete the keys of a reservation.
 delete from interlock_limit_use where ticket = :ticket
 
@@ -42,7 +42,7 @@ delete from interlock_limit_use where ticket = :ticket
 -- Read the largest turn in a range, to continue after it.
 select max(turn) from interlock_limit_reservation where turn between :first and :last
 
--- name: floor
+-- name: last_overdue_turn
 -- Read the last turn of the waiters that asked before the oldest request that may still arrive late.
 select coalesce(max(r.turn), 0)
 from interlock_limit_use u
@@ -50,7 +50,7 @@ join interlock_limit_reservation r on r.ticket = u.ticket
 where u.namespace = :namespace and u.key in (select value from json_each(:keys))
   and not r.started and r.asked_at <= :now_us - :longest
 
--- name: standing
+-- name: key_status
 -- Count what uses a key, seen from the reservation :ticket with its :turn, which is not counted itself. A session
 -- that is gone counts as expired at 0.
 with used as (
@@ -80,7 +80,7 @@ from interlock_limit_use u
 join interlock_limit_reservation r on r.ticket = u.ticket
 where u.namespace = :namespace and u.key = :key
 
--- name: figures
+-- name: quotas
 -- Select the different capacities and periods that live reservations declare for a key.
 select distinct u.most, u.per
 from interlock_limit_use u
@@ -88,7 +88,7 @@ join interlock_limit_reservation r on r.ticket = u.ticket
 join interlock_session s on s.namespace = u.namespace and s.id = r.session and s.expires_at > :now
 where u.namespace = :namespace and u.key = :key and (r.started or :now_us <= max(r.last_asked, r.at) + :stale)
 
--- name: times
+-- name: start_times
 -- Select when starts on a key happened and when reservations will start, in order.
 select at from interlock_limit_start where namespace = :namespace and key = :key and at > :after
 union all
@@ -100,7 +100,7 @@ where u.namespace = :namespace and u.key = :key and u.ticket < :ticket
   and not r.started and r.at > :after and :now_us <= max(r.last_asked, r.at) + :stale
 order by at
 
--- name: start
+-- name: add_start
 -- Record a start that counts against a rate or cooldown.
 insert into interlock_limit_start
     (namespace, key, at, ticket, counts_until, owner, caller, session, host, pid, program, most, per, asked_at)
@@ -111,17 +111,17 @@ values (:namespace, :key, :now_us, :ticket, :counts_until, :owner, :caller, :ses
 -- Count the starts on a key after a time.
 select count(*) from interlock_limit_start where namespace = :namespace and key = :key and at > :after
 
--- name: forget_starts
+-- name: delete_old_starts
 -- Delete a key's starts that no longer count.
 delete from interlock_limit_start
 where namespace = :namespace and key = :key and at <= :before and counts_until <= :now_us
 
--- name: free
+-- name: set_free_since
 -- Record since when a key has had room.
 insert into interlock_limit_key (namespace, key, free_since) values (:namespace, :key, :at)
 on conflict (namespace, key) do update set free_since = :at
 
--- name: dead
+-- name: dead_reservations
 -- Select reservations on a key whose sessions have expired, in the order in which they died.
 select r.ticket, cast(round(coalesce(s.expires_at, 0) * 1000000) as integer) as died_at, r.started
 from interlock_limit_use u
@@ -130,14 +130,14 @@ left join interlock_session s on s.namespace = u.namespace and s.id = r.session
 where u.namespace = :namespace and u.key = :key and coalesce(s.expires_at, 0) <= :now
 order by died_at
 
--- name: of_session
+-- name: session_reservations
 -- Select all reservations of a session, with the time it ended.
 select r.ticket, cast(round(min(coalesce(s.expires_at, 0), :now) * 1000000) as integer), r.started
 from interlock_limit_reservation r
 left join interlock_session s on s.namespace = r.namespace and s.id = r.session
 where r.namespace = :namespace and r.session = :session
 
--- name: not_known
+-- name: unknown_owners
 -- Of a session's waiting owners, select those that have no live reservation.
 select value from json_each(:owners)
 where value not in (
@@ -157,7 +157,7 @@ where r.namespace = :namespace and r.session = :session
   and (r.started or :now_us <= max(r.last_asked, r.at) + :stale)
 group by r.ticket
 
--- name: line
+-- name: first_waiting
 -- Select the first waiters of a key, as many as there is room for.
 with live as (
     select r.turn, r.owner, r.session, r.started, u.most, u.per, r.waits = 1 and r.place = u.key as in_line
@@ -221,7 +221,7 @@ select owner, due_in from due
 order by max(due_in, 0), random()
 limit 1000
 
--- name: sweep_reservations
+-- name: sweepable_reservations
 -- Select reservations that are stale or whose sessions have expired, in the order in which those expired.
 select r.ticket, cast(round(min(coalesce(s.expires_at, 0), :now) * 1000000) as integer) as since, r.started
 from interlock_limit_reservation r

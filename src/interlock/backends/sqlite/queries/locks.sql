@@ -1,4 +1,4 @@
--- name: find
+-- name: read_lock
 -- Read a lock with its holder's session, and whether anyone waits for it.
 select l.owner, l.caller, l.session, l.fence, l.granted_at, l.expires_at, l.free_since,
        coalesce(s.expires_at, 0), s.host, s.pid, s.program,
@@ -34,11 +34,11 @@ update interlock_lock
 set ended_owner = owner, ended_why = :why, owner = null, free_since = :at
 where namespace = :namespace and key = :key and owner is not null
 
--- name: forget
+-- name: delete_lock
 -- Delete the lock's row.
 delete from interlock_lock where namespace = :namespace and key = :key
 
--- name: live
+-- name: is_live
 -- Check that a lease is still held with this fence.
 select 1 from interlock_lock l
 join interlock_session s on s.namespace = l.namespace and s.id = l.session and s.expires_at > :now
@@ -58,18 +58,18 @@ insert into interlock_fence (namespace, last) values (:namespace, 1)
 on conflict (namespace) do update set last = last + 1
 returning last
 
--- name: note_forced
+-- name: add_message
 -- Leave a message for the session whose lease was taken away.
 insert into interlock_forced (namespace, session, owner, why, at)
 values (:namespace, :session, :owner, :why, :now)
 on conflict do nothing
 
--- name: enqueue
+-- name: add_waiter
 -- Add a waiter at the end of the lock's queue.
 insert into interlock_waiter (ticket, namespace, key, owner, caller, session, asked_at, gives_up_at)
 values (:ticket, :namespace, :key, :owner, :caller, :session, :now, :now + :wait)
 
--- name: dequeue
+-- name: delete_waiter
 -- Remove a waiter.
 delete from interlock_waiter where namespace = :namespace and owner = :owner
 
@@ -81,12 +81,12 @@ select ticket from interlock_waiter where namespace = :namespace and owner = :ow
 -- Read the largest ticket in a range, to continue after it.
 select max(ticket) from interlock_waiter where ticket between :first and :last
 
--- name: floor
+-- name: last_overdue_ticket
 -- Read the last ticket of the waiters that asked before the oldest request that may still arrive late.
 select coalesce(max(ticket), 0) from interlock_waiter
 where namespace = :namespace and key = :key and asked_at <= :now - :longest
 
--- name: ahead
+-- name: count_ahead
 -- Count the waiters before a ticket.
 select count(*) from interlock_waiter where namespace = :namespace and key = :key and ticket < :ticket
 
@@ -107,7 +107,7 @@ where namespace = :namespace and key = :key
            select 1 from interlock_session s
            where s.namespace = interlock_waiter.namespace and s.id = interlock_waiter.session and s.expires_at > :now))
 
--- name: not_queued
+-- name: unqueued_owners
 -- Of a session's waiting owners, select those that are not in any queue.
 select value from json_each(:owners)
 where value not in (select owner from interlock_waiter where namespace = :namespace and session = :session)
@@ -153,7 +153,7 @@ select key, owner from interlock_lock where namespace = :namespace and session =
 union all
 select key, owner from interlock_waiter where namespace = :namespace and session = :session
 
--- name: awaited_by
+-- name: keys_awaited_by
 -- Select the keys that a session waits for.
 select distinct w.key
 from interlock_waiter w
@@ -162,7 +162,7 @@ where w.namespace = :namespace and w.session = :session and (w.gives_up_at is nu
 order by w.key
 limit :limit
 
--- name: look
+-- name: list_locks
 -- List locks that are held or waited for, by key.
 select l.key, l.owner, l.caller, l.session, l.fence, l.granted_at, l.expires_at, l.free_since,
        s.expires_at, s.host, s.pid, s.program
@@ -177,7 +177,7 @@ where l.namespace = :namespace and l.key > :after
 order by l.key
 limit :limit
 
--- name: look_one
+-- name: list_one
 -- Read one lock if it is held or waited for.
 select l.key, l.owner, l.caller, l.session, l.fence, l.granted_at, l.expires_at, l.free_since,
        s.expires_at, s.host, s.pid, s.program
@@ -190,7 +190,7 @@ where l.namespace = :namespace and l.key = :key
            join interlock_session ws on ws.namespace = w.namespace and ws.id = w.session and ws.expires_at > :now
            where w.namespace = l.namespace and w.key = l.key and (w.gives_up_at is null or w.gives_up_at > :now)))
 
--- name: look_waiters
+-- name: list_waiters
 -- List the waiters of a lock in order, and whether each is alive.
 select w.owner, w.caller, w.session, coalesce(s.host, ''), coalesce(s.pid, 0), coalesce(s.program, ''),
        w.asked_at, w.gives_up_at,
@@ -201,7 +201,7 @@ where w.namespace = :namespace and w.key = :key
 order by w.ticket
 limit :limit
 
--- name: count
+-- name: count_all
 -- Count locks and waiters, each up to a bound.
 select
     (select count(*) from (

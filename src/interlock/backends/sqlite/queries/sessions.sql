@@ -1,33 +1,33 @@
--- name: begin
+-- name: add_session
 -- Start a session.
 insert into interlock_session (namespace, id, host, pid, program, begun_at, expires_at)
 values (:namespace, :id, :host, :pid, :program, :now, :now + :seconds)
 on conflict (namespace, id) do nothing
 
--- name: renew
+-- name: renew_session
 -- Extend a session that has not expired.
 update interlock_session set expires_at = :now + :seconds
 where namespace = :namespace and id = :id and expires_at > :now
 
--- name: delete
+-- name: delete_session
 -- Delete a session.
 delete from interlock_session where namespace = :namespace and id = :id
 
--- name: expired
+-- name: expired_sessions
 -- Select sessions that expired more than an hour ago.
 select id from interlock_session where namespace = :namespace and expires_at < :now - 3600 limit 100
 
--- name: expires
+-- name: copy_session
 -- Copy a session's expiry and its event loop's state from the memory store.
 update interlock_session set expires_at = :expires_at, blocked_since = :blocked_since, blocked_by = :blocked_by
 where namespace = :namespace and id = :id
 
--- name: note_blocked
+-- name: set_blocked
 -- Record that a session's event loop was blocked, for how long and by what.
 update interlock_session set blocked_since = :now - :seconds, blocked_by = :by
 where namespace = :namespace and id = :id
 
--- name: leave
+-- name: mark_leaving
 -- Record that a session's worker is leaving, so that its jobs count as interrupted and not as crashed.
 insert into interlock_job_worker (namespace, session, host, pid, program, leaving)
 select namespace, id, host, pid, program, :leaving
@@ -46,11 +46,11 @@ where namespace = :namespace and session = :id and owner is not null
 -- Delete a session's waiters.
 delete from interlock_waiter where namespace = :namespace and session = :id
 
--- name: delete_forced
+-- name: delete_messages
 -- Delete the messages of a session.
 delete from interlock_forced where namespace = :namespace and session = :id
 
--- name: delete_old_forced
+-- name: delete_old_messages
 -- Delete messages that no session has read for an hour.
 delete from interlock_forced where namespace = :namespace and at < :now - 3600
 
@@ -65,11 +65,11 @@ where namespace = :namespace and key in (
           where w.namespace = l.namespace and w.key = l.key)
     limit 10000)
 
--- name: delete_awaited_jobs
+-- name: delete_watches
 -- Forget which jobs a session waits for.
 delete from interlock_job_watch where namespace = :namespace and session = :id
 
--- name: end_job_worker
+-- name: end_worker
 -- Record when a session's worker ended.
 update interlock_job_worker set ended_at = cast(:now * 1000000 as integer)
 where namespace = :namespace and session = :id and ended_at is null

@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from interlock.backends.sqlite.job_fetch import Kind
     from interlock.ports.jobs import FetchRequest
 
-__all__ = ["park_refused", "readmit", "refuse_again", "refused_by"]
+__all__ = ["park_unreadable", "offer_unreadable", "still_unreadable", "unreadable_by"]
 
 _MOST = 100
 """How many refused jobs one fetch looks at."""
 _MOST_VERSIONS = 10
 
 
-def refused_by(before: str | None, version: str) -> str:
+def unreadable_by(before: str | None, version: str) -> str:
     """The versions that refused a job, with one more; the last ten are kept."""
     versions = [*(json.loads(before) if before else ()), json.loads(version)]
     return json.dumps(sorted(versions[-_MOST_VERSIONS:]), separators=(",", ":"))
 
 
-def readmit(rows: JobRows, request: FetchRequest, kinds: Sequence[Kind]) -> list[int]:
+def offer_unreadable(rows: JobRows, request: FetchRequest, kinds: Sequence[Kind]) -> list[int]:
     """Make those refused jobs ready that this worker can read; park those that no live worker can.
 
-    The caller fetches and then calls :func:`refuse_again`, in the same transaction.
+    The caller fetches and then calls :func:`still_unreadable`, in the same transaction.
     """
-    if not request.reads or rows.one(sql.any_refused) is None:
+    if not request.reads or rows.one(sql.any_unreadable) is None:
         return []
     prints = {read.name: json.dumps(read.fingerprint) for read in request.reads}
     ids: list[int] = []
@@ -40,36 +40,38 @@ def readmit(rows: JobRows, request: FetchRequest, kinds: Sequence[Kind]) -> list
         mine = prints.get(kind.name)
         if mine is None:
             continue
-        for (versions,) in rows.all(sql.refusals, kind=kind.id):
-            found = rows.all(sql.refused, kind=kind.id, refused_by=versions, limit=_MOST)
+        for (versions,) in rows.all(sql.unreadable_sets, kind=kind.id):
+            found = rows.all(sql.unreadable_jobs, kind=kind.id, unreadable_by=versions, limit=_MOST)
             if mine in versions:
                 unparked = [(id, why) for id, _, parked, why in found if not parked]  # noqa: A001
-                park_refused(rows, kind.queue, kind.name, versions, unparked)
+                park_unreadable(rows, kind.queue, kind.name, versions, unparked)
                 continue
             chosen = found[: max(0, min(_MOST, request.most) - len(ids))]
-            rows.run(sql.readmit, ids=json.dumps([id for id, *_ in chosen]))  # noqa: A001
-            rows.offer([id for id, lane, *_ in chosen if not lane])  # noqa: A001
-            rows.advance(dict.fromkeys(lane for _, lane, *_ in chosen if lane))
+            rows.run(sql.clear_unreadable, ids=json.dumps([id for id, *_ in chosen]))  # noqa: A001
+            rows.make_ready([id for id, lane, *_ in chosen if not lane])  # noqa: A001
+            rows.advance_lanes(dict.fromkeys(lane for _, lane, *_ in chosen if lane))
             ids += [id for id, *_ in chosen]  # noqa: A001
     return ids
 
 
-def refuse_again(rows: JobRows, ids: Sequence[int]) -> None:
+def still_unreadable(rows: JobRows, ids: Sequence[int]) -> None:
     """Let those stand apart again that a fetch has not taken."""
     if ids:
-        left = [id for (id,) in rows.all(sql.refuse_again, ids=json.dumps(ids))]  # noqa: A001
-        wake(rows, rows.withdraw(left))
+        left = [id for (id,) in rows.all(sql.set_unreadable, ids=json.dumps(ids))]  # noqa: A001
+        wake(rows, rows.detach(left))
 
 
-def park_refused(rows: JobRows, queue: str, name: str, versions: str, jobs: Iterable[tuple[int, str | None]]) -> None:
+def park_unreadable(
+    rows: JobRows, queue: str, name: str, versions: str, jobs: Iterable[tuple[int, str | None]]
+) -> None:
     """Park refused jobs, each with its last error, unless some live worker can read them."""
     jobs = list(jobs)
     if not jobs:
         return
-    for queues, reads in rows.all(sql.live_reads):
+    for queues, reads in rows.all(sql.live_versions):
         read = json.loads(reads).get(name)
         if read is not None and queue in json.loads(queues) and json.dumps(read[0]) not in versions:
             return
     who = ", ".join(f"version {version} ({fingerprint})" for fingerprint, version in json.loads(versions))
     reason = f"No live worker can read its arguments; refused by {who}"
-    rows.each(sql.park_refused, [(f"{reason}: {why or 'no reason was given'}", id) for id, why in jobs])  # noqa: A001
+    rows.each(sql.park_unreadable, [(f"{reason}: {why or 'no reason was given'}", id) for id, why in jobs])  # noqa: A001

@@ -30,20 +30,20 @@ def attend(
 ) -> None:
     """Keep what a worker works on."""
     rows.run(
-        sql.attend,
+        sql.register_worker,
         session=session,
         queues=json.dumps(list(queues)),
         names=json.dumps(list(names)),
         runners=runners,
-        reads=write_reads(reads),
+        handler_versions=write_reads(reads),
     )
 
 
 def watch_end(rows: JobRows, session: str, ids: Sequence[int]) -> list[int]:
     """Note that a session is to be told of ends; which ones are no longer to come."""
-    rows.run(sql.forget_awaited, session=session)
+    rows.run(sql.delete_watches, session=session)
     unfinished = {id for (id,) in rows.all(sql.unfinished, ids=json.dumps(list(ids)))}  # noqa: A001
-    rows.each(sql.note_awaited, [(rows.namespace, session, id) for id in unfinished])  # noqa: A001
+    rows.each(sql.add_watches, [(rows.namespace, session, id) for id in unfinished])  # noqa: A001
     return [id for id in ids if id not in unfinished]  # noqa: A001
 
 
@@ -54,13 +54,13 @@ def prune(rows: JobRows, keep_history: float, most: int) -> int:
     for kind, _, _ in rows.all(sql.namespace_kinds):
         old = [id for (id,) in rows.all(sql.old_history, kind=kind, before=before, limit=most - removed)]  # noqa: A001
         if old:
-            rows.run(sql.forget_history, ids=json.dumps(old))
-            rows.run(sql.forget_results, ids=json.dumps(old))
+            rows.run(sql.delete_history, ids=json.dumps(old))
+            rows.run(sql.delete_results, ids=json.dumps(old))
             removed += len(old)
     results = [id for (id,) in rows.all(sql.old_results, limit=most - removed)]  # noqa: A001
     if results:
-        rows.run(sql.forget_results, ids=json.dumps(results))
-    rows.run(sql.old_starts, limit=most)
-    rows.run(sql.forget_again, before=rows.now - _AGAIN)
-    rows.run(sql.forget_workers, before=before)
+        rows.run(sql.delete_results, ids=json.dumps(results))
+    rows.run(sql.delete_expired_starts, limit=most)
+    rows.run(sql.delete_resubmitted, before=rows.now - _AGAIN)
+    rows.run(sql.delete_workers, before=before)
     return removed + len(results)

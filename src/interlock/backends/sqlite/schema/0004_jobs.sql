@@ -5,7 +5,7 @@ create table interlock_job_number (
     last integer not null
 ) without rowid;
 
-insert into interlock_job_number (what, last) values ('id', 0), ('place', 0), ('group', 0);
+insert into interlock_job_number (what, last) values ('id', 0), ('position', 0), ('group', 0);
 
 -- The jobs of one name in one queue, as a number: it leads the keys of the hot tables and keeps their rows small.
 create table interlock_job_kind (
@@ -16,8 +16,8 @@ create table interlock_job_kind (
     unique (namespace, queue, name)
 );
 
--- Whoever works or worked, while history may speak of it. barred: fetches up to this turn come too late. leaving: its
--- process was told to end, so that a death from then on counts against no job. reads: by the name of a job, the
+-- Whoever works or worked, while history may speak of it. refused_fetches: fetches up to this turn come too late. leaving: its
+-- process was notified to end, so that a death from then on counts against no job. handler_versions: by the name of a job, the
 -- fingerprint of what its handler takes and the program's version. crashed: some of its jobs have become suspects.
 create table interlock_job_worker (
     id        integer primary key,
@@ -30,8 +30,8 @@ create table interlock_job_worker (
     names     text not null default '[]',
     runners   integer not null default 0,
     ended_at  integer,
-    barred    integer not null default 0,
-    reads     text not null default '{}',
+    refused_fetches    integer not null default 0,
+    handler_versions     text not null default '{}',
     leaving   integer not null default 0,
     crashed   integer not null default 0,
     unique (namespace, session)
@@ -39,9 +39,9 @@ create table interlock_job_worker (
 
 -- Every unfinished job. position is its place in its lane, null while it has none. limits: 0 for none, 1 for slots only,
 -- 2 with a pace. crashes: how many workers died while it was their only suspect. half: the half of a group of suspects that
--- it belongs to, null if it is not a suspect; the halves of group n are 2n and 2n + 1. care is how a fetch has to handle it:
+-- it belongs to, null if it is not a suspect; the halves of group n are 2n and 2n + 1. class is how a fetch has to handle it:
 -- its limits, or 3 for a suspect. sort is due_at less 600 s for each point of priority. Only what stands in no other table
--- is said here: parked, and refused: apart until a worker of another version than those in refused_by, JSON
+-- is said here: parked, and unreadable: apart until a worker of another version than those in unreadable_by, JSON
 -- [[fingerprint, version]], takes it.
 create table interlock_job (
     id          integer primary key,
@@ -56,25 +56,25 @@ create table interlock_job (
     half        integer,
     fence       integer not null default 0,
     failing     text not null,
-    "coalesce"  integer not null,
+    coalesces  integer not null,
     keep_result integer not null,
     limits      integer not null,
     uses        text,
     parked      text,
-    refused     integer not null default 0,
-    refused_by  text,
+    unreadable     integer not null default 0,
+    unreadable_by  text,
     error       text,
     attempts    text,
     options     text not null,
     arguments   text not null,
-    care        integer generated always as (case when half is not null then 3 else limits end) virtual,
+    class        integer generated always as (case when half is not null then 3 else limits end) virtual,
     sort        integer generated always as (due_at - priority * 600000000) virtual
 );
 
 create index interlock_job_by_lane on interlock_job (lane, position, kind) where lane is not null;
 create index interlock_job_by_half on interlock_job (half) where half is not null;
 create index interlock_job_by_parked on interlock_job (id) where parked is not null;
-create index interlock_job_by_refusal on interlock_job (kind, refused_by, id) where refused;
+create index interlock_job_by_unreadable on interlock_job (kind, unreadable_by, id) where unreadable;
 
 -- Jobs that were sent again because nobody knew whether they had been accepted: the first sending may still come.
 create table interlock_job_resubmitted (
@@ -87,17 +87,17 @@ create index interlock_job_again_by_time on interlock_job_resubmitted (at);
 -- What may be fetched now. A lane is offered once.
 create table interlock_job_ready (
     kind     integer not null,
-    care     integer not null,
+    class     integer not null,
     sort     integer not null,
     id       integer not null,
     priority integer not null,
     lane     text,
-    primary key (kind, care, sort, id)
+    primary key (kind, class, sort, id)
 ) without rowid;
 
 create unique index interlock_job_ready_by_lane on interlock_job_ready (lane) where lane is not null;
 
--- What a worker has. cancel says why its end is asked for; told whether its session was sent a message about it.
+-- What a worker has. cancel says why its end is asked for; notified whether its session was sent a message about it.
 create table interlock_job_fetched (
     id         integer primary key,
     worker     integer not null,
@@ -106,19 +106,19 @@ create table interlock_job_fetched (
     lane       text,
     uses       text,
     cancel     text,
-    told       integer not null default 0,
+    notified       integer not null default 0,
     fetch_number       integer not null
 );
 
 create index interlock_job_fetched_by_worker on interlock_job_fetched (worker);
 create index interlock_job_fetched_by_lane on interlock_job_fetched (lane) where lane is not null;
 
--- What waits for its time, which is its due_at. placed: it has a position in a lane all the same.
+-- What waits for its time, which is its due_at. has_position: it has a position in a lane all the same.
 create table interlock_job_scheduled (
     kind   integer not null,
     at     integer not null,
     id     integer not null,
-    placed integer not null,
+    has_position integer not null,
     primary key (kind, at, id)
 ) without rowid;
 
@@ -130,7 +130,7 @@ create table interlock_job_limit_wait (
     ticket    integer not null,
     id        integer not null,
     woken     integer not null default 0,
-    laned     integer not null,
+    in_lane     integer not null,
     primary key (namespace, key, kind, ticket)
 ) without rowid;
 
@@ -179,7 +179,7 @@ create table interlock_job_hold (
     parked_since  integer
 ) without rowid;
 
--- Who is to be told of the end of a job.
+-- Who is to be notified of the end of a job.
 create table interlock_job_watch (
     namespace text not null,
     session   text not null,
@@ -187,7 +187,7 @@ create table interlock_job_watch (
     primary key (namespace, session, id)
 ) without rowid;
 
--- Finished jobs. The last attempt of one that is done is told by its row alone. result_until is null if there was none.
+-- Finished jobs. The last attempt of one that is done is notified by its row alone. result_until is null if there was none.
 create table interlock_job_history (
     id            integer primary key,
     kind          integer not null,
@@ -204,7 +204,7 @@ create table interlock_job_history (
     fence         integer not null,
     worker        integer,
     failing       text not null,
-    "coalesce"    integer not null,
+    coalesces    integer not null,
     keep_result   integer not null,
     limits        integer not null,
     superseded_by integer,
@@ -216,7 +216,7 @@ create table interlock_job_history (
     arguments     text not null
 );
 
-create index interlock_job_history_by_end on interlock_job_history (kind, finished_at);
+create index interlock_job_history_by_end on interlock_job_history (kind, finished_at, state, enqueued_at);
 create index interlock_job_history_by_lane on interlock_job_history (lane) where lane is not null;
 create index interlock_job_history_by_state on interlock_job_history (state) where state <> 'done';
 
@@ -230,16 +230,16 @@ create index interlock_job_result_by_end on interlock_job_result (kept_until);
 
 -- Unfinished jobs as people see them.
 create view interlock_job_standing as
-select j.id, k.namespace, k.queue, k.name, j.kind, j.lane, j.position, j.priority, j.care, j.sort,
+select j.id, k.namespace, k.queue, k.name, j.kind, j.lane, j.position, j.priority, j.class, j.sort,
        case
            when c.id is not null then 'running'
            when j.parked is not null then 'parked'
-           when j.refused then 'ready'
+           when j.unreadable then 'ready'
            when exists (select 1 from interlock_job_scheduled t where t.kind = j.kind and t.at = j.due_at and t.id = j.id)
                then 'scheduled'
            when exists (
                select 1 from interlock_job_ready r
-               where r.kind = j.kind and r.care = j.care and r.sort = j.sort and r.id = j.id)
+               where r.kind = j.kind and r.class = j.class and r.sort = j.sort and r.id = j.id)
                then 'ready'
            when exists (select 1 from interlock_job_limit_wait w where w.id = j.id) then 'waiting'
            when exists (select 1 from interlock_job_hold h where h.lane = j.lane)

@@ -11,12 +11,12 @@ from interlock.backends.sqlite.job_rows import owner
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from interlock.backends.sqlite.job_rows import Tidings
+    from interlock.backends.sqlite.job_rows import CommitNotice
 
-__all__ = ["JobNews"]
+__all__ = ["JobNotifier"]
 
 
-class JobNews:
+class JobNotifier:
     """Tells at once of what this process did itself; what others do is for whoever looks out to tell."""
 
     def __init__(self, turn: Callable[[str, str], None], lost: Callable[[str, str, str], None]) -> None:
@@ -63,18 +63,18 @@ class JobNews:
             if not sessions:
                 del self._awaited[id]
 
-    def tell(self, tidings: Tidings) -> None:
+    def tell(self, notice: CommitNotice) -> None:
         """Pass on what was committed."""
-        if tidings.queues:
-            self.tell_workers(tidings.queues)
+        if notice.queues:
+            self.notify_workers(notice.queues)
         if self._awaited:
-            for id in tidings.ended:  # noqa: A001
+            for id in notice.ended:  # noqa: A001
                 for session in sorted(self._awaited.pop(id, ())):
                     self._turn(session, owner(session, id))
-        for session, fetched, why in tidings.taken:
+        for session, fetched, why in notice.taken:
             self._lost(session, fetched, why)
 
-    def tell_workers(self, queues: Iterable[str]) -> None:
+    def notify_workers(self, queues: Iterable[str]) -> None:
         """There may be something to fetch in these queues. May be called on any thread."""
         for wanted, loop, call in list(self._workers.values()):
             if not wanted.isdisjoint(queues):

@@ -24,7 +24,7 @@ _CAN_COME_BACK = {JobState.FAILED, JobState.CANCELLED, JobState.DISCARDED, JobSt
 
 def cancel(rows: JobRows, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
     """End a job, or ask for its end."""
-    standing = rows.one(sql.standing, id=id)
+    standing = rows.one(sql.job_state, id=id)
     if standing is None:
         return _ended(rows, id)
     state, _, lane, _, session = standing
@@ -33,42 +33,42 @@ def cancel(rows: JobRows, id: int, attribution: Attribution) -> JobState | None:
     if state == JobState.RUNNING:
         fence, asked = rows.one(sql.fence_and_cancel, id=id)
         if asked != why:
-            rows.run(sql.ask_to_end, id=id, why=why)
+            rows.run(sql.request_cancel, id=id, why=why)
             after = {"state": state, "cancel_requested": True}
             rows.journal(Action.JOB_CANCEL, id, attribution, before, after, from_version=fence)
-        rows.tell_taken(session, id, fence, why)
+        rows.notify_interrupted(session, id, fence, why)
         return JobState.RUNNING
-    keys = rows.withdraw([id])
+    keys = rows.detach([id])
     finish(rows, [Ended(id, JobState.CANCELLED, why)])
     wake(rows, keys)
-    rows.advance([lane] if lane else ())
+    rows.advance_lanes([lane] if lane else ())
     rows.journal(Action.JOB_CANCEL, id, attribution, before, {"state": JobState.CANCELLED})
     return JobState.CANCELLED
 
 
 def retry(rows: JobRows, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
     """Make a job ready now."""
-    standing = rows.one(sql.standing, id=id)
+    standing = rows.one(sql.job_state, id=id)
     if standing is None:
         state = _ended(rows, id)
         if state not in _CAN_COME_BACK:
             return state
         kind, lane = rows.one(sql.restore, id=id)
-        rows.run(sql.forget_history, ids=json.dumps([id]))
-        rows.run(sql.forget_results, ids=json.dumps([id]))
+        rows.run(sql.delete_history, ids=json.dumps([id]))
+        rows.run(sql.delete_results, ids=json.dumps([id]))
         position = None
     else:
         state, kind, lane, position, _ = standing
         if state not in (JobState.SCHEDULED, JobState.PARKED):
             return JobState(state)
-        rows.withdraw([id])
-        rows.run(sql.now_due, id=id)
+        rows.detach([id])
+        rows.run(sql.make_due, id=id)
     if lane is None:
-        rows.offer([id], [kind])
+        rows.make_ready([id], [kind])
     else:
-        rows.place([id] if position is None else ())
-        rows.advance([lane])
-    after = JobState(rows.one(sql.standing, id=id)[0])
+        rows.assign_positions([id] if position is None else ())
+        rows.advance_lanes([lane])
+    after = JobState(rows.one(sql.job_state, id=id)[0])
     rows.journal(Action.JOB_RETRY, id, attribution, {"state": state}, {"state": after})
     return after
 
@@ -77,34 +77,34 @@ def hold(rows: JobRows, lane: str, attribution: Attribution) -> None:
     """Let nothing of a lane start. Its head gives up its position in line, so that no job waits for it there."""
     key, by, reason = rows.lane(lane), attribution.actor, attribution.reason
     before = _hold_data(rows, key)
-    rows.run(sql.hold, lane=key, by=by, reason=reason)
+    rows.run(sql.hold_lane, lane=key, by=by, reason=reason)
     after = {**before, "held_by": by, "held_reason": reason}
     if after != before:
         rows.journal(Action.LANE_HOLD, lane, attribution, before, after)
-    head: Sequence[int] = rows.one(sql.head, lane=key) or ()
-    rows.run(sql.take_back, ids=json.dumps(head))
-    wake(rows, {name for (name,) in rows.all(sql.leave_lines, ids=json.dumps(head))})
-    fetched = rows.all(sql.fetches_of_lane, lane=key)
+    head: Sequence[int] = rows.one(sql.first_of_lane, lane=key) or ()
+    rows.run(sql.remove_ready, ids=json.dumps(head))
+    wake(rows, {name for (name,) in rows.all(sql.leave_limit_queues, ids=json.dumps(head))})
+    fetched = rows.all(sql.fetched_of_lane, lane=key)
     if fetched:
-        rows.run(sql.mark_told, lane=key)
+        rows.run(sql.mark_notified, lane=key)
     for id, fence, session in fetched:  # noqa: A001
-        rows.tell_taken(session, id, fence, f"held by {by}: {reason}")
+        rows.notify_interrupted(session, id, fence, f"held by {by}: {reason}")
 
 
 def release(rows: JobRows, lane: str, attribution: Attribution) -> bool:
     """Let a lane continue."""
     key = rows.lane(lane)
     before = _hold_data(rows, key)
-    if key is None or not rows.run(sql.release, lane=key):
+    if key is None or not rows.run(sql.release_lane, lane=key):
         return False
-    rows.advance([key])
+    rows.advance_lanes([key])
     rows.journal(Action.LANE_RELEASE, lane, attribution, before, dict.fromkeys(before))
     return True
 
 
 def _hold_data(rows: JobRows, lane: str | None) -> dict[str, Any]:
     """What the journal keeps of a lane: who holds it and why, and which failure parked it."""
-    held_by, held_reason, _, parked_reason, _ = rows.one(sql.hold_of_lane, lane=lane) or (None,) * 5
+    held_by, held_reason, _, parked_reason, _ = rows.one(sql.lane_hold, lane=lane) or (None,) * 5
     return {"held_by": held_by, "held_reason": held_reason, "parked_reason": parked_reason}
 
 

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from interlock.backends.pacing import micros
 from interlock.backends.sqlite.job_fetch import kinds_of
-from interlock.backends.sqlite.job_rows import Care, JobRows, owner, sql
+from interlock.backends.sqlite.job_rows import FetchClass, JobRows, owner, sql
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable
 
-    from interlock.backends.sqlite.job_news import JobNews
+    from interlock.backends.sqlite.job_notifier import JobNotifier
     from interlock.ports.jobs import FetchRequest
 
-__all__ = ["Lookout"]
+__all__ = ["ReadyWatcher"]
 
 _Wants = tuple[tuple[str, ...], tuple[str, ...]]
 
 
-class _Hunger(NamedTuple):
+class _WaitingWorker(NamedTuple):
     """A worker that waits."""
 
     request: FetchRequest
@@ -31,7 +31,7 @@ class _Hunger(NamedTuple):
     """When it will look for itself, in microseconds."""
 
 
-class Lookout:
+class ReadyWatcher:
     """Knows what each worker would take. Whoever is told has to fetch before it is told again.
 
     A worker that has not fetched yet is told of anything in its queues, whenever something is committed.
@@ -40,16 +40,16 @@ class Lookout:
     def __init__(
         self,
         rows: Callable[[sqlite3.Connection], JobRows],
-        news: JobNews,
+        news: JobNotifier,
         eager: Callable[[bool], None],
-        look_now: Callable[[], None],
+        check_now: Callable[[], None],
     ) -> None:
         self._rows = rows
         self._news = news
         self._eager = eager
-        self._look_now = look_now
+        self._look_now = check_now
         self._lock = threading.Lock()
-        self._hungry: dict[_Wants, _Hunger] = {}
+        self._waiting: dict[_Wants, _WaitingWorker] = {}
         self._asking: dict[_Wants, bool] = {}
         """Those who are being served, and whether something was committed meanwhile."""
         self._fetched: set[frozenset[str]] = set()
@@ -61,7 +61,7 @@ class Lookout:
         """A worker fetches."""
         with self._lock:
             self._fetched.add(frozenset(request.queues))
-            self._hungry.pop(_wants(request), None)
+            self._waiting.pop(_wants(request), None)
             self._asking[_wants(request)] = False
 
     def waits(self, request: FetchRequest, look_again: float, now: float) -> None:
@@ -71,7 +71,7 @@ class Lookout:
         next_at = math.inf if math.isinf(look_again) else micros(now + look_again)
         with self._lock:
             missed = self._asking.pop(_wants(request), False)
-            self._hungry[_wants(request)] = _Hunger(request, next_at)
+            self._waiting[_wants(request)] = _WaitingWorker(request, next_at)
         self._eager(True)
         if missed:
             self._look_now()
@@ -80,7 +80,7 @@ class Lookout:
         """It found enough."""
         with self._lock:
             self._asking.pop(_wants(request), None)
-            nobody = not self._hungry
+            nobody = not self._waiting
         if nobody:
             self._eager(False)
 
@@ -89,21 +89,21 @@ class Lookout:
         with self._lock:
             for wants in self._asking:
                 self._asking[wants] = True
-            waiting = list(self._hungry.items())
+            waiting = list(self._waiting.items())
             unknown = self._news.wanted - self._fetched
-        for wants, hunger in waiting:
-            if self._finds(db, hunger):
+        for wants, waiting_worker in waiting:
+            if self._finds(db, waiting_worker):
                 with self._lock:
-                    self._hungry.pop(wants, None)
-                self._news.tell_workers(hunger.request.queues)
+                    self._waiting.pop(wants, None)
+                self._news.notify_workers(waiting_worker.request.queues)
 
         for queues in unknown:
             if any(any(kind.ready) or kind.next_at is not None for kind in kinds_of(self._rows(db), list(queues))):
-                self._news.tell_workers(queues)
+                self._news.notify_workers(queues)
 
-    def whose_turn(self, db: sqlite3.Connection, session: str) -> list[str]:
+    def due_owners(self, db: sqlite3.Connection, session: str) -> list[str]:
         """The awaited jobs of a session that have ended and were not told of yet. On the watcher's thread."""
-        ended = {id for (id,) in self._rows(db).all(sql.awaited_ended, session=session)} - self._told  # noqa: A001
+        ended = {id for (id,) in self._rows(db).all(sql.watched_ended, session=session)} - self._told  # noqa: A001
         self._told |= ended
         return [owner(session, id) for id in sorted(ended)]  # noqa: A001
 
@@ -111,27 +111,28 @@ class Lookout:
         """The jobs that were told of are awaited no more."""
         self._told = set()
 
-    def _finds(self, db: sqlite3.Connection, hunger: _Hunger) -> bool:
+    def _finds(self, db: sqlite3.Connection, waiting_worker: _WaitingWorker) -> bool:
         """Whether there is something for a worker, now or before it would look."""
-        rows, request = self._rows(db), hunger.request
+        rows, request = self._rows(db), waiting_worker.request
         (next_wake,) = rows.one(sql.next_wake) or (math.inf,)
-        if next_wake < hunger.next_at:
+        if next_wake < waiting_worker.next_at:
             return True
-        cares = Care.PACED + 1 if request.at_once else Care.SLOTS + 1
+        classes = FetchClass.PACED + 1 if request.at_once else FetchClass.SLOTS + 1
         kinds = [kind for kind in kinds_of(rows, request.queues) if kind.name in request.names]
         if any(
-            any(kind.ready[:cares]) or (kind.next_at is not None and kind.next_at < hunger.next_at) for kind in kinds
+            any(kind.ready[:classes]) or (kind.next_at is not None and kind.next_at < waiting_worker.next_at)
+            for kind in kinds
         ):
             return True
-        suspects = [kind.id for kind in kinds if kind.ready[Care.SUSPECT]]
+        suspects = [kind.id for kind in kinds if kind.ready[FetchClass.SUSPECT]]
         if not suspects or not request.at_once:
             return False
         (half,) = rows.one(sql.half_of_session, session=request.session) or (None,)
-        return rows.one(sql.suspects_for, kinds=json.dumps(suspects), half=half) is not None
+        return rows.one(sql.ready_suspects, kinds=json.dumps(suspects), half=half) is not None
 
     def _forget(self) -> None:
         with self._lock:
-            self._hungry.clear()
+            self._waiting.clear()
             self._asking.clear()
             self._fetched.clear()
         self._eager(False)

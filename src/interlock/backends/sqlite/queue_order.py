@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from interlock.clock import Clock
 
-__all__ = ["AskingTimes", "place"]
+__all__ = ["RequestTimes", "next_ticket"]
 
 _BITS = 12  # for requests of one microsecond; the rest lasts for 70 years since the machine was started
 _MOST_KEPT = 1000
 
 
-class AskingTimes:
+class RequestTimes:
     """When requests were made, in microseconds of the machine's monotonic clock."""
 
     def __init__(self, clock: Clock) -> None:
@@ -45,7 +45,7 @@ class AskingTimes:
         self._unanswered.pop(owner, None)
 
 
-def place(db: sqlite3.Connection, statement: str, asked: int, floor: int) -> int:
+def next_ticket(db: sqlite3.Connection, statement: str, asked: int, floor: int) -> int:
     """A free ticket for a request made at ``asked``, above ``floor``.
 
     ``statement`` is the SQL for the largest ticket from ``:first`` to ``:last``.

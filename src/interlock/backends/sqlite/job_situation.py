@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from interlock.backends.sqlite.job_limit_json import decode_limits
 from interlock.backends.sqlite.job_limits import room_at
 from interlock.backends.sqlite.job_rows import JobRows
 from interlock.backends.sqlite.job_rows import sql as jobs_sql
-from interlock.backends.sqlite.job_uses import read_uses
 from interlock.backends.sqlite.job_views import (
     MOST_HOLDERS,
     UNHELD,
     Hold,
     finished,
-    maybe_seconds,
+    seconds_or_none,
     suspicion,
     unfinished,
 )
@@ -39,7 +39,7 @@ def situations(rows: JobRows, ids: Sequence[int]) -> list[JobSituation]:
     """In the order asked for; those that are not known are left out."""
     wanted = json.dumps(list(ids))
     views = {view.id: view for view in _views(rows, wanted)}
-    stands = {found[0]: found[1:] for found in rows.all(sql.keys, ids=wanted)}
+    stands = {found[0]: found[1:] for found in rows.all(sql.job_keys, ids=wanted)}
     heads = {stand[9] for stand in stands.values() if stand[9] is not None}
     states = {id: JobState(state) for id, state in rows.all(sql.states, ids=json.dumps(list(heads)))}  # noqa: A001
     workers = [
@@ -60,9 +60,9 @@ def situations(rows: JobRows, ids: Sequence[int]) -> list[JobSituation]:
 
 
 def _views(rows: JobRows, wanted: str) -> Iterable[JobView]:
-    for row in rows.all(sql.view, ids=wanted):
+    for row in rows.all(sql.unfinished_views, ids=wanted):
         yield unfinished(rows, row)
-    for row in rows.all(sql.view_history, ids=wanted):
+    for row in rows.all(sql.history_views, ids=wanted):
         yield finished(rows, row)
 
 
@@ -76,14 +76,14 @@ def _standing(
     if head is not None and head != job.id:
         told = told._replace(lane_head=head, lane_head_state=states.get(head))
     if job.state is JobState.READY and told.workers:
-        (ahead,) = rows.one(jobs_sql.ready_before, queue=job.queue, sort=sort, id=job.id, limit=most)
+        (ahead,) = rows.one(jobs_sql.ready_jobs_ahead, queue=job.queue, sort=sort, id=job.id, limit=most)
         return told._replace(ahead=ahead, more_ahead=ahead >= most)
     if job.state is JobState.BEHIND and position is not None:
-        (ahead,) = rows.one(jobs_sql.placed_before, lane=lane, position=position, limit=most)
+        (ahead,) = rows.one(jobs_sql.lane_jobs_ahead, lane=lane, position=position, limit=most)
         return told._replace(ahead=ahead, more_ahead=ahead >= most)
     if job.state is JobState.WAITING and key is not None:
-        (ahead,) = rows.one(sql.in_line_before, key=key, ticket=ticket, limit=most)
-        holders = tuple(holder for (holder,) in rows.all(jobs_sql.holders, key=key, limit=MOST_HOLDERS))
-        opens = maybe_seconds(room_at(rows, key, read_uses(uses)))
+        (ahead,) = rows.one(sql.limit_waiters_ahead, key=key, ticket=ticket, limit=most)
+        holders = tuple(holder for (holder,) in rows.all(jobs_sql.limit_holders, key=key, limit=MOST_HOLDERS))
+        opens = seconds_or_none(room_at(rows, key, decode_limits(uses)))
         return told._replace(ahead=ahead, more_ahead=ahead >= most, waits_for=key, holders=holders, room_at=opens)
     return told
