@@ -262,7 +262,7 @@ def test_uvicorn_alone_ends_within_a_second_with_streams_open(server: Server) ->
         assert process.stderr is not None
         while "Uvicorn running" not in (line := process.stderr.readline()):
             assert line
-            if match := re.search(r"add \?token=(\S+) to its address", line):
+            if match := re.search(r"add \?token=(\S+) to its URL", line):
                 server.token = match[1]
         assert server.deliver(1)[0] in (200, 202)
         streams = [server.stream() for _ in range(3)]
@@ -334,12 +334,12 @@ def test_with_credentials_it_listens_anywhere(server: Server) -> None:
 @pytest.mark.parametrize(
     ("args", "env", "says"),
     [
-        (["--listen", "nonsense"], {}, "'nonsense' is no address"),
-        (["--listen", "127.0.0.1:99999"], {}, "is no address"),
+        (["--listen", "nonsense"], {}, "Invalid address 'nonsense'"),
+        (["--listen", "127.0.0.1:99999"], {}, "Invalid address"),
         (["--listen", "127.0.0.1:0", "--credentials-file", "nothing"], {}, "cannot be read"),
         (["--listen", "0.0.0.0:0"], {"INTERLOCK_WEB_CREDENTIALS": "secret"}, "has no colon"),
         (["--credentials-file", "nothing"], {}, "is for --listen"),
-        ([], {"INTERLOCK_LISTEN": "10.255.255.255:80"}, "no credentials"),
+        ([], {"INTERLOCK_LISTEN": "10.255.255.255:80"}, "without credentials"),
     ],
 )
 def test_what_cannot_work_is_refused(

@@ -82,7 +82,7 @@ async def test_cookie_and_token_are_both_needed() -> None:
     ):
         answer = await act(web, SAME, *([("Cookie", jar)] if jar else []), csrf=csrf)
         assert answer.status == 403, (jar, csrf)
-        assert "Load it again" in answer.text
+        assert "Reload it" in answer.text
 
 
 @pytest.mark.parametrize(

@@ -190,7 +190,7 @@ async def test_nothing_that_comes_in_is_answered_with_500_or_stored_unsigned(
                 if webhook and not gone:
                     assert answer.json["verdict"] in ("accepted", "duplicate", "ignored", "refused")
                     assert answer.json["verdict"] != "refused" or answer.status >= 400
-        stored = await all_events(app.events.look)
+        stored = await all_events(app.events.list)
     assert {(event.source, event.delivery) for event in stored} <= fuzz.signed
     assert len(stored) == seen[202]
     assert {202, 200, 400, 401, 404, 405, 413, 422} <= set(seen)  # the fuzz reaches every way out

@@ -176,7 +176,7 @@ async def test_a_store_without_events_has_no_sources(interlock_redis_url: str) -
 def test_without_its_packages_the_web_app_says_what_to_install() -> None:
     code = (
         "import sys; sys.modules['starlette'] = None\n"
-        "from interlock import App, MisuseError\n"
+        "from interlock import App\nfrom interlock.errors import MisuseError\n"
         "try: App('memory://').web()\n"
         "except MisuseError as error: print(error)"
     )

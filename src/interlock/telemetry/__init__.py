@@ -1,1 +1,1 @@
-"""What Interlock tells the outside about itself: log events and metrics. Never a label per key."""
+"""Log events and metrics. Keys are never labels."""

@@ -1,4 +1,4 @@
-"""Bounds on how much strangers can make a process log."""
+"""Bounds on how much unauthenticated clients can make a process log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["LogBudget"]
 
 
 class LogBudget:
-    """Lets through so many log events in each period, and counts the others."""
+    """Admits a number of log events per period, and counts the others."""
 
     def __init__(
         self, most: int = 10, seconds: float = 60.0, *, monotonic: Callable[[], float] = time.monotonic
@@ -25,7 +25,7 @@ class LogBudget:
         self._suppressed = 0
 
     def admit(self) -> int | None:
-        """How many were suppressed before this event; None if it is to be suppressed as well."""
+        """The number of events suppressed before this one; None if this one is suppressed as well."""
         now = self._monotonic()
         if now - self._began >= self._seconds:
             self._began, self._used = now, 0

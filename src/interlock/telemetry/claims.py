@@ -1,4 +1,4 @@
-"""What claims count and time."""
+"""Metrics of claims."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["ClaimMetrics"]
 
 
 class ClaimMetrics(Collector):
-    """Counts and times of the claims in one store."""
+    """Metrics of the claims in one store."""
 
     def __init__(self, store: str, prefix: str = "interlock") -> None:
         self.store = store
@@ -29,40 +29,40 @@ class ClaimMetrics(Collector):
         self.holds = Durations()
 
     def count(self, state: ClaimState) -> None:
-        """Count an answer to a claimant."""
+        """Count a request for a claim."""
         self.answers[state] += 1
 
     @property
     def active(self) -> int:
-        """Claims held now."""
+        """Claims that this process holds."""
         return self.answers[ClaimState.NEW] - self.holds.count
 
     def collect(self) -> Iterable[Metric]:
-        """The families as they stand now."""
+        """The current metric families."""
         from interlock.telemetry.families import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
         name = f"{self.prefix}_{{}}".format
         answers = CounterMetricFamily(
-            name("claims"), "Requests for a claim, by what the claimant was told.", labels=["store", "state"]
+            name("claims"), "Requests for a claim, by the state returned.", labels=["store", "state"]
         )
         for state, count in self.answers.items():
             answers.add_metric([self.store, state.replace(" ", "_")], count)
         yield answers
-        settled = CounterMetricFamily(name("claim_settlements"), "Claims settled, by how.", labels=["store", "outcome"])
+        settled = CounterMetricFamily(
+            name("claim_settlements"), "Claims finished, by outcome.", labels=["store", "outcome"]
+        )
         for outcome, count in (*self.settled.items(), ("refused", self.refused)):
             settled.add_metric([self.store, str(outcome)], count)
         yield settled
-        losses = CounterMetricFamily(
-            name("claim_losses"), "Claims that ended under their holder.", labels=["store", "reason"]
-        )
+        losses = CounterMetricFamily(name("claim_losses"), "Claims lost while held.", labels=["store", "reason"])
         for reason, count in self.losses.items():
             losses.add_metric([self.store, reason], count)
         yield losses
-        active = GaugeMetricFamily(name("active_claims"), "Claims held now.", labels=["store"])
+        active = GaugeMetricFamily(name("active_claims"), "Claims that this process holds.", labels=["store"])
         active.add_metric([self.store], self.active)
         yield active
         holds = HistogramMetricFamily(
-            name("claim_duration_seconds"), "Time from claim to settlement or loss.", labels=["store"]
+            name("claim_duration_seconds"), "Time from claim to finish or loss.", labels=["store"]
         )
         holds.add_metric([self.store], buckets=self.holds.buckets(), sum_value=self.holds.total)
         yield holds

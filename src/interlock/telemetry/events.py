@@ -1,4 +1,4 @@
-"""What events count and time. By source at most, of which an app has few; never by type, actor or delivery."""
+"""Metrics of events. Labels are sources, of which an app has few; never types, actors or deliveries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["EventMetrics"]
 
 
 class EventMetrics(Collector):
-    """Counts and times of the events in one store, as this process received them."""
+    """Metrics of the events in one store that this process received."""
 
     def __init__(self, store: str, prefix: str = "interlock") -> None:
         self.store = store
@@ -26,35 +26,35 @@ class EventMetrics(Collector):
         self.refusals: dict[tuple[str, str], int] = {}
         """By source and reason."""
         self.accepting = Durations()
-        """How long the store took to accept an event and its jobs."""
+        """How long the store took to accept an event with its jobs."""
 
     def received(self, source: str, verdict: str) -> None:
-        """Count an answer to a sender."""
+        """Count a response to a sender."""
         self.verdicts[source, verdict] = self.verdicts.get((source, verdict), 0) + 1
 
     def refused(self, source: str, reason: str) -> None:
-        """Count a delivery that was not taken."""
+        """Count a refused delivery."""
         self.refusals[source, reason] = self.refusals.get((source, reason), 0) + 1
 
     def collect(self) -> Iterable[Metric]:
-        """The families as they stand now."""
+        """The current metric families."""
         from interlock.telemetry.families import CounterMetricFamily, HistogramMetricFamily
 
         name = f"{self.prefix}_{{}}".format
         received = CounterMetricFamily(
-            name("events_received"), "Deliveries taken, by what was said of them.", labels=["source", "verdict"]
+            name("events_received"), "Deliveries processed, by status.", labels=["source", "verdict"]
         )
         for labels, count in list(self.verdicts.items()):
             received.add_metric(labels, count)
         yield received
         refused = CounterMetricFamily(
-            name("events_refused"), "Deliveries not taken, by why.", labels=["source", "reason"]
+            name("events_refused"), "Deliveries refused, by cause.", labels=["source", "reason"]
         )
         for labels, count in list(self.refusals.items()):
             refused.add_metric(labels, count)
         yield refused
         accepting = HistogramMetricFamily(
-            name("event_accepting_seconds"), "Time the store took to accept an event and its jobs.", labels=["store"]
+            name("event_accepting_seconds"), "Time the store took to accept an event with its jobs.", labels=["store"]
         )
         accepting.add_metric([self.store], self.accepting.buckets(), self.accepting.total)
         yield accepting

@@ -28,12 +28,12 @@ class LastingFailure:
         self.error = ""
         """The latest error while the failure lasts; otherwise empty."""
         self.times = 0
-        """How often it failed since it began."""
+        """How often it has failed since it began."""
         self.seconds = 0.0
         """How long it has lasted."""
 
     def failed(self, error: object) -> bool:
-        """Count a failure; returns whether to log it."""
+        """Count a failure, and return whether to log it."""
         now = self._monotonic()
         if self._since is None:
             self._since, self.times = now, 0
@@ -46,7 +46,7 @@ class LastingFailure:
         return True
 
     def over(self) -> bool:
-        """Note a success; returns whether to log that a failure is over."""
+        """Record a success, and return whether to log that a failure is over."""
         if self._since is None:
             return False
         self.seconds = round(self._monotonic() - self._since, 1)

@@ -1,4 +1,4 @@
-"""What limits count and time. Never by key: there may be millions."""
+"""Metrics of limits. Keys are never labels: there may be millions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["LimitMetrics"]
 
 
 class LimitMetrics(Collector):
-    """Counts and times of the limits in one store."""
+    """Metrics of the limits in one store."""
 
     def __init__(self, store: str, prefix: str = "interlock") -> None:
         self.store = store
@@ -29,31 +29,31 @@ class LimitMetrics(Collector):
 
     @property
     def active(self) -> int:
-        """Started and not finished."""
+        """Started reservations that are not finished."""
         return self.starts - self.holds.count
 
     def collect(self) -> Iterable[Metric]:
-        """The families as they stand now."""
+        """The current metric families."""
         from interlock.telemetry.families import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
         name = f"{self.prefix}_{{}}".format
         starts = CounterMetricFamily(
-            name("limit_starts"), "Turns under limits, by how they ended.", labels=["store", "status"]
+            name("limit_starts"), "Turns under limits, by outcome.", labels=["store", "status"]
         )
         for status, count in {"started": self.starts, **self.outcomes}.items():
             starts.add_metric([self.store, status], count)
         yield starts
-        losses = CounterMetricFamily(
-            name("limit_losses"), "Reservations that ended under their holder.", labels=["store", "reason"]
-        )
+        losses = CounterMetricFamily(name("limit_losses"), "Reservations lost.", labels=["store", "reason"])
         for reason, count in self.losses.items():
             losses.add_metric([self.store, reason], count)
         yield losses
-        active = GaugeMetricFamily(name("active_limits"), "Started and not finished.", labels=["store"])
+        active = GaugeMetricFamily(
+            name("active_limits"), "Started reservations that are not finished.", labels=["store"]
+        )
         active.add_metric([self.store], self.active)
         yield active
         for family, text, durations in (
-            ("limit_wait_seconds", "Time from request to start, of those who waited for it.", self.waits),
+            ("limit_wait_seconds", "Time from request to start.", self.waits),
             ("limit_hold_seconds", "Time from start to finish or loss.", self.holds),
         ):
             histogram = HistogramMetricFamily(name(family), text, labels=["store"])

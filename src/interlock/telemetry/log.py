@@ -38,7 +38,7 @@ def emit(logger: logging.Logger, level: int, event: str, **fields: Any) -> None:
 
 
 class BackgroundLog:
-    """Hands log records to their handlers on a thread of its own, so that one that blocks holds up nothing else.
+    """Passes log records to their handlers on a separate thread, so that a blocking handler delays nothing else.
 
     At most 1,000 records wait for it. Beyond that they are dropped, and counted in ``log_records_dropped``.
     """
@@ -53,7 +53,7 @@ class BackgroundLog:
 
     @contextlib.contextmanager
     def used(self) -> Iterator[None]:
-        """Have everything that is logged in this context, and in tasks that begin in it, go this way."""
+        """Use this log for everything that is logged in this context, and in tasks that start in it."""
         token = _background.set(self)
         try:
             yield
@@ -61,7 +61,7 @@ class BackgroundLog:
             _background.reset(token)
 
     def put(self, logger: logging.Logger, record: logging.LogRecord) -> None:
-        """Hand on a record. Returns at once."""
+        """Pass on a record. Returns immediately."""
         with self._changed:
             if self._closed or len(self._unwritten) >= _MOST_UNWRITTEN:
                 self._dropped += 1
@@ -78,7 +78,7 @@ class BackgroundLog:
             self._changed.wait_for(lambda: not self._unwritten and not self._writing, seconds)
 
     def close(self, seconds: float) -> None:
-        """Write what is left, within so many seconds, and take no more."""
+        """Write the remaining records within the given time, and accept no more."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

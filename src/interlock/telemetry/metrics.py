@@ -1,4 +1,4 @@
-"""Metrics as plain numbers in the hot path, turned into Prometheus families only when somebody asks.
+"""Metrics as plain numbers in the hot path, which become Prometheus families only when they are scraped.
 
 A collector is registered by the user, with any registry: ``REGISTRY.register(app.metrics)``.
 """
@@ -53,22 +53,22 @@ class Durations:
 
     def observe(self, seconds: float) -> None:
         """Count one duration."""
-        # Most are in the first bucket, and need no search.
+        # Most durations are in the first bucket, and need no search.
         self.counts[0 if seconds <= _FIRST else bisect_left(_BOUNDS, seconds)] += 1
         self.total += seconds
 
     @property
     def count(self) -> int:
-        """How many were observed."""
+        """The number of observations."""
         return sum(self.counts)
 
     def buckets(self) -> list[tuple[str, float]]:
-        """Cumulative counts by upper bound, as Prometheus wants them."""
+        """Cumulative counts by upper bound, in the format of Prometheus."""
         return list(zip([*map(str, map(float, _BOUNDS)), "+Inf"], accumulate(self.counts), strict=True))
 
 
 class LockMetrics(Collector):
-    """Counts, waits and holds of the locks in one store. ``lock_type`` is the store's name."""
+    """Metrics of the locks in one store. ``lock_type`` is the store's name."""
 
     def __init__(self, lock_type: str, prefix: str = "interlock") -> None:
         self.lock_type = lock_type
@@ -84,18 +84,18 @@ class LockMetrics(Collector):
 
     @property
     def active(self) -> int:
-        """Leases held now."""
+        """Leases that this process holds."""
         return self.waits.count - self.holds.count
 
     def collect(self) -> Iterable[Metric]:
-        """The families as they stand now."""
+        """The current metric families."""
         from interlock.telemetry.families import CounterMetricFamily, GaugeMetricFamily
 
         kind = [self.lock_type]
         name = f"{self.prefix}_{{}}".format
         acquisitions = CounterMetricFamily(
             name("lock_acquisitions"),
-            "Requests for a lock, by how they ended.",
+            "Requests for a lock, by outcome.",
             labels=["lock_type", "status"],
         )
         for status, count in {"acquired": self.waits.count, **self.outcomes}.items():
@@ -104,26 +104,24 @@ class LockMetrics(Collector):
         yield self._histogram(name("lock_acquisition_duration_seconds"), "Time from request to lease.", self.waits)
         yield self._histogram(name("lock_hold_duration_seconds"), "Time from lease to release or loss.", self.holds)
         contentions = CounterMetricFamily(
-            name("lock_contentions"), "Requests that found the lock taken.", labels=["lock_type"]
+            name("lock_contentions"), "Requests that found the lock held.", labels=["lock_type"]
         )
         contentions.add_metric(kind, self.contentions)
         yield contentions
-        active = GaugeMetricFamily(name("active_locks"), "Leases held now.", labels=["lock_type"])
+        active = GaugeMetricFamily(name("active_locks"), "Leases that this process holds.", labels=["lock_type"])
         active.add_metric(kind, self.active)
         yield active
-        losses = CounterMetricFamily(
-            name("lock_losses"), "Leases that ended under their holder.", labels=["lock_type", "reason"]
-        )
+        losses = CounterMetricFamily(name("lock_losses"), "Leases lost while held.", labels=["lock_type", "reason"])
         for reason, count in self.losses.items():
             losses.add_metric([*kind, reason], count)
         yield losses
         for counter, text, count in (
-            ("deadlock_detections", "Cycles of waits found.", self.outcomes["deadlock"]),
-            ("deadlock_retries", "Attempts repeated after a deadlock.", self.deadlock_retries),
-            ("version_conflicts", "Optimistic writes that came too late.", self.version_conflicts),
+            ("deadlock_detections", "Cycles of waits detected.", self.outcomes["deadlock"]),
+            ("deadlock_retries", "Retries after a deadlock.", self.deadlock_retries),
+            ("version_conflicts", "Version conflicts of optimistic writes.", self.version_conflicts),
             (
                 "version_conflict_retries",
-                "Attempts repeated after a conflict.",
+                "Retries after a version conflict.",
                 self.version_conflict_retries,
             ),
         ):
@@ -144,6 +142,6 @@ class Together(Collector):
         self._collectors = collectors
 
     def collect(self) -> Iterable[Metric]:
-        """Everything that each of them has."""
+        """The families of all collectors."""
         for collector in self._collectors:
             yield from collector.collect()

@@ -1,4 +1,4 @@
-"""What the web app counts and times. By the names of sources, which the app defines; never by path or client."""
+"""Metrics of the web app. Labels are the sources that the app defines; never paths or clients."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ __all__ = ["WebMetrics"]
 
 
 class WebMetrics(Collector):
-    """Counts and times of one web app, as this process sees them."""
+    """Metrics of one web app in this process."""
 
     def __init__(self, prefix: str = "interlock", streams: Callable[[], int] = lambda: 0) -> None:
         self.prefix = prefix
         self.streams = streams
         self.answers: dict[tuple[str, int], int] = {}
-        """To webhooks, by source and status. What names no source counts under an empty one."""
+        """Responses to webhooks, by source and status. The source is empty for unknown sources."""
         self.durations: dict[str, Durations] = {}
-        """Of webhooks that were accepted, by source."""
+        """Durations of accepted webhooks, by source."""
         self.failed_logins = {"password": 0, "token": 0, "slowed": 0}
-        """By what was wrong; ``slowed`` were not looked at."""
+        """Failed logins by kind; ``slowed`` attempts were not checked."""
 
     def answered(self, source: str, status: int, seconds: float) -> None:
-        """Count the answer to a webhook."""
+        """Count the response to a webhook."""
         key = source, status
         self.answers[key] = self.answers.get(key, 0) + 1
         durations = self.durations.get(source)
@@ -38,11 +38,11 @@ class WebMetrics(Collector):
         durations.observe(seconds)
 
     def login_failed(self, how: str) -> None:
-        """Count a login that failed, or that came too soon after others that did."""
+        """Count a login that failed, or that came too soon after failed ones."""
         self.failed_logins[how] += 1
 
     def collect(self) -> Iterable[Metric]:
-        """The families as they stand now."""
+        """The current metric families."""
         from interlock.telemetry.families import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
         name = f"{self.prefix}_{{}}".format
@@ -53,15 +53,15 @@ class WebMetrics(Collector):
             answers.add_metric([source, str(status)], count)
         yield answers
         seconds = HistogramMetricFamily(
-            name("webhook_seconds"), "Time from the head of a webhook to its answer.", labels=["source"]
+            name("webhook_seconds"), "Time from the head of a webhook to its response.", labels=["source"]
         )
         for source, durations in list(self.durations.items()):
             seconds.add_metric([source], durations.buckets(), durations.total)
         yield seconds
-        logins = CounterMetricFamily(name("web_failed_logins"), "Logins to the dashboard that failed.", labels=["how"])
+        logins = CounterMetricFamily(name("web_failed_logins"), "Failed logins to the dashboard.", labels=["how"])
         for how, count in self.failed_logins.items():
             logins.add_metric([how], count)
         yield logins
-        streams = GaugeMetricFamily(name("web_streams"), "Browsers that are sent what changes, now.")
+        streams = GaugeMetricFamily(name("web_streams"), "Open streams to browsers.")
         streams.add_metric([], self.streams())
         yield streams

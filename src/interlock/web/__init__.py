@@ -1,7 +1,7 @@
 """The web app: webhooks, health, metrics and the dashboard, as one ASGI application.
 
-``app.web()`` makes it; it mounts into FastAPI and Starlette under any prefix, and runs alone. ``interlock run`` with
-``--listen`` runs it next to the workers.
+``app.web()`` creates it. It can be mounted in FastAPI and Starlette under any prefix, or run alone. ``interlock run``
+with ``--listen`` runs it next to the workers.
 """
 
 from interlock.web.asgi import Web

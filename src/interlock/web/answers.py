@@ -1,4 +1,4 @@
-"""Whole answers in two messages, for what is quicker or needed sooner than a framework's responses."""
+"""Complete responses in two ASGI messages, where they are faster, or needed earlier, than those of a framework."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ TEXT = b"text/plain; charset=utf-8"
 async def answer(
     send: Send, status: int, body: bytes, kind: bytes = TEXT, more: Iterable[tuple[bytes, bytes]] = ()
 ) -> None:
-    """Send one whole answer."""
+    """Send a complete response."""
     headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body)), *more]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
 async def answer_json(send: Send, status: int, data: Any, more: Iterable[tuple[bytes, bytes]] = ()) -> None:
-    """Send data."""
+    """Send data as JSON."""
     await answer(send, status, json.dumps(data).encode(), JSON, more)
 
 
 def header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
-    """The value of a header that may be there once; None if it is not there, or more often than that."""
+    """The value of a header that may occur once; None if it is missing or repeated."""
     found = [value for key, value in headers if key == name]
     return found[0] if len(found) == 1 else None
 
 
 def closing(scope: Scope) -> Headers:
-    """For an answer to a request whose body is not read: nothing else can come on its connection."""
+    """Headers for a response to a request whose body is not read: the connection cannot be reused."""
     if not scope.get("http_version", "1.1").startswith("1"):
         return []
     for name, value in scope["headers"]:

@@ -1,4 +1,4 @@
-"""The ASGI application: which path leads where, who passes the gate, and what opens and closes with it."""
+"""The ASGI application: routing, access control, and lifespan."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _WEBHOOKS = "/webhooks/"
 
 
 class Web:
-    """An app's web app. Made by :meth:`App.web`; see there.
+    """An app's web app, created by :meth:`App.web`.
 
-    Open to all: ``GET /health``, ``POST /webhooks/{source}``, which checks signatures. For those who pass the gate:
+    Public: ``GET /health`` and ``POST /webhooks/{source}``, which checks signatures. With access control:
     ``GET /metrics``, ``GET /stream``, and the dashboard with its API.
     """
 
@@ -57,11 +57,11 @@ class Web:
         self.app = app
         self.credentials = credentials
         self.hub = Hub(self._pulse)
-        """What changes, sent to browsers."""
+        """Streams of changes to browsers."""
         self.metrics = WebMetrics(app.settings.metrics_prefix, self.hub.__len__)
-        """Part of what ``GET /metrics`` tells."""
+        """Metrics of the web app, which are part of ``GET /metrics``."""
         self.error_handlers: dict[Any, Any] = {Exception: _failed}
-        """Starlette's handlers of errors, by class or status."""
+        """Starlette's error handlers, by class or status."""
         self._webhooks = Webhooks(app, self.metrics)
         self._health = SecurityHeaders(Health(app))
         routes: list[BaseRoute] = [Route("/metrics", Metrics(app, self.metrics), methods=["GET"])]
@@ -70,14 +70,14 @@ class Web:
 
             routes += [Route("/stream", self.hub, methods=["GET"]), *pages(self)]
         inside = Starlette(routes=routes, exception_handlers=self.error_handlers)
-        inside.router.redirect_slashes = False  # it would name a scheme, which only a proxy in front of us knows
+        inside.router.redirect_slashes = False  # it would contain a scheme, which only the proxy knows
         gate = Gate(inside, credentials, allowed_hosts, metrics=self.metrics, token=token)
         self.token = gate.token
-        """What lets a browser or a program in without credentials; empty where credentials are asked for."""
+        """The token that gives access without credentials; empty if credentials are required."""
         self._guarded = SecurityHeaders(gate)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, as ASGI 3 has it."""
+        """Handle an ASGI 3 request."""
         kind = scope["type"]
         if kind == "http":
             path = path_of(scope)
@@ -98,18 +98,18 @@ class Web:
             await send({"type": "websocket.close", "code": 1000, "reason": ""})
 
     def login_url(self, base: str) -> str:
-        """The address to open in a browser, given that of the web app: ``login_url("http://localhost:8000/prefix")``.
+        """The URL to open in a browser, given that of the web app: ``login_url("http://localhost:8000/prefix")``.
 
-        Without credentials it carries the token, so show it only to people who may see the dashboard.
+        Without credentials it contains the token, so show it only to people who may see the dashboard.
         """
         return f"{base.rstrip('/')}/" + (f"?token={self.token}" if self.token else "")
 
     def by(self, request: Request) -> str:
-        """Who acts: the credential's user, else "dashboard"."""
+        """The actor: the authenticated user, or "dashboard"."""
         return request.state.user or "dashboard"
 
     def close(self) -> None:
-        """End all streams, so that a server that waits for them can end. It takes no more of them."""
+        """End all streams, so that a server that waits for them can end, and accept no more."""
         self.hub.close()
 
     async def _answer_health(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -119,7 +119,7 @@ class Web:
             await answer(send, 405, b"Use GET.\n", more=[(b"allow", b"GET, HEAD"), *closing(scope)])
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        """Run alone: open the app, unless it is open, and close it at the end."""
+        """Handle the lifespan: open the app unless it is open, and close it at the end."""
         opened = False
         await receive()
         try:
@@ -131,7 +131,7 @@ class Web:
             return
         self.hub.reopen()
         if opened and self.token:
-            print(f"To open the dashboard, add ?token={self.token} to its address.", file=sys.stderr)
+            print(f"To open the dashboard, add ?token={self.token} to its URL.", file=sys.stderr)
         await send({"type": "lifespan.startup.complete"})
         await receive()
         self.hub.close()
@@ -150,4 +150,4 @@ class Web:
 
 async def _failed(request: Request, error: Exception) -> Response:
     emit(_log, logging.ERROR, "web_failed", path=path_of(request.scope), error=repr(error))
-    return PlainTextResponse("Something is wrong with this page. The log says what.\n", 500)
+    return PlainTextResponse("This page failed. See the log for details.\n", 500)

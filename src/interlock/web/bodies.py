@@ -1,4 +1,4 @@
-"""Bodies of requests, read whole and bounded: in size, and all of them together in memory. Who asks bounds the time."""
+"""Request bodies, read completely and bounded in size and in total memory. The caller bounds the time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONGEST_NUMBER = 18
 
 
 class BodyRefusedError(Exception):
-    """A body that is not read to its end. ``status`` is what to answer, and the rest of it is not looked at."""
+    """A body was refused before its end. ``status`` is the response status; the rest of the body is not read."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -24,24 +24,23 @@ class BodyRefusedError(Exception):
 
 
 class ClientGoneError(Exception):
-    """Nobody is left to be answered."""
+    """The client closed the connection."""
 
 
 class Bodies:
-    """HandlerVersion bodies of at most ``most`` bytes, and keeps at most ``together`` bytes of all that are
-    unfinished."""
+    """Reads bodies of at most ``most`` bytes, and keeps at most ``together`` bytes of all unfinished bodies."""
 
     def __init__(self, most: int, together: int) -> None:
         self.most = most
         self.together = together
         self.held = 0
-        """Bytes of bodies that have come in part."""
+        """Bytes of partially received bodies."""
 
     async def read(self, headers: Iterable[tuple[bytes, bytes]], receive: Receive) -> bytes:
-        """One whole body. Raises :class:`BodyRefusedError`, or :class:`ClientGoneError` if the client went away."""
+        """Read a complete body. Raises :class:`BodyRefusedError`, or :class:`ClientGoneError` if the client is gone."""
         self._check_length(headers)
         message = await receive()
-        if message["type"] == "http.request" and not message.get("more_body", False):  # as it mostly is
+        if message["type"] == "http.request" and not message.get("more_body", False):  # the common case
             body: bytes = message.get("body", b"")
             if len(body) > self.most:
                 raise self._too_large()
@@ -58,7 +57,7 @@ class Bodies:
                 if len(parts) + len(part) > self.most:
                     raise self._too_large()
                 if self.held + len(part) > self.together:
-                    raise BodyRefusedError(503, "Too many bodies are on their way at once.")
+                    raise BodyRefusedError(503, "Too many request bodies at once.")
                 parts += part
                 self.held += len(part)
                 if not message.get("more_body", False):
@@ -68,11 +67,11 @@ class Bodies:
             self.held -= len(parts)
 
     def _check_length(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """Turn away what says by itself that it is too large, before any of it is read."""
+        """Refuse a body whose Content-Length is too large, before reading any of it."""
         for name, value in headers:
             if name == b"content-length":
                 if not value.isdigit():
-                    raise BodyRefusedError(400, "The Content-Length is no number.")
+                    raise BodyRefusedError(400, "The Content-Length is not a number.")
                 if len(value) > _LONGEST_NUMBER or int(value) > self.most:
                     raise self._too_large()
 

@@ -1,6 +1,6 @@
-"""Whether the stores answer, for load balancers and people: ``GET /health``; and what is counted: ``GET /metrics``.
+"""Health of the stores (``GET /health``) and metrics (``GET /metrics``).
 
-Health is open to all, so it says little, and however many ask, each store is asked at most once a second.
+Health is public, so it reveals little, and each store is checked at most once a second, however many requests arrive.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PROBE = "interlock:health"
 
 
 class Health:
-    """Answers 200 while every store of the app answers, else 503."""
+    """Responds with 200 while every store of the app responds, otherwise with 503."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -47,7 +47,7 @@ class Health:
         await answer_json(send, 200 if found["status"] == "ok" else 503, found)
 
     async def look(self) -> dict[str, Any]:
-        """How the stores are. Whoever asks while somebody else does gets the same answer."""
+        """The state of the stores. Concurrent requests share one check."""
         if not self._app.is_open:
             return {"status": "closed", "stores": []}
         if self._last is not None and time.monotonic() - self._last[0] < _GOOD_FOR:
@@ -68,7 +68,7 @@ class Health:
 
 
 class Metrics:
-    """Everything that the app and its web app count, for Prometheus."""
+    """All metrics of the app and its web app, for Prometheus."""
 
     def __init__(self, app: App, metrics: WebMetrics) -> None:
         self._app = app
@@ -85,7 +85,7 @@ class Metrics:
 
 
 def _places(app: App) -> dict[StoreClient, list[str]]:
-    """The app's stores, each with what is kept there."""
+    """The app's stores, each with the concepts that it keeps."""
     parts: dict[str, Any] = {"locks": app.locks, "claims": app.claims, "cursors": app.cursors, "limits": app.limits}
     with contextlib.suppress(CapabilityError):
         parts["jobs"] = app.jobs
@@ -96,7 +96,7 @@ def _places(app: App) -> dict[StoreClient, list[str]]:
 
 
 async def _state(store_client: StoreClient, parts: list[str]) -> dict[str, Any]:
-    """Whether the store lets this process live in it, and answers a question."""
+    """Check that the process has a session in the store, and that the store responds."""
     begun = time.monotonic()
     reason = ""
     try:
@@ -106,7 +106,7 @@ async def _state(store_client: StoreClient, parts: list[str]) -> dict[str, Any]:
             async with asyncio.timeout(_PATIENCE):
                 await store_client.store.cursors.read(_PROBE)
     except TimeoutError:
-        reason = f"no answer within {_PATIENCE:g} s"
+        reason = f"no response within {_PATIENCE:g} s"
     except InterlockError as error:
         reason = error.code
     except Exception as error:  # noqa: BLE001 - whatever it is, that is not health

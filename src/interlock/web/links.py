@@ -1,4 +1,4 @@
-"""Paths and links under whatever prefix the web app is mounted."""
+"""Paths and links under the prefix at which the web app is mounted."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def root_of(scope: Mapping[str, Any]) -> str:
-    """The prefix that the app is mounted under, without a slash at its end; empty if it is not."""
+    """The prefix at which the app is mounted, without a trailing slash; empty for none."""
     root: str = scope.get("root_path", "")
     return root.rstrip("/")
 
 
 def path_of(scope: Mapping[str, Any]) -> str:
-    """The path of a request below the prefix. Some servers leave the prefix in the path, some take it out."""
+    """The path of a request below the prefix. Some servers keep the prefix in the path, others remove it."""
     path: str = scope["path"]
     root = root_of(scope)
     if root and path.startswith(root):
@@ -36,7 +36,7 @@ def path_of(scope: Mapping[str, Any]) -> str:
 
 
 def has_controls(text: str) -> bool:
-    """Whether there is a character in it that a path must not have: a route may overlook a line's end."""
+    """Whether it contains a character that is invalid in a path: a route may ignore a newline at the end."""
     return _CONTROLS.search(text) is not None
 
 
@@ -44,15 +44,15 @@ def check_path(scope: Mapping[str, Any]) -> None:
     """Refuse a path with control characters."""
     if has_controls(scope["path"]):
         raise InvalidArgumentError(
-            "The path has control characters.", remedy="Pass a name that has some as ?key=, after a path without it."
+            "The path contains control characters.", remedy="Pass such a name as ?key=, after a path without it."
         )
 
 
 def url(request: Request, *segments: object, query: Iterable[tuple[str, object]] = (), **more: object) -> str:
     """A link to a page of this app: ``url(request, "lanes", "a/b#1", after="x")``.
 
-    It is ``/prefix/lanes/a%2Fb%231?after=x``. Each segment is one, whatever is in it. Parts of the
-    query that are None are left out. Names that a visitor chose, or that come twice, go into ``query``.
+    It is ``/prefix/lanes/a%2Fb%231?after=x``. Each argument is one segment, whatever it contains.
+    Query parameters that are None are omitted. Names that a client chose, or that are repeated, go into ``query``.
     """
     path = "/".join(quote(str(segment), safe="", errors="replace") for segment in segments)
     given = [(name, str(value)) for name, value in (*query, *more.items()) if value is not None]

@@ -1,4 +1,4 @@
-"""Failed logins: counted, logged within bounds, and slowed down for each address."""
+"""Failed logins: counted, logged within bounds, and slowed down per address."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Logins"]
 
 _log = logging.getLogger("interlock.web")
 _FREE = 5
-"""Failures of an address before it is slowed down."""
+"""Failed attempts of an address before it is slowed down."""
 _LONGEST = 10.0
 _FORGOTTEN_AFTER = 900.0
 _MOST_ADDRESSES = 1000
@@ -34,7 +34,7 @@ class _Failures(NamedTuple):
 class Logins:
     """Failed logins of one web app.
 
-    After five failures an address has to wait before its next attempt is looked at: one second, then two, and so on
+    After five failures, an address has to wait before its next attempt is checked: one second, then two, and so on
     up to ten. It is forgotten after 15 minutes without a failure. At most 1,000 addresses are remembered; beyond that
     the one whose last failure is oldest is forgotten.
     """
@@ -46,7 +46,7 @@ class Logins:
         self._failures: OrderedDict[str, _Failures] = OrderedDict()
 
     def seconds_to_wait(self, client: str) -> float:
-        """How long until an attempt from there is looked at; 0 if it is now."""
+        """How long until the next attempt of a client is checked; 0 for immediately."""
         found = self._failures.get(_network(client))
         if found is None or found.number <= _FREE:
             return 0.0
@@ -56,7 +56,7 @@ class Logins:
         return max(0.0, min(_LONGEST, 2.0 ** min(found.number - _FREE - 1, 10)) - since)
 
     def failed(self, client: str, how: str) -> None:
-        """Take note of an attempt that failed; ``how`` is "password" or "token"."""
+        """Record a failed attempt; ``how`` is "password" or "token"."""
         now = self._monotonic()
         network = _network(client)
         before = self._failures.pop(network, None)
@@ -71,12 +71,12 @@ class Logins:
             emit(_log, logging.WARNING, "web_login_failed", client=client[:64], how=how, suppressed=suppressed)
 
     def slowed(self) -> None:
-        """Take note of an attempt that was not looked at."""
+        """Record an attempt that was not checked."""
         self._metrics.login_failed("slowed")
 
 
 def _network(client: str) -> str:
-    """Where a client is: its address, or the /64 network that an IPv6 client can choose its addresses from."""
+    """A client's address, or its /64 network for IPv6, because a client can choose any address in it."""
     try:
         address = ipaddress.ip_address(client)
     except ValueError:

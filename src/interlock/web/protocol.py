@@ -1,7 +1,7 @@
-"""HTTP connections with bounds that uvicorn does not set: how many there are, how slow and how large a head may be, how
-much may come ahead of its turn, and how long an answer may go unread.
+"""HTTP connections with bounds that uvicorn lacks: the number of connections, the time and size of a request head, the
+number of pipelined requests, and how long a response may remain unread.
 
-Without them a client that opens connections and says or reads nothing would take what the process's workers need.
+Without these bounds, a client that opens connections and sends or reads nothing would exhaust the process.
 
 An offer to switch protocols (``Upgrade: h2c`` from Java's HttpClient and ``curl --http2``, ``Upgrade: websocket``) is
 ignored, as RFC 9110 allows. httptools would drop the request's body instead.
@@ -23,11 +23,11 @@ _HEAD_SECONDS = 10.0
 _WRITE_SECONDS = 30.0
 _MOST_HEAD_BYTES = 64 * 1024
 _MOST_AHEAD = 100
-"""Requests that may come before those ahead of them are answered."""
+"""Maximum number of pipelined requests."""
 
 
 def _most_connections() -> int:
-    """A thousand, unless the process may not open twice as many files."""
+    """A thousand, or half of the number of files that the process may open."""
     try:
         import resource
     except ModuleNotFoundError:  # Windows has no such limit
@@ -40,15 +40,15 @@ MOST_CONNECTIONS = _most_connections()
 
 
 class _TooMuchError(Exception):
-    """Ends the parsing of what a client sent."""
+    """Ends the parsing of a request."""
 
 
 class _Parser:
-    """A parser of requests that reads one with an ``Upgrade`` header as if it had none.
+    """A request parser that ignores ``Upgrade`` headers.
 
-    httptools takes everything after such a head for another protocol and skips the body. So the head is parsed a
-    second time without that header, by a new parser, which then reads the rest. Callbacks see ``should_upgrade()``
-    while the head is parsed for the first time.
+    httptools treats everything after such a head as another protocol and skips the body. So the head is parsed again
+    without that header, by a new parser, which then reads the rest. Callbacks see ``should_upgrade()`` during the
+    first pass.
     """
 
     def __init__(self, protocol: BoundedProtocol) -> None:
@@ -56,7 +56,7 @@ class _Parser:
         self._use(self._new())
 
     def feed_data(self, data: bytes) -> None:
-        """Parse some of what came."""
+        """Parse received data."""
         while True:
             try:
                 self._parser.feed_data(data)
@@ -71,7 +71,7 @@ class _Parser:
     def _head(self) -> bytes:
         """The head that was just parsed, without its ``Upgrade`` header."""
         method = self._parser.get_method()
-        if method == b"CONNECT":  # which is such a switch by itself
+        if method == b"CONNECT":  # which switches protocols by itself
             raise httptools.HttpParserInvalidMethodError("CONNECT is for proxies")
         protocol = self._protocol
         lines = [b"%b %b HTTP/%b" % (method, protocol.url, self._parser.get_http_version().encode())]
@@ -95,20 +95,20 @@ class BoundedProtocol(HttpToolsProtocol):
     """One connection."""
 
     _head: asyncio.TimerHandle | None = None
-    """Ends the connection unless the head of its next request has come by then; None while none is awaited."""
+    """Timer that closes the connection unless the next request head has arrived; None while none is expected."""
     _head_bytes = 0
-    """What came while a head was awaited."""
+    """Bytes received while a head was expected."""
     _named_bytes = 0
-    """The path and the headers of a request, with what comes after its body."""
+    """Bytes of the path and the headers of a request, including trailers."""
     _unread: asyncio.TimerHandle | None = None
-    """Ends the connection unless the client has read by then; None while it does."""
+    """Timer that closes the connection unless the client has read; None while it reads."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.parser: Any = _Parser(self)
 
     def connection_made(self, transport: Any) -> None:
-        """A client connects."""
+        """Handle a new connection."""
         super().connection_made(transport)
         if len(self.connections) > MOST_CONNECTIONS:
             transport.abort()
@@ -116,27 +116,27 @@ class BoundedProtocol(HttpToolsProtocol):
             self._await_head()
 
     def on_message_begin(self) -> None:
-        """The first byte of a request."""
+        """Handle the first byte of a request."""
         super().on_message_begin()
         self._named_bytes = 0
         self._await_head()
 
     def on_url(self, url: bytes) -> None:
-        """Some of the path."""
+        """Handle a part of the path."""
         self._named_bytes += len(url)
         if self._named_bytes > _MOST_HEAD_BYTES:
             self._refuse()
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header."""
+        """Handle a header."""
         self._named_bytes += len(name) + len(value)
         if self._named_bytes > _MOST_HEAD_BYTES:
             self._refuse()
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The head is there."""
+        """Handle the end of a request head."""
         if self.parser.should_upgrade():  # it is parsed again
             return
         self._forget_head()
@@ -145,54 +145,54 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse()
 
     def on_message_complete(self) -> None:
-        """The request is there."""
+        """Handle the end of a request."""
         if not self.parser.should_upgrade():
             super().on_message_complete()
 
     def data_received(self, data: bytes) -> None:
-        """Some of a request."""
+        """Handle received data."""
         super().data_received(data)
         if self._head is not None:
             self._head_bytes += len(data)
             if self._head_bytes > _MOST_HEAD_BYTES:
                 self.transport.abort()
-        elif getattr(self.cycle, "response_complete", False):  # and uvicorn no longer waits for the next request
+        elif getattr(self.cycle, "response_complete", False):  # uvicorn no longer waits for the next request
             self._await_head()
 
     def pause_writing(self) -> None:
-        """The client reads less than it is sent."""
+        """Handle a client that reads too slowly."""
         super().pause_writing()
         self._await_reading()
 
     def resume_writing(self) -> None:
-        """It has read most of it."""
+        """Handle a client that has caught up."""
         super().resume_writing()
         if not self.transport.is_closing():
             self._forget_reading()
 
     def on_response_complete(self) -> None:
-        """A request is answered."""
+        """Handle the end of a response."""
         super().on_response_complete()
         if self.transport.is_closing():
             self._await_reading()
 
     def timeout_keep_alive_handler(self) -> None:
-        """There is no further request."""
+        """Handle an idle connection that timed out."""
         super().timeout_keep_alive_handler()
         self._await_reading()
 
     def send_400_response(self, msg: str) -> None:
-        """What came is no request."""
+        """Respond to invalid data."""
         super().send_400_response(msg)
         self._await_reading()
 
     def eof_received(self) -> None:
-        """The client sends no more."""
+        """Handle the end of the client's data."""
         super().eof_received()
         self._await_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone."""
+        """Handle a closed connection."""
         self._forget_head()
         self._forget_reading()
         super().connection_lost(exc)

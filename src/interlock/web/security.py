@@ -1,10 +1,10 @@
-"""Who may come in, and what a browser may do with what it gets.
+"""Access control, and restrictions for browsers.
 
-Without credentials only this machine is served, and only under a name that is its own, so that no web page elsewhere
-can reach in by a name of its choosing. As a proxy on this machine makes every client look like this machine, a secret
-token is needed as well: ``interlock run`` prints the address with it, and a browser gets a cookie for it. What changes
-anything has to come from a page of ours: the browser says so, a
-cookie that it sends from nowhere else comes along, and so does a token that no other page can read.
+Without credentials, only this machine is served, and only under its own names, so that a page of another site cannot
+get access with a name of its choice. Because a proxy on this machine makes every client look local, a secret token is
+needed as well: ``interlock run`` prints the URL with the token, and a browser exchanges it for a cookie. A request that
+changes anything has to come from one of the dashboard's pages: the browser's headers must say so, and the request must
+carry a SameSite cookie and a token that no other page can read.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ _HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"x-frame-options", b"DENY"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
-    # Not no-referrer: with that, browsers send "Origin: null" with a plain form, and ours look like anybody's.
+    # Not no-referrer: with it, browsers send "Origin: null" with a plain form, which could be any site's.
     (b"referrer-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 )
 
 
 class SecurityHeaders:
-    """An app whose every answer carries the headers that keep a browser from being used against its user."""
+    """Adds security headers to every response of an app."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -97,21 +97,21 @@ class _Refused(Exception):  # noqa: N818 - an answer, not a fault
 
 
 class _Onward(Exception):  # noqa: N818
-    """A visitor who follows a link from another site, whom the browser gives our cookies only when we ask again."""
+    """A visitor follows a link from another site: the browser sends the cookies only with a second request."""
 
 
 class _Visitor(NamedTuple):
     user: str
-    """Empty where no credentials are asked for."""
+    """Empty if no credentials are required."""
     csrf: str
     cookie: str
-    """The cookie's name. A browser sends cookies to all ports of a host, and several apps may run on one."""
+    """The cookie's name. Browsers send cookies to all ports of a host, on which several apps may run."""
     program: bool
-    """Whether a header that no browser sends by itself says who it is."""
+    """Whether a header that no browser sends by itself authenticates it."""
 
 
 class Gate:
-    """Lets in whom the rules let in. Inside, ``request.state`` has ``user``, ``csrf`` and ``form``."""
+    """Applies the access rules. Inside, ``request.state`` has ``user``, ``csrf`` and ``form``."""
 
     def __init__(
         self,
@@ -122,24 +122,24 @@ class Gate:
         metrics: WebMetrics,
         token: str | None = None,
     ) -> None:
-        """``token`` is for processes that follow one another at one address; without it each has its own."""
+        """``token`` is shared by successive processes at one address; without it, each process has its own."""
         self._app = app
         self._credentials = _checked_credentials(credentials)
         self._hosts = _checked_hosts(allowed_hosts)
         self.token = "" if credentials is not None else token or secrets.token_urlsafe(32)
-        """What lets in without credentials; empty where they are asked for."""
-        # Processes behind one address have the same credentials or token, and so accept one another's cookies.
+        """The token that gives access without credentials; empty if they are required."""
+        # Processes at one address share credentials or a token, and so accept each other's cookies.
         self._key = hashlib.sha256(self.token.encode()).digest() if credentials is None else credentials.key
         self._session = hmac.new(self._key, b"session", hashlib.sha256).hexdigest()
         self._logins = Logins(metrics)
         self._bodies = Bodies(_ACTION_BYTES, together=20 * _ACTION_BYTES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or refuse."""
+        """Pass the request on, or refuse it."""
         query: bytes = scope.get("query_string", b"")
         if _TOKEN.encode() in query:
-            scope["query_string"] = b""  # also for the log of the server whose scope this is
-        headers = list(scope["headers"])  # to which servers add what comes after a body
+            scope["query_string"] = b""  # also removes it from the server's access log
+        headers = list(scope["headers"])  # servers append trailers to the original list
         scope = {**scope, "query_string": query, "headers": headers}
         unread = closing(scope)
         try:
@@ -161,7 +161,7 @@ class Gate:
         state = {**scope.get("state", {}), "user": visitor.user, "csrf": visitor.csrf, "form": form}
         await self._app({**scope, "state": state}, receive, self._giving_token(scope, send, visitor))
 
-    # -- who ----------------------------------------------------------------------------------------------------------
+    # -- authentication --------------------------------------------------------------------------------------------
 
     def _visitor(self, scope: Scope) -> _Visitor:
         if scope["method"] not in ("GET", "HEAD", "POST"):
@@ -169,7 +169,7 @@ class Gate:
         headers: Headers = scope["headers"]
         match = _HOST.fullmatch((header(headers, b"host") or b"").decode("latin-1"))
         if match is None:
-            raise _Refused(400, "The request does not say which host it is for.")
+            raise _Refused(400, "The request has no Host header.")
         host, suffix = match[1].lower(), f"_{match[2]}" if match[2] else ""
         self._check_host(scope, host)
         _refuse_strangers(scope)
@@ -183,7 +183,7 @@ class Gate:
         return hmac.new(self._key, f"csrf\0{user}\0{root_of(scope)}".encode(), hashlib.sha256).hexdigest()
 
     def _check_host(self, scope: Scope, host: str) -> None:
-        """Refuse names that are not ours and, without credentials, other machines."""
+        """Refuse unknown host names and, without credentials, other machines."""
         headers: Headers = scope["headers"]
         known = is_loopback(host) or host in self._hosts
         if self._credentials is None:
@@ -191,22 +191,22 @@ class Gate:
             if not client or not is_loopback(client[0]) or any(_FORWARDED.fullmatch(name) for name, _ in headers):
                 raise _Refused(
                     403,
-                    "Without credentials only this machine is served. Set INTERLOCK_WEB_CREDENTIALS=user:password, or "
+                    "Without credentials, only this machine has access. Set INTERLOCK_WEB_CREDENTIALS=user:password or "
                     "pass credentials= to app.web().",
                 )
             if not known:
                 raise _Refused(
                     403,
-                    "Without credentials only localhost is served, and names in allowed_hosts=. Open it as "
+                    "Without credentials, only localhost and names in allowed_hosts= are served. Open it as "
                     "http://localhost, or set INTERLOCK_WEB_CREDENTIALS=user:password.",
                 )
         elif self._hosts and not known:
-            raise _Refused(403, "This name is not served. Add it to allowed_hosts=.")
+            raise _Refused(403, "Unknown host name. Add it to allowed_hosts=.")
 
     def _check_token(self, scope: Scope, cookie: str) -> bool:
-        """Raise unless the request has the cookie or the token; whether it has the token in a header.
+        """Raise unless the request has the cookie or the token; returns whether it has the token in a header.
 
-        A token in the address is exchanged for the cookie, and the browser sent to the address without it.
+        A token in the URL is exchanged for the cookie, and the browser is redirected to the URL without it.
         """
         headers: Headers = scope["headers"]
         query = _query(scope)
@@ -222,9 +222,9 @@ class Gate:
                 _let_follow(scope)
                 raise _Refused(
                     401,
-                    "Open the dashboard with the address that was printed when it started: it ends in ?token=… and is "
+                    "Open the dashboard with the URL that was printed when it started: it ends in ?token=… and is "
                     "new after each start. A program sends the token as 'Authorization: Bearer TOKEN'. In a server of "
-                    "your own, web.login_url('http://localhost:8000') gives the address.",
+                    "your own, web.login_url('http://localhost:8000') returns the URL.",
                     (b"www-authenticate", b'Bearer realm="Interlock"'),
                 )
             self._check_pace(scope)
@@ -232,7 +232,7 @@ class Gate:
                 self._logins.failed(_client(scope), "token")
                 raise _Refused(
                     401,
-                    "This is not the token of the running server. Each start makes a new one: use the address that was "
+                    "This is not the token of the running server. Each start creates a new one: use the URL that was "
                     "printed last.",
                     (b"www-authenticate", b'Bearer realm="Interlock", error="invalid_token"'),
                 )
@@ -249,24 +249,24 @@ class Gate:
         )
 
     def _user(self, credentials: Credentials, scope: Scope, cookie: str) -> str:
-        """Who brings credentials; raises if they are missing or wrong."""
+        """The authenticated user; raises if the credentials are missing or wrong."""
         headers: Headers = scope["headers"]
         ask = (b"www-authenticate", b'Basic realm="Interlock", charset="UTF-8"')
         authorization = [value for name, value in headers if name == b"authorization"]
         if not authorization:
-            raise _Refused(401, "Say who you are: user and password are needed.", ask)
+            raise _Refused(401, "A user and a password are required.", ask)
         user = credentials.user(authorization[0]) if len(authorization) == 1 else None
-        # A browser that was here before is not kept out by others who guess at passwords from its address.
+        # A browser that has signed in is not affected by failed attempts of others at its address.
         if user is not None and hmac.compare_digest(_cookie(headers, cookie), self._csrf(user, scope).encode()):
             return user
         self._check_pace(scope)
         if user is None:
             self._logins.failed(_client(scope), "password")
-            raise _Refused(401, "User or password is wrong.", ask)
+            raise _Refused(401, "Wrong user or password.", ask)
         return user
 
     def _check_pace(self, scope: Scope) -> None:
-        """Refuse to look at what comes from where too many attempts failed."""
+        """Refuse to check attempts of an address with too many failures."""
         wait = self._logins.seconds_to_wait(_client(scope))
         if wait > 0:
             self._logins.slowed()
@@ -277,7 +277,7 @@ class Gate:
                 (b"retry-after", b"%d" % seconds),
             )
 
-    # -- what they may do ---------------------------------------------------------------------------------------------
+    # -- authorization ---------------------------------------------------------------------------------------------
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         try:
@@ -286,10 +286,10 @@ class Gate:
         except BodyRefusedError as refused:
             raise _Refused(refused.status, refused.reason) from None
         except TimeoutError:
-            raise _Refused(408, f"The body did not come within {_ACTION_SECONDS:g} s.") from None
+            raise _Refused(408, f"The body did not arrive within {_ACTION_SECONDS:g} s.") from None
 
     def _giving_token(self, scope: Scope, send: Send, visitor: _Visitor) -> Send:
-        """Sends the cookie along with pages, to those who do not have it."""
+        """Sets the cookie on pages for clients that do not have it."""
         expected = visitor.csrf.encode()
         cookie = _set_cookie(scope, visitor.cookie, visitor.csrf)
 
@@ -307,7 +307,7 @@ class Gate:
 
 
 async def _refuse(scope: Scope, send: Send, refused: _Refused, unread: Headers) -> None:
-    """In words, or as the API tells of errors."""
+    """The response as text, or as JSON for the API."""
     more = [*refused.headers, *unread]
     if path_of(scope).startswith("/api/"):
         data = {"error": "refused", "message": refused.text, "remedy": ""}
@@ -317,7 +317,7 @@ async def _refuse(scope: Scope, send: Send, refused: _Refused, unread: Headers) 
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or an address is this machine's own, and cannot be anybody else's."""
+    """Whether a name or an address can only be that of this machine."""
     if host == "localhost":
         return True
     try:
@@ -329,11 +329,11 @@ def is_loopback(host: str) -> bool:
 
 
 def _checked_action(headers: Headers, body: bytes, visitor: _Visitor) -> dict[str, str]:
-    """The form; refuses what another page made the browser send."""
+    """The form; refuses requests that another page made the browser send."""
     names = {name for name, _ in headers}
     form = _form(headers, body)
-    # A program that brings its credentials. A browser would bring them along by itself, but never without a word
-    # about where the request comes from.
+    # A program that sends its credentials. A browser may add stored ones, but never without a header that says
+    # where the request comes from.
     program = visitor.program and not names & {b"cookie", b"origin", b"referer", b"sec-fetch-site", b"sec-fetch-mode"}
     if not program:
         _refuse_other_origins(headers)
@@ -341,14 +341,14 @@ def _checked_action(headers: Headers, body: bytes, visitor: _Visitor) -> dict[st
         expected = visitor.csrf.encode()
         kept = _cookie(headers, visitor.cookie)
         if not (hmac.compare_digest(given, expected) and hmac.compare_digest(kept, expected)):
-            raise _Refused(403, "The page this came from is out of date. Load it again, then repeat.")
+            raise _Refused(403, "The page is out of date. Reload it, then repeat.")
     return form
 
 
 def _let_follow(scope: Scope) -> None:
-    """Have a browser that follows a link from another site ask again.
+    """Make a browser that follows a link from another site repeat its request.
 
-    It does not send ``SameSite=Strict`` cookies with the first request. The second one comes from a page of ours.
+    It does not send ``SameSite=Strict`` cookies with the first request. The second one comes from our own page.
     """
     headers: Headers = scope["headers"]
     if scope["method"] == "GET" and header(headers, b"sec-fetch-site") in (b"cross-site", b"same-site"):
@@ -369,7 +369,7 @@ def _client(scope: Scope) -> str:
 
 
 def _digest(text: bytes) -> bytes:
-    """Of one length whatever the text's, so that comparing tells nothing about that either."""
+    """A digest of fixed length, so that a comparison does not reveal the length of the text."""
     return hashlib.sha256(text).digest()
 
 
@@ -379,7 +379,7 @@ def _set_cookie(scope: Scope, name: str, value: str) -> bytes:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """A body that was read, to be read once more."""
+    """Replay a body that was already read."""
     messages = iter(({"type": "http.request", "body": body, "more_body": False},))
 
     async def again() -> Message:
@@ -389,29 +389,29 @@ def _again(body: bytes, receive: Receive) -> Receive:
 
 
 def _refuse_strangers(scope: Scope) -> None:
-    """Refuse what a page elsewhere embeds or fetches. To follow a link to us is fine."""
+    """Refuse cross-site requests, except for following a link."""
     headers: Headers = scope["headers"]
     site = header(headers, b"sec-fetch-site")
-    if site in (None, b"same-origin", b"none") or scope["method"] == "POST":  # which has a check of its own
+    if site in (None, b"same-origin", b"none") or scope["method"] == "POST":  # checked separately
         return
     if header(headers, b"sec-fetch-mode") != b"navigate" or header(headers, b"sec-fetch-dest") != b"document":
-        raise _Refused(403, "Another site asked for this.")
+        raise _Refused(403, "Cross-site request refused.")
 
 
 def _refuse_other_origins(headers: Headers) -> None:
-    """What a browser says about where an action comes from; without a word of it, nothing is done."""
+    """Check where an action comes from, by the browser's headers; without them, it is refused."""
     site, origin = header(headers, b"sec-fetch-site"), header(headers, b"origin")
     if site is not None:
         same = site == b"same-origin"
     else:
-        # The scheme may differ from ours: a proxy in front of us may speak TLS.
+        # The scheme may differ: a proxy in front may terminate TLS.
         same = origin is not None and origin.partition(b"://")[2].lower() == (header(headers, b"host") or b"?").lower()
     if not same:
         raise _Refused(403, "Only pages of this dashboard, and programs that send credentials, may change anything.")
 
 
 def _form(headers: Headers, body: bytes) -> dict[str, str]:
-    """The fields of a form. One that comes twice is as good as none."""
+    """The fields of a form. Repeated fields are ignored."""
     kind = (header(headers, b"content-type") or b"").partition(b";")[0].strip().lower()
     if kind != b"application/x-www-form-urlencoded":
         return {}
@@ -423,7 +423,7 @@ def _form(headers: Headers, body: bytes) -> dict[str, str]:
 
 
 def _cookie(headers: Headers, name: str) -> bytes:
-    """The cookie's value; empty if it is not there."""
+    """The cookie's value; empty if it is missing."""
     begin = f"{name}=".encode()
     for key, value in headers:
         if key == b"cookie":
@@ -436,17 +436,19 @@ def _cookie(headers: Headers, name: str) -> bytes:
 def _checked_credentials(credentials: Any) -> Credentials | None:
     if credentials is None or isinstance(credentials, Credentials):
         return credentials
-    raise InvalidArgumentError(  # without what it is, as that has passwords
-        f"credentials is a {type(credentials).__name__}.", remedy='Pass Credentials({"ann": "…"}).'
+    raise InvalidArgumentError(  # without the value, which contains passwords
+        f"Invalid credentials of type {type(credentials).__name__}.", remedy='Pass Credentials({"ann": "…"}).'
     )
 
 
 def _checked_hosts(hosts: Any) -> frozenset[str]:
-    """Names of hosts; a text is one of them."""
+    """Host names; a string is a single one."""
     if isinstance(hosts, str):
         hosts = (hosts,)
     if not isinstance(hosts, Iterable):
-        raise InvalidArgumentError(f"allowed_hosts is {hosts!r}.", remedy='Pass a list, such as ["dash.example.com"].')
+        raise InvalidArgumentError(
+            f"Invalid allowed_hosts {hosts!r}.", remedy='Pass a list, such as ["dash.example.com"].'
+        )
     return _each_checked(hosts)
 
 
@@ -458,7 +460,7 @@ def _checked_host(host: Any) -> str:
     match = _HOST.fullmatch(host) if isinstance(host, str) else None
     if match is None or match[2] is not None or "*" in host:
         raise InvalidArgumentError(
-            f"{host!r} in allowed_hosts is no name of a host.",
+            f"Invalid host name {host!r} in allowed_hosts.",
             remedy="Use names such as dash.example.com, without a port.",
         )
     return match[1].lower()

@@ -1,7 +1,7 @@
-"""Runs a web app on this event loop, next to whatever else runs there.
+"""Run a web app on this event loop, next to other tasks.
 
-Signals are left to the program. When it is told to end, the server takes no more connections, ends all streams, and
-lets the requests that are under way finish.
+Signals are left to the program. During shutdown, the server accepts no more connections, ends all streams, and lets
+current requests finish.
 """
 
 from __future__ import annotations
@@ -39,43 +39,43 @@ _BACKLOG = 1024
 
 
 class Address(NamedTuple):
-    """Where to listen."""
+    """An address to listen on."""
 
     host: str
     port: int
-    """0 takes any that is free."""
+    """0 selects a free port."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From ``HOST:PORT``; an IPv6 address is in brackets."""
+        """Parse ``HOST:PORT``; an IPv6 address is in brackets."""
         match = _ADDRESS.fullmatch(text.strip())
         if match is None or int(match[3]) > 65535:
             raise InvalidArgumentError(
-                f"{text!r} is no address to listen on.",
+                f"Invalid address {text!r}.",
                 remedy="Use HOST:PORT, such as 127.0.0.1:8080, [::1]:8080 or 0.0.0.0:8080.",
             )
         return cls(match[1] or match[2], int(match[3]))
 
 
 def check_exposure(address: Address, credentials: Credentials | None, *, file_option: str = "") -> None:
-    """Refuse to be seen by other machines without credentials. ``file_option`` is how to name a file with them."""
+    """Refuse to listen for other machines without credentials. ``file_option`` is the option for a credentials file."""
     if credentials is None and not is_loopback(address.host):
         file = f" or use {file_option}" if file_option else ""
         raise MisuseError(
-            f"To listen on {address.host} would show the dashboard to other machines, and there are no credentials.",
+            f"Listening on {address.host} would expose the dashboard to other machines without credentials.",
             remedy=f"Set INTERLOCK_WEB_CREDENTIALS=user:password{file}, or listen on 127.0.0.1.",
         )
 
 
 def listening(address: Address) -> list[socket.socket]:
-    """Sockets that listen there: one for each address that the name has on this machine."""
+    """Listening sockets: one for each address that the name resolves to on this machine."""
     sockets: list[socket.socket] = []
     failures: list[OSError] = []
     try:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, place in dict.fromkeys((family, place) for family, _, _, _, place in found):
             if is_loopback(address.host) and not is_loopback(str(place[0])):
-                raise OSError(None, f"its address is {place[0]}, which is not this machine's own")
+                raise OSError(None, f"it resolves to {place[0]}, which is not an address of this machine")
             port = sockets[0].getsockname()[1] if sockets else address.port  # all on the same
             try:
                 sockets.append(_listening(family, (place[0], port, *place[2:])))
@@ -84,13 +84,13 @@ def listening(address: Address) -> list[socket.socket]:
                 if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):  # the other family may do
                     raise
         if not sockets:
-            raise failures[0] if failures else OSError(None, "it has no address")
+            raise failures[0] if failures else OSError(None, "it does not resolve to an address")
     except OSError as error:
         for one in sockets:
             one.close()
         raise MisuseError(
-            f"It is not possible to listen on {address.host}:{address.port}: {error.strerror or error}.",
-            remedy="Choose another address, or end what listens there.",
+            f"Cannot listen on {address.host}:{address.port}: {error.strerror or error}.",
+            remedy="Choose another address, or stop the process that listens there.",
         ) from None
     return sockets
 
@@ -125,7 +125,7 @@ def _bound_invalid_requests(record: logging.LogRecord) -> bool:
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn that says when it is up, without signal handlers of its own."""
+    """Uvicorn without signal handlers, which reports when it has started."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -150,18 +150,18 @@ class Serving:
         self._sockets = list(sockets)
         self._on_failure = on_failure
         self.failed = False
-        """Whether it ended without being told to."""
+        """Whether it ended unexpectedly."""
         self._server = _Server(
             uvicorn.Config(
                 web,
-                lifespan="off",  # whoever serves has opened the app
+                lifespan="off",  # the caller has opened the app
                 interface="asgi3",
                 log_config=None,
                 access_log=False,
                 http=BoundedProtocol,
                 ws="none",
                 server_header=False,
-                proxy_headers=False,  # the address of a client is what the kernel says
+                proxy_headers=False,  # the client's address is that of the connection
                 backlog=_BACKLOG,
                 timeout_graceful_shutdown=_FINISH_SECONDS,
             )
@@ -170,13 +170,13 @@ class Serving:
 
     @property
     def urls(self) -> list[str]:
-        """Where it can be found."""
+        """The addresses that it listens on."""
         names = [one.getsockname() for one in self._sockets]
         return [f"http://[{name[0]}]:{name[1]}" if ":" in name[0] else f"http://{name[0]}:{name[1]}" for name in names]
 
     @property
     def login_url(self) -> str:
-        """What to open in a browser."""
+        """The URL to open in a browser."""
         return self._web.login_url(self.urls[0])
 
     async def __aenter__(self) -> Self:
@@ -199,12 +199,12 @@ class Serving:
             one.close()
 
     def wind_down(self) -> None:
-        """Take no more connections, end streams, and let what is under way finish. Returns at once."""
+        """Accept no more connections, end streams, and let current requests finish. Returns immediately."""
         self._web.close()
         self._server.should_exit = True
 
     def halt(self) -> None:
-        """Wait no longer for requests that are under way."""
+        """Stop waiting for current requests."""
         self.wind_down()
         self._server.force_exit = True
 

@@ -1,8 +1,7 @@
-"""What changes, sent to browsers as it does: one hub for all of a process's streams (Server-Sent Events).
+"""Live updates for browsers: one hub for all streams of a process (Server-Sent Events).
 
-While at least one stream is open the hub asks once a second how things stand, and sends that to all. A browser that is
-slow gets the newest and not what it missed. At the end of the server all streams end at once, so that nothing waits for
-them.
+While at least one stream is open, the hub queries the current state once a second and sends it to all streams. A slow
+browser gets the latest state and not those that it missed. When the server shuts down, all streams end immediately.
 """
 
 from __future__ import annotations
@@ -29,26 +28,26 @@ _log = logging.getLogger("interlock.web")
 MOST_STREAMS = 100
 _EVERY = 1.0
 _LOOK_EVERY = 0.2
-"""How often to see whether the server is about to end. Not every server tells."""
+"""How often to check whether the server is about to end; not every server notifies the app."""
 _HEARTBEAT_SECONDS = 15.0
 _STALLED_SECONDS = 30.0
 _PARTING_SECONDS = 0.5
 _HEADERS = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),  # else nginx would keep it until there is enough
+    (b"x-accel-buffering", b"no"),  # otherwise nginx would buffer it
 ]
 
 
 class _Stream:
-    """One browser."""
+    """The stream of one browser."""
 
     __slots__ = ("news", "sending", "sent")
 
     def __init__(self, sent: int) -> None:
         self.news = asyncio.Event()
         self.sent = sent
-        """The number of the newest that it was sent."""
+        """The number of the latest update that was sent."""
         self.sending: asyncio.Future[None] | None = None
 
 
@@ -77,21 +76,21 @@ class Hub:
         return len(self._streams)
 
     def close(self) -> None:
-        """End all streams, and take no more until :meth:`reopen`."""
+        """End all streams, and accept no more until :meth:`reopen`."""
         self._closed = True
         for stream in self._streams:
             stream.news.set()
-            if stream.sending is not None:  # one that reads nothing cannot be told
+            if stream.sending is not None:  # a browser that does not read cannot be notified
                 stream.sending.get_loop().call_later(_PARTING_SECONDS, stream.sending.cancel)
 
     def reopen(self) -> None:
-        """Take streams again."""
+        """Accept streams again."""
         self._closed = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one stream until the browser leaves, or the server does."""
         if self._closed or len(self._streams) >= self._most:
-            why = b"The server is about to end.\n" if self._closed else b"Too many pages are open already.\n"
+            why = b"The server is shutting down.\n" if self._closed else b"Too many streams are open.\n"
             await answer(send, 503, why, more=[(b"retry-after", b"5")])
             return
         await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
@@ -115,9 +114,9 @@ class Hub:
                 self._ask_no_more()
 
     async def _send_all(self, stream: _Stream, send: Send) -> None:
-        """Send the newest whenever there is news, and a sign of life when there has been none for long."""
+        """Send each update, and a comment if there has been none for a while."""
         part = b"retry: 1000\n\n"
-        with contextlib.suppress(TimeoutError):  # it reads nothing any more: as good as gone
+        with contextlib.suppress(TimeoutError):  # it no longer reads: treat it as gone
             while not self._closed:
                 async with asyncio.timeout(_STALLED_SECONDS):
                     await send({"type": "http.response.body", "body": part, "more_body": True})
@@ -134,10 +133,10 @@ class Hub:
         asking, self._asking = self._asking, None
         if asking is not None:
             asking.cancel()
-        self._newest = b""  # it would be old news to the next
+        self._newest = b""  # it would be outdated for the next stream
 
     async def _ask(self) -> None:
-        """Ask how things stand, as long as anybody listens."""
+        """Query the state while any stream is open."""
         loop = asyncio.get_running_loop()
         while not self._closed:
             due = loop.time() + self._every
@@ -158,7 +157,7 @@ class Hub:
                 self._look_at_server()
 
     async def _asked(self) -> bytes:
-        """How things stand, as an event; also when nobody can tell."""
+        """The current state as an event, or that the store is unavailable."""
         try:
             return _event("pulse", await self._pulse())
         except InterlockError as error:
@@ -168,7 +167,7 @@ class Hub:
             return _event("away", {"reason": "failed"})
 
     def _look_at_server(self) -> None:
-        """Whether the uvicorn that runs us was told to end. It waits for open streams, and tells nobody before."""
+        """Whether the uvicorn server is shutting down. It waits for open streams without notifying the app."""
         server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
         if type(server).__module__.startswith("uvicorn.") and getattr(server, "should_exit", False):
             self.close()
@@ -179,6 +178,6 @@ def _event(name: str, data: Mapping[str, Any]) -> bytes:
 
 
 async def _left(receive: Receive) -> None:
-    """Returns when the browser is gone."""
+    """Wait until the browser disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,11 +1,11 @@
-"""Where webhooks come in: ``POST /webhooks/{source}``.
+"""The webhook endpoint: ``POST /webhooks/{source}``.
 
-A body is read whole and bounded, then handed to the app's events, which verify it, route it and store it. Nothing that
-is not signed gets as far as the store, and no input is answered with 500.
+A body is read completely and within bounds, then passed to the app's events, which verify, route and store it. Unsigned
+requests never reach the store, and no input leads to a 500.
 
-    404 no such source · 405 not a POST · 413 too large · 408 too slow · 401 not signed by us · 400 not understood
-    422 refused by a lane= or ignore= of ours · 503 it cannot be stored at the moment, send it again
-    200 ignored, or known already · 202 accepted, and on disk
+    404 unknown source · 405 not a POST · 413 too large · 408 too slow · 401 signature mismatch · 400 malformed
+    422 a lane= or ignore= of the app failed · 503 cannot be stored now, send it again
+    200 ignored or duplicate · 202 accepted, and on disk
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _log = logging.getLogger("interlock.web")
 MOST_BYTES = 5_000_000
 _TOGETHER = 100_000_000
 _SECONDS = 8.0
-"""From the head to the answer. Senders wait a little longer, and are better off with a 503 than with nothing."""
+"""From the head to the response. Senders wait a little longer, and a 503 is better for them than no response."""
 _STORE_SECONDS = 6.0
-"""Of these, for the app's events to take it."""
+"""The part of it in which the app has to accept the event."""
 _RETRY_AFTER = (b"retry-after", b"5")
 _CLOSE = (b"connection", b"close")
 _UNKNOWN = ""
@@ -57,7 +57,7 @@ _BY_VERDICT = {"accepted": 202, "duplicate": 200, "ignored": 200}
 
 
 class Webhooks:
-    """Answers webhooks."""
+    """Handles webhooks."""
 
     def __init__(self, app: App, metrics: WebMetrics) -> None:
         self._app = app
@@ -66,7 +66,7 @@ class Webhooks:
         self._budget = LogBudget()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, source: str) -> None:
-        """Answer one."""
+        """Handle a request."""
         begun = time.monotonic()
         try:
             status = await self._answer(scope, receive, send, source)
@@ -76,10 +76,10 @@ class Webhooks:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, source: str) -> int:
         if source not in self._sources():
-            return await _refuse(send, 404, "There is no such source.", *closing(scope))
+            return await _refuse(send, 404, "Unknown source.", *closing(scope))
         if scope["method"] != "POST":
             return await _refuse(send, 405, "Use POST.", (b"allow", b"POST"), *closing(scope))
-        headers = list(scope["headers"])  # to which servers add what comes after a body
+        headers = list(scope["headers"])  # servers append trailers to the original list
         body = None
         try:
             async with asyncio.timeout(_SECONDS) as bound:
@@ -90,7 +90,7 @@ class Webhooks:
             raise
         except Exception as error:  # noqa: BLE001 - whatever failed here, the sender is to send it again
             if isinstance(error, TimeoutError) and body is None:
-                error = BodyRefusedError(408, f"The body did not come within {_SECONDS:g} s.")
+                error = BodyRefusedError(408, f"The body did not arrive within {_SECONDS:g} s.")
             return await self._refused(scope, send, source, error)
         status = _BY_VERDICT[receipt.verdict]
         await answer(send, status, _receipt(receipt), JSON)
@@ -99,34 +99,34 @@ class Webhooks:
     def _sources(self) -> Container[str]:
         try:
             return self._app.events.sources
-        except CapabilityError:  # a store that offers no events
+        except CapabilityError:  # a store without events
             return ()
 
     async def _refused(self, scope: Scope, send: Send, source: str, error: Exception) -> int:
         if isinstance(error, BodyRefusedError):
-            # What is left of the body is not read, so nothing else can come on this connection.
+            # The rest of the body is not read, so the connection cannot be reused.
             more: Headers = [_CLOSE] if scope.get("http_version", "1.1").startswith("1") else []
             if error.status == 503:
                 more.append(_RETRY_AFTER)
             return await _refuse(send, error.status, error.reason, *more)
         if isinstance(error, EventError):
             return await _refuse(send, _BY_ERROR.get(type(error), 422), error.message)
-        if not isinstance(error, (StoreError, TimeoutError)):  # the app is not open, is closing, or is at fault
+        if not isinstance(error, (StoreError, TimeoutError)):  # the app is not open, is closing, or has a bug
             failure = error if isinstance(error, InterlockError) else repr(error)
             suppressed = self._budget.admit()
             if suppressed is not None:
                 emit(_log, logging.ERROR, "webhook_failed", source=source, error=str(failure), suppressed=suppressed)
-        return await _refuse(send, 503, "It cannot be kept at the moment. Send it again.", _RETRY_AFTER)
+        return await _refuse(send, 503, "The webhook cannot be stored at the moment. Send it again.", _RETRY_AFTER)
 
 
 def _decoded(headers: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Headers as text, without the blanks around a value. Of one that comes twice the first counts."""
+    """Headers as text, with stripped values. If a header is repeated, the first one counts."""
     return {name.decode("latin-1"): value.strip(b" \t").decode("latin-1") for name, value in reversed(headers)}
 
 
 def _receipt(receipt: Receipt) -> bytes:
-    """What became of a delivery."""
-    if not receipt.reason:  # then there are only numbers, and nothing to escape
+    """The receipt as JSON."""
+    if not receipt.reason:  # only numbers, so nothing needs escaping
         jobs = ", ".join(map(str, receipt.jobs))
         text = f'{{"verdict": "{receipt.verdict}", "event": {receipt.event or "null"}, "jobs": [{jobs}], "reason": ""}}'
         return text.encode()
