@@ -115,7 +115,7 @@ async def measure(report: Report, name: str, which: str, url: str, count: int) -
 async def check(url: str, count: int) -> None:
     """Check that everything that was answered with 202 is stored once, with its job."""
     async with defined(url) as app:
-        waiting = sum(queue.ready + queue.behind for queue in await app.jobs.queues())
+        waiting = sum(queue.ready + queue.behind for queue in await app.queues.list())
         assert waiting == count, f"{waiting} jobs after {count} webhooks"
 
 

@@ -57,7 +57,7 @@ class Filled(NamedTuple):
 async def fill(store: Store, scale: Scale) -> Filled:
     """Fill the store through its ports. The session lasts for hours, so nothing is rescued."""
     await store.sessions.begin(SessionCard(SESSION, "host", 4711, "benchmark"), 36_000.0)
-    await store.jobs.attend(SESSION, ["default", "full", "held"], NAMES, 50)
+    await store.jobs.register_worker(SESSION, ["default", "full", "held"], NAMES, 50)
     console.print(f"  {scale.jobs // 2:,} jobs that ended …", style="dim")
     ended = await _end(store, scale.jobs // 2)
     console.print(f"  {scale.jobs // 2:,} jobs that wait …", style="dim")

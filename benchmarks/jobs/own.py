@@ -97,7 +97,7 @@ async def left(url: str) -> int:
     async with defined(url)[0] as app:
         return sum(
             queue.ready + queue.behind + queue.scheduled + queue.waiting + queue.running + queue.parked
-            for queue in await app.jobs.queues()
+            for queue in await app.queues.list()
         )
 
 

@@ -13,7 +13,7 @@ from interlock.cursors import Cursors
 from interlock.errors import CapabilityError, MisuseError
 from interlock.events import Events
 from interlock.insight import Insight
-from interlock.jobs import Jobs
+from interlock.jobs import Jobs, Lanes, Queues
 from interlock.limits import Limits
 from interlock.locks import Locks
 from interlock.ports.store import Capability
@@ -90,6 +90,8 @@ class App:
         store = store_clients[url].store
         self._store = store.name
         self._jobs = Jobs(store_clients[url]) if Jobs.needs in store.capabilities else None
+        self._lanes = None if self._jobs is None else Lanes(self._jobs)
+        self._queues = None if self._jobs is None else Queues(self._jobs)
         self._events: Events | None = None
         if self._jobs is not None and Events.needs in store.capabilities:
             self._events = Events(store_clients[url], jobs=self._jobs)
@@ -97,7 +99,7 @@ class App:
             store, locks=store_clients[places[Locks]].store, claims=store_clients[places[Claims]].store
         )
         """Questions about all of it."""
-        for concept in (self.locks, self.claims, self.limits, self._events):
+        for concept in (self.locks, self.claims, self.limits, self._jobs, self._lanes, self._queues, self._events):
             if concept is not None:
                 concept.explain_with(self.insight.explain)
         self._opened: AsyncExitStack | None = None
@@ -108,6 +110,20 @@ class App:
         if self._jobs is None:
             raise self._lacks("jobs")
         return self._jobs
+
+    @property
+    def lanes(self) -> Lanes:
+        """The order that jobs keep."""
+        if self._lanes is None:
+            raise self._lacks("jobs")
+        return self._lanes
+
+    @property
+    def queues(self) -> Queues:
+        """The pools of work that workers subscribe to."""
+        if self._queues is None:
+            raise self._lacks("jobs")
+        return self._queues
 
     @property
     def events(self) -> Events:

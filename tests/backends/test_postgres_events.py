@@ -45,7 +45,7 @@ async def accept(connection: Any, events: Sequence[NewEvent]) -> list[int]:
 
 
 async def jobs_of(store: Store) -> list[int]:
-    return sorted(view.id for view in await store.jobs.look(JobFilter()))
+    return sorted(view.id for view in await store.jobs.list(JobFilter()))
 
 
 class TestUnderWay:

@@ -36,11 +36,11 @@ async def test_any_program_enqueues_in_its_own_transaction(store: Store, other: 
     lost = await other.fetchval(sql)
     await transaction.rollback()
     kept = await other.fetchval(sql)
-    assert await store.jobs.find(lost) is None
+    assert await store.jobs.get(lost) is None
     (job,) = await fetch(store)
 
     assert (job.id, job.lane, job.arguments, job.slots) == (kept, "l", '{"a": 1}', ("b",))
-    view = await store.jobs.find(kept)
+    view = await store.jobs.get(kept)
     assert view is not None
     assert view.uses == (Use("a", 3, 60.0), Use("b", 2, 0.0))
 

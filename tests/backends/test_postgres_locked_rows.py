@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from interlock import App
+from interlock.jobs.jobs import engine_of
 from interlock.ports.jobs import FetchRequest, FetchResult
 from interlock.testing import clock
 from tests.backends.outages import Events, events
@@ -109,7 +110,7 @@ async def test_a_locked_job_holds_up_no_other(stage: Stage, complete_postgres_ur
 async def test_a_lane_that_is_locked_before_its_job_is_fetched_holds_up_no_other(
     stage: Stage, complete_postgres_url: str
 ) -> None:
-    engine = stage.app.jobs.engine
+    engine = engine_of(stage.app.jobs)
     lanes = await stage.enqueue()
     await engine.jobs.fetch(FetchRequest(engine.session.id, ("default",), ("work",), 1, 1, 1))
     await engine.jobs.return_unstarted(engine.session.id)  # each lane has its row now, and its jobs are to be fetched
@@ -124,9 +125,10 @@ async def test_a_lane_that_is_locked_before_its_job_is_fetched_holds_up_no_other
 
 
 async def test_a_locked_lane_of_a_dead_worker_holds_up_no_rescue(stage: Stage, complete_postgres_url: str) -> None:
-    store = stage.app.jobs.engine.jobs
+    store = engine_of(stage.app.jobs).jobs
     lanes = await stage.enqueue()
-    batch = await store.fetch(FetchRequest(stage.app.jobs.engine.session.id, ("default",), ("work",), 1000, 1000, EACH))
+    session = engine_of(stage.app.jobs).session.id
+    batch = await store.fetch(FetchRequest(session, ("default",), ("work",), 1000, 1000, EACH))
     assert isinstance(batch, FetchResult)
     assert len(batch.jobs) == LANES * EACH
     connection = await asyncpg.connect(complete_postgres_url)
@@ -147,7 +149,7 @@ async def test_a_locked_lane_of_a_dead_worker_holds_up_no_rescue(stage: Stage, c
 async def test_a_locked_lane_holds_up_neither_handing_back_nor_fetches(
     stage: Stage, complete_postgres_url: str, events: Events
 ) -> None:
-    engine = stage.app.jobs.engine
+    engine = engine_of(stage.app.jobs)
     lanes = await stage.enqueue()
     stage.may_end.set()
     await engine.jobs.fetch(FetchRequest(engine.session.id, ("default",), ("work",), 1000, 1000, EACH))

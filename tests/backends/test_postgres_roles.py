@@ -111,8 +111,8 @@ async def test_a_worker_can_do_all_that_work_needs(url_of: dict[str, str], owner
         assert await app.drain() == {Outcome.DONE: 2}
         assert await handle.result(wait=10) == "a"
         other = await report.enqueue(account="b")
-        await app.jobs.hold("b", reason="test", by="ann")
-        await app.jobs.release("b", by="ann")
+        await app.lanes.hold("b", reason="test", by="ann")
+        await app.lanes.release("b", by="ann")
         await app.jobs.cancel(other.id, reason="test", by="ann")
         await app.locks.acquire("left")
         await app.locks.force_release("left", reason="test", by="ann")

@@ -34,7 +34,7 @@ class Work:
 
 async def until_state(app: App, job: Any, state: JobState) -> None:
     async with asyncio.timeout(10):
-        while (await app.jobs.find(job)).state is not state:
+        while (await app.jobs.get(job)).state is not state:
             await asyncio.sleep(0.05)
 
 

@@ -118,9 +118,9 @@ class Enqueuer(Actor):
             await self.app.jobs.cancel(id_, reason="chaos", by="nemesis")
         if dice.random() < _HOLDS:
             lane = dice.choice(self.plan.lane_names)
-            await self.app.jobs.hold(lane, reason="chaos", by="nemesis")
+            await self.app.lanes.hold(lane, reason="chaos", by="nemesis")
             await asyncio.sleep(dice.uniform(0.0, 0.3))
-            await self.app.jobs.release(lane, by="nemesis")
+            await self.app.lanes.release(lane, by="nemesis")
 
     def _wish(self) -> Wish:
         dice, plan = self.dice, self.plan

@@ -52,7 +52,7 @@ class Saboteur:
         self._enqueue = jobs.enqueue
         self._fetch = jobs.fetch
         self._acknowledge = jobs.acknowledge
-        self._look = jobs.look
+        self._look = jobs.list
         self._count = 0
         self._forgotten: set[int] = set()
         self._invented: set[tuple[int, int]] = set()
@@ -63,7 +63,7 @@ class Saboteur:
             (self._wrong_jobs, "enqueue"),
             (self._wrong_batch, "fetch"),
             (self._wrong_acknowledging, "acknowledge"),
-            (self._wrong_views, "look"),
+            (self._wrong_views, "list"),
         ):
             if method in _STEPS[how]:
                 setattr(self._jobs, method, wrong(how))
@@ -167,7 +167,7 @@ _STEPS = {
     "no lanes": {"enqueue"},
     "one too many": {"enqueue"},
     "no pace": {"enqueue"},
-    "cries crash": {"look"},
+    "cries crash": {"list"},
 }
 
 

@@ -40,9 +40,9 @@ class JobFloor:
         """Somebody who could fetch."""
         await self._store.sessions.begin(SessionCard(session, "elsewhere", 7, "bot.py"), 60)
 
-    async def attend(self, *names: str, queue: str = "default") -> None:
+    async def register_worker(self, *names: str, queue: str = "default") -> None:
         """The worker says that it works, and on what."""
-        await self.jobs.attend("worker", [queue], list(names), 10)
+        await self.jobs.register_worker("worker", [queue], list(names), 10)
 
     async def add(self, **changes: Any) -> int:
         """Accept one job."""

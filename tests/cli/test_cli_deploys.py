@@ -114,7 +114,7 @@ class Service:
         await until(is_free, within=30)
 
     async def view(self, job: Any) -> JobView:
-        view = await self.app.jobs.find(job)
+        view = await self.app.jobs.get(job)
         assert view is not None
         return view
 

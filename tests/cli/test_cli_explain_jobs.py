@@ -28,9 +28,9 @@ async def test_explain_ready(cli: Callable[..., Any], file_url: str) -> None:
     async with floor(file_url) as jobs:
         number = await jobs.add()
         nobody = await explained(cli, file_url, number)
-        await jobs.attend("sync")
+        await jobs.register_worker("sync")
         unknown = await explained(cli, file_url, number)
-        await jobs.attend("report")
+        await jobs.register_worker("report")
         soon = await explained(cli, file_url, number)
 
     assert nobody[0] == "no-worker"
@@ -116,7 +116,7 @@ async def test_explain_the_end_of_a_job(cli: Callable[..., Any], file_url: str) 
         newest = await jobs.add(lane="l", coalesce=True)
         running = (await jobs.fetch()).id
         gone = await explained(cli, file_url, running)
-        await jobs.attend("report")
+        await jobs.register_worker("report")
         found = [await explained(cli, file_url, number) for number in (*numbers, running)]
         listed = await run(cli, file_url, "jobs", "list")
 

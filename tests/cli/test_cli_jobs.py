@@ -118,7 +118,7 @@ async def test_show_tells_all_about_a_job(cli: Callable[..., Any], jobs_url: str
             await jobs.end(job, Outcome.RETRY, ran=0.25, error=error, trace=trace.format(text), delay=0.001)
             await jobs.jobs.retry(number, Attribution("ann"))
         job = await jobs.fetch()
-        await jobs.attend("report")
+        await jobs.register_worker("report")
         running = await run(cli, jobs_url, "jobs", "show", str(number))
         await jobs.end(job, Outcome.DONE, ran=1.5, result='"sent"')
         words = await run(cli, jobs_url, "jobs", "show", str(number))
@@ -292,7 +292,7 @@ async def test_cancel_asks_on_a_terminal(
         first, second = await jobs.add(), await jobs.add()
         args = ("jobs", "cancel", str(first), str(second), "--reason=x", "--url", url)
         code, seen = await asyncio.to_thread(on_terminal, answer, *args)
-        view = await jobs.jobs.find(first)
+        view = await jobs.jobs.get(first)
 
     assert f"job {first} (report) is ready" in seen
     assert f"job {second} (report) is ready" in seen
@@ -308,7 +308,7 @@ async def test_cancel_asks_on_a_terminal(
 async def test_queues_say_how_many_stand_how_and_who_works(cli: Callable[..., Any], jobs_url: str) -> None:
     async with floor(jobs_url) as jobs:
         empty = await run(cli, jobs_url, "jobs", "queues")
-        await jobs.attend("report")
+        await jobs.register_worker("report")
         await jobs.add()
         await jobs.fetch()
         for _ in range(2):

@@ -96,7 +96,7 @@ async def test_explain_lane(cli: Callable[..., Any], file_url: str) -> None:
         number = await jobs.add(lane="l")
         nobody = await explained("l")
         await jobs.fetch()
-        await jobs.attend("report")
+        await jobs.register_worker("report")
         await jobs.jobs.hold("l", Attribution("ann", "look first"))
         held = await explained("l")
         await jobs.ended(Outcome.FAILED, {"error": "ValueError: no"}, lane="p", failing=Failing.PARK)

@@ -9,6 +9,7 @@ import pytest
 from interlock import App, Event, GitHub
 from interlock.backends.sqlite import events as sqlite_events
 from interlock.events import Verdict
+from interlock.jobs.jobs import engine_of
 from interlock.testing.conformance.events.apps import SECRET, delivery, issue
 
 
@@ -51,13 +52,13 @@ async def test_what_is_known_of_deliveries_does_not_grow_for_ever() -> None:
         for n in range(20):
             await app.events.receive("github", *delivery(issue(n), f"g{n}"))
         await app.drain()
-        store = app.events.jobs.engine.store_client.store
+        store = engine_of(app.events.jobs).store_client.store
         removed = 0
         async with asyncio.timeout(10):
             while removed < 20:
                 removed += await store.events.prune()
         assert await app.events.list() == []
-        assert await app.jobs.lanes() == []
+        assert await app.lanes.list() == []
         assert handle.name == "handle"
 
 

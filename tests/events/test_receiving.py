@@ -20,6 +20,7 @@ from interlock.errors import (
 )
 from interlock.events import Verdict
 from interlock.jobs import JobState
+from interlock.jobs.jobs import engine_of
 from interlock.testing.clock import until
 from interlock.testing.conformance.events.apps import SECRET, delivery, issue
 from interlock.testing.proxy import ThreadedFaultProxy
@@ -196,7 +197,7 @@ class TestOutages:
                     seen.append(event.id)
 
             receipt = await app.events.receive("github", *delivery(issue(), "g1"))
-            store = app.events.jobs.engine.store_client.store.events
+            store = engine_of(app.events.jobs).store_client.store.events
             find_many, tries = store.find_many, []
 
             async def away(ids: Sequence[int]) -> Sequence[EventView]:
@@ -211,7 +212,7 @@ class TestOutages:
 
                 assert seen == [receipt.event]
                 assert {str(outcome): count for outcome, count in worker.counts.items()} == {"done": 1}
-            view = await app.jobs.find(*receipt.jobs)
+            view = await app.jobs.get(*receipt.jobs)
             assert view is not None
             assert (view.state, view.attempt, len(view.attempts)) == (JobState.DONE, 1, 1)
 
@@ -220,7 +221,7 @@ class TestOutages:
         async with opened("memory://") as app:
             seen = hears_all(app)
             receipt = await app.events.receive("github", *delivery(issue(), "g1"))
-            store = app.events.jobs.engine.store_client.store.events
+            store = engine_of(app.events.jobs).store_client.store.events
             find_many = store.find_many
             errors: list[Exception] = [StoreError("permission denied for table event"), OSError(5, "I/O error")]
 
@@ -234,7 +235,7 @@ class TestOutages:
                 await app.jobs.handle(*receipt.jobs).result()
 
             assert [event.id for event in seen] == [receipt.event]
-            view = await app.jobs.find(*receipt.jobs)
+            view = await app.jobs.get(*receipt.jobs)
             assert view is not None
             assert view.attempt == 1
             assert "permission denied" in view.attempts[0].error
@@ -243,7 +244,7 @@ class TestOutages:
         async with opened("memory://") as app:
             hears_all(app)
             receipt = await app.events.receive("github", *delivery(issue(), "g1"))
-            store = app.events.jobs.engine.store_client.store.events
+            store = engine_of(app.events.jobs).store_client.store.events
             find_many = store.find_many
 
             async def torn(ids: Sequence[int]) -> Sequence[EventView]:
@@ -266,7 +267,7 @@ class TestOutages:
 
             cancelled = await app.events.receive("github", *delivery(issue(1), "g1"))
             stopped = await app.events.receive("github", *delivery(issue(2), "g2"))
-            store = app.events.jobs.engine.store_client.store.events
+            store = engine_of(app.events.jobs).store_client.store.events
             find_many, asked = store.find_many, []
 
             async def never(ids: Sequence[int]) -> Sequence[EventView]:
@@ -287,7 +288,7 @@ class TestOutages:
         async with opened("memory://", store_wait=60.0) as app:
             hears_all(app)
             await app.events.receive("github", *delivery(issue(), "g1"))
-            store = app.events.jobs.engine.store_client.store.events
+            store = engine_of(app.events.jobs).store_client.store.events
             asked: list[Sequence[int]] = []
 
             async def away(ids: Sequence[int]) -> Sequence[EventView]:
@@ -306,7 +307,7 @@ class TestOutages:
         app.source(GitHub(SECRET))
         hears_all(app)
         async with app:
-            store = app.events.jobs.engine.store_client.store.events
+            store = engine_of(app.events.jobs).store_client.store.events
             tried: list[object] = []
 
             async def away(events: Sequence[object]) -> Sequence[int]:
@@ -340,5 +341,5 @@ async def _drained(app: App) -> bool:
 
 
 async def _state(app: App, job: int, state: JobState) -> bool:
-    view = await app.jobs.find(job)
+    view = await app.jobs.get(job)
     return view is not None and view.state is state

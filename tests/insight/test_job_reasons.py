@@ -31,9 +31,9 @@ async def test_ready(floor: Floors) -> None:
     async with floor() as b:
         first, second, third = [await b.add() for _ in range(3)]
         assert await told(b, second, Reason.NO_WORKER) == "is ready, but nobody works on queue 'q'"
-        await b.jobs.attend("a", ["q"], ["other"], 5)
+        await b.jobs.register_worker("a", ["q"], ["other"], 5)
         assert await told(b, second, Reason.UNKNOWN_NAME) == "is ready, but no worker of queue 'q' knows 'n'"
-        await b.jobs.attend("b", ["q"], ["n"], 5)
+        await b.jobs.register_worker("b", ["q"], ["n"], 5)
         b.clock.advance(3)
 
         assert await told(b, first, Reason.READY) == "is ready for 3.0 s and is the next"
@@ -44,7 +44,7 @@ async def test_workers_with_blocked_event_loops(floor: Floors) -> None:
     async with floor() as b:
         running, ready = await b.add(), await b.add()
         for session in ("a", "b"):
-            await b.jobs.attend(session, ["q"], ["n"], 5)
+            await b.jobs.register_worker(session, ["q"], ["n"], 5)
         await b.fetch("a", 1)
         await b.store.sessions.note_blocked("a", 12.0, "job 1 (n) at bot.py:3 in n")
         why = await told(b, running, Reason.LOOP_BLOCKED)
@@ -93,9 +93,9 @@ async def test_what_is_overdue_waits_for_a_worker(floor: Floors) -> None:
             explanation = await b.insight.explain("job", job_id)
             assert explanation.remedy.startswith("start one")
             assert "in -" not in str(explanation)
-        await b.jobs.attend("a", ["q"], ["other"], 5)
+        await b.jobs.register_worker("a", ["q"], ["other"], 5)
         assert await told(b, cooling, Reason.UNKNOWN_NAME) == "is ready, but no worker of queue 'q' knows 'n'"
-        await b.jobs.attend("b", ["q"], ["n"], 5)
+        await b.jobs.register_worker("b", ["q"], ["n"], 5)
         assert await told(b, delayed, Reason.READY) == "is ready for 10.0 s"
 
 
@@ -181,7 +181,7 @@ async def test_held_parked_and_set_aside(floor: Floors) -> None:
 
 async def test_running_and_whose_worker_is_gone(floor: Floors) -> None:
     async with floor() as b:
-        await b.jobs.attend("a", ["q"], ["n"], 5)
+        await b.jobs.register_worker("a", ["q"], ["n"], 5)
         job_id = await b.add()
         await b.one("a")
         b.clock.advance(2)
@@ -194,7 +194,7 @@ async def test_running_and_whose_worker_is_gone(floor: Floors) -> None:
 async def test_a_job_that_waits_for_a_lock_names_it_and_the_job_that_holds_it(floor: Floors) -> None:
     async with floor() as b:
         for session in "ab":
-            await b.jobs.attend(session, ["q"], ["n"], 5)
+            await b.jobs.register_worker(session, ["q"], ["n"], 5)
         holder, waiter = await b.add(), await b.add()
         await b.one("a")
         await b.one("b")
@@ -243,8 +243,8 @@ async def test_every_end(floor: Floors) -> None:
 async def test_a_refused_job_waits_for_a_worker_of_another_version(floor: Floors) -> None:
     old, new = HandlerVersion("n", "0123456789ab", "1.0"), HandlerVersion("n", "cdef01234567", "2.0")
     async with floor() as b:
-        await b.jobs.attend("a", ["q"], ["n"], 5, [old])
-        await b.jobs.attend("b", ["q"], ["n"], 5, [new])
+        await b.jobs.register_worker("a", ["q"], ["n"], 5, [old])
+        await b.jobs.register_worker("b", ["q"], ["n"], 5, [new])
         refused = await b.add()
         version = json.dumps([old.fingerprint, old.version])
         await b.end(await b.one("a"), Outcome.UNREADABLE, result=version, error="'currency' is not known")
@@ -255,7 +255,7 @@ async def test_a_refused_job_waits_for_a_worker_of_another_version(floor: Floors
 async def test_a_suspect_waits_for_those_that_it_must_not_run_beside(floor: Floors) -> None:
     async with floor() as b:
         ids = [await b.add() for _ in range(4)]
-        await b.jobs.attend("b", ["q"], ["n"], 5)
+        await b.jobs.register_worker("b", ["q"], ["n"], 5)
         await b.fetch("a")
         await b.crash("a")
         half = await b.fetch("b")
@@ -276,7 +276,7 @@ async def test_a_suspect_waits_for_those_that_it_must_not_run_beside(floor: Floo
 
 async def test_lanes_say_why_they_do_not_go_on(floor: Floors) -> None:
     async with floor() as b:
-        await b.jobs.attend("a", ["q"], ["n"], 5)
+        await b.jobs.register_worker("a", ["q"], ["n"], 5)
         ids = {lane: [await b.add(lane=lane) for _ in range(2)] for lane in ("held", "runs", "waits")}
         await b.jobs.hold("held", Attribution("ann", "deploying"))
         jobs = {job.lane: job for job in await b.fetch()}

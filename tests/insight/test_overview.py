@@ -42,7 +42,7 @@ async def test_an_empty_store(floor: Floors) -> None:
 
 async def test_the_overview_counts_everything(floor: Floors) -> None:
     async with floor() as b:
-        await b.jobs.attend("a", ["q"], ["n"], 5)
+        await b.jobs.register_worker("a", ["q"], ["n"], 5)
         for _ in range(3):
             await b.add(uses=(slots(1, "s"),))
         await b.fetch()
@@ -72,7 +72,7 @@ async def test_problems_come_with_what_to_do(floor: Floors) -> None:
         await b.end(await b.one(), Outcome.FAILED, error="no")
         await b.add()
         await b.end(await b.one(), Outcome.PARKED, error="no")
-        await b.jobs.attend("a", ["q"], ["other"], 5)
+        await b.jobs.register_worker("a", ["q"], ["other"], 5)
         await b.add()
         await b.let_pass(120)
         overview = await b.insight.overview()

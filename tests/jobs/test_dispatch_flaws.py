@@ -169,7 +169,7 @@ async def test_f_c2_nothing_is_kept_for_lanes_and_jobs_that_are_over(store_url: 
         await until(idle)
 
     async def idle() -> bool:
-        return not await app.jobs.look(*(state for state in JobState if not state.final), limit=1)
+        return not await app.jobs.list(*(state for state in JobState if not state.final), limit=1)
 
     async def held() -> int:
         await until(swept)
@@ -183,7 +183,7 @@ async def test_f_c2_nothing_is_kept_for_lanes_and_jobs_that_are_over(store_url: 
 
     async with app, app.worker(concurrency=10):
         assert await growth(enqueued_and_worked_off, held) < 60
-        assert await app.jobs.lanes() == []
+        assert await app.lanes.list() == []
 
 
 # -- F-C3: the agent runs inside the dispatch, so the webhook answer is late -------------------------------------------

@@ -425,7 +425,7 @@ async def test_reasons_of_real_jobs(store_url: str) -> None:
         delayed = await busy.options(delay=3600, lane=None).enqueue()
         first = await paced.enqueue()
         unseen = await busy.options(queue="nobody", lane=None).enqueue()
-        await app.jobs.hold("busy", reason="audit", by="ann")
+        await app.lanes.hold("busy", reason="audit", by="ann")
         held, behind = await busy.enqueue(), await busy.enqueue()
 
         async def reason(handle: Handle[None]) -> str:
@@ -446,14 +446,14 @@ async def test_reasons_of_real_jobs(store_url: str) -> None:
             assert await reason(failed) == "failed"
             assert [await reason(handle) for handle in (held, behind)] == ["lane-held", "behind"]
             assert await reason(delayed) == "delayed"
-            assert (await app.jobs.explain_lane("parks")).reason is Reason.LANE_PARKED
+            assert (await app.lanes.explain("parks")).reason is Reason.LANE_PARKED
             go_on.set()
             await waiting.result(wait=20)
         assert await reason(unseen) == "no-worker"
         assert "disk full" in str(await app.jobs.explain(retried))
         assert "not yet" in str(await app.jobs.explain(snoozed))
         assert "held by ann" in str(await app.jobs.explain(behind))
-        assert "disk full" in str(await app.jobs.explain_lane("parks"))
+        assert "disk full" in str(await app.lanes.explain("parks"))
 
 
 @pytest.mark.parametrize("every_store_url", ["memory", "sqlite", "postgres"], indirect=True)
@@ -472,7 +472,7 @@ async def test_a_parked_lane_names_the_job_that_failed_and_all_that_is_to_be_don
 
         release, retry = "interlock lanes release 'api#1'", f"interlock jobs retry {failed.id}"
         told = [
-            await app.jobs.explain_lane("api#1"),
+            await app.lanes.explain("api#1"),
             await app.insight.explain("lane", "api#1"),
             *[await app.jobs.explain(job) for job in (held, behind)],
             *[await app.insight.explain("job", job.id) for job in (held, behind)],
@@ -489,7 +489,7 @@ async def test_a_parked_lane_names_the_job_that_failed_and_all_that_is_to_be_don
         assert (await app.jobs.explain(early)).remedy == ""
 
         await app.jobs.retry(failed, by="ann")
-        assert "after a failure: " in str(await app.jobs.explain_lane("api#1")), "it is not failed any more"
+        assert "after a failure: " in str(await app.lanes.explain("api#1")), "it is not failed any more"
 
 
 def test_one_that_ended_in_a_lane_that_another_parked() -> None:

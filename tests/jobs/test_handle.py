@@ -242,7 +242,7 @@ async def test_a_handle_follows_to_the_newest(store_url: str) -> None:
 
         assert await asyncio.gather(*waiting) == [4] * 5
         assert [(await handle.status()).id for handle in handles] == [handles[-1].id] * 5
-        first = await app.jobs.find(handles[0])
+        first = await app.jobs.get(handles[0])
         assert first is not None
         assert (first.state, first.superseded_by) == (JobState.SUPERSEDED, handles[-1].id)
 
@@ -283,9 +283,11 @@ async def test_a_job_that_nobody_knows(store_url: str) -> None:
         ):
             with pytest.raises(NotFoundError, match="no job 4611686018427387904"):
                 await act
-        assert await app.jobs.find(unknown) is None
-        assert await app.jobs.lane("nobody") is None
-        assert not await app.jobs.release("nobody", by="ann")
+        with pytest.raises(NotFoundError):
+            await app.jobs.get(unknown)
+        with pytest.raises(NotFoundError):
+            await app.lanes.get("nobody")
+        assert not await app.lanes.release("nobody", by="ann")
 
 
 # -- by hand -----------------------------------------------------------------------------------------------------------
@@ -319,7 +321,7 @@ async def test_a_held_lane_waits_for_its_release(store_url: str) -> None:
         async def report() -> str:
             return "done"
 
-        await app.jobs.hold("x#1", reason="audit", by="ann")
+        await app.lanes.hold("x#1", reason="audit", by="ann")
         handle, behind = await report.enqueue(), await report.enqueue()
         await app.drain()
 
@@ -327,9 +329,9 @@ async def test_a_held_lane_waits_for_its_release(store_url: str) -> None:
         assert told.reason == "lane-held"
         assert "held by ann" in str(told)
         assert "held by ann" in str(await app.jobs.explain(behind))
-        assert (await app.jobs.explain_lane("x#1")).reason == "lane-held"
-        assert [(view.lane, view.held_by) for view in await app.jobs.lanes()] == [("x#1", "ann")]
-        assert await app.jobs.release("x#1", by="bob")
+        assert (await app.lanes.explain("x#1")).reason == "lane-held"
+        assert [(view.lane, view.held_by) for view in await app.lanes.list()] == [("x#1", "ann")]
+        assert await app.lanes.release("x#1", by="bob")
         await app.drain()
         assert await behind.result(wait=5) == "done"
 
@@ -337,11 +339,11 @@ async def test_a_held_lane_waits_for_its_release(store_url: str) -> None:
 async def test_who_holds_and_releases_a_lane_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async with App("memory://") as app:
         with caplog.at_level(logging.INFO, "interlock.operations"):
-            await app.jobs.hold("x#1", reason="audit", by="ann")
-            assert await app.jobs.release("x#1", by="bob")
-            assert not await app.jobs.release("x#1", by="eve")
+            await app.lanes.hold("x#1", reason="audit", by="ann")
+            assert await app.lanes.release("x#1", by="bob")
+            assert not await app.lanes.release("x#1", by="eve")
         with pytest.raises(InvalidArgumentError, match="Releasing a lane needs"):
-            await app.jobs.release("x#1", by=" ")
+            await app.lanes.release("x#1", by=" ")
 
     assert [(record.event, record.fields) for record in caplog.records if hasattr(record, "event")] == [
         ("lane_held", {"lane": "x#1", "by": "ann", "reason": "audit"}),

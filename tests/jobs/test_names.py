@@ -52,7 +52,7 @@ def test_a_name_belongs_to_one_job() -> None:
 
         async def second() -> None: ...
 
-        with pytest.raises(MisuseError, match="two jobs called"):
+        with pytest.raises(MisuseError, match="Two jobs have"):
             app.job(name=name, aliases=aliases)(second)
     assert "c" not in app.jobs
     with pytest.raises(MisuseError, match="aliases"):
@@ -79,7 +79,7 @@ async def test_a_job_is_enqueued_by_name_where_its_handler_is_not(store_url: str
         assert await plain.result(wait=5) == "a1 3"
         assert await laned.result(wait=5) == "a2 7"
         assert (await wrong.status()).state is JobState.PARKED, "its worker finds out"
-        view = await producer.jobs.find(laned)
+        view = await producer.jobs.get(laned)
         assert view is not None
         assert (view.lane, view.priority) == ("a2", 80)
     assert sorted(map(str, ran)) == ["('a1', 3)", "('a2', 7)"]

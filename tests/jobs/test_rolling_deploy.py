@@ -207,14 +207,14 @@ class Everything:
         await self._ended(*done, failed, cancelled)
         assert {(await handle.status()).state for handle in done} == {JobState.DONE}
         assert (await failed.status()).state is JobState.FAILED
-        view = await self.app.jobs.find(failed)
+        view = await self.app.jobs.get(failed)
         assert view is not None
         assert len(view.attempts) == 2
         assert (await cancelled.status()).state is JobState.CANCELLED
         assert await done[0].result(wait=1) == "k0"
-        await self.app.jobs.hold("k0", reason="a test", by="tests")
-        assert await self.app.jobs.release("k0", by="tests")
-        assert await self.app.jobs.lanes() == []
+        await self.app.lanes.hold("k0", reason="a test", by="tests")
+        assert await self.app.lanes.release("k0", by="tests")
+        assert await self.app.lanes.list() == []
 
     async def _ended(self, *handles: Handle[Any]) -> None:
         async def ended() -> bool:

@@ -108,7 +108,7 @@ async def test_what_new_code_enqueues_is_run_by_new_workers_and_never_parked(dep
     assert not parked
     for handle in (*lane, *alone):
         assert (await handle.result(wait=5)).startswith("2.0")
-    views = [await deploy.app.jobs.find(handle) for handle in lane]
+    views = [await deploy.app.jobs.get(handle) for handle in lane]
     starts = [view.fetched_at for view in views if view is not None]
     assert starts == sorted(starts, key=lambda at: at or 0.0), "the lane kept its order"
 

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import assert_type
 
-from interlock import App, Handle, Jobs, Retry, Slots
+from interlock import App, Handle, Jobs, JobState, Retry, Slots
+from interlock.jobs import JobView, LaneView, QueueView, Reason
 
 app = App("memory://")
 jobs = Jobs.from_url("memory://")
@@ -29,6 +32,21 @@ async def right() -> None:
     assert_type(plain(7), list[int])
     assert_type(await (await plain.options(priority=80, delay=30).enqueue(number=7)).result(), list[int])
     assert_type(await app.jobs.enqueue_many([report.call("a"), report.call(account="b", target=7)]), list[Handle[str]])
+    both = await jobs.enqueue_many((report.call("a"), plain.call(7)))
+    assert_type(both, tuple[Handle[str], Handle[list[int]]])
+    assert_type(await both[1].result(), list[int])
+    assert_type((await app.jobs.get(handle)).enqueued_at, datetime)
+    assert_type((await app.jobs.get(7)).finished_at, datetime | None)
+    assert_type(await app.jobs.list(JobState.FAILED, lane="a#5"), Sequence[JobView])
+    assert_type((await app.jobs.explain(handle)).reason, Reason)
+    assert_type(await app.lanes.list(limit=5), Sequence[LaneView])
+    assert_type((await app.lanes.get("a#5")).since, datetime)
+    assert_type(await app.lanes.hold("a#5", by="ann", reason="audit"), None)
+    assert_type(await app.lanes.release("a#5", by="ann", reason="done"), bool)
+    assert_type(await app.queues.list(), Sequence[QueueView])
+    assert_type((await app.queues.get("default")).oldest_ready_at, datetime | None)
+    assert_type((await app.queues.explain("default")).reason, Reason)
+    assert_type(Retry(delay=timedelta(seconds=1), max_delay=60).delay_after(1), float)
 
 
 async def wrong() -> None:
@@ -40,5 +58,8 @@ async def wrong() -> None:
     report.options(priority="high")  # pyright: ignore[reportArgumentType]
     report.options(prio=80)  # pyright: ignore[reportCallIssue]
     app.job(on_failure="explode")  # pyright: ignore[reportArgumentType]
+    await app.lanes.hold("a#5", by="ann")  # pyright: ignore[reportCallIssue]
+    await app.jobs.cancel(7, reason="unwanted")  # pyright: ignore[reportCallIssue]
+    Retry(most=60)  # pyright: ignore[reportCallIssue]
     number: int = await (await report.enqueue("a")).result()  # pyright: ignore[reportAssignmentType]
     del number

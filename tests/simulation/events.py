@@ -174,10 +174,10 @@ class EventScenario:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def _jobs(self) -> Any:
-        return at_once(self.world.store.jobs.look(JobFilter(), limit=10_000))
+        return at_once(self.world.store.jobs.list(JobFilter(), limit=10_000))
 
     def _unfinished(self) -> bool:
-        return bool(at_once(self.world.store.jobs.look(_UNFINISHED, limit=1000)))
+        return bool(at_once(self.world.store.jobs.list(_UNFINISHED, limit=1000)))
 
     def _judge(self) -> None:
         """One event for each delivery, whoever was told of it; two jobs for each event, done, with its payload."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from interlock.errors import InterlockError, MisuseError, StoreUnavailableError
-from interlock.jobs import Discard, Retry, RetryLater, Snooze, current_job
+from interlock.jobs import Discard, Lanes, Retry, RetryLater, Snooze, current_job
 from interlock.jobs.definition import Definition
 from interlock.jobs.options import JobOptions
 from interlock.limits import Cooldown, Rate, Slots
@@ -174,7 +174,7 @@ class JobScenario:
         await self._open(process)
         for lane in _LANES:
             if lane:
-                await process.jobs.release(lane, by="people")
+                await Lanes(process.jobs).release(lane, by="people")
         worker = process.jobs.worker(concurrency=4)
         self.workers.append((process, worker))
         worker.open()
@@ -261,19 +261,19 @@ class JobScenario:
                         await jobs.retry(number, by="people")
                     case 2:
                         lane = self.random.choice(("a", "b"))
-                        await jobs.hold(lane, reason="simulated", by="people")
+                        await Lanes(jobs).hold(lane, reason="simulated", by="people")
                         await asyncio.sleep(self.random.random())
-                        await jobs.release(lane, by="people")
+                        await Lanes(jobs).release(lane, by="people")
                     case _ if number:
                         await jobs.explain(number)
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def _views(self) -> Any:
-        return at_once(self.world.store.jobs.look(JobFilter(), limit=10_000))
+        return at_once(self.world.store.jobs.list(JobFilter(), limit=10_000))
 
     def _all_ended(self) -> bool:
-        unfinished = at_once(self.world.store.jobs.look(_UNFINISHED, limit=1000))
+        unfinished = at_once(self.world.store.jobs.list(_UNFINISHED, limit=1000))
         for view in unfinished:
             if view.state is JobState.HELD:  # a hold that took effect late
                 at_once(self.world.store.jobs.release(view.lane, ANN))

@@ -30,7 +30,7 @@ async def _build() -> None:
 
 
 def _views(world: World) -> list[JobState]:
-    return [view.state for view in at_once(world.store.jobs.look(JobFilter(), limit=1000))]
+    return [view.state for view in at_once(world.store.jobs.list(JobFilter(), limit=1000))]
 
 
 async def _work(process: SimulatedProcess) -> Job[..., Any]:

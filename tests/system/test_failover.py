@@ -107,7 +107,7 @@ class Load:
         """Judge: what was accepted has run and is done, and every fence is larger than the one before it."""
         for id in self.accepted.values():  # noqa: A001
             await self.app.jobs.handle(id).result(wait=60)
-            view = await self.app.jobs.find(id)
+            view = await self.app.jobs.get(id)
             assert view is not None
             assert view.state is JobState.DONE
         fences = [fence for _, fence in self.ran]

@@ -231,7 +231,7 @@ async def _each(
     async with opened(store_url, Capability.JOBS) as store:
         operations = Operations(store)
         for job_id in dict.fromkeys(ids):
-            before = await store.jobs.find(job_id)
+            before = await store.jobs.get(job_id)
             if before is None:
                 acts.append((job_id, None, None))
             else:

@@ -22,6 +22,7 @@ from interlock.events.payloads import plain_text
 from interlock.events.receipt import Receipt, Verdict
 from interlock.events.source import Incoming
 from interlock.jobs.job import Call
+from interlock.jobs.jobs import engine_of
 from interlock.ports.events import MOST_PAYLOAD_BYTES, NewEvent
 from interlock.store_client import repeat
 from interlock.telemetry.budget import LogBudget
@@ -70,7 +71,7 @@ class EventEngine:
         """Begin to work."""
         if self._own_jobs:
             await self._jobs.open()
-        self.jobs = self._jobs.engine
+        self.jobs = engine_of(self._jobs)
 
     async def close(self) -> None:
         """Give everything back. What is being accepted is not tried again."""

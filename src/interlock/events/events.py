@@ -215,7 +215,7 @@ class Events(Service[EventEngine]):
         if self._explainer is not None:
             return await self._explainer("event", number)
         row = await self._row(number)
-        jobs = [await self._running.jobs.jobs.find(job) for job in row.jobs]
+        jobs = [await self._running.jobs.jobs.get(job) for job in row.jobs]
         return explain_event(row, [job for job in jobs if job is not None])
 
     async def _row(self, number: int) -> port.EventView:

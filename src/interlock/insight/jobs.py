@@ -177,7 +177,7 @@ async def worker_page(stores: Stores, session: str, limit: int) -> WorkerPage:
 async def _outlook(stores: Stores, number: int) -> JobSituation:
     """What decides about a job, with its arguments, result and attempts."""
     found = await stores.store.insight.situations([number])
-    whole = await stores.store.jobs.find(number) if found else None
+    whole = await stores.store.jobs.get(number) if found else None
     if whole is None:
         raise no_job(number)
     return found[0]._replace(job=whole)

@@ -5,9 +5,12 @@ from interlock.jobs.explain import Explanation
 from interlock.jobs.handle import Handle, JobStatus
 from interlock.jobs.job import AsyncJob, Call, Job, PlainJob
 from interlock.jobs.jobs import Jobs
+from interlock.jobs.lanes import Lanes
+from interlock.jobs.queues import Queues
 from interlock.jobs.retry import ErrorClass, Retry
 from interlock.jobs.signals import Discard, RetryLater, Snooze
-from interlock.ports.job_views import Attempt, JobFilter, JobView, LaneView, QueueView, WorkerView
+from interlock.jobs.views import Attempt, JobView, LaneView, QueueView
+from interlock.ports.job_views import JobFilter, WorkerView
 from interlock.ports.jobs import JobState, Outcome
 from interlock.reasons import Reason
 
@@ -27,9 +30,11 @@ __all__ = [
     "JobView",
     "Jobs",
     "LaneView",
+    "Lanes",
     "Outcome",
     "PlainJob",
     "QueueView",
+    "Queues",
     "Reason",
     "Retry",
     "RetryLater",

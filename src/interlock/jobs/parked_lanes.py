@@ -41,7 +41,7 @@ async def failure_of(jobs: JobStore, lane: str, held: LaneView | JobSituation | 
     since, wanted = held.parked_since, JobFilter((JobState.FAILED, JobState.QUARANTINED), lane=lane)
     ended = {
         abs(view.finished_at - since): view
-        for view in await jobs.look(wanted, limit=_MOST_LOOKED_AT)
+        for view in await jobs.list(wanted, limit=_MOST_LOOKED_AT)
         if view.finished_at is not None and view.error == held.parked_reason
     }
     return ended[min(ended)] if ended and min(ended) < _AT_ONCE else None

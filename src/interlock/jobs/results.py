@@ -35,7 +35,7 @@ async def newest(engine: JobEngine, job: int) -> JobView:
     seen: set[int] = set()
     while True:
         number = job
-        view = await engine.repeat(lambda: engine.jobs.find(number))  # noqa: B023 - awaited at once
+        view = await engine.repeat(lambda: engine.jobs.get(number))  # noqa: B023 - awaited at once
         if view is None:
             raise NotFoundError(
                 f"There is no job {job}.", remedy="List jobs with: interlock jobs list. Old jobs are removed."

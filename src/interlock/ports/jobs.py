@@ -374,7 +374,7 @@ class JobStore(Protocol):
         a crash can count."""
         ...
 
-    async def attend(
+    async def register_worker(
         self,
         session: str,
         queues: Sequence[str],
@@ -420,11 +420,11 @@ class JobStore(Protocol):
         The state after; None if unknown."""
         ...
 
-    async def find(self, id: int) -> JobView | None:  # noqa: A002
+    async def get(self, id: int) -> JobView | None:  # noqa: A002
         """One job with all that is known of it, unfinished or kept."""
         ...
 
-    async def look(self, filter: JobFilter, *, limit: int = 100) -> Sequence[JobView]:  # noqa: A002
+    async def list(self, filter: JobFilter, *, limit: int = 100) -> Sequence[JobView]:  # noqa: A002
         """Jobs as one snapshot, newest first, without arguments, results and attempts."""
         ...
 

@@ -217,11 +217,11 @@ class FakeJobs:
         await self._enter("vacuum")
         return math.inf
 
-    async def attend(
+    async def register_worker(
         self, session: str, queues: Sequence[str], names: Sequence[str], runners: int, reads: Sequence[Any] = ()
     ) -> None:
-        await self._enter("attend")
-        self.calls.append(("attend", session, tuple(queues), tuple(names), runners))
+        await self._enter("register_worker")
+        self.calls.append(("register_worker", session, tuple(queues), tuple(names), runners))
 
     def on_ready(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:
         self._listeners.append(call)

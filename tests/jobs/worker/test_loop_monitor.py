@@ -183,6 +183,6 @@ async def test_a_handler_that_keeps_the_gil_past_its_session_is_taken_over_and_a
                 os.write(release, b"x")
                 os.close(release)
                 await until(lambda: "session_lost" in stuck.stderr, within=60, what="the first one finds out")
-        view = await app.jobs.find(handle.id)
+        view = await app.jobs.get(handle.id)
         assert view is not None
         assert (view.state, view.result) == (JobState.DONE, '"taken over"')

@@ -91,7 +91,7 @@ async def test_somebody_else_cancels_what_runs_and_holds_what_waits(url: str) ->
             return await mine.states([running]) == [JobState.CANCELLED]
 
         await until(cancelled)
-        await other.app.jobs.hold("b", reason="looking into it", by="ann")
+        await other.app.lanes.hold("b", reason="looking into it", by="ann")
         mine.go.set()
 
         async def held_up() -> bool:
@@ -99,7 +99,7 @@ async def test_somebody_else_cancels_what_runs_and_holds_what_waits(url: str) ->
 
         await until(held_up)
         assert mine.done == [2]
-        await other.app.jobs.release("b", by="ann")
+        await other.app.lanes.release("b", by="ann")
         await held[1].result(wait=10)
         assert mine.done == [2, 3]
 

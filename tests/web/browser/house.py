@@ -66,7 +66,7 @@ class House:
                 self.address, self.login_url = serving.urls[0], serving.login_url
                 self._ready.set_result(None)
                 await self._over.wait()
-                for view in await app.jobs.look(limit=500):
+                for view in await app.jobs.list(limit=500):
                     if not view.state.final:
                         await app.jobs.cancel(view.id, reason="the test is over", by="test")
                 await self.bot.leave()

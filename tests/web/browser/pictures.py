@@ -70,7 +70,7 @@ async def _props(app: Any, scene: Any) -> None:
     """What a quiet bot would not have: something parked, something held, something that waits for its time."""
     for version in ("1.9.4", "2.0.0", "2.0.1", "2.0.2"):
         await scene.deploy.enqueue(service="api", version=version)
-    await app.jobs.hold("acme/infra", reason="ann moves the runners, back at 16:00", by="ann")
+    await app.lanes.hold("acme/infra", reason="ann moves the runners, back at 16:00", by="ann")
     for account in ("a1", "a2", "a1", "a1"):
         await scene.report.enqueue(account=account)
     for to in ("ann", "bela"):
@@ -107,7 +107,7 @@ async def _rush(app: Any, scene: Any) -> None:
 async def _find(app: Any, *states: str) -> int:
     """A job that stands so."""
     while True:
-        found = await app.jobs.look(*states, limit=1)
+        found = await app.jobs.list(*states, limit=1)
         if found:
             return int(found[0].id)
         await asyncio.sleep(0.05)

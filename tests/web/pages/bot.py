@@ -38,7 +38,7 @@ class Bot:
         await until(lambda: self._is(job, states))
 
     async def _is(self, job: int, states: tuple[str, ...]) -> bool:
-        view = await self.app.jobs.find(job)
+        view = await self.app.jobs.get(job)
         return view is not None and view.state in states
 
     async def hear(self, kind: str, payload: dict[str, Any], delivery: str) -> Receipt:

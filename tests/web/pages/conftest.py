@@ -21,7 +21,7 @@ async def bot() -> AsyncIterator[Bot]:
     async with made.app as app, app.worker(concurrency=20):
         await furnish(made)
         yield made
-        for view in await app.jobs.look(limit=500):
+        for view in await app.jobs.list(limit=500):
             if not view.state.final:
                 await app.jobs.cancel(view.id, reason="the test is over", by="test")
         await made.leave()

@@ -56,12 +56,12 @@ async def _jobs(bot: Bot) -> None:
 
 
 async def _lanes(bot: Bot) -> None:
-    things, jobs = bot.things, bot.app.jobs
+    things = bot.things
     things["parked_by"] = await bot.enqueue("deploy", service="api", how="fail", text="the tests fail")
     await bot.until(things["parked_by"], "failed")
     things["parked"] = await bot.enqueue("deploy", service="api")
     await bot.until(things["parked"], "held")
-    await jobs.hold("held", reason=HOSTILE, by=f"ann {HOSTILE[:40]}")
+    await bot.app.lanes.hold("held", reason=HOSTILE, by=f"ann {HOSTILE[:40]}")
     things["held"] = await bot.enqueue("sync", lane="held")
     for number, lane in enumerate(ODD_LANES):
         things[f"odd_{number}"] = await bot.enqueue("odd", lane=lane, how="stay", text=HOSTILE)

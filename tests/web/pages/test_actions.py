@@ -22,7 +22,7 @@ async def test_a_form_does_it_and_leads_back(bot: Bot) -> None:
     answer = await asker.post(f"/ops/jobs/{job}", act="cancel", reason="not needed")
     assert answer.status == 303
     assert answer.header("location") == f"/ops/jobs/{job}?said=cancelled&state=cancelled"
-    view = await bot.app.jobs.find(job)
+    view = await bot.app.jobs.get(job)
     assert view is not None
     assert "dashboard" in view.error
     assert "not needed" in view.error
@@ -34,7 +34,7 @@ async def test_who_acts_is_the_one_who_signed_in(bot: Bot, caplog: pytest.LogCap
     asker = Asker(bot.app, credentials=True)
     answer = await asker.post("/lanes/mine", act="hold", reason="mine for now")
     assert answer.status == 303
-    lane = await bot.app.jobs.lane("mine")
+    lane = await bot.app.lanes.get("mine")
     assert lane is not None
     assert (lane.held_by, lane.held_reason) == (USER, "mine for now")
     with caplog.at_level(logging.INFO, "interlock.operations"):
@@ -94,7 +94,7 @@ async def test_what_the_api_cannot_do_it_refuses(bot: Bot, body: object) -> None
     job = bot.things["waiting"]
     answer = await asker.call(f"/api/jobs/{job}", body)
     assert (answer.status, answer.json["error"]) == (400, "invalid-argument")
-    view = await bot.app.jobs.find(job)
+    view = await bot.app.jobs.get(job)
     assert view is not None
     assert view.state == "waiting"
 
@@ -127,6 +127,6 @@ async def test_two_who_press_the_same_button_do_it_once(bot: Bot, asker: Asker) 
     answers = await asyncio.gather(*(asker.post(f"/jobs/{job}", act="retry") for _ in range(5)))
     assert {answer.status for answer in answers} == {303}
     await bot.until(job, "failed")
-    view = await bot.app.jobs.find(job)
+    view = await bot.app.jobs.get(job)
     assert view is not None
     assert 2 <= len(view.attempts) <= 6

@@ -33,6 +33,7 @@ from interlock.ports.jobs import (
 from interlock.ports.leases import Turns
 
 if TYPE_CHECKING:
+    import builtins
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from interlock.backends.postgres.lane import Lanes
@@ -245,7 +246,7 @@ class PostgresJobs:
             self._lower_all()
         return [Rescued(*row) for row in rows]
 
-    async def attend(
+    async def register_worker(
         self,
         session: str,
         queues: Sequence[str],
@@ -297,12 +298,12 @@ class PostgresJobs:
         self._lower_all()
         return None if state is None else JobState(state)
 
-    async def find(self, id: int) -> JobView | None:  # noqa: A002
+    async def get(self, id: int) -> JobView | None:  # noqa: A002
         """One job."""
         rows = await self._aside.fetch(_sql.find, self._namespace, id, self._given())
         return job_view(rows[0]) if rows else None
 
-    async def look(self, filter: JobFilter, *, limit: int = 100) -> Sequence[JobView]:  # noqa: A002
+    async def list(self, filter: JobFilter, *, limit: int = 100) -> Sequence[JobView]:  # noqa: A002
         """Jobs, newest first."""
         states = [state.value for state in filter.states]
         what = (filter.name, filter.queue, filter.lane, limit)
@@ -339,7 +340,7 @@ class PostgresJobs:
         for lane in (self._entries, self._bulks, self._fetches, self._ends, self._acts, self._upkeep):
             await lane.close()
 
-    async def _accept(self, lane: Lane, entries: list[Entry]) -> Sequence[Any]:
+    async def _accept(self, lane: Lane, entries: builtins.list[Entry]) -> Sequence[Any]:
         sql = _sql.enqueue_again if entries[0].again else _sql.enqueue
         jobs = chain.from_iterable(entry.jobs for entry in entries)
         queues: set[str] = set()

@@ -111,7 +111,7 @@ class SqliteJobs:
 
         return await self._do(rescue)
 
-    async def attend(
+    async def register_worker(
         self,
         session: str,
         queues: Sequence[str],
@@ -150,11 +150,11 @@ class SqliteJobs:
         """Make a job ready now."""
         return await self._do(lambda rows: job_operations.retry(rows, id, attribution))
 
-    async def find(self, id: int) -> JobView | None:  # noqa: A002
+    async def get(self, id: int) -> JobView | None:  # noqa: A002
         """One job."""
         return await self._look(lambda db: job_views.find(self.rows(db), id))
 
-    async def look(self, filter: JobFilter, *, limit: int = 100) -> Sequence[JobView]:  # noqa: A002
+    async def list(self, filter: JobFilter, *, limit: int = 100) -> Sequence[JobView]:  # noqa: A002
         """Jobs, newest first."""
         return await self._look(lambda db: job_views.look(self.rows(db), filter, limit))
 

@@ -181,7 +181,7 @@ class Director:
             self._held = lane, now + HOLD_SECONDS
             story.held = f"{lane}: {HOLD_REASON}"
             with contextlib.suppress(StoreUnavailableError):
-                await self._app.jobs.hold(lane, reason=HOLD_REASON, by="ann")
+                await self._app.lanes.hold(lane, reason=HOLD_REASON, by="ann")
                 story.say(f"ann holds {lane}: its jobs wait")
         if self._seconds is not None and now > self._seconds - SESSION_SECONDS and self._started > self._size:
             return  # leave time for the takeover
@@ -205,7 +205,7 @@ class Director:
                 lanes += [row.lane.lane for row in await self._app.insight.lanes(show="held")]
         for lane in dict.fromkeys(lanes):
             with contextlib.suppress(StoreUnavailableError):
-                if await self._app.jobs.release(lane, by="ann"):
+                if await self._app.lanes.release(lane, by="ann"):
                     story.say(f"{lane} is released")
         self._held, story.held = None, ""
 

@@ -235,7 +235,7 @@ class Coordinator:
         registered = (session.id, tuple(queues), tuple(self._engine.definitions), runners)
         if registered != self._registered:
             try:
-                await self._jobs.attend(*registered, self._engine.versions())
+                await self._jobs.register_worker(*registered, self._engine.versions())
             except StoreUnavailableError:
                 raise
             except Exception as error:  # noqa: BLE001 - only explanations depend on it

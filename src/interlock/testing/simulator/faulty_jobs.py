@@ -116,7 +116,7 @@ class FaultyJobs:
 
         return await self._call("rescue", (), operation)
 
-    async def attend(
+    async def register_worker(
         self,
         session: str,
         queues: Sequence[str],
@@ -125,7 +125,9 @@ class FaultyJobs:
         reads: Sequence[HandlerVersion] = (),
     ) -> None:
         """Say what a worker works on."""
-        await self._call("attend", (), lambda: self._jobs.attend(session, queues, names, runners, reads))
+        await self._call(
+            "register_worker", (), lambda: self._jobs.register_worker(session, queues, names, runners, reads)
+        )
 
     def on_ready(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:
         """Have news brought by the wire."""
@@ -163,13 +165,13 @@ class FaultyJobs:
 
         return await self._call("retry", (), operation)
 
-    async def find(self, id: int) -> JobView | None:  # noqa: A002
+    async def get(self, id: int) -> JobView | None:  # noqa: A002
         """One job."""
-        return await self._call("find", (), lambda: self._jobs.find(id))
+        return await self._call("get", (), lambda: self._jobs.get(id))
 
-    async def look(self, filter: JobFilter, *, limit: int = 100) -> Sequence[JobView]:  # noqa: A002
+    async def list(self, filter: JobFilter, *, limit: int = 100) -> Sequence[JobView]:  # noqa: A002
         """Jobs, newest first."""
-        return await self._call("look", (), lambda: self._jobs.look(filter, limit=limit))
+        return await self._call("list", (), lambda: self._jobs.list(filter, limit=limit))
 
     async def situation(self, id: int) -> JobSituation | None:  # noqa: A002
         """What decides when a job will run."""

@@ -114,12 +114,12 @@ async def _cancel(app: App, order: Order) -> Done:
 
 
 async def _hold(app: App, order: Order) -> Done:
-    await app.jobs.hold(order.ref, reason=order.reason, by=order.by)
+    await app.lanes.hold(order.ref, reason=order.reason, by=order.by)
     return Done("held", {})
 
 
 async def _release(app: App, order: Order) -> Done:
-    return Done("released" if await app.jobs.release(order.ref, by=order.by, reason=order.reason) else "not-held", {})
+    return Done("released" if await app.lanes.release(order.ref, by=order.by, reason=order.reason) else "not-held", {})
 
 
 async def _force_release(app: App, order: Order) -> Done:

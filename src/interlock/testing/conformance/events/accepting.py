@@ -125,7 +125,7 @@ class EventAcceptingConformance(EventSuite):
 
             assert list(await b.events.accept([event])) == [event.id]
             assert await b.work_all() == []
-            assert list(await b.jobs.look(JobFilter())) == []
+            assert list(await b.jobs.list(JobFilter())) == []
 
     async def test_a_late_try_of_another_process_is_a_duplicate(self, store_url: str) -> None:
         async with self.event_driver(store_url) as b:

@@ -13,6 +13,7 @@ import pytest
 from interlock.errors import EventRefusedError, JobFailedError, NotFoundError, SignatureError
 from interlock.events import Event, Receipt, Verdict
 from interlock.jobs import JobState, Retry, current_job
+from interlock.jobs.jobs import engine_of
 from interlock.limits import Slots
 from interlock.ports.store import Capability
 from interlock.testing.clock import until
@@ -115,7 +116,7 @@ class EventsConformance(EventProcessConformance):
                 await until(lambda: len(order) == 6)
 
             assert [guid for guid in order if guid not in ("alone", "other")] == ["g0", "g1", "g2", "g3"]
-            view = await app.jobs.find(alone.jobs[0])
+            view = await app.jobs.get(alone.jobs[0])
             assert view is not None
             assert view.lane == ""
 
@@ -134,13 +135,13 @@ class EventsConformance(EventProcessConformance):
 
             with_actor = await self.send(app, "g1")
             without = await self.send(app, "g2", sender=None)
-            views = [await app.jobs.find(*receipt.jobs) for receipt in (with_actor, without)]
+            views = [await app.jobs.get(*receipt.jobs) for receipt in (with_actor, without)]
 
-            assert [view and (view.name, view.lane, view.queue, view.priority) for view in views] == [
+            assert [(view.name, view.lane, view.queue, view.priority) for view in views] == [
                 ("first-look", "ann", "slow", 80),
                 ("first-look", "", "slow", 80),
             ]
-            assert [view and view.uses[0].key for view in views] == ["slots:repo:acme/api"] * 2
+            assert [view.uses[0].key for view in views] == ["slots:repo:acme/api"] * 2
             assert look.name == "first-look"
 
     async def test_a_handler_that_fails_is_tried_again_with_the_same_event(self, store_url: str) -> None:
@@ -167,7 +168,7 @@ class EventsConformance(EventProcessConformance):
         handled: Counter[str] = Counter()
         async with AsyncExitStack() as stack:
             first = await stack.enter_async_context(self.hearing(store_url))
-            shared = Capability.PROCESSES in first.events.jobs.engine.store_client.store.capabilities
+            shared = Capability.PROCESSES in engine_of(first.events.jobs).store_client.store.capabilities
             apps = [first]
             if shared:
                 apps += [await stack.enter_async_context(self.hearing(store_url)) for _ in range(2)]
@@ -227,14 +228,11 @@ class EventsConformance(EventProcessConformance):
             assert {receipt.verdict for receipt in (nobody, ping, ourselves, both)} == {Verdict.IGNORED}
             assert all(receipt.event is None and not receipt.jobs for receipt in (nobody, ping, ourselves, both))
             assert await app.events.list() == []
-            assert await app.jobs.look() == []
+            assert await app.jobs.list() == []
 
             one_of_them = await self.send(app, "g5", number=101)
             to_itself = await self.send(app, "g6", "agent", sender={"login": "mybot[bot]"})
-            names = [
-                [(view := await app.jobs.find(job)) and view.name for job in receipt.jobs]
-                for receipt in (one_of_them, to_itself)
-            ]
+            names = [[(await app.jobs.get(job)).name for job in receipt.jobs] for receipt in (one_of_them, to_itself)]
             assert names == [["one"], ["own"]]
             assert (one.name, two.name, own.name) == ("one", "two", "own")
 
@@ -262,7 +260,7 @@ class EventsConformance(EventProcessConformance):
                     await self.send(app, "g1", kind, action=action)
 
             assert await app.events.list() == []
-            assert await app.jobs.look() == []
+            assert await app.jobs.list() == []
             assert app.events.metrics.refusals == {("github", "refused"): 3}
             assert all(job.name for job in (lane, ignore, limit, good))
 
@@ -330,7 +328,7 @@ class EventsConformance(EventProcessConformance):
             await app.drain()
 
             assert await handle.result() == 7
-            view = await app.jobs.find(handle)
+            view = await app.jobs.get(handle)
             assert view is not None
             assert (view.lane, view.arguments) == ("7", f'{{"event":{event.id}}}')
             assert hears.name == "hears"
@@ -356,7 +354,7 @@ class EventsConformance(EventProcessConformance):
 
     def _count_loads(self, app: App) -> list[int]:
         asked: list[int] = []
-        events = app.events.jobs.engine.store_client.store.events
+        events = engine_of(app.events.jobs).store_client.store.events
         get_many = events.get_many
 
         async def counted(ids: Sequence[int]) -> Sequence[EventView]:
@@ -377,7 +375,7 @@ class EventsConformance(EventProcessConformance):
             receipt = await self.send(app, "g1")
             event = (await app.events.get(receipt.event or 0)).event
             await app.drain()
-            store = app.events.jobs.engine.store_client.store
+            store = engine_of(app.events.jobs).store_client.store
             await until(store.events.prune, what="the event goes")
             handle = await hear.enqueue(event)
             after = await self.send(app, "g2")
@@ -423,4 +421,4 @@ class EventsConformance(EventProcessConformance):
                     await until(lambda n=n: seen == [f"g{i}" for i in range(n + 1)], what="the worker hears")  # type: ignore[misc]
 
     async def _attended(self, app: App) -> bool:
-        return any(queue.workers for queue in await app.jobs.queues()) or not await app.jobs.queues()
+        return any(queue.workers for queue in await app.queues.list()) or not await app.queues.list()

@@ -59,8 +59,8 @@ class FigureConformance(JobSuite):
     async def test_workers_are_told_while_they_live(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
             began = b.now
-            await b.jobs.attend("a", ["q", "other"], ["n", "m"], 7)
-            await b.jobs.attend("b", ["q"], ["n"], 5)
+            await b.jobs.register_worker("a", ["q", "other"], ["n", "m"], 7)
+            await b.jobs.register_worker("b", ["q"], ["n"], 5)
             ids = await b.add_many(3)
             await b.fetch("a", 2)
             b.clock.advance(1)
@@ -82,8 +82,8 @@ class FigureConformance(JobSuite):
 
     async def test_a_worker_whose_event_loop_is_blocked_is_told(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
-            await b.jobs.attend("a", ["q"], ["n"], 7)
-            await b.jobs.attend("b", ["q"], ["n"], 5)
+            await b.jobs.register_worker("a", ["q"], ["n"], 7)
+            await b.jobs.register_worker("b", ["q"], ["n"], 5)
             await b.store.sessions.note_blocked("a", 2.5, "job 7 (n) at bot.py:3 in n")
             await b.store.sessions.note_blocked("gone", 2.5, "nobody")
             first, second = await b.store.insight.workers(limit=10)

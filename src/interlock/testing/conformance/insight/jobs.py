@@ -19,7 +19,7 @@ __all__ = ["JobListConformance"]
 async def all_states(b: JobDriver) -> list[int]:
     """Jobs in every state, and workers that know them."""
     for session in "ab":
-        await b.jobs.attend(session, ["q"], ["n"], 5)
+        await b.jobs.register_worker(session, ["q"], ["n"], 5)
     for outcome in Outcome:
         await b.add()
         await b.end(await b.one(), outcome, delay=60.0, error="why")
@@ -34,7 +34,7 @@ async def all_states(b: JobDriver) -> list[int]:
         await b.add(uses=(slots(1, "s"),), priority=100)
     await b.fetch(most=1)
     await b.fetch(most=2)
-    return [view.id for view in await b.jobs.look(JobFilter(), limit=1000)]
+    return [view.id for view in await b.jobs.list(JobFilter(), limit=1000)]
 
 
 def in_short(situation: JobSituation) -> JobSituation:

@@ -173,7 +173,7 @@ class JobDriver(Driver):
 
     async def view(self, job_id: int) -> JobView:
         """The job, which is known."""
-        view = await self.jobs.find(job_id)
+        view = await self.jobs.get(job_id)
         assert view is not None, f"job {id} is not known"
         return view
 
@@ -183,7 +183,7 @@ class JobDriver(Driver):
 
     async def states(self, *ids: int) -> list[JobState]:
         """How the jobs stand, as one look shows them."""
-        seen = {view.id: view.state for view in await self.jobs.look(JobFilter(), limit=10_000)}
+        seen = {view.id: view.state for view in await self.jobs.list(JobFilter(), limit=10_000)}
         return [seen[job_id] for job_id in ids]
 
     async def situation(self, job_id: int) -> JobSituation:

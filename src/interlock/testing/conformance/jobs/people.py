@@ -86,7 +86,7 @@ class PeopleConformance(JobSuite):
             (never,) = await b.jobs.ids(1)
             assert await b.jobs.cancel(never, Attribution("ann", "not wanted")) is None
             assert await b.jobs.retry(never, Attribution("ann")) is None
-            assert await b.jobs.find(never) is None
+            assert await b.jobs.get(never) is None
             assert await b.jobs.situation(never) is None
 
     async def test_a_delayed_job_is_cancelled(self, store_url: str) -> None:

@@ -184,7 +184,7 @@ class JobRaceConformance(HandsSuite):
             seen: list[int] = []
 
             async def look() -> None:
-                seen.append(len(await hands[3].jobs.look(JobFilter(), limit=1000)))
+                seen.append(len(await hands[3].jobs.list(JobFilter(), limit=1000)))
 
             async def feed(number: int) -> None:
                 for _ in range(8):

@@ -22,7 +22,7 @@ OLD, NEW = HandlerVersion("n", "0123456789ab", "1.0"), HandlerVersion("n", "cdef
 
 async def attend(b: JobDriver, session: str, reads: HandlerVersion) -> None:
     """A worker that can read this works."""
-    await b.jobs.attend(session, ["q"], ["n"], 10, [reads])
+    await b.jobs.register_worker(session, ["q"], ["n"], 10, [reads])
 
 
 async def refuse(b: JobDriver, job: FetchedJob, reads: HandlerVersion = OLD) -> None:
@@ -43,7 +43,7 @@ class RefusalConformance(JobSuite):
             await refuse(b, job)
 
             assert await b.state(job_id) is JobState.READY
-            assert [view.id for view in await b.jobs.look(JobFilter(states=(JobState.READY,)))] == [job_id]
+            assert [view.id for view in await b.jobs.list(JobFilter(states=(JobState.READY,)))] == [job_id]
             assert await b.ids("a") == []
             assert await b.ids("a", reads=[OLD]) == [], "not again to the version that refused it"
             (again,) = await b.fetch("b", reads=[NEW])
@@ -174,7 +174,7 @@ class RefusalConformance(JobSuite):
 
     async def test_jobs_of_other_names_and_queues_are_not_touched(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
-            await b.jobs.attend("b", ["q", "other"], ["n", "m"], 10, [NEW, NEW._replace(name="m")])
+            await b.jobs.register_worker("b", ["q", "other"], ["n", "m"], 10, [NEW, NEW._replace(name="m")])
             first, second = await b.add(name="m"), await b.add(queue="other")
             for wishes in ({"names": ["m"]}, {"queues": ["other"]}):
                 found: dict[str, Any] = dict(wishes)

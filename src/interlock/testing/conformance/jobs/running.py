@@ -191,7 +191,7 @@ class RunningConformance(AppSuite):
                     assert "in fail" in failed.value.trace
 
             assert tries == {"transient": 3, "unknown": 3, "permanent": 1, "built in": 1}
-            view = await app.jobs.find(handles["unknown"])
+            view = await app.jobs.get(handles["unknown"])
             assert view is not None
             assert [(one.number, one.outcome) for one in view.attempts] == [(1, "retry"), (2, "retry"), (3, "failed")]
 
@@ -261,13 +261,13 @@ class RunningConformance(AppSuite):
             async with app.worker():
                 with pytest.raises(JobFailedError, match="no such street"):
                     await handle.result(wait=10)
-                (dead,) = await app.jobs.look(JobState.FAILED)
+                (dead,) = await app.jobs.list(JobState.FAILED)
                 assert (dead.id, dead.error) == (handle.id, "ValueError: no such street")
                 mended = True
                 await app.jobs.retry(handle, by="ann")
                 assert await handle.result(wait=10) == "Elm Street"
 
-            view = await app.jobs.find(handle)
+            view = await app.jobs.get(handle)
             assert view is not None
             assert (view.state, view.attempt) == (JobState.DONE, 1)
 
@@ -330,5 +330,5 @@ class RunningConformance(AppSuite):
                 with pytest.raises(InvalidArgumentError):
                     wrong()
 
-            assert list(await app.jobs.look()) == []
-            assert list(await app.jobs.queues()) == []
+            assert list(await app.jobs.list()) == []
+            assert list(await app.queues.list()) == []

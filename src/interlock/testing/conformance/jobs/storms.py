@@ -152,7 +152,7 @@ class _Storm:
         for _ in range(200):
             for lane in _LANES:
                 await hand.jobs.release(lane, ANN)
-            views = await hand.jobs.look(JobFilter(), limit=10_000)
+            views = await hand.jobs.list(JobFilter(), limit=10_000)
             assert sorted(view.id for view in views) == sorted(self.ids), "jobs were lost or made up"
             unfinished = [view.id for view in views if not view.state.final]
             if not unfinished:

@@ -50,7 +50,7 @@ class TellingConformance(AppSuite):
             assert await _reason(app, running) is Reason.NO_WORKER
             delayed = await elsewhere.options(delay=3600).enqueue()
             unattended = await elsewhere.enqueue()
-            await app.jobs.hold("z", reason="deploying", by="ann")
+            await app.lanes.hold("z", reason="deploying", by="ann")
             held = await slow.enqueue("z")
             async with app.worker():
                 await asyncio.wait_for(began.wait(), 30)
@@ -65,12 +65,12 @@ class TellingConformance(AppSuite):
                 ]  # fmt: skip
                 assert "ann" in str(await app.jobs.explain(held))
                 assert str(running.id) in str(await app.jobs.explain(behind))
-                assert [(await app.jobs.explain_lane(lane)).reason for lane in "xyz"] == [
+                assert [(await app.lanes.explain(lane)).reason for lane in "xyz"] == [
                     Reason.RUNNING, Reason.LIMIT, Reason.LANE_HELD
                 ]  # fmt: skip
                 go_on.set()
                 await limited.result(wait=10)
-            assert (await app.jobs.explain_lane("x")).reason in (Reason.IDLE, Reason.NO_WORKER)
+            assert (await app.lanes.explain("x")).reason in (Reason.IDLE, Reason.NO_WORKER)
             with pytest.raises(NotFoundError):
                 await app.jobs.explain(2**40)
 
@@ -102,7 +102,7 @@ class TellingConformance(AppSuite):
                 "fail": Reason.FAILED, "done": Reason.DONE,
             }  # fmt: skip
             assert await _reason(app, behind_parked) is Reason.LANE_PARKED
-            assert (await app.jobs.explain_lane("fail")).reason is Reason.LANE_PARKED
+            assert (await app.lanes.explain("fail")).reason is Reason.LANE_PARKED
             assert await _reason(app, cancelled) is Reason.CANCELLED
             assert [await _reason(app, handle) for handle in (older, newer)] == [Reason.SUPERSEDED, Reason.DONE]
 
@@ -154,8 +154,8 @@ class TellingConformance(AppSuite):
 
             for to in ("ann", "ann", "bob"):
                 await send.enqueue(to)
-            (queue,) = await app.jobs.queues()
+            (queue,) = await app.queues.list()
             assert (queue.queue, queue.ready, queue.behind) == ("mail", 2, 1)
-            lanes = {lane.lane: lane.depth for lane in await app.jobs.lanes()}
+            lanes = {lane.lane: lane.depth for lane in await app.lanes.list()}
             assert sorted(lanes.values()) == [1, 2]
-            assert {view.lane for view in await app.jobs.look(JobState.READY, queue="mail")} == set(lanes)
+            assert {view.lane for view in await app.jobs.list(JobState.READY, queue="mail")} == set(lanes)

@@ -46,13 +46,13 @@ class JobViewConformance(JobSuite):
             ready = await b.add(queue="other")
             later = await b.add(lane="l", delay=50.0)
             first, second = await b.add(lane="l"), await b.add(lane="l")
-            everything = await b.jobs.look(JobFilter())
+            everything = await b.jobs.list(JobFilter())
 
             assert [view.id for view in everything] == [second, first, later, ready, done]
             assert {(view.arguments, view.result, view.attempts) for view in everything} == {("", None, ())}
 
             async def found(**wanted: object) -> list[int]:
-                return [view.id for view in await b.jobs.look(JobFilter(**wanted))]  # type: ignore[arg-type]
+                return [view.id for view in await b.jobs.list(JobFilter(**wanted))]  # type: ignore[arg-type]
 
             assert await found(states=(JobState.DONE,)) == [done]
             assert await found(states=(JobState.READY, JobState.SCHEDULED)) == [first, later, ready]
@@ -62,7 +62,7 @@ class JobViewConformance(JobSuite):
             assert await found(lane="l") == [second, first, later]
             assert await found(lane="l", states=(JobState.SCHEDULED,)) == [later]
             assert await found(name="never") == []
-            assert [view.id for view in await b.jobs.look(JobFilter(), limit=2)] == [second, first]
+            assert [view.id for view in await b.jobs.list(JobFilter(), limit=2)] == [second, first]
 
     async def test_a_look_and_a_find_agree_in_every_state(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
@@ -77,7 +77,7 @@ class JobViewConformance(JobSuite):
             await b.fetch(most=1)
             await b.fetch(most=2)
 
-            looked = await b.jobs.look(JobFilter())
+            looked = await b.jobs.list(JobFilter())
             assert len(looked) == len(Outcome) + 7
             for view in looked:
                 found = await b.view(view.id)
@@ -85,7 +85,7 @@ class JobViewConformance(JobSuite):
             states = {view.state for view in looked}
             assert states == set(JobState) - {JobState.SUPERSEDED, JobState.QUARANTINED}
             for state in states:
-                assert {view.id for view in await b.jobs.look(JobFilter(states=(state,)))} == {
+                assert {view.id for view in await b.jobs.list(JobFilter(states=(state,)))} == {
                     view.id for view in looked if view.state is state
                 }
 
@@ -170,9 +170,9 @@ class JobViewConformance(JobSuite):
             job_id, strange = await b.add(), await b.add(name="new")
             situation = await b.situation(job_id)
             assert (situation.workers, situation.workers_of_queue) == (0, 0)
-            await b.jobs.attend("a", ["q", "mail"], ["n"], 5)
-            await b.jobs.attend("b", ["q"], ["n", "m"], 7)
-            await b.jobs.attend("c", ["mail"], ["n", "new"], 9)
+            await b.jobs.register_worker("a", ["q", "mail"], ["n"], 5)
+            await b.jobs.register_worker("b", ["q"], ["n", "m"], 7)
+            await b.jobs.register_worker("c", ["mail"], ["n", "new"], 9)
             situation, other = await b.situation(job_id), await b.situation(strange)
             assert (situation.workers, situation.workers_of_queue) == (2, 2)
             assert (other.workers, other.workers_of_queue) == (0, 2)
@@ -180,7 +180,7 @@ class JobViewConformance(JobSuite):
             assert ((await b.queue("mail")).workers, (await b.queue("mail")).runners) == (2, 14)
             await b.store.sessions.end("a")
             assert (await b.situation(job_id)).workers == 1
-            await b.jobs.attend("b", ["q"], ["m"], 3)
+            await b.jobs.register_worker("b", ["q"], ["m"], 3)
             assert ((await b.situation(job_id)).workers, (await b.queue()).runners) == (0, 3)
             await b.let_pass(SESSION, "c")
             situation = await b.situation(job_id)

@@ -81,7 +81,7 @@ class _Walk:
             else:
                 (way,) = self.chance.choices(list(ways), list(ways.values()))
                 await way()
-            self.model.check(await self.jobs.look(JobFilter(), limit=10_000))
+            self.model.check(await self.jobs.list(JobFilter(), limit=10_000))
 
     def tell(self, *what: object) -> None:
         """Note a step, for whoever reads the failure."""
@@ -151,7 +151,7 @@ class _Walk:
 
     async def _takeable(self) -> list[int]:
         """What is ready and not kept waiting by suspects that it must not run beside."""
-        ready = await self.jobs.look(JobFilter(states=(JobState.READY,)), limit=10_000)
+        ready = await self.jobs.list(JobFilter(states=(JobState.READY,)), limit=10_000)
         return [view.id for view in ready if self.model.may_take(self.model.jobs[view.id], self.sessions)]
 
     async def _fetch(self, wish: FetchRequest) -> FetchResult:
@@ -283,7 +283,7 @@ class _Walk:
                 mine = self.model.fetched(session)
                 await self._acknowledge(session, [Acknowledgement(job.id, job.fence, Outcome.DONE) for job in mine])
             self.driver.clock.advance(5)
-        self.model.check(await self.jobs.look(JobFilter(), limit=10_000))
+        self.model.check(await self.jobs.list(JobFilter(), limit=10_000))
         assert not self.model.unfinished(), "jobs are stuck"
         assert await self.jobs.lanes() == []
         self.driver.clock.advance(100)
