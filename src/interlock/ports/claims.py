@@ -1,13 +1,13 @@
-"""Claims, "this was seen": the contract that every store keeps.
+"""Claims, "this key is being or was handled": the contract that every store keeps.
 
-Of all who claim a key, one is told that it is new and holds the claim as a lease; check and mark are one step. While
-it works the others hear that it is in progress; when it has settled the claim, that it is done, or that it failed and
-from when on it may be tried again. Claimable are a key that nobody claimed, one that failed and is due, one whose
-holder's lease ended, and one whose time to be kept is over. Each time a key is claimed anew its attempt and its fence
-grow; an attempt starts at 1 again once the claim was forgotten.
+When several processes claim a key, one of them gets ``new`` and holds the claim as a lease; check and mark are one
+step. While it works, the others get ``in progress``. After it has finished the claim, they get ``done``, or ``failed``
+with the time of the next possible retry. A key can be claimed if it has no claim, if its claim failed and the retry is
+due, if the lease of the holder has ended, or if its retention has ended. Every new claim of a key increases its attempt
+and its fence. The attempt starts at 1 again after the claim was forgotten.
 
-A claim is kept for ``keep`` seconds after it was settled (after its next attempt is due, if it failed; after its lease
-ended, if its holder died). A claim is bounded by time, never by count: nothing drops one that is still to be kept.
+A claim is kept for ``keep`` seconds after it was finished (after its retry is due, if it failed; after its lease ended,
+if its holder died). Retention is bounded by time, never by count: a claim is not dropped early.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 
 
 class ClaimState(StrEnum):
-    """What a claimant is told. A stored claim is never ``new``: that is the answer to the one who holds it."""
+    """The state of a claim. A stored claim is never ``new``; only the answer to its holder is."""
 
     NEW = "new"
     IN_PROGRESS = "in progress"
@@ -54,13 +54,13 @@ class ClaimWant(NamedTuple):
     owner: str
     session: str
     lease: float
-    """Seconds that the claim is held for at a time; renewed while its holder works."""
+    """The duration of the lease in seconds; it is renewed while the holder works."""
     keep: float
-    """Seconds that it is kept for."""
+    """Seconds of retention."""
 
 
 class ClaimView(NamedTuple):
-    """A claim as it is stored. Times are the store's."""
+    """A stored claim. Times are the store's."""
 
     key: str
     state: ClaimState
@@ -71,28 +71,28 @@ class ClaimView(NamedTuple):
     host: str
     pid: int
     program: str
-    """Who works on it, or did last. Host, pid and program are kept with the claim: sessions are forgotten sooner."""
+    """The last holder. Host, PID and program are stored with the claim, which outlives its session."""
     claimed_at: float
     expires_at: float | None
-    """In progress: the earlier of its lease's and its session's end. In the past if the holder died; anyone may then
-    claim it. None for the others."""
+    """In progress: when its lease or its session ends, whichever is earlier. In the past if the holder died; then the
+    key can be claimed. None in other states."""
     settled_at: float | None
     retry_at: float | None
-    """Failed: when it may be claimed again."""
+    """Failed: when the key can be claimed again."""
     error: str
     result: str | None
-    """Done: what the holder left, as JSON."""
+    """Done: the result that the holder stored, as JSON."""
     kept_until: float
     seen_at: float
 
     @property
     def live(self) -> bool:
-        """Whether its holder is at work on it."""
+        """Whether it has a live holder."""
         return self.expires_at is not None and self.expires_at > self.seen_at
 
 
 class Claimed(NamedTuple):
-    """It is new, and the asker's, until ``expires_at`` unless renewed."""
+    """The key is new; the request holds it until ``expires_at``, unless it is renewed."""
 
     fence: int
     expires_at: float
@@ -100,7 +100,7 @@ class Claimed(NamedTuple):
 
 
 class Known(NamedTuple):
-    """It is not new: in progress, done, or failed and not due yet."""
+    """The key is not new: in progress, done, or failed and not due yet."""
 
     view: ClaimView
 
@@ -109,17 +109,17 @@ ClaimAnswer = Claimed | Known | SessionEnded
 
 
 class Settlement(NamedTuple):
-    """How the work on a claim ended."""
+    """The end of the work on a claim."""
 
     key: str
     owner: str
     state: ClaimState
     """DONE or FAILED."""
     result: str | None
-    """What to keep with a claim that is done, as JSON."""
+    """The result to store with a claim that is done, as JSON."""
     error: str
     retry_in: float
-    """Seconds after which one that failed may be claimed again."""
+    """Seconds after which a failed key can be claimed again."""
     keep: float
 
 
@@ -134,26 +134,26 @@ class ClaimStore(Protocol):
     """Claims in one store and namespace."""
 
     async def claim(self, want: ClaimWant) -> ClaimAnswer:
-        """Take the claim if it can be had, else say how it stands; one atomic step.
+        """Claim the key if possible; otherwise return the existing claim. One atomic step.
 
-        Who holds it already is granted it again, with the same fence and attempt and a new expiry.
+        A holder is granted its claim again, with the same fence and attempt and a new expiry.
         """
         ...
 
     async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
-        """Give each live claim its full lease again, all in one operation. What has ended is never brought back."""
+        """Extend each live claim by its full lease, all in one operation. A claim that has ended is never revived."""
         ...
 
     async def settle(self, settlement: Settlement) -> Settled:
         """Mark a claim as done or failed, if the owner holds it.
 
-        Also if its lease has ended meanwhile but nobody claimed it since: the work was done, and to say so keeps
-        others from doing it again. Settling again what the owner settled that way already is harmless.
+        This also works after its lease has ended if no other owner claimed the key since: the work was done, and
+        saying so keeps others from repeating it. Settling again what the owner settled that way already is harmless.
         """
         ...
 
     async def forget(self, key: str, why: str, attribution: Attribution) -> ClaimView | None:
-        """Remove a claim, so that the key is new again, and tell its holder why; None if there was none."""
+        """Remove a claim, so that the key is new again, and notify its holder; return None if there was none."""
         ...
 
     async def list(
@@ -165,8 +165,8 @@ class ClaimStore(Protocol):
         limit: int = 1000,
         after: str = "",
     ) -> Sequence[ClaimView]:
-        """Claims that are still kept (or just the one) by key; at most ``limit`` of them, those after ``after``.
+        """List claims (or one) by key: at most ``limit``, those after ``after``.
 
-        As one snapshot, but in parts of a thousand where to look at more in one go would hold others up.
+        The list is one snapshot; on Redis, one for each thousand keys, so that a long list does not block the server.
         """
         ...

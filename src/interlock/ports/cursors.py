@@ -1,7 +1,7 @@
 """Durable positions of pollers: the contract that every store keeps.
 
-A position moves by compare-and-set on its version. Versions come from the store's one growing source, as fences do, so
-that none ever comes back, also not after a cursor was forgotten.
+A position moves by compare-and-set on its version. Versions come from the same growing sequence as fences, so no
+version is ever reused, even after a cursor was forgotten.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 __all__ = ["MOVES_KEPT", "CursorStore", "CursorView", "Move", "Moved", "Overtaken"]
 
 MOVES_KEPT = 20
-"""How many moves of a cursor are remembered, the last one included."""
+"""How many moves of a cursor are kept, including the last one."""
 
 
 class CursorView(NamedTuple):
-    """Where a cursor stands, or stood after one of its moves."""
+    """The position of a cursor, now or after an earlier move."""
 
     name: str
     value: str
@@ -28,7 +28,7 @@ class CursorView(NamedTuple):
     version: int
     moved_at: float
     by: str
-    """Who moved it: program@host:pid."""
+    """The process that moved it: program@host:pid."""
 
 
 class Move(NamedTuple):
@@ -36,45 +36,45 @@ class Move(NamedTuple):
 
     name: str
     expected: int
-    """The version that is to be replaced; 0 if there was no cursor."""
+    """The version to replace; 0 if there was no cursor."""
     value: str
     id: str
-    """Identifies this move, so that repeating it is harmless: it is then found done, not overtaken."""
+    """Identifies this move, so that repeating it is safe: it is then reported as moved, not as overtaken."""
     by: str
 
 
 class Moved(NamedTuple):
-    """The move took place, now or when it was asked for before."""
+    """The move took effect, now or in an earlier attempt."""
 
     view: CursorView
 
 
 class Overtaken(NamedTuple):
-    """The cursor was not at the version expected; nothing was changed."""
+    """The cursor was not at the expected version; nothing was changed."""
 
     view: CursorView | None
-    """Where it is; None if there is no such cursor."""
+    """The current position; None if the cursor does not exist."""
 
 
 class CursorStore(Protocol):
     """Cursors in one store and namespace."""
 
     async def read(self, name: str) -> CursorView | None:
-        """Where the cursor stands; None if it was never moved."""
+        """Return the position of a cursor; None if it was never moved."""
         ...
 
     async def move(self, move: Move) -> Moved | Overtaken:
-        """Move the cursor if it still stands where it was seen; one atomic step."""
+        """Move the cursor if it is still at the expected version, in one atomic step."""
         ...
 
     async def history(self, name: str) -> Sequence[CursorView]:
-        """Its last moves, the newest first, at most ``MOVES_KEPT``."""
+        """List the last moves, newest first, at most ``MOVES_KEPT``."""
         ...
 
     async def list(self, *, limit: int = 1000) -> Sequence[CursorView]:
-        """All cursors by name, as one snapshot; at most ``limit`` of them."""
+        """List cursors by name as one snapshot; at most ``limit``."""
         ...
 
     async def forget(self, name: str, attribution: Attribution) -> CursorView | None:
-        """Remove a cursor and its history; None if there was none."""
+        """Remove a cursor and its history; return None if it did not exist."""
         ...

@@ -1,14 +1,14 @@
-"""Events: what came in from outside, each delivery once, with the jobs that it causes. The contract of every store.
+"""Events, each delivery accepted once with the jobs that it causes: the contract that every store keeps.
 
-**Once.** A delivery is known by its source and its id there. Accepting is one step: either the event and all of its
-jobs are stored, or, if the delivery is kept already, nothing is. So one delivery leads to its jobs once, however often
-and by however many processes it is accepted, for as long as it is kept. It does not matter which of the tries was
-first, whether its answer was lost, or whether it comes late.
+**Once.** A delivery is identified by its source and its ID there. Accepting is one step: it stores the event and all of
+its jobs, or nothing if the delivery is stored already. So a delivery leads to its jobs once, however often and in
+however many processes it is accepted, for as long as it is kept. It does not matter which attempt was first, whether
+its response was lost, or how late it arrives.
 
-**Kept.** An event is kept for as long as was asked for, and in any case while one of its jobs is unfinished. Its
-payload is stored once, whatever the number of jobs.
+**Retention.** An event is kept for the requested time, and in any case while one of its jobs is unfinished. Its payload
+is stored once, regardless of the number of jobs.
 
-**Order.** The jobs of events that are accepted together take their positions in the order of the call.
+**Order.** The jobs of events that are accepted together get their positions in the order of the call.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ if TYPE_CHECKING:
 __all__ = ["MOST_PAYLOAD_BYTES", "EventFilter", "EventStore", "EventView", "NewEvent"]
 
 MOST_PAYLOAD_BYTES = 5 * 1024 * 1024
-"""Size of a payload, as JSON."""
+"""Maximum size of a payload, as JSON."""
 
 
 class NewEvent(NamedTuple):
-    """An event to accept, with what it causes."""
+    """An event to accept, with its jobs."""
 
     id: int
-    """One of those that ``JobStore.ids`` gave, used once: ids of jobs and events never meet."""
+    """An ID from ``JobStore.ids``, used once: jobs and events never share an ID."""
     source: str
     delivery: str
     """Unique within its source for as long as it is kept."""
     type: str
     """What happened, such as ``issues.opened``."""
     actor: str
-    """Who did it; empty if that is not known."""
+    """Who caused it; empty if unknown."""
     payload: str
     """JSON."""
     keep: float
-    """How many seconds to keep it."""
+    """How many seconds the event is kept."""
     replay_of: int | None
-    """The event that it repeats, if it was replayed by hand."""
+    """The event that it repeats, if it is a replay."""
     attribution: Attribution | None
-    """Who replayed it and why: the journal gets an entry. None for what came from outside."""
+    """Actor and reason of a replay, for its journal entry. None for deliveries."""
     jobs: tuple[NewJob, ...]
 
 
 class EventView(NamedTuple):
-    """One event, as it is kept."""
+    """A stored event."""
 
     id: int
     source: str
@@ -64,7 +64,7 @@ class EventView(NamedTuple):
     replay_of: int | None
     by: str
     jobs: tuple[int, ...]
-    """The ids of the jobs that it caused, unfinished or not, also those that are no longer kept."""
+    """The IDs of its jobs, including jobs that are no longer kept."""
     seen_at: float
 
 
@@ -78,7 +78,7 @@ class EventFilter(NamedTuple):
 
     @property
     def narrowest(self) -> str:
-        """The name of that of its fields which leaves the fewest events; ``any`` if all are empty."""
+        """The name of the most selective field that is set; ``any`` if all are empty."""
         return next((name for name in ("delivery", "actor", "type", "source") if getattr(self, name)), "any")
 
 
@@ -86,21 +86,21 @@ class EventStore(Protocol):
     """Events in one store and namespace, next to its jobs."""
 
     async def accept(self, events: Sequence[NewEvent]) -> Sequence[int]:
-        """Accept events, each with its jobs or not at all, all in one step. Durable when it returns; whoever works on
-        the queues of the jobs is told.
+        """Accept events in one step, each with its jobs or not at all. Durable when it returns; notifies the workers of
+        the queues.
 
-        Says for each under which id its delivery is kept. Its own: it was accepted, now or by an earlier try of the
-        same event, so a call whose answer was lost can be repeated. Another: it is a duplicate, and nothing was
-        stored for it; also of an event before it in the same call.
+        Returns for each event the ID under which its delivery is stored. Its own ID means accepted, now or by an
+        earlier attempt, so a call whose response was lost can be repeated. Another ID means that it is a duplicate,
+        possibly of an earlier event in the same call, and that nothing was stored for it.
         """
         ...
 
     async def get(self, id: int) -> EventView | None:  # noqa: A002
-        """One event with its payload; None if it is not known, or no longer."""
+        """Return an event with its payload; None if it does not exist or is no longer kept."""
         ...
 
     async def get_many(self, ids: Sequence[int]) -> Sequence[EventView]:
-        """Those of these events that are kept, with their payloads, in any order."""
+        """Return the events that exist, with their payloads, in any order."""
         ...
 
     async def list(
@@ -110,9 +110,9 @@ class EventStore(Protocol):
         limit: int = 100,
         before: int | None = None,
     ) -> Sequence[EventView]:
-        """Events as one snapshot, newest first, without payloads. ``before`` goes on behind the event of that id."""
+        """List events as one snapshot, newest first, without payloads. ``before`` continues after that ID."""
         ...
 
     async def prune(self, *, most: int = 10_000) -> int:
-        """Remove events that were kept long enough and whose jobs are finished, a bounded amount; says how many."""
+        """Remove up to ``most`` events whose time is over and whose jobs are finished; return how many."""
         ...

@@ -1,7 +1,7 @@
-"""What all that is owned has in common: an owner, an expiry, a session, and the need to be renewed.
+"""Types shared by all leases: owner, expiry, renewal and session.
 
-An ``owner`` identifies one request and what answers it, so that asking again is safe. It belongs to one session for
-ever. What is owned is live while its own expiry and its session's both lie ahead by the store's clock.
+An ``owner`` identifies a request and the lease that answers it, so that asking again is safe. It belongs to one session
+permanently. A lease is live while neither it nor its session has expired by the store's clock.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Held(NamedTuple):
 
 
 class Renewed(NamedTuple):
-    """What became of a renewal: the new expiry, or None and why the lease had ended before."""
+    """The result of a renewal: the new expiry, or None and why the lease had ended."""
 
     owner: str
     expires_at: float | None
@@ -28,11 +28,11 @@ class Renewed(NamedTuple):
 
 
 class SessionEnded(NamedTuple):
-    """The asker's session is not alive; nothing was changed."""
+    """The session of the request has ended; nothing was changed."""
 
 
 class Turns(NamedTuple):
-    """Whose turn may have come, and after how many seconds to look again at the latest."""
+    """Owners whose turn may have come, and the number of seconds after which to check again."""
 
     owners: tuple[str, ...]
     look_again: float

@@ -1,30 +1,32 @@
-"""Limits on what happens at once, and how often: the contract that every store keeps.
+"""Limits on concurrency and frequency: the contract that every store keeps.
 
-A reservation is one owner's wish to start something under one or more limits. It is made at once and stands in line;
-it starts when every one of its limits has room, all of them taken in that one step or none; it is finished when the
-work is over. Two kinds of limit cover all:
+A reservation is a request of one owner to start something under one or more limits. It exists from the first request
+on and waits in a queue. It starts when all of its limits have room, taking all of them in one step or none. It ends
+when the work is finished. There are two kinds of limit:
 
 - slots (``per`` = 0): at most ``most`` reservations are started and not finished at any time.
-- pace (``per`` > 0): at most ``most`` starts in any span of ``per`` seconds (half open: starts exactly ``per`` apart do
-  not count together). A cooldown is a pace of one.
+- pace (``per`` > 0): at most ``most`` starts in any period of ``per`` seconds (half open: starts exactly ``per`` apart
+  do not count together). A cooldown is a pace of one.
 
-Reservations belong to a session and vanish with it, with one exception: a start counts for its pace until ``per``
-seconds after it, whatever becomes of its process. One that has not started vanishes also ``STALE_SECONDS`` after it
-was last asked for and after its time, if nobody comes for it.
+**Lifetime.** Reservations belong to a session and end with it, with one exception: a start counts for its pace until
+``per`` seconds later, even if its process dies. A reservation that has not started also ends ``STALE_SECONDS`` after
+its last request and its planned time.
 
-**When.** A reservation under paces is planned for the earliest time that fits those planned or started before it and
-all its own paces together; it may start from then on. Starting late moves nobody's plan; instead a start is always
-checked against the starts that really were, and one that would come too soon is planned anew.
+**Planned time.** A reservation under paces is planned for the earliest time that is compatible with all of its paces
+and with the reservations planned or started before it. It may start from then on. A late start does not change the
+plans of others. Instead, every start is checked against the actual starts, and one that would be too early is planned
+again.
 
-**Slots in order.** A reservation that is due but finds no room stands in the line of the first limit (in the order of
-keys) that has none. Lines are served in the order of the reservations' first request: a free slot belongs to the first
-live one in line, newcomers stand behind. One that is first in line but does not ask within ``TURN_SECONDS`` of the
-slot coming free lets the one behind it go ahead (each further place takes as long again) and keeps its place. Who is
-held up by another limit, or by its time, stands in no other line and holds nobody up. A reservation that could start
-now but was not asked to (``start`` false) stands first in the line of its first slots limit, and so keeps its turn.
+**Order of slots.** A reservation that is due but finds no room waits in the queue of the first limit (in the order of
+keys) that has none. Queues are served in the order in which the reservations were first requested: a free slot belongs
+to the first live reservation, and new ones queue behind. If the first one does not ask again within ``TURN_SECONDS``
+after the slot became free, the next one may take it (and so on, ``TURN_SECONDS`` for each further one). The first keeps
+its position. A reservation that waits for another limit, or for its planned time, is in no other queue and blocks
+no other reservation. A reservation that could start now but was not asked to (``start`` is false) is first in the queue
+of its first slots limit, and so keeps its turn.
 
-**Who is right about N.** Each reservation carries the figures it knows. Where live ones on a key differ, a start has to
-satisfy all of them, so that the smaller one holds; the answer says so.
+**Different figures.** Each reservation carries the figures that its program knows. Where live reservations on a key
+differ, a start has to satisfy all of them, so the smallest figure applies, and the answer names the key.
 """
 
 from __future__ import annotations
@@ -54,15 +56,15 @@ __all__ = [
 ]
 
 TURN_SECONDS = 10.0
-"""How long a free slot is kept for the first in line before the next may take it."""
+"""How long a free slot is reserved for the first in the queue before the next one may take it."""
 STALE_SECONDS = 3600.0
-"""How long a reservation is kept that nobody comes for."""
+"""How long a reservation is kept that is not requested again."""
 MOST_ON_A_KEY = 10_000
-"""How many reservations a key can have; beyond that reserving is refused, so that nothing grows without bound."""
+"""How many reservations a key can have. More are refused, so that the table is bounded."""
 
 
 class Use(NamedTuple):
-    """One limit that a reservation is under."""
+    """A limit that a reservation needs."""
 
     key: str
     most: int
@@ -71,7 +73,7 @@ class Use(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """A request to reserve, and to start if that is possible now."""
+    """A request to reserve and, with ``start``, to start if possible."""
 
     owner: str
     caller: str
@@ -82,19 +84,19 @@ class Plan(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """How a reservation stands."""
+    """The state of a reservation."""
 
     started: bool
     at: float | None
-    """When it started, or may start (now or before: it may start now); None while that depends on others."""
+    """When it started or may start; a time in the past means now. None while it depends on others."""
     key: str
     """The limit that it waits for; empty if it waits for none."""
     ahead: int
-    """How many are before it in that limit's line."""
+    """How many reservations are ahead of it in that limit's queue."""
     look_again: float
-    """After how many seconds the answer may have changed with nobody telling."""
+    """After how many seconds the answer may have changed without a message."""
     differs: str
-    """The key of a limit about which live reservations disagree; empty if they agree."""
+    """The key of a limit whose live reservations have different figures; empty if there is none."""
 
 
 class Full(NamedTuple):
@@ -107,17 +109,17 @@ LimitAnswer = Turn | Full | SessionEnded
 
 
 class Finished(NamedTuple):
-    """What finishing found."""
+    """The result of finishing."""
 
     known: bool
     """Whether there was such a reservation."""
     started: bool
     next_owners: tuple[str, ...]
-    """Those of the same session whose turn may have come; others' processes were told."""
+    """Owners of the same session whose turn may have come. The store has notified other processes."""
 
 
 class LimitUser(NamedTuple):
-    """One reservation on a limit."""
+    """A reservation on a limit."""
 
     owner: str
     caller: str
@@ -129,31 +131,31 @@ class LimitUser(NamedTuple):
     per: float
     asked_at: float
     at: float | None
-    """When it started; else when it may start, as far as that is known."""
+    """When it started; otherwise when it may start, if known."""
     started: bool
     waits_for: str
-    """The key whose line it stands in; empty if none."""
+    """The key that it waits for; empty if none."""
 
 
 class LimitView(NamedTuple):
-    """A limit's key as one consistent snapshot shows it."""
+    """A limit in a consistent snapshot."""
 
     key: str
     started: tuple[LimitUser, ...]
-    """Slots: who is at work. Pace: the starts that still count, also of those who have finished."""
+    """Slots: the reservations that hold one. Pace: the starts that still count, finished or not."""
     waiting: tuple[LimitUser, ...]
-    """In the order in which they asked."""
+    """In the order of their first request."""
     free_since: float | None
     seen_at: float
 
     @property
     def most(self) -> int:
-        """The smallest figure that any of them knows."""
+        """The smallest figure of any reservation."""
         return min(user.most for user in (*self.started, *self.waiting))
 
     @property
     def per(self) -> float:
-        """Seconds of the pace, the longest that any of them knows; 0 for slots."""
+        """The longest period of any reservation, in seconds; 0 for slots."""
         return max(user.per for user in (*self.started, *self.waiting))
 
 
@@ -161,33 +163,33 @@ class LimitStore(Protocol):
     """Limits in one store and namespace."""
 
     async def ask(self, plan: Plan) -> LimitAnswer:
-        """Make the reservation if it is not there yet, and start it if that was asked for and its turn has come.
+        """Create the reservation if it does not exist, and start it if requested and its turn has come.
 
-        One atomic step. Repeating never does harm: what has started stays started as of then, a place in line is kept.
-        A reservation's limits are those of its first request.
+        One atomic step. Repeating a request is safe: a start keeps its time, and a waiter keeps its position. The
+        limits of a reservation are those of its first request.
         """
         ...
 
     async def finish(self, session: str, owner: str) -> Finished:
-        """The work is over, or will never start: free the slots, and tell those whose turn may have come.
+        """End a reservation: free its slots and notify waiters whose turn may have come.
 
-        A start still counts for its paces. If it never started, its places are free for others to plan with.
+        A start still counts for its paces. Without a start, its planned times become available.
         """
         ...
 
     async def turns(self, session: str, owners: Sequence[str]) -> Turns:
-        """Which waiting reservations of a session should ask again now, in one look. Changes nothing.
+        """Return the waiting reservations of a session that should ask again now. Changes nothing.
 
-        Those are the ones whose turn may have come, and those of ``owners`` that are not known any more.
+        These are the ones whose turn may have come, and those of ``owners`` that no longer exist.
         """
         ...
 
     async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
-        """Every reservation of the session that is not finished, as (one of its keys, owner)."""
+        """Return every unfinished reservation of the session as (one of its keys, owner)."""
         ...
 
     async def list(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
-        """Limits in use (or just the one) by key, as one snapshot; at most ``limit`` of them, those after ``after``.
+        """List limits in use (or one) by key as one snapshot: at most ``limit``, those after ``after``.
 
-        On Redis a snapshot covers up to a thousand keys, so that a long list holds nobody up."""
+        On Redis a snapshot covers up to a thousand keys, so that a long list does not block the server."""
         ...

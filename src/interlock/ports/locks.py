@@ -1,14 +1,16 @@
 """Leases on keys: the contract that every store keeps.
 
-At most one lease per key is live at any time. A lease is live while its own expiry and its session's both lie ahead
-by the store's clock. Each grant's fence is larger than every fence the store granted before it in the namespace.
+**Exclusive.** At most one lease per key is live at any time. A lease is live while neither it nor its session has
+expired by the store's clock. The fence of each grant is larger than every fence that the store granted before in the
+namespace.
 
-A key is granted only in answer to a request that is under way (:meth:`LockStore.ask`), or handed over by a release of
-the very process that the next in the queue belongs to; nobody receives a lock without knowing. Those who asked and
-could not have it queue in the order of their first request. A free key with a queue belongs to the first live waiter:
-newcomers queue behind. A waiter is live while its session lives and its time to wait has not run out. A waiter that is
-first but does not ask again within ``TURN_SECONDS`` of the key coming free lets the one behind it go ahead (each
-further place takes as long again) and keeps its place.
+**Grants.** A key is granted only in answer to a pending request (:meth:`LockStore.ask`), or handed over by a release in
+the process that the next waiter belongs to. So no process holds a lock without knowing.
+
+**Order.** Requests that cannot be granted queue in the order in which they were first made. A free key with a queue
+belongs to the first live waiter, and new requests queue behind it. A waiter is live while its session is live and its
+time to wait has not run out. If the first waiter does not ask again within ``TURN_SECONDS`` after the key became free,
+the next one may take the key (and so on, ``TURN_SECONDS`` for each further waiter). The first keeps its position.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ __all__ = [
 ]
 
 TURN_SECONDS = 10.0
-"""How long a free key is kept for the first in its queue before the next may take it."""
+"""How long a free key is reserved for the first waiter before the next one may take it."""
 
 
 @dataclass(slots=True)
@@ -55,23 +57,23 @@ class Want:
     """A request for a key.
 
     ``owner`` identifies the request and the lease that answers it, so that asking again is safe. It belongs to one
-    key, caller and session for ever.
+    key, caller and session permanently.
     """
 
     key: str
     owner: str
     caller: str
-    """Who waits, in the graph of waits: one caller may hold many leases and is blocked while it waits for one."""
+    """The node in the wait graph. A caller may hold many leases, and it is blocked while it waits for one."""
     session: str
     ttl: float
     wait: float | None
-    """Seconds to queue for at most; 0 means never queue, None for ever."""
+    """How many seconds to queue at most; 0 means not to queue, None to queue without a limit."""
     nested: bool
     """Whether the caller holds other leases. Only then can its wait close a cycle."""
 
 
 class Holder(NamedTuple):
-    """Who has a key, and since when, by the store's clock."""
+    """The holder of a key. Times are the store's."""
 
     owner: str
     caller: str
@@ -86,7 +88,7 @@ class Holder(NamedTuple):
 
 
 class Waiter(NamedTuple):
-    """One place in a key's queue."""
+    """A request in a key's queue."""
 
     owner: str
     caller: str
@@ -100,7 +102,7 @@ class Waiter(NamedTuple):
 
 
 class LockView(NamedTuple):
-    """A key as one consistent snapshot shows it: its holder, if it has a live one, and its queue in order."""
+    """A key in a consistent snapshot: its live holder, if any, and its queue in order."""
 
     key: str
     holder: Holder | None
@@ -108,16 +110,16 @@ class LockView(NamedTuple):
     free_since: float | None
     seen_at: float
     more_waiters: int = 0
-    """How many stand in the queue behind those that are shown, counted up to 10,000."""
+    """The number of further waiters that are not listed, counted up to 10,000."""
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody alive holds or awaits it."""
+        """Whether the key has a live holder or waiter."""
         return self.holder is not None or any(waiter.live for waiter in self.waiters)
 
 
 class LockCounts(NamedTuple):
-    """How many keys are held and how many wait for one, both counted up to 10,000."""
+    """The numbers of held keys and of waiters, each counted up to 10,000."""
 
     held: int
     waiting: int
@@ -125,7 +127,7 @@ class LockCounts(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """One edge of the graph of waits: ``caller`` waits for ``key``, which ``holder`` has."""
+    """An edge of the wait graph: ``caller`` waits for ``key``, which ``holder`` holds."""
 
     caller: str
     key: str
@@ -134,30 +136,30 @@ class Wait(NamedTuple):
 
 @dataclass(slots=True)
 class Granted:
-    """The key is the asker's, until ``expires_at`` by the store's clock unless renewed."""
+    """The request was granted until ``expires_at`` by the store's clock, unless it is renewed."""
 
     fence: int
     expires_at: float
 
 
 class Waiting(NamedTuple):
-    """The asker stands in the queue; :meth:`LockStore.list` tells where, and behind whom.
+    """The request is in the queue; :meth:`LockStore.list` shows its position.
 
-    ``look_again`` says after how many seconds the answer may have changed with nobody telling: the holder may then
-    have died, or those ahead may have let their turn pass.
+    ``look_again`` is the number of seconds after which the answer may have changed without a message: the holder may
+    have died by then, or earlier waiters may have missed their turn.
     """
 
     look_again: float
 
 
 class Busy(NamedTuple):
-    """The key cannot be had at once and the asker did not want to queue."""
+    """The key is not available, and the request did not want to queue."""
 
     holder: Holder | None
 
 
 class Deadlocked(NamedTuple):
-    """Queueing would close this cycle of waits. The asker is not in the queue."""
+    """Queueing would close this cycle of waits. The request is not in the queue."""
 
     cycle: tuple[Wait, ...]
 
@@ -166,11 +168,11 @@ Answer = Granted | Waiting | Busy | Deadlocked | SessionEnded
 
 
 class Left(NamedTuple):
-    """What leaving a key found: whether the owner held it, and if not, why its lease had ended.
+    """The result of leaving a key: whether the owner held it, and if not, why its lease had ended.
 
-    ``next_owner`` is the first live waiter if the key is free now; its process was told, unless it is the leaver's
-    own session, which can tell it sooner itself. In that case a store may also hand the key over in this same step:
-    ``handed`` is then the next one's grant.
+    ``next_owner`` is the first live waiter if the key is free now. The store has notified its process, unless it is of
+    the same session, which can notify it faster itself. In that case a store may also hand the key over in this step:
+    ``handed`` is then the grant of the next owner.
     """
 
     held: bool
@@ -180,7 +182,7 @@ class Left(NamedTuple):
 
 
 class Transaction(Protocol):
-    """A transaction of the store that a caller's statements run in. Parameters are always passed apart."""
+    """A transaction of the store for a caller's statements. Parameters are passed separately, never in the SQL."""
 
     async def execute(self, sql: str, *args: Any) -> None:
         """Run a statement."""
@@ -197,54 +199,54 @@ class LockStore(Protocol):
     async def ask(self, want: Want) -> Answer:
         """Take the key, or queue for it, in one atomic step.
 
-        Repeating a request never does harm: who holds the key already is granted it again with the same fence and
-        a new expiry, who queues already keeps its place. A wait that would close a cycle is found in this same
-        step. Who begins to wait last is the one that is told.
+        Repeating a request is safe: a holder is granted the key again with the same fence and a new expiry, and a
+        waiter keeps its position. A wait that would close a cycle is detected in this step, and the request that would
+        close it gets the error.
         """
         ...
 
     async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
-        """Give each live lease its full ttl again, all in one operation. What has ended is never brought back."""
+        """Extend each live lease by its full TTL, all in one operation. A lease that has ended is never revived."""
         ...
 
     async def leave(self, want: Want) -> Left:
-        """Give up the lease or the place in the queue, whichever the owner has, and tell whoever is next."""
+        """Release the lease or leave the queue, whichever applies to the owner, and notify the next waiter."""
         ...
 
     async def force(self, key: str, why: str, attribution: Attribution) -> Holder | None:
-        """Take the key from its holder and tell the holder why; None if the key was free."""
+        """Take the key from its holder and notify the holder; return None if the key was free."""
         ...
 
     async def turns(self, session: str, owners: Sequence[str]) -> Turns:
-        """Which waiters of a session should ask again now, in one look. Changes nothing.
+        """Return the waiters of a session that should ask again now. Changes nothing.
 
-        Those are the waiters whose turn may have come, and those of ``owners`` that are in no queue any more.
+        These are the waiters whose turn may have come, and those of ``owners`` that are no longer in a queue.
         """
         ...
 
     async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
-        """Every (key, owner) under which the session holds or queues for something."""
+        """Return every (key, owner) with which the session holds a key or waits for one."""
         ...
 
     async def list(
         self, key: str | None = None, *, limit: int = 1000, after: str = "", waiters: int | None = None
     ) -> Sequence[LockView]:
-        """Held or awaited keys (or just the one) by name, as one snapshot; at most ``limit`` of them, those after
-        ``after``, each with its first ``waiters``. On Redis a snapshot covers up to a thousand keys, so that a long
-        list holds nobody up."""
+        """List held or awaited keys (or one) by name as one snapshot: at most ``limit``, those after ``after``, each
+        with its first ``waiters``. On Redis a snapshot covers up to a thousand keys, so that a long list does not block
+        the server."""
         ...
 
     async def awaited_by(self, session: str, *, limit: int = 100) -> Sequence[LockView]:
-        """The keys that a session waits for, by name; at most ``limit`` of them."""
+        """List the keys that a session waits for, by name; at most ``limit``."""
         ...
 
     async def count(self) -> LockCounts:
-        """How many keys are held, and how many wait."""
+        """Count held keys and waiters."""
         ...
 
     def fenced(self, key: str, owner: str, fence: int) -> AbstractAsyncContextManager[Transaction]:
-        """A transaction that commits only if the lease is live: nobody else can be granted the key before it ends.
+        """Open a transaction that commits only if the lease is live; the key is not granted again before it ends.
 
-        Raises ``LeaseLostError`` if it is not live, ``CapabilityError`` if the store has no transactions.
+        Raises ``LeaseLostError`` if the lease is not live, ``CapabilityError`` if the store has no transactions.
         """
         ...

@@ -1,6 +1,6 @@
-"""Hints from the store to a process: whose turn may have come, and what was taken by force.
+"""Notifications from the store to a process: a turn that may have come, a lease that was taken by force.
 
-Messages only make things faster. Nothing relies on one arriving; whoever waits also looks now and then.
+Messages only reduce latency. Nothing relies on their delivery: waiters also check at intervals.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ __all__ = ["Messages"]
 
 
 class Messages(Protocol):
-    """What a store has to tell one session, whichever of its ports it is about."""
+    """Notifications for the sessions of a process, shared by all ports of a store."""
 
     async def listen(
         self, session: str, on_turn: Callable[[str | None], None], on_lost: Callable[[str, str], None]
     ) -> None:
-        """Call back on the caller's loop when a waiter of the session should ask again, or a lease was forced.
+        """Call back on the caller's event loop when a waiter of the session should ask again, or a lease was taken.
 
-        Both name the owner. ``on_turn(None)`` means that messages may have been missed: all who wait should ask, all
-        who hold should renew.
+        Both callbacks get the owner. ``on_turn(None)`` means that messages may have been missed: every waiter should
+        ask again, and every holder should renew.
         """
         ...
 
@@ -31,5 +31,5 @@ class Messages(Protocol):
         ...
 
     def watch(self, *, waiting: bool) -> None:
-        """Say whether anyone in this process waits, for stores that must look out while someone does."""
+        """Set whether this process has waiters, for stores that poll while there are any."""
         ...

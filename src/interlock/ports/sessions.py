@@ -1,6 +1,6 @@
-"""Signs of life of processes.
+"""Sessions: the heartbeats of processes.
 
-A lease ends at the earlier of its own expiry and its session's. What decides is the store's clock.
+A lease ends when it or its session expires, whichever is earlier, by the store's clock.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["SessionCard", "SessionStore"]
 
 @dataclass(frozen=True, slots=True)
 class SessionCard:
-    """Who a session is, for people who ask."""
+    """The process behind a session, as people see it."""
 
     id: str
     host: str
@@ -25,35 +25,35 @@ class SessionStore(Protocol):
     """Sessions in one store. All operations are idempotent."""
 
     async def begin(self, card: SessionCard, seconds: float) -> None:
-        """Start a session that lives for ``seconds`` from now. An id is used once; ended ids never come back."""
+        """Start a session that expires in ``seconds``. An ID is used only once."""
         ...
 
     async def renew(self, id: str, seconds: float) -> bool:  # noqa: A002
-        """Let a live session live for ``seconds`` from now. False, and no change, if it has ended already."""
+        """Extend a live session to ``seconds`` from now. Return False, without a change, if it has ended."""
         ...
 
     async def note_blocked(self, id: str, seconds: float | None, by: str = "") -> None:  # noqa: A002
         """Record that the event loop of the session's process has been blocked for ``seconds`` by ``by``; None: it
-        runs again. Shown to those who ask why a job waits; a store without jobs may drop it."""
+        runs again. ``explain`` shows it for waiting jobs; a store without jobs may drop it."""
         ...
 
     async def end(self, id: str) -> None:  # noqa: A002
-        """End a session at once: its leases are free, its waiters gone, and whoever is next is told."""
+        """End a session at once: release its leases, remove its waiters and notify the next ones."""
         ...
 
     async def leave(self, id: str, *, leaving: bool = True) -> None:  # noqa: A002
-        """Note durably that the process of a live session was told to end, or, with False, that it goes on after all.
+        """Record durably that the process of a live session is shutting down or, with False, that it continues.
 
-        Nothing else changes: the session still has to be renewed, and ends as others do. If the process then dies
-        without having returned its jobs, they are rescued without counting a crash.
+        Nothing else changes: the session still has to be renewed, and it ends like any other. If the process dies
+        before it has returned its jobs, they are rescued without counting a crash.
         """
         ...
 
     async def sweep(self) -> int:
-        """Remove a bounded number of traces of sessions that ended long ago, of claims that need not be kept and of
-        limits that are idle; says how many. Called again while it finds plenty."""
+        """Remove a bounded number of old sessions, expired claims and idle limits; return how many. The caller repeats
+        it while there is much to remove."""
         ...
 
     async def close(self) -> None:
-        """Let go of the connection behind this way to the store."""
+        """Close the connection."""
         ...

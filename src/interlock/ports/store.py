@@ -1,4 +1,4 @@
-"""What a store is: a way to one backend, opened and closed once, with a port for each concept it can carry."""
+"""A store: the connection to one backend, with a port for each concept that it supports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Capability", "Store"]
 
 
 class Capability(StrEnum):
-    """What a store may or may not be able to do. What is missing fails when the app is built."""
+    """A capability of a store. An app that needs a missing one fails when it is built."""
 
     LOCKS = "locks"
     CLAIMS = "claims"
@@ -33,32 +33,32 @@ class Capability(StrEnum):
     JOBS = "jobs"
     EVENTS = "events"
     JOURNAL = "journal"
-    """It keeps a journal, and writes the entry of an operation in the transaction of the change."""
+    """It keeps a journal and writes the entry of an operation in the transaction of the change."""
     PROCESSES = "processes"
-    """Several processes may use it at once."""
+    """Several processes can use it at the same time."""
     DURABLE = "durable"
-    """What it accepted survives the end of every process."""
+    """Accepted data survives the end of every process."""
     TRANSACTIONS = "transactions"
-    """It can run a caller's own statements in a transaction, and so check a lease in the same one."""
+    """It can run a caller's statements in a transaction that checks a lease."""
 
 
 class Store(Protocol):
-    """One backend, for one namespace.
+    """One backend and namespace.
 
-    Every operation of every port either takes effect wholly or not at all, raises ``StoreUnavailableError`` in
-    bounded time when the backend cannot be reached, and works again once it can be. Operations of one owner take
-    effect in the order in which they were begun, also when the caller of an earlier one was cancelled meanwhile,
-    except that an operation which raised ``StoreUnavailableError`` may still take effect later.
+    Every operation of every port is atomic. It raises ``StoreUnavailableError`` in bounded time if the backend cannot
+    be reached, and works again once it can be. Operations of one owner take effect in the order in which they were
+    started, even if the caller of an earlier one was cancelled. Exception: an operation that raised
+    ``StoreUnavailableError`` may still take effect later.
     """
 
     @property
     def name(self) -> str:
-        """The backend's name, as in a metric's label."""
+        """The name of the backend, as in metric labels."""
         ...
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What this backend can do."""
+        """The capabilities of this backend."""
         ...
 
     @property
@@ -68,73 +68,73 @@ class Store(Protocol):
 
     @property
     def claims(self) -> ClaimStore:
-        """What was seen."""
+        """Claims of keys."""
         ...
 
     @property
     def cursors(self) -> CursorStore:
-        """Where pollers stand."""
+        """Durable positions of pollers."""
         ...
 
     @property
     def limits(self) -> LimitStore:
-        """How much at once, and how often."""
+        """Limits on concurrency and frequency."""
         ...
 
     @property
     def jobs(self) -> JobStore:
-        """Durable units of work. Only where the store is capable of JOBS."""
+        """Durable units of work. Requires JOBS."""
         ...
 
     @property
     def events(self) -> EventStore:
-        """What came in, and what it caused. Only where the store is capable of EVENTS."""
+        """Deliveries and the jobs that they caused. Requires EVENTS."""
         ...
 
     @property
     def journal(self) -> JournalStore:
-        """Who changed what, when and why. Only where the store is capable of JOURNAL."""
+        """The audit trail of operations. Requires JOURNAL."""
         ...
 
     @property
     def insight(self) -> JobInsight:
-        """Many jobs at a glance. Only where the store is capable of JOBS."""
+        """The read side of jobs, lanes, queues and workers. Requires JOBS."""
         ...
 
     def snapshot(self) -> AbstractAsyncContextManager[None]:
-        """What is read inside, by the task that opened it and through any port, is one state of the store.
+        """Open a snapshot: the task that opened it reads one state of the store through all ports.
 
-        For looking only: whatever changes something does so at once and is not seen inside. Nobody waits for it; it is
-        for short use all the same. Redis reads the state of one operation at a time: there this does nothing.
+        It is for reading. A change inside takes effect at once and is not visible in the snapshot. A snapshot blocks no
+        writer, but keep it short. On Redis it does nothing: each operation reads its own state.
         """
         ...
 
     @property
     def messages(self) -> Messages:
-        """Hints for a session."""
+        """Notifications for sessions."""
         ...
 
     @property
     def migrations(self) -> Migrations | None:
-        """The schema's versions; None where there is no schema."""
+        """The schema versions; None if the store has no schema."""
         ...
 
     def lifeline(self) -> SessionStore | None:
-        """A second way to the backend, for a heartbeat that runs on a thread and an event loop of its own.
+        """Return a separate connection for heartbeats, which run in their own thread and event loop.
 
-        None means that heartbeats run on the caller's loop with :meth:`sessions`: nothing outlives the process.
+        None means that heartbeats use :meth:`sessions` on the caller's loop: nothing outlives the process.
         """
         ...
 
     @property
     def sessions(self) -> SessionStore:
-        """Signs of life, on the caller's loop."""
+        """Sessions, on the caller's event loop."""
         ...
 
     async def open(self) -> None:
-        """Connect and check that the schema fits. Raises ``SchemaMismatchError`` with the remedy if not."""
+        """Connect and check the schema. Raises ``SchemaMismatchError`` with the remedy on a mismatch."""
         ...
 
     async def close(self) -> None:
-        """Let go of every connection and thread. May be called twice."""
+        """Close all connections and threads. May be called twice."""
         ...
