@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.parametrize("every_store_url", ["memory", "sqlite", "postgres"], indirect=True)
 
 driver = JobSuite().job_driver
-benches = JobSuite().job_drivers
+drivers = JobSuite().job_drivers
 
 
 # -- F-E1: the job is returned after its row lock is gone, and nothing was written: two workers get it -----------------
@@ -236,7 +236,7 @@ async def test_f_e6_five_workers_share_ten_jobs_by_a_check_that_can_fail(store_u
     seen = acquired_from_a_table_without_marks(tmp_path / "test.db", committed=True)
     assert len(complaints(range(10), seen)) == 10, "the check does not bite: everybody got everything"
 
-    async with benches(store_url, 1 if store_url == "memory://" else 3) as workers:
+    async with drivers(store_url, 1 if store_url == "memory://" else 3) as workers:
         jobs = await workers[0].add_many(10)
 
         async def work(number: int) -> list[int]:

@@ -74,7 +74,7 @@ class ClaimSuite(DriverSuite):
 
     @asynccontextmanager
     async def claim_drivers(self, url: str, count: int) -> AsyncIterator[list[ClaimDriver]]:
-        """Benches with separate connections to one store, like processes, and a common clock."""
+        """Drivers with separate connections to one store, like processes, and a common clock."""
         clock = VirtualClock()
         async with AsyncExitStack() as stack:
             yield [await stack.enter_async_context(self.claim_driver(url, clock)) for _ in range(count)]

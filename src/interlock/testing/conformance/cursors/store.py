@@ -179,8 +179,8 @@ class CursorStoreConformance(DriverSuite):
     async def test_of_all_who_move_a_cursor_at_once_one_does(self, store_url: str) -> None:
         clock = VirtualClock()
         async with AsyncExitStack() as stack:
-            benches = [await stack.enter_async_context(self.driver(store_url, clock)) for _ in range(8)]
-            stores = [driver.store.cursors for driver in benches]
+            drivers = [await stack.enter_async_context(self.driver(store_url, clock)) for _ in range(8)]
+            stores = [driver.store.cursors for driver in drivers]
             version = 0
             for round_ in range(MOVES_KEPT + 10):
                 moves = [Move("c", version, f"{round_}-{i}", f"{round_}-{i}", _BY) for i in range(16)]
@@ -201,12 +201,12 @@ class CursorStoreConformance(DriverSuite):
     async def test_repeats_of_one_move_by_several_ways_are_one_move(self, store_url: str) -> None:
         clock = VirtualClock()
         async with AsyncExitStack() as stack:
-            benches = [await stack.enter_async_context(self.driver(store_url, clock)) for _ in range(5)]
+            drivers = [await stack.enter_async_context(self.driver(store_url, clock)) for _ in range(5)]
             version = 0
             for round_ in range(15):
                 move = Move("c", version, f"{round_}", f"{round_}", _BY)
-                answers: list[Any] = await asyncio.gather(*(driver.store.cursors.move(move) for driver in benches))
+                answers: list[Any] = await asyncio.gather(*(driver.store.cursors.move(move) for driver in drivers))
                 assert answers == [Moved(answers[0].view)] * 5
                 version = answers[0].view.version
 
-            assert len(await benches[0].store.cursors.history("c")) == 15
+            assert len(await drivers[0].store.cursors.history("c")) == 15

@@ -83,7 +83,7 @@ class EventSuite(JobSuite):
 
     @asynccontextmanager
     async def event_drivers(self, url: str, count: int) -> AsyncIterator[list[EventDriver]]:
-        """Benches with separate connections to one store, like processes; only one if the store allows only one."""
+        """Drivers with separate connections to one store, like processes; only one if the store allows only one."""
         clock = VirtualClock()
         async with AsyncExitStack() as stack:
             first = await stack.enter_async_context(self.event_driver(url, clock))

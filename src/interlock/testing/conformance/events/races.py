@@ -28,38 +28,38 @@ class EventRaceConformance(EventSuite):
     """One unit of work per delivery, under concurrency."""
 
     async def test_fifty_deliveries_of_one_id_lead_to_one_job(self, store_url: str) -> None:
-        async with self.event_drivers(store_url, 4) as benches:
+        async with self.event_drivers(store_url, 4) as drivers:
             for round_ in range(4):
-                tries = [await benches[n % 4].event(f"d{round_}") for n in range(50)]
+                tries = [await drivers[n % 4].event(f"d{round_}") for n in range(50)]
                 answers = await asyncio.gather(
-                    *(benches[n % 4].events.accept([event]) for n, event in enumerate(tries))
+                    *(drivers[n % 4].events.accept([event]) for n, event in enumerate(tries))
                 )
                 kept = {id for (id,) in answers}  # noqa: A001
 
                 assert len(kept) == 1, "they got different events"
                 (winner,) = (event for event in tries if event.id in kept)
-                assert await _everything(benches[0]) == [job.id for job in winner.jobs]
-                assert await benches[0].listed(delivery=f"d{round_}") == [winner.id]
+                assert await _everything(drivers[0]) == [job.id for job in winner.jobs]
+                assert await drivers[0].listed(delivery=f"d{round_}") == [winner.id]
 
     async def test_tries_of_one_event_that_meet_are_one(self, store_url: str) -> None:
-        async with self.event_drivers(store_url, 3) as benches:
+        async with self.event_drivers(store_url, 3) as drivers:
             for round_ in range(10):
-                event = await benches[0].event(f"d{round_}", jobs=2)
-                answers = await asyncio.gather(*(benches[n % 3].events.accept([event]) for n in range(6)))
+                event = await drivers[0].event(f"d{round_}", jobs=2)
+                answers = await asyncio.gather(*(drivers[n % 3].events.accept([event]) for n in range(6)))
 
                 assert [list(answer) for answer in answers] == [[event.id]] * 6
-                assert sorted(await _everything(benches[0])) == sorted(job.id for job in event.jobs)
+                assert sorted(await _everything(drivers[0])) == sorted(job.id for job in event.jobs)
 
     async def test_batches_that_overlap_in_any_order_all_come_through(self, store_url: str) -> None:
         dice = random.Random(7)
-        async with self.event_drivers(store_url, 4) as benches:
+        async with self.event_drivers(store_url, 4) as drivers:
             deliveries = [f"d{n}" for n in range(40)]
             batches: list[list[NewEvent]] = []
             for n in range(24):
                 some = dice.sample(deliveries, 25)
-                batches.append([await benches[n % 4].event(delivery) for delivery in some])
+                batches.append([await drivers[n % 4].event(delivery) for delivery in some])
             answers: list[Sequence[int]] = await asyncio.gather(
-                *(benches[n % 4].events.accept(batch) for n, batch in enumerate(batches))
+                *(drivers[n % 4].events.accept(batch) for n, batch in enumerate(batches))
             )
             told: dict[str, set[int]] = {}
             for batch, kept in zip(batches, answers, strict=True):
@@ -69,19 +69,19 @@ class EventRaceConformance(EventSuite):
 
             assert {len(ids) for ids in told.values()} == {1}
             expected = [job.id for ids in told.values() for id in ids for job in winners[id].jobs]  # noqa: A001
-            assert sorted(await _everything(benches[0])) == sorted(expected)
+            assert sorted(await _everything(drivers[0])) == sorted(expected)
 
     async def test_single_deliveries_at_the_same_time_are_all_accepted(self, store_url: str) -> None:
-        async with self.event_drivers(store_url, 2) as benches:
-            events = [await benches[n % 2].event(f"d{n % 60}", job={"lane": f"l{n % 5}"}) for n in range(120)]
-            answers = await asyncio.gather(*(benches[n % 2].events.accept([event]) for n, event in enumerate(events)))
+        async with self.event_drivers(store_url, 2) as drivers:
+            events = [await drivers[n % 2].event(f"d{n % 60}", job={"lane": f"l{n % 5}"}) for n in range(120)]
+            answers = await asyncio.gather(*(drivers[n % 2].events.accept([event]) for n, event in enumerate(events)))
             accepted = [event for event, (kept,) in zip(events, answers, strict=True) if kept == event.id]
 
             assert Counter(event.delivery for event in accepted) == Counter(f"d{n}" for n in range(60))
             got: list[int] = []
-            while jobs := await benches[0].fetch("a", run=100):
+            while jobs := await drivers[0].fetch("a", run=100):
                 got += [job.id for job in jobs]
-                await benches[0].done(*jobs)
+                await drivers[0].done(*jobs)
             assert sorted(got) == sorted(job.id for event in accepted for job in event.jobs)
 
     async def test_whoever_is_cancelled_leaves_an_event_with_its_jobs_or_nothing(self, store_url: str) -> None:

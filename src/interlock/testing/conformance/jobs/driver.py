@@ -225,7 +225,7 @@ class JobSuite(DriverSuite):
 
     @asynccontextmanager
     async def job_drivers(self, url: str, count: int) -> AsyncIterator[list[JobDriver]]:
-        """Benches that reach one store each in its own way, as processes do, with a common clock."""
+        """Drivers that reach one store each in its own way, as processes do, with a common clock."""
         clock = VirtualClock()
         async with AsyncExitStack() as stack:
             yield [await stack.enter_async_context(self.job_driver(url, clock)) for _ in range(count)]
