@@ -21,6 +21,21 @@ settings.register_profile("interlock", deadline=None, suppress_health_check=[Hea
 settings.load_profile("interlock")
 
 FRESH = {"postgres": "complete_postgres_url", "redis": "interlock_redis_url"}
+STORES = ("memory", "sqlite", "postgres", "redis")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Split large test classes by store between the processes: one process would still run them after the others."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            scope, _, test = nodeid.rpartition("::")
+            parameters = test.partition("[")[2].rstrip("]").split("-")
+            return scope + "".join(f"[{store}]" for store in STORES if store in parameters and "::" in scope)
+
+    return Scheduling(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +60,7 @@ def complete_postgres_url(interlock_postgres_server: Any, clean_databases: Clean
     clean_databases.give_back(name)
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres", "redis"])
+@pytest.fixture(params=STORES)
 def every_store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A fresh, empty store of every kind, in turn."""
     if request.param == "memory":

@@ -62,7 +62,7 @@ async def _migrate(url: str) -> None:
 
 
 class _Contents(NamedTuple):
-    """What a database holds that has the whole schema and has not been used."""
+    """The contents of a database that has the whole schema and has not been used."""
 
     definitions: list[str]
     rows: dict[str, str | None]
@@ -110,8 +110,12 @@ class CleanDatabases:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(_SECONDS)
 
     async def _execute(self, statement: str) -> None:
-        if self._admin is None or self._admin.is_closed():
-            self._admin = await asyncpg.connect(self._server.url(), timeout=_SECONDS)
+        if self._admin is not None:
+            with contextlib.suppress(asyncpg.PostgresConnectionError, asyncpg.InterfaceError, OSError):
+                await self._admin.execute(statement, timeout=_SECONDS)
+                return
+        # The server was restarted since, or this is the first statement.
+        self._admin = await asyncpg.connect(self._server.url(), timeout=_SECONDS)
         await self._admin.execute(statement, timeout=_SECONDS)
 
     async def _create(self) -> str:
@@ -129,7 +133,7 @@ class CleanDatabases:
         await self._execute(f"drop database if exists {name} with (force)")
 
     async def _clean(self, name: str) -> bool:
-        """Empty the tables that were empty, and tell whether the database is as it was."""
+        """Empty the tables that were empty. Return whether the database is as it was."""
         connection = await asyncpg.connect(self._server.url(name), timeout=_SECONDS)
         try:
             await connection.execute(_DISCONNECT)

@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 import threading
 import time
-import uuid
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from typing import TYPE_CHECKING, Any, Protocol
 
 import asyncpg
@@ -20,6 +19,7 @@ from interlock.testing import clock
 from interlock.testing.lookup import get_or_none
 from interlock.testing.proxy import ThreadedFaultProxy
 from interlock.testing.servers import PostgresServer, RedisServer
+from tests.databases import CleanDatabases, new_database
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from interlock import Lease
 
 STORE_WAIT = 1.0
-SMALL = 0.8
+SMALL = 4.0
+"""What a busy machine may add to a bounded time. Without the bound, the call would never return."""
 SOON = 5.0
 
 # stuck_work: work that overruns shall fail its test, not end the test run.
@@ -219,19 +220,30 @@ def server(kind: str) -> Iterator[PostgresServer | RedisServer]:
         yield server
 
 
+@pytest.fixture(scope="module")
+def databases(server: PostgresServer | RedisServer) -> Iterator[CleanDatabases | None]:
+    """The databases that the tests on the server use in turn; Redis needs none."""
+    if isinstance(server, RedisServer):
+        yield None
+        return
+    for template in new_database(server, migrated=True):
+        with closing(CleanDatabases(server, template)) as databases:
+            yield databases
+
+
 @pytest.fixture
-def url(server: PostgresServer | RedisServer) -> Iterator[str]:
+def url(server: PostgresServer | RedisServer, databases: CleanDatabases | None) -> Iterator[str]:
     """An empty store on the server, which runs again afterwards."""
     if isinstance(server, RedisServer):
         server.flush()
         yield server.url()
         server.start()
         return
-    name = f"interlock_{uuid.uuid4().hex}"
-    server.create_database(name)
+    assert databases is not None
+    name = databases.take()
     yield server.url(name)
     server.start()
-    server.drop_database(name)
+    databases.give_back(name)
 
 
 @pytest.fixture

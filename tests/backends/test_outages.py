@@ -125,10 +125,10 @@ async def test_closing_takes_bounded_time_and_leaves_no_connection(outage: Outag
 
 @when("killed", "blackhole")
 async def test_a_lease_survives_a_short_outage(outage: Outage, events: Events) -> None:
-    settings = Settings(session_ttl=5, store_wait=STORE_WAIT, recheck_interval=0.5, stuck_work="report")
+    settings = Settings(session_ttl=10, store_wait=STORE_WAIT, recheck_interval=0.5, stuck_work="report")
     async with (
         Locks.from_url(outage.url, settings=settings) as locks,
-        locks.acquire("key", ttl=5) as lease,
+        locks.acquire("key", ttl=10) as lease,
     ):
         session = lease.session
         await outage.begin()
