@@ -32,7 +32,7 @@ async def test_all_parts_of_an_app_share_one_session(store_url: str) -> None:
             app.limits.acquire(Slots("one", 1)) as turn,
         ):
             assert claim.lease is not None
-            assert lease.session is claim.lease.session is turn.session
+            assert lease._session is claim.lease._session is turn._session
         position = await app.cursors["notes"].move("page 1", after=None)
         assert await app.cursors["notes"].read() == position
 
@@ -142,7 +142,7 @@ async def test_jobs_are_a_part_like_the_others(store_url: str) -> None:
     @app.job()
     async def report(account: str) -> str:
         async with app.locks.acquire(account) as lease, app.limits.acquire(Slots("one", 1)):
-            assert lease.session is app.jobs._running.session
+            assert lease._session is app.jobs._running.session
         return account
 
     async with app:

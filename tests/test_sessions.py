@@ -32,8 +32,8 @@ async def test_a_failing_sweep_does_not_end_the_session(tmp_path: Path, monkeypa
         Locks.from_url(f"sqlite:///{tmp_path}/i.db", session_ttl=1.0) as locks,
         locks.acquire("key") as lease,
     ):
-        first = lease.session.deadline
-        await until(lambda: lease.session.deadline > first + 1, within=5, what="renewed after a sweep failed")
+        first = lease._session.deadline
+        await until(lambda: lease._session.deadline > first + 1, within=5, what="renewed after a sweep failed")
         lease.ensure()
 
 
@@ -78,7 +78,7 @@ async def test_a_busy_event_loop_does_not_cost_a_process_its_session(tmp_path: P
     # Long enough for the heartbeat's thread to have its turn on a busy machine.
     async with Locks.from_url(f"sqlite:///{tmp_path}/i.db", session_ttl=3.0, stuck_work="report") as locks:
         async with locks.acquire("key") as lease:
-            busy_until = lease.session.deadline + 1.5
+            busy_until = lease._session.deadline + 1.5
             while locks._store_client.clock.monotonic() < busy_until:  # nothing else on this loop can run
                 pass
             lease.ensure()
@@ -93,7 +93,7 @@ def work_that_ignores_everything(directory: str, stuck_work: str) -> None:
                 async with locks.acquire("key") as lease:
                     SqliteSessions.renew = broken  # type: ignore[method-assign]
                     report("stuck", pid=os.getpid())
-                    while locks._store_client.clock.monotonic() < lease.session.deadline + 2:
+                    while locks._store_client.clock.monotonic() < lease._session.deadline + 2:
                         pass
             except LeaseLostError:
                 report("told")
@@ -150,8 +150,8 @@ async def test_a_sweep_that_never_ends_leaves_the_heartbeat_its_time(monkeypatch
 
     monkeypatch.setattr(store.sessions, "sweep", sweep)
     async with Locks(store, Settings(session_ttl=2.0)) as locks, locks.acquire("key") as lease:
-        first = lease.session.deadline
-        await until(lambda: lease.session.deadline > first + 1, within=20, what="renewed between the sweeps")
+        first = lease._session.deadline
+        await until(lambda: lease._session.deadline > first + 1, within=20, what="renewed between the sweeps")
         lease.ensure()
 
 

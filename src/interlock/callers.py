@@ -1,7 +1,7 @@
-"""Who waits, in the graph of waits: the job that runs, else the asyncio task.
+"""Callers, the nodes of the graph of waits: the running job, or else the asyncio task.
 
-A caller holds leases and is blocked while it waits for one; a cycle of such waits is a deadlock. A child task is a
-caller of its own, because its parent does not stand still when it waits.
+A caller holds leases and is blocked while it waits for one. A cycle of such waits is a deadlock. A child task is a
+separate caller, because its parent keeps running while the child waits.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from contextlib import contextmanager
 
 __all__ = ["Callers", "Caller", "calling_as", "add_caller_lookup", "clear_caller"]
 
-_MOST_NAME = 100
+_MAX_NAME = 100
 
 
 class Caller:
-    """One caller: its name in the graph and how many leases it holds in this process."""
+    """One caller: its name in the graph, and the number of leases that it holds in this process."""
 
     __slots__ = ("holds", "name")
 
@@ -33,36 +33,36 @@ class Caller:
         self.holds = 0
 
 
-_acting: ContextVar[Caller | None] = ContextVar("interlock_party", default=None)
-_anybody_acts = False
-_others: list[Callable[[asyncio.Task[Any] | None], Caller | None]] = []
+_current: ContextVar[Caller | None] = ContextVar("interlock_party", default=None)
+_any_caller_set = False
+_lookups: list[Callable[[asyncio.Task[Any] | None], Caller | None]] = []
 
 
 @contextmanager
 def calling_as(name: str) -> Generator[Caller]:
-    """Make everything in this context, child tasks included, one caller: a job, for instance."""
-    global _anybody_acts
-    _anybody_acts = True
+    """Make everything in this context, including child tasks, one caller, such as a job."""
+    global _any_caller_set
+    _any_caller_set = True
     caller = Caller(name)
-    token = _acting.set(caller)
+    token = _current.set(caller)
     try:
         yield caller
     finally:
-        _acting.reset(token)
+        _current.reset(token)
 
 
 def clear_caller() -> None:
-    """Forget in this context that anybody acts, as it is where something begins that has nothing to do with them."""
-    _acting.set(None)
+    """Clear the caller of this context, where something starts that does not belong to it."""
+    _current.set(None)
 
 
 def add_caller_lookup(who: Callable[[asyncio.Task[Any] | None], Caller | None]) -> None:
-    """Ask this too who acts in a task, where nobody said so by :func:`calling_as`."""
-    _others.append(who)
+    """Add a lookup for the caller of a task that :func:`calling_as` does not cover."""
+    _lookups.append(who)
 
 
 class Callers:
-    """The callers of one process. Entries last as long as their tasks."""
+    """The callers of one process. An entry lives as long as its task."""
 
     def __init__(self) -> None:
         self._process = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(2)}"
@@ -70,10 +70,10 @@ class Callers:
         self._count = 0
 
     def of(self, task: asyncio.Task[Any] | None) -> Caller:
-        """The caller that a running task is, or is part of."""
-        if _anybody_acts and (acting := _acting.get()) is not None:
-            return acting
-        for who in _others:
+        """Return the caller that a running task is, or belongs to."""
+        if _any_caller_set and (current := _current.get()) is not None:
+            return current
+        for who in _lookups:
             if (caller := who(task)) is not None:
                 return caller
         known = self._by_task.get(id(task))
@@ -91,7 +91,7 @@ class Callers:
 
 
 def _plain(name: str) -> str:
-    """A task's name as text that every store can keep."""
-    if name.isascii() and name.isprintable() and len(name) <= _MOST_NAME:
+    """Return a task's name as text that every store can keep."""
+    if name.isascii() and name.isprintable() and len(name) <= _MAX_NAME:
         return name
-    return name[:_MOST_NAME].encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
+    return name[:_MAX_NAME].encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")

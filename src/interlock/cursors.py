@@ -93,7 +93,7 @@ class Cursor(Generic[T]):
 class CursorEngine:
     """The cursors of one process in one store."""
 
-    mark = "p"
+    owner_tag = "p"
 
     def __init__(self, store_client: StoreClient) -> None:
         self.store = store_client.store

@@ -1,4 +1,4 @@
-"""An exit that a blocked log or output cannot delay."""
+"""Process exit that a blocked log or output cannot delay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the public faces of all concepts share: each works alone, or as a part of an App."""
+"""Base of the public class of each concept, which works alone or as a part of an App."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ __all__ = ["Service", "Engine"]
 
 
 class Engine(Protocol):
-    """The engine behind a face."""
+    """The engine behind a service."""
 
     async def open(self) -> None:
-        """Begin to work."""
+        """Start working."""
         ...
 
     async def close(self) -> None:
-        """Give everything back."""
+        """Release everything."""
         ...
 
 
@@ -41,12 +41,12 @@ E = TypeVar("E", bound=Engine)
 
 
 class Service(Generic[E]):
-    """Opened by ``async with``, once at a time. Its engine lives from opening to closing."""
+    """Opened with ``async with``, once at a time. Its engine lives from opening to closing."""
 
     needs: ClassVar[Capability]
-    """What it needs of a store."""
+    """The capability that it needs from a store."""
     _these: ClassVar[str]
-    """What it is called in errors."""
+    """Its name in errors."""
 
     def __init__(
         self, store: Store | StoreClient, settings: Settings | None = None, *, clock: Clock | None = None
@@ -62,9 +62,9 @@ class Service(Generic[E]):
 
     @classmethod
     def from_url(cls, url: str, *, settings: Settings | None = None, **changes: Unpack[SettingsChanges]) -> Self:
-        """This alone, without an App: ``async with Locks.from_url("sqlite:///bot.db") as locks: …``.
+        """Create it without an App: ``async with Locks.from_url("sqlite:///bot.db") as locks: …``.
 
-        Further keywords are those of :class:`Settings`, such as ``namespace="…"``.
+        Other keywords are those of :class:`Settings`, such as ``namespace="…"``.
         """
         settings = Settings.of(settings, changes)
         return cls(from_url(checked_url(url), settings=settings, needs=[cls.needs]), settings)
@@ -79,15 +79,15 @@ class Service(Generic[E]):
         await self.close()
 
     async def open(self) -> None:
-        """Open the store and begin this process's session in it, unless another part has already."""
+        """Open the store and start this process's session in it, unless another concept already has."""
         if self._engine is not None:
-            raise MisuseError(f"{self._these} are open already.", remedy="Open them once.")
+            raise MisuseError(f"{self._these} are already open.", remedy="Open them once.")
         engine = self._new_engine(self._store_client)
         await engine.open()
         self._engine, self._loop = engine, asyncio.get_running_loop()
 
     async def close(self) -> None:
-        """Give everything back, end the session and close the store, unless another part still needs them."""
+        """Release everything, end the session and close the store, unless another concept still needs them."""
         engine, self._engine = self._engine, None
         if engine is not None:
             await engine.close()
@@ -97,18 +97,18 @@ class Service(Generic[E]):
 
     @property
     def _opened(self) -> E:
-        """The engine, for what may be asked from anywhere."""
+        """The engine, for operations that work from any thread."""
         if self._engine is None:
             raise MisuseError(f"{self._these} are not open.", remedy="Use them inside `async with`, or call open().")
         return self._engine
 
     @property
     def _running(self) -> E:
-        """The engine, for what works on the event loop that it was opened on."""
+        """The engine, for operations that need the event loop on which it was opened."""
         engine = self._opened
         if asyncio._get_running_loop() not in (None, self._loop):  # noqa: SLF001 - the public one raises without a loop
             raise MisuseError(
                 f"{self._these} were opened on another event loop.",
-                remedy="Let the handler be async def, or use asyncio.run_coroutine_threadsafe(call, loop).result().",
+                remedy="Make the handler async def, or use asyncio.run_coroutine_threadsafe(call, loop).result().",
             )
         return engine

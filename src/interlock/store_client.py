@@ -1,7 +1,7 @@
-"""This process in one store: the store opened, one session kept alive, messages heard.
+"""This process as a client of one store: the open store, one session that is kept alive, and messages.
 
-All concepts that use the same store share one store_client, so that a process has one session in it. The first that
-opens opens the store, the last that closes closes it.
+All concepts that use the same store share one store client, so a process has one session in it. The first concept to
+open opens the store, and the last one to close closes it.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ if TYPE_CHECKING:
     from interlock.ports.journal import JournalStore
     from interlock.ports.store import Store
 
-__all__ = ["Part", "StoreClient", "present", "repeat"]
+__all__ = ["Component", "StoreClient", "present", "repeat"]
 
 _log = logging.getLogger("interlock.sessions")
-_TELL_AFTER, _TELL_EVERY = 2.0, 10.0
+_LOG_AFTER, _LOG_INTERVAL = 2.0, 10.0
 T = TypeVar("T")
 
 
-class Part(Protocol):
-    """One concept at work in the store. Its owners' names are ``session.mark…``, which tells whom a message is for."""
+class Component(Protocol):
+    """One concept that uses the store. Its owner IDs are ``session.tag…``, so messages find their component."""
 
     @property
-    def mark(self) -> str:
-        """What comes after the session in the names of its owners, before their numbers."""
+    def owner_tag(self) -> str:
+        """The part of its owner IDs between the session and the number."""
         ...
 
     def session_began(self, session: Session) -> None:
-        """There is a session; the first, or the one that follows a lost one."""
+        """Use a new session: the first one, or the successor of a lost one."""
         ...
 
     def session_lost(self, session: Session) -> None:
-        """The session is lost, and all that was held in it."""
+        """Handle the loss of the session and of everything held in it."""
         ...
 
     def turn(self, owner: str | None) -> None:
-        """It may be this owner's turn; None: anything may have happened unheard."""
+        """Handle that it may be this owner's turn. None means that messages may have been missed."""
         ...
 
     def taken(self, owner: str, why: str) -> None:
-        """What this owner held was taken from it."""
+        """Handle that this owner's lease was released by force."""
         ...
 
 
 class StoreClient:
-    """Shared by all parts in one store."""
+    """Shared by all concepts that use one store."""
 
     def __init__(self, store: Store, settings: Settings, clock: Clock | None = None) -> None:
         self.store = store
@@ -67,9 +67,9 @@ class StoreClient:
         self.journal: JournalStore | None = None
         """The app's journal, for a store that has none of its own."""
         self.keeper = self._new_keeper()
-        self._parts: dict[str, Part] = {}
+        self._components: dict[str, Component] = {}
         self._waiting: dict[str, None] = {}
-        self._turnstile = asyncio.Lock()
+        self._opening_lock = asyncio.Lock()
         self._listening: asyncio.Task[None] | None = None
 
     @property
@@ -88,36 +88,36 @@ class StoreClient:
 
     @property
     def shared(self) -> bool:
-        """Whether the session goes on when one part closes."""
-        return len(self._parts) > 1
+        """Whether the session continues when one component closes."""
+        return len(self._components) > 1
 
-    async def open(self, part: Part) -> Session:
-        """Join. The first part opens the store and begins the session, and waits while the store is away."""
-        async with self._turnstile:
-            if not self._parts:
+    async def open(self, component: Component) -> Session:
+        """Add a component. The first one opens the store, waiting while it is unavailable, and starts the session."""
+        async with self._opening_lock:
+            if not self._components:
                 self.keeper = self._new_keeper()
                 give_up = self.clock.monotonic() + self.open_wait
                 try:
                     with _Progress(self.store.name, self.clock.monotonic) as progress:
                         await self._open_store(give_up, progress)
-                        self._parts[part.mark] = part
+                        self._components[component.owner_tag] = component
                         self.keeper.first_wait = give_up - self.clock.monotonic()
                         session = await self.keeper.start()
                 except BaseException:
-                    self._parts.clear()
+                    self._components.clear()
                     await self.store.close()
                     raise
-                await asyncio.sleep(0)  # so that a store which needs no round trip for it listens from the start
+                await asyncio.sleep(0)  # so that a store that needs no round trip listens from the start
                 return session
-            self._parts[part.mark] = part
-            part.session_began(self.session)
+            self._components[component.owner_tag] = component
+            component.session_began(self.session)
             return self.session
 
-    async def close(self, part: Part) -> None:
-        """Part. The last one ends the session and closes the store."""
-        async with self._turnstile:
-            if len(self._parts) > 1 or part.mark not in self._parts:
-                self._parts.pop(part.mark, None)
+    async def close(self, component: Component) -> None:
+        """Remove a component. The last one ends the session and closes the store."""
+        async with self._opening_lock:
+            if len(self._components) > 1 or component.owner_tag not in self._components:
+                self._components.pop(component.owner_tag, None)
                 return
             try:
                 if self._listening is not None:
@@ -129,16 +129,16 @@ class StoreClient:
                 try:
                     await self.keeper.stop()
                 finally:
-                    self._parts.clear()
+                    self._components.clear()
                     await self.store.close()
-                    self._turnstile = asyncio.Lock()  # the next to open may do so on another event loop
+                    self._opening_lock = asyncio.Lock()  # the next component may open on another event loop
 
-    def watch(self, part: Part, *, waiting: bool) -> None:
-        """Say whether anybody in a part waits, for stores that must look out while someone does."""
+    def watch(self, component: Component, *, waiting: bool) -> None:
+        """Note whether a component has waiters, for stores that poll only while there are any."""
         if waiting:
-            self._waiting[part.mark] = None
+            self._waiting[component.owner_tag] = None
         else:
-            self._waiting.pop(part.mark, None)
+            self._waiting.pop(component.owner_tag, None)
         self.store.messages.watch(waiting=bool(self._waiting))
 
     async def _open_store(self, give_up: float, progress: _Progress) -> None:
@@ -166,20 +166,20 @@ class StoreClient:
         if self._listening is not None:
             self._listening.cancel()
         self._listening = asyncio.get_running_loop().create_task(self._listen(session), name="interlock-messages")
-        for part in list(self._parts.values()):
-            part.session_began(session)
+        for component in list(self._components.values()):
+            component.session_began(session)
 
     def _lost(self, session: Session) -> None:
-        for part in list(self._parts.values()):
-            part.session_lost(session)
+        for component in list(self._components.values()):
+            component.session_lost(session)
 
     async def _listen(self, session: Session) -> None:
-        """Have the store call back, however long it takes until it can."""
+        """Subscribe to the store's messages, however long that takes."""
         pause = 0.05
         while not session.lost:
             try:
                 await self.store.messages.listen(session.id, self._on_turn, self._on_taken)
-            except Exception as error:  # noqa: BLE001 - messages are only hints; whatever failed is tried again
+            except Exception as error:  # noqa: BLE001 - messages are only hints; any failure is retried
                 emit(_log, logging.WARNING, "session_listen_failed", session=session.id, error=repr(error))
             else:
                 return
@@ -195,48 +195,48 @@ class StoreClient:
 
     def _on_turn(self, owner: str | None) -> None:
         if owner is None:
-            for part in list(self._parts.values()):
-                part.turn(None)
-        elif (part_of_owner := self._parts.get(_mark(owner))) is not None:
-            part_of_owner.turn(owner)
+            for component in list(self._components.values()):
+                component.turn(None)
+        elif (component_of_owner := self._components.get(_tag_of(owner))) is not None:
+            component_of_owner.turn(owner)
 
     def _on_taken(self, owner: str, why: str) -> None:
-        part = self._parts.get(_mark(owner))
-        if part is not None:
-            part.taken(owner, why)
+        component = self._components.get(_tag_of(owner))
+        if component is not None:
+            component.taken(owner, why)
 
 
 class _Progress:
-    """Logs that a store is awaited: at its first failure or after two seconds without an answer, then at intervals."""
+    """Logs that a store is unavailable: at the first failure or after two seconds, then at intervals."""
 
     def __init__(self, store: str, monotonic: Callable[[], float]) -> None:
         self._store = store
         self._monotonic = monotonic
         self._begun = monotonic()
         self._loop = asyncio.get_running_loop()
-        self._error = "no answer yet"
-        self._told = False
+        self._error = "no answer"
+        self._logged = False
 
     def __enter__(self) -> Self:
-        self._timer = self._loop.call_later(_TELL_AFTER, self._tell)
+        self._timer = self._loop.call_later(_LOG_AFTER, self._log_wait)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._timer.cancel()
-        if self._told and kind is None:
+        if self._logged and kind is None:
             emit(_log, logging.INFO, "store_available", store=self._store, seconds=self._seconds)
 
     def failed(self, error: StoreUnavailableError) -> None:
-        """Note why the store cannot be opened yet."""
+        """Note why the store cannot be opened."""
         self._error = error.message
-        if not self._told:
+        if not self._logged:
             self._timer.cancel()
-            self._tell()
+            self._log_wait()
 
-    def _tell(self) -> None:
-        self._told = True
-        emit(_log, logging.WARNING, "store_awaited", store=self._store, seconds=self._seconds, error=self._error)
-        self._timer = self._loop.call_later(_TELL_EVERY, self._tell)
+    def _log_wait(self) -> None:
+        self._logged = True
+        emit(_log, logging.WARNING, "store_unavailable", store=self._store, seconds=self._seconds, error=self._error)
+        self._timer = self._loop.call_later(_LOG_INTERVAL, self._log_wait)
 
     @property
     def _seconds(self) -> float:
@@ -244,13 +244,13 @@ class _Progress:
 
 
 def present(store: Store | StoreClient, settings: Settings | None = None, clock: Clock | None = None) -> StoreClient:
-    """The store_client to work in: the one given, or one of its own in the store given."""
+    """Return the store client that was passed, or a new one for the store that was passed."""
     if isinstance(store, StoreClient):
         return store
     return StoreClient(store, settings or Settings(), clock)
 
 
-def _mark(owner: str) -> str:
+def _tag_of(owner: str) -> str:
     return owner.rpartition(".")[2].rstrip("0123456789")
 
 
@@ -262,9 +262,9 @@ async def repeat(
     since: float | None = None,
     failed: Callable[[], bool] = lambda: True,
 ) -> T:
-    """Do an operation, over and over while the store is away, for ``wait`` seconds from ``since`` or from now.
+    """Repeat an operation while the store is unavailable, for ``wait`` seconds from ``since`` or from now.
 
-    ``failed`` is told of every failure and says whether to go on. Only for what may be repeated without harm.
+    ``failed`` is called for every failure and returns whether to continue. Only for operations that are idempotent.
     """
     give_up = (monotonic() if since is None else since) + wait
     pause = 0.02

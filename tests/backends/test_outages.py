@@ -89,14 +89,14 @@ async def test_opening_waits_for_a_store_that_is_away_and_says_so(outage: Outage
 
     await outage.begin()
     opening = asyncio.create_task(locks.open())
-    await until(lambda: events["store_awaited"])
+    await until(lambda: events["store_unavailable"])
     await outage.end()
 
     await opening
     async with locks.acquire("key", wait=SOON) as lease:
         lease.ensure()
     await locks.close()
-    assert len(events["store_awaited"]) == 1
+    assert len(events["store_unavailable"]) == 1
     assert events["store_available"]
 
 
@@ -130,12 +130,12 @@ async def test_a_lease_survives_a_short_outage(outage: Outage, events: Events) -
         Locks.from_url(outage.url, settings=settings) as locks,
         locks.acquire("key", ttl=10) as lease,
     ):
-        session = lease.session
+        session = lease._session
         await outage.begin()
         await until(lambda: bool(events["lock_renewal_failed"] and events["session_renewal_failed"]))
         await outage.end()
-        deadlines = lease.deadline, session.deadline
-        await until(lambda: lease.deadline > deadlines[0] and session.deadline > deadlines[1])
+        deadlines = lease._deadline, session.deadline
+        await until(lambda: lease._deadline > deadlines[0] and session.deadline > deadlines[1])
 
         lease.ensure()
         view = await get_or_none(locks, "key")
@@ -158,7 +158,7 @@ async def test_a_long_outage_cancels_the_body_before_the_lease_can_pass_on(outag
                     await asyncio.get_running_loop().create_future()
                 finally:
                     # The deadline keeps a margin before the store's own end of the session.
-                    ends = lease.session.deadline + SHORT.session_margin
+                    ends = lease._session.deadline + SHORT.session_margin
                     times.append((lease, SystemClock().monotonic(), ends))
 
         task = asyncio.create_task(body())
@@ -191,7 +191,7 @@ async def test_a_release_that_fails_is_logged_and_made_good(outage: Outage, even
         await outage.end()
 
         await until_free(locks, "key")
-        assert not lease.session.lost  # so it was given back, and did not just run out with its session
+        assert not lease._session.lost  # so it was given back, and did not just run out with its session
 
 
 @when("reset")

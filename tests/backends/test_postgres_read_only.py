@@ -57,7 +57,7 @@ async def test_connections_to_a_server_that_became_read_only_are_given_up(url: s
             await others.list()
             await until(lambda: all(connection.is_closed() for connection in listening))
             await until(lambda: listener_of(locks).works and listener_of(others).works)
-            session = lease.session
+            session = lease._session
             renewed = session.deadline
             await until(lambda: session.deadline > renewed + SHORT.session_ttl)  # by its own connection
             lease.ensure()
@@ -89,14 +89,14 @@ async def test_a_server_that_is_read_only_is_waited_for_when_opening(url: str, e
     await admin.execute("alter role postgres set default_transaction_read_only = on")
     locks = Locks.from_url(url, session_ttl=30, store_wait=20)
     opening = asyncio.create_task(locks.open())
-    await until(lambda: events["store_awaited"])
+    await until(lambda: events["store_unavailable"])
     await admin.execute("alter role postgres reset default_transaction_read_only")
     await opening
     async with locks.acquire("key") as lease:
         lease.ensure()
     await locks.close()
     await admin.close()
-    (awaited,) = events["store_awaited"]
+    (awaited,) = events["store_unavailable"]
     assert "read-only" in awaited.fields["error"]
 
 

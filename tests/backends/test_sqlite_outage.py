@@ -106,7 +106,7 @@ async def test_a_file_locked_for_long_cancels_the_body_before_the_lease_can_pass
             with pytest.raises(LeaseLostError):
                 async with lease:
                     await asyncio.wait_for(asyncio.get_running_loop().create_future(), 10)
-            assert locks._store_client.clock.monotonic() < lease.session.deadline + SHORT.session_margin
+            assert locks._store_client.clock.monotonic() < lease._session.deadline + SHORT.session_margin
             await let_go()
 
         async with locks.acquire("key", wait=SOON) as newer:
@@ -155,7 +155,7 @@ async def test_opening_waits_for_a_locked_file_and_says_so(
 
     async with locked_by_another_process(path) as let_go:
         opening = asyncio.create_task(locks.open())
-        await until(lambda: events["store_awaited"])
+        await until(lambda: events["store_unavailable"])
         await let_go()
 
     await opening

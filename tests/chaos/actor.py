@@ -130,7 +130,7 @@ class Ear(logging.Handler):
             "reservation_lost",
             "session_lost",
             "work_overran_session",
-            "background_failed",
+            "background_task_failed",
             "job_acknowledgement_refused",
             "job_rescued",
             "job_quarantined",

@@ -348,7 +348,7 @@ def read_attempts(events: Iterable[dict[str, Any]], ended: dict[str, float]) -> 
             lost[event["session"]] = at
         elif what == "work_overran_session":
             ended.setdefault(who, at)
-        elif what in ("oops", "background_failed"):
+        elif what in ("oops", "background_task_failed"):
             oddities.append(f"{who} at {at:.3f}: {event.get('what') or event.get('error')}\n{event.get('trace', '')}")
         elif one is None:
             continue

@@ -265,7 +265,7 @@ def read_claims(events: Iterable[dict[str, Any]], ended: Mapping[str, float]) ->
             about = (event["attempt"], event["fence"], event["lease"])
             works[event["work"]] = Work(event["work"], who, event["key"], event["asked"], at, *about)
             answered[event["key"]] += event["c"] >= 0
-        elif what in ("oops", "background_failed"):
+        elif what in ("oops", "background_task_failed"):
             oddities.append(f"{who} at {at:.3f}: {event.get('what') or event.get('error')}\n{event.get('trace', '')}")
         elif what == "work_overran_session":
             stopped.setdefault(who, at)

@@ -181,7 +181,7 @@ class _Reader:
         elif what == "cancel":
             ticket = self._tickets[event["ticket"]]
             ticket.cancel = at if ticket.cancel is None else ticket.cancel
-        elif what in ("oops", "background_failed"):
+        elif what in ("oops", "background_task_failed"):
             told = event.get("what") or event.get("error")
             self._oddities.append(f"{who} at {at:.3f}: {told}\n{event.get('trace', '')}")
         elif what == "work_overran_session":

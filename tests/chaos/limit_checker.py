@@ -163,7 +163,7 @@ def read_starts(events: Iterable[dict[str, Any]], ended: Mapping[str, float], se
         if what == "ask":
             uses = tuple(Use(*use) for use in event["uses"])
             turns[event["turn"]] = Start(event["turn"], who, uses, at, event["wall"], session_ttl)
-        elif what in ("oops", "background_failed"):
+        elif what in ("oops", "background_task_failed"):
             oddities.append(f"{who} at {at:.3f}: {event.get('what') or event.get('error')}\n{event.get('trace', '')}")
         elif what == "work_overran_session":
             stopped.setdefault(who, at)

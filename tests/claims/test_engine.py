@@ -110,4 +110,4 @@ async def test_nothing_is_left_of_requests_that_are_over(store: MemoryStore) -> 
                 pass
         engine: Any = once._running
         assert engine._owners == {}
-        assert engine._custody.unsaid == {}
+        assert engine._backend.unconfirmed == {}

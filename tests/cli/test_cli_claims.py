@@ -44,8 +44,8 @@ async def test_list_shows_each_claim_and_what_happens_next(cli: Callable[..., An
     assert result.exit_code == 0
     (ours,) = (line for line in result.stdout.splitlines() if KEY in line)
     assert ours.split()[:4] == [KEY, "in", "progress", "1"]
-    assert "others may take it over in" in ours
-    assert "it is not repeated before" in result.stdout
+    assert "another process can take it over in" in ours
+    assert "It is not repeated before" in result.stdout
 
 
 async def test_list_by_prefix_state_and_limit(cli: Callable[..., Any], ready_url: str) -> None:
@@ -122,8 +122,8 @@ async def test_explain_done(cli: Callable[..., Any], ready_url: str) -> None:
 
     assert first.startswith("'k' was done by ")
     assert "on its first attempt at 20" in first
-    assert second.startswith("it is not repeated before 20")
-    assert remedy == "to have it done again: interlock claims forget k --reason …"
+    assert second.startswith("It is not repeated before 20")
+    assert remedy == "To repeat it: interlock claims forget k --reason …"
 
 
 async def test_explain_failed_and_due(cli: Callable[..., Any], ready_url: str) -> None:
@@ -133,7 +133,7 @@ async def test_explain_failed_and_due(cli: Callable[..., Any], ready_url: str) -
         first, second = await explained(cli, ready_url)
 
     assert "on attempt 2: the forge is away" in first
-    assert second == "whoever claims it now may try again"
+    assert second == "It can be claimed again now"
 
 
 async def test_explain_failed_and_not_due(cli: Callable[..., Any], ready_url: str) -> None:
@@ -142,9 +142,9 @@ async def test_explain_failed_and_not_due(cli: Callable[..., Any], ready_url: st
         first, second, remedy = await explained(cli, ready_url)
 
     assert first.endswith("on its first attempt")
-    assert second.startswith("whoever claims it from 20")
-    assert second.endswith("s, may try again")
-    assert remedy == "to have it tried at once: interlock claims forget k --reason …"
+    assert second.startswith("It can be claimed again from 20")
+    assert second.endswith(" s")
+    assert remedy == "To retry it now: interlock claims forget k --reason …"
 
 
 async def test_explain_in_progress(cli: Callable[..., Any], ready_url: str) -> None:
@@ -152,18 +152,18 @@ async def test_explain_in_progress(cli: Callable[..., Any], ready_url: str) -> N
         first, second, remedy = await explained(cli, ready_url)
 
     assert first.startswith("'k' is in progress: ")
-    assert "works on its first attempt since 20" in first
-    assert second.startswith("unless it is renewed, others may take it over in ")
-    assert remedy == "to end it: interlock claims forget k --reason …"
+    assert "has been working on its first attempt since 20" in first
+    assert second.startswith("Unless it is renewed, another process can take it over in ")
+    assert remedy == "To end it: interlock claims forget k --reason …"
 
 
 async def test_explain_in_progress_and_abandoned(cli: Callable[..., Any], ready_url: str) -> None:
     async with abandoned(ready_url, "k"):
         first, second = await explained(cli, ready_url)
 
-    assert first.startswith("'k' is in progress: bot.py, process 7 on elsewhere began its first attempt at 20")
+    assert first.startswith("'k' is in progress: bot.py, process 7 on elsewhere started its first attempt at 20")
     assert first.endswith("and is gone or silent")
-    assert second == "whoever claims it next takes it over"
+    assert second == "The next claimant takes it over"
 
 
 # -- forgetting ----------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ async def test_lists_tell_why_in_words_and_as_data(cli: Callable[..., Any], jobs
     assert (listed[waiting]["reason"], listed[waiting]["why"]) == ("limit", why)
     assert (shown["why"], shown["event"]) == (why, None)
     assert "jobs" in limits.stdout
-    assert "1 of 1 at work, 1 waits" in limits.stdout
+    assert "1 of 1 running, 1 waits" in limits.stdout
     assert (limit["holders"], limit["line"], limit["counts"]) == ([running], [waiting], "jobs")
 
 

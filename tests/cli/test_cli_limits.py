@@ -47,7 +47,7 @@ async def test_list_shows_what_is_allowed_and_who_waits(
     assert rate.split()[:9] == ["rate:api", "reservations", "100", "in", "any", "60", "s", "1", "0"]
     assert rate.endswith("1 of 100 started")
     assert slots.split()[:7] == ["slots:containers", "reservations", "2", "at", "once", "2", "1"]
-    assert slots.endswith("2 of 2 at work, 1 waits")
+    assert slots.endswith("2 of 2 running, 1 waits")
     assert [(limit["key"], limit["most"], limit["per"]) for limit in json.loads(data.stdout)] == [
         ("cooldown:account:[red]a1[/red]", 1, 90.0),
         ("rate:api", 100, 60.0),
@@ -87,7 +87,7 @@ async def test_show_tells_all_about_one_limit(cli: Callable[..., Any], ready_url
         data = await asyncio.to_thread(cli, "limits", "show", "slots:containers", "--json", "--url", ready_url)
 
     assert "2 at once" in words.stdout
-    assert "'slots:containers' allows 2 at once; 1 at work: alice (" in words.stdout
+    assert "'slots:containers' allows 2 at once; 1 running: alice (" in words.stdout
     limit = json.loads(data.stdout)
     assert [user["caller"] for user in limit["started"]] == ["alice"]
     assert limit["waiting"] == []
@@ -108,7 +108,7 @@ async def test_explain_unused(cli: Callable[..., Any], ready_url: str) -> None:
     lines = await explained(cli, ready_url, "slots:containers")
     shown = await asyncio.to_thread(cli, "limits", "show", "slots:containers", "--url", ready_url)
 
-    assert lines == ["Nobody uses 'slots:containers': whoever comes next may start at once."]
+    assert lines == ["The limit 'slots:containers' is not in use: the next caller may start at once."]
     assert (shown.exit_code, shown.stdout) == (0, "")
 
 
@@ -117,8 +117,8 @@ async def test_explain_free(cli: Callable[..., Any], ready_url: str) -> None:
         await reserved(limits, "alice", TWO)
         (line,) = await explained(cli, ready_url, "slots:containers")
 
-    assert line.startswith("'slots:containers' allows 2 at once; 1 at work: alice (")
-    assert line.endswith("; the next may start now")
+    assert line.startswith("'slots:containers' allows 2 at once; 1 running: alice (")
+    assert line.endswith("; the next caller may start now")
 
 
 async def test_explain_full_with_a_line(cli: Callable[..., Any], ready_url: str) -> None:
@@ -127,11 +127,11 @@ async def test_explain_full_with_a_line(cli: Callable[..., Any], ready_url: str)
             await reserved(limits, caller, TWO)
         limit, carol, dave = await explained(cli, ready_url, "slots:containers")
 
-    assert "2 at work: alice (" in limit
+    assert "2 running: alice (" in limit
     assert "; bob (" in limit
     assert carol.startswith("carol (")
-    assert carol.endswith("and is next; it starts when one of those at work finishes")
-    assert dave.endswith("and has 1 before it; it starts when one of those at work finishes")
+    assert carol.endswith("and is next; it starts when a running one finishes")
+    assert dave.endswith("and has 1 ahead of it; it starts when a running one finishes")
 
 
 async def test_explain_pace(cli: Callable[..., Any], ready_url: str) -> None:
@@ -140,7 +140,9 @@ async def test_explain_pace(cli: Callable[..., Any], ready_url: str) -> None:
             await reserved(limits, caller, ACCOUNT, account="a1")
         limit, bob = await explained(cli, ready_url, "cooldown:account:a1")
 
-    assert limit.startswith("'cooldown:account:a1' allows 1 every 90 s; 1 started in the last 90 s, the next room")
+    assert limit.startswith(
+        "'cooldown:account:a1' allows 1 every 90 s; 1 started in the last 90 s, the next start is possible"
+    )
     assert bob.startswith("bob (")
     assert "; its turn comes at 20" in bob
     assert 80 < float(bob.rpartition(", in ")[2].removesuffix(" s")) <= 90
@@ -152,7 +154,7 @@ async def test_explain_waits_for_another_limit(cli: Callable[..., Any], ready_ur
         await reserved(limits, "bob", Slots("a", 1), Slots("b", 1))
         limit, bob = await explained(cli, ready_url, "slots:b")
 
-    assert "0 at work" in limit
+    assert "0 running" in limit
     assert bob.endswith("for 'slots:a'; see: interlock explain limit slots:a")
 
 
@@ -163,8 +165,10 @@ async def test_explain_figures_differ(cli: Callable[..., Any], ready_url: str) -
         limit, differ, remedy = await explained(cli, ready_url, "slots:containers")
 
     assert "allows 2 at once" in limit
-    assert differ == "processes disagree about it (2 at once and 3 at once); the smaller one holds until they agree"
-    assert remedy.startswith("finish the deployment")
+    assert (
+        differ == "Processes disagree about it (2 at once and 3 at once); the smaller figure applies until they agree"
+    )
+    assert remedy.startswith("Finish the deployment")
 
 
 async def test_explain_may_start_now(cli: Callable[..., Any], ready_url: str) -> None:
@@ -175,7 +179,7 @@ async def test_explain_may_start_now(cli: Callable[..., Any], ready_url: str) ->
         listed = await asyncio.to_thread(cli, "limits", "--url", ready_url)
 
     assert alice.startswith("alice (")
-    assert alice.endswith("; it may start now, and should do so within a moment")
+    assert alice.endswith("; it may start now")
     assert "alice may start now" in listed.stdout
 
 

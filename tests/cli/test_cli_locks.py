@@ -113,8 +113,8 @@ def test_a_key_that_nobody_wants_is_said_to_be_so(cli: Callable[..., Any], ready
     data = cli("locks", "show", "key", "--json", "--url", ready_url)
 
     assert shown.exit_code == words.exit_code == data.exit_code == 0
-    assert "Nobody holds or awaits 'key'." in shown.stderr
-    assert words.stdout == "Nobody holds or awaits 'key'.\n"
+    assert "The lock 'key' is free and has no waiters." in shown.stderr
+    assert words.stdout == "The lock 'key' is free and has no waiters.\n"
     assert json.loads(data.stdout)["holder"] is None
 
 

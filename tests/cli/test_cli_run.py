@@ -246,7 +246,7 @@ def test_a_store_that_is_away_at_the_start_is_waited_for(
         process.terminate()
         assert process.wait(20) == 0
 
-    assert said.count("store_awaited") == 1
+    assert said.count("store_unavailable") == 1
     assert "PostgreSQL is not available" in said
     assert "secret" not in said
 
@@ -256,7 +256,7 @@ def test_waiting_for_a_store_ends_with_a_signal(project: Project) -> None:
     process = project._spawn("run", "bot:app", cwd=project.directory)
     project.processes.append(process)
     assert process.stderr is not None
-    assert "store_awaited" in process.stderr.readline()
+    assert "store_unavailable" in process.stderr.readline()
     process.terminate()
     assert process.wait(20) == 128 + signal.SIGTERM
 

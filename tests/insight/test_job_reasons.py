@@ -204,7 +204,7 @@ async def test_a_job_that_waits_for_a_lock_names_it_and_the_job_that_holds_it(fl
         b.clock.advance(1)
 
         assert await told(b, waiter, Reason.LOCK) == (
-            f"waits for lock 'repo': job {holder} (n) has it for 6.0 s; runs for 6.0 s in test@host-b:7"
+            f"waits for lock 'repo': job {holder} (n) has held it for 6.0 s; runs for 6.0 s in test@host-b:7"
         )
         assert await told(b, holder, Reason.RUNNING) == "runs for 6.0 s in test@host-a:7"
         page = await b.insight.job(waiter)
@@ -215,7 +215,7 @@ async def test_a_job_that_waits_for_a_lock_names_it_and_the_job_that_holds_it(fl
         assert lock is not None
         assert lock.holder is not None
         assert (lock.holder.who.job, lock.waiters[0].who.job) == (holder, waiter)
-        assert lock.waiters[0].why == f"waits for 1.0 s and is next; job {holder} (n) holds it"
+        assert lock.waiters[0].why == f"has waited for 1.0 s and is next; job {holder} (n) holds it"
 
 
 async def test_every_end(floor: Floors) -> None:

@@ -56,13 +56,13 @@ async def test_locks(store_url: str) -> None:
         assert await p.told("lock", "k", Reason.FREE) == "is free"
         await p.granted("a1")
         p.clock.advance(2)
-        assert await p.told("lock", "k", Reason.HELD) == "is held by a1 for 2.0 s"
+        assert await p.told("lock", "k", Reason.HELD) == "has been held by a1 for 2.0 s"
         await p.waiting("b1")
         await p.waiting("c1")
-        assert await p.told("lock", "k", Reason.AWAITED) == "is held by a1 for 2.0 s; 2 wait"
+        assert await p.told("lock", "k", Reason.AWAITED) == "has been held by a1 for 2.0 s; 2 wait"
         (row,) = await p.insight.locks()
         assert [(waiter.place, waiter.who.caller) for waiter in row.waiters] == [(1, "b1"), (2, "c1")]
-        assert row.waiters[1].why == "waits for 0 ms and has 1 before it; a1 holds it"
+        assert row.waiters[1].why == "has waited for 0 ms and has 1 ahead of it; a1 holds it"
         assert row.holder is not None
         assert (row.holder.who.host, row.holder.who.pid, row.holder.since) == (
             "host-a",
@@ -70,7 +70,7 @@ async def test_locks(store_url: str) -> None:
             pytest.approx(p.clock.now() - 2),
         )
         await p.leave("a1")
-        assert await p.told("lock", "k", Reason.PASSING) == "is free and kept for b1; 2 wait"
+        assert await p.told("lock", "k", Reason.PASSING) == "is free and reserved for b1; 2 wait"
 
 
 async def test_a_waiter_that_is_gone_is_told_as_such(store_url: str) -> None:
@@ -95,17 +95,17 @@ async def test_limits(store_url: str) -> None:
 
         assert await p.told("limit", "s", Reason.UNUSED) == "is not in use"
         await reserve("a1", (Use("r", 2, 0.0),))
-        assert await p.told("limit", "r", Reason.ROOM) == "1 of 2 at work"
+        assert await p.told("limit", "r", Reason.ROOM) == "1 of 2 running"
         await reserve("a2", slot)
         await reserve("b1", slot)
-        assert await p.told("limit", "s", Reason.FULL) == "1 of 1 at work, 1 waits"
+        assert await p.told("limit", "s", Reason.FULL) == "1 of 1 running, 1 waits"
         page = await p.insight.limit("s")
         assert [(holder.counts, holder.who.caller) for holder in page.holders] == [("reservations", "a2")]
         assert [(waiter.place, waiter.who.caller, waiter.why) for waiter in page.waiters] == [
-            (1, "b1", "waits for 0 ms, first in line")
+            (1, "b1", "has waited for 0 ms, first in line")
         ]
         await p.store.limits.finish("a", "a2")
-        assert await p.told("limit", "s", Reason.PASSING) == "0 of 1 at work, 1 waits; b1 may start now"
+        assert await p.told("limit", "s", Reason.PASSING) == "0 of 1 running, 1 waits; b1 may start now"
         await reserve("c1", cooldown)
         assert await p.told("limit", "c", Reason.TOO_SOON) == "1 of 1 started, room in 90.0 s"
         assert [(row.key, row.counts, row.figure, row.full) for row in await p.insight.limits()] == [
@@ -127,12 +127,12 @@ async def test_claims(store_url: str) -> None:
         assert await p.told("claim", "k", Reason.NEW) == "is new"
         await claims.claim(want)
         p.clock.advance(2)
-        assert await p.told("claim", "k", Reason.IN_PROGRESS) == "is in progress for 2.0 s in test@host-a:7"
+        assert await p.told("claim", "k", Reason.IN_PROGRESS) == "has been in progress for 2.0 s in test@host-a:7"
         await settle(ClaimState.FAILED, error="no", retry_in=30.0)
-        assert await p.told("claim", "k", Reason.FAILED_NOT_DUE) == "failed and may be tried again in 30.0 s: no"
+        assert await p.told("claim", "k", Reason.FAILED_NOT_DUE) == "failed and can be claimed again in 30.0 s: no"
         await p.keep("a", seconds=100.0)
         p.clock.advance(31)
-        assert await p.told("claim", "k", Reason.FAILED) == "failed and may be tried again now: no"
+        assert await p.told("claim", "k", Reason.FAILED) == "failed and can be claimed again now: no"
         await claims.claim(want)
         await settle(ClaimState.DONE, result='"ok"')
         assert await p.told("claim", "k", Reason.DONE) == "was done 0 ms ago by test@host-a:7"

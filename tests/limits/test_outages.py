@@ -74,14 +74,14 @@ async def test_those_who_wait_outlast_an_outage(remote: Remote) -> None:
     ):
         turn = await others.acquire(Slots("one", 1))
         waiting = asyncio.create_task(_through(limits))
-        await until(lambda: limits._running._room._seats, what="it knows that it waits")
+        await until(lambda: limits._running._queue._waits, what="it knows that it waits")
         remote.proxy.refuse()
         remote.proxy.reset()
         await turn.finish()
 
         def gave_up_twice() -> bool:
             limits._running.turn(None)  # have it ask in the middle of the outage
-            return limits._running._reach.failures >= 12
+            return limits._running._access.failures >= 12
 
         await until(gave_up_twice)
         remote.proxy.heal()

@@ -11,7 +11,7 @@ from interlock import Locks, Settings
 from interlock.backends.memory import MemoryStore
 from interlock.callers import calling_as
 from interlock.errors import DeadlockError, InvalidArgumentError, LeaseLostError, MisuseError
-from interlock.leases.eager import begun
+from interlock.leases.eager_start import start_eagerly
 from interlock.testing.clock import until
 from interlock.testing.lookup import get_or_none
 
@@ -21,10 +21,10 @@ async def test_an_acquisition_is_used_once() -> None:
         acquisition = locks.acquire("key")
         async with acquisition:
             pass
-        with pytest.raises(MisuseError, match="used already"):
+        with pytest.raises(MisuseError, match="already used"):
             async with acquisition:
                 pass
-        with pytest.raises(MisuseError, match="used already"):
+        with pytest.raises(MisuseError, match="already used"):
             await acquisition
 
 
@@ -98,7 +98,7 @@ async def test_a_lease_that_was_lost_is_not_given_back_while_its_body_is_stoppin
                 try:
                     await asyncio.sleep(30)
                 except asyncio.CancelledError:
-                    await locks._running._reach._tidy_once()
+                    await locks._running._access._clean_up_once()
                     view = await get_or_none(locks, "key")
                     assert view is not None, "tidied away under its body"
                     assert view.holder is not None
@@ -119,12 +119,14 @@ async def test_looking_out_goes_on_after_an_unexpected_error(monkeypatch: pytest
             return await turns(*args)
 
         monkeypatch.setattr(store.locks, "turns", sometimes)
-        monkeypatch.setattr(locks._running._room, "call", lambda _owner: None)  # no message arrives
+        monkeypatch.setattr(locks._running._queue, "wake", lambda _owner: None)  # no message arrives
         lease = await locks.acquire("key")
         waiting = asyncio.create_task(_enter(locks))
         await asyncio.sleep(0)
         await lease.release()
-        monkeypatch.setattr(locks._running._room, "call", type(locks._running._room).call.__get__(locks._running._room))
+        monkeypatch.setattr(
+            locks._running._queue, "wake", type(locks._running._queue).wake.__get__(locks._running._queue)
+        )
         await asyncio.wait_for(waiting, 20)
         assert failures == 0
 
@@ -173,21 +175,21 @@ async def test_work_begun_at_once_is_finished_as_a_task() -> None:
     async def fails_at_once() -> None:
         raise KeyError
 
-    failed = begun(fails_at_once())
+    failed = start_eagerly(fails_at_once())
     assert failed is not None
     with pytest.raises(KeyError):
         await asyncio.create_task(failed)
-    assert begun(at_once()) is None
-    rest = begun(work(fail=False))
+    assert start_eagerly(at_once()) is None
+    rest = start_eagerly(work(fail=False))
     assert steps == ["all", "first"]
     assert rest is not None
     await asyncio.create_task(rest)
     assert steps == ["all", "first", "second"]
-    rest = begun(work(fail=True))
+    rest = start_eagerly(work(fail=True))
     assert rest is not None
     with pytest.raises(KeyError):
         await asyncio.create_task(rest)
-    rest = begun(work(fail=True))
+    rest = start_eagerly(work(fail=True))
     assert rest is not None
     task = asyncio.create_task(rest)
     await asyncio.sleep(0)

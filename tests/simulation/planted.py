@@ -181,7 +181,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 @_breaks("exclusive", "a lost session does not stop its bodies")
 def _(patch: pytest.MonkeyPatch) -> None:
     def lose(original: Any, self: Any, lease: Any, reason: str, why: str) -> None:
-        if reason != "session":  # neither by the heartbeat's word nor by the warden's own look
+        if reason != "session":  # neither by the heartbeat's word nor by the renewer's own check
             original(self, lease, reason, why)
 
     around(patch, Engine, "_lose", lose)
@@ -222,17 +222,17 @@ def _(patch: pytest.MonkeyPatch) -> None:
         return answer
 
     around(patch, _FaultyLocks, "ask", ask)
-    around(patch, StoreAccess, "suspect", lambda _original, _self: None)
+    around(patch, StoreAccess, "suspect_leftovers", lambda _original, _self: None)
 
 
-@_breaks("leaves nothing", "what a failed request left is never tidied away")
+@_breaks("leaves nothing", "what a failed request left is never cleaned up")
 def _(patch: pytest.MonkeyPatch) -> None:
-    around(patch, StoreAccess, "suspect", lambda _original, _self: None)
+    around(patch, StoreAccess, "suspect_leftovers", lambda _original, _self: None)
 
 
 @_breaks("wakes", "waiters rely on messages alone")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def look_out(_original: Any, _self: Any) -> None:
+    async def poll(_original: Any, _self: Any) -> None:
         await asyncio.Event().wait()
 
-    around(patch, WaitQueue, "_look_out", look_out)
+    around(patch, WaitQueue, "_poll", poll)

@@ -238,11 +238,11 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("leaves nothing", "what a claim whose answer did not come may hold is not let go")
 def _(patch: pytest.MonkeyPatch) -> None:
-    def let_go(original: Any, self: Any, want: Any) -> None:
+    def withdraw(original: Any, self: Any, want: Any) -> None:
         if not isinstance(want, ClaimRequest) or self.owners.get(want.owner) is not None:
             original(self, want)
 
-    around(patch, StoreAccess, "let_go", let_go)
+    around(patch, StoreAccess, "withdraw", withdraw)
 
 
 @_breaks("leaves nothing", "a claim whose body was cancelled is not given up")
@@ -252,10 +252,10 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("leaves nothing", "a settlement that was cut short is not made up for")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def settle_later(_original: Any, _self: Any, _lease: Any, _settlement: Any) -> None:
+    async def finish_later(_original: Any, _self: Any, _lease: Any, _settlement: Any) -> None:
         return
 
-    around(patch, ClaimEngine, "_settle_later", settle_later)
+    around(patch, ClaimEngine, "_finish_later", finish_later)
 
 
 @_breaks("settles", "claimants are told that it is done whatever the store says")
@@ -266,4 +266,4 @@ def _(patch: pytest.MonkeyPatch) -> None:
         except Exception:
             return
 
-    around(patch, ClaimEngine, "_settle", settle)
+    around(patch, ClaimEngine, "_finish", settle)

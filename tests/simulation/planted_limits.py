@@ -188,7 +188,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 @_breaks("exclusive", "a start that is heard of after its session is used all the same")
 def _(patch: pytest.MonkeyPatch) -> None:
     def admit(_original: Any, self: Any, reservation: Reservation) -> bool:
-        reservation.granted = self.monotonic()
+        reservation._granted_at = self.monotonic()
         return True
 
     around(patch, LimitEngine, "_admit", admit)
@@ -200,44 +200,44 @@ def _(patch: pytest.MonkeyPatch) -> None:
     def give_up(original: Any, self: Any, reservation: Reservation) -> None:
         if reservation.started:
             original(self, reservation)
-        reservation.released = True
+        reservation._released = True
 
     around(patch, LimitEngine, "_give_up", give_up)
 
 
 @_breaks("leaves nothing", "what a failed request reserved is never tidied away")
 def _(patch: pytest.MonkeyPatch) -> None:
-    around(patch, StoreAccess, "suspect", lambda _original, _self: None)
+    around(patch, StoreAccess, "suspect_leftovers", lambda _original, _self: None)
 
 
-@_breaks("leaves nothing", "a reservation whose answer did not come is not let go")
+@_breaks("leaves nothing", "a reservation whose answer did not come is not withdrawn")
 def _(patch: pytest.MonkeyPatch) -> None:
-    def let_go(original: Any, self: Any, want: Any) -> None:
+    def withdraw(original: Any, self: Any, want: Any) -> None:
         if self.owners.get(want.owner) is not None:
             original(self, want)
 
-    around(patch, StoreAccess, "let_go", let_go)
+    around(patch, StoreAccess, "withdraw", withdraw)
 
 
 @_breaks("leaves nothing", "closing limits alone leaves theirs to the session")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def give_back(_original: Any, _self: Any) -> None:
+    async def release_all(_original: Any, _self: Any) -> None:
         return
 
-    around(patch, StoreAccess, "give_back", give_back)
+    around(patch, StoreAccess, "release_all", release_all)
 
 
 @_breaks("wakes", "a slot freed in the same process wakes nobody there")
 def _(patch: pytest.MonkeyPatch) -> None:
-    around(patch, StoreAccess, "_call_next", lambda _original, _self, _left: None)
+    around(patch, StoreAccess, "_wake_next", lambda _original, _self, _left: None)
 
 
 @_breaks("wakes", "those who wait for a slot rely on messages alone")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def look_out(_original: Any, _self: Any) -> None:
+    async def poll(_original: Any, _self: Any) -> None:
         await asyncio.Event().wait()
 
-    around(patch, WaitQueue, "_look_out", look_out)
+    around(patch, WaitQueue, "_poll", poll)
 
 
 @_breaks("bounded", "the time to wait is counted anew with each look")

@@ -174,8 +174,8 @@ async def test_leases_and_sessions_are_renewed(pooled_url: str) -> None:
         Locks.from_url(pooled_url, session_ttl=3) as locks,
         locks.acquire("key", ttl=3) as lease,
     ):
-        deadline, session_deadline = lease.deadline, lease.session.deadline
-        await until(lambda: lease.deadline > deadline + 2 and lease.session.deadline > session_deadline + 2)
+        deadline, session_deadline = lease._deadline, lease._session.deadline
+        await until(lambda: lease._deadline > deadline + 2 and lease._session.deadline > session_deadline + 2)
 
         lease.ensure()
         view = await get_or_none(locks, "key")

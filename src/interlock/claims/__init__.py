@@ -1,4 +1,4 @@
-"""Claims: of all who see the same thing, one works on it; the others hear how that stands."""
+"""Claims: of all processes that claim the same key, one works on it; the others get its state."""
 
 from interlock.claims.claim import Claim
 from interlock.claims.claims import Claiming, Claims

@@ -1,4 +1,7 @@
-"""One claim as its claimant sees it: new and to be settled, or somebody else's and only to be looked at."""
+"""One claim as its claimant sees it: new, or already claimed by another process."""
+
+# The private attributes of a lease belong to the engines.
+# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -18,8 +21,8 @@ if TYPE_CHECKING:
     from interlock.ports.claims import Claimed
     from interlock.sessions import Session
 
-    class Settler(Protocol):
-        """What a claim needs of the engine that granted it."""
+    class FinishesClaims(Protocol):
+        """The part of the engine that a claim needs."""
 
         def monotonic(self) -> float: ...
         async def end(self, lease: ClaimLease) -> None: ...
@@ -32,7 +35,7 @@ __all__ = ["Claim", "ClaimLease", "ClaimRequest"]
 
 
 class ClaimRequest(NamedTuple):
-    """What a caller asked for."""
+    """A request for a claim, with the caller's options."""
 
     key: str
     owner: str
@@ -43,45 +46,45 @@ class ClaimRequest(NamedTuple):
 
 
 class ClaimLease(OwnedLease):
-    """The ownership of a claim that is new."""
+    """The lease on a new claim."""
 
-    what = "claim"
-    want: ClaimRequest
+    _noun = "claim"
+    _request: ClaimRequest
 
-    def __init__(self, settler: Settler, want: ClaimRequest, session: Session, claimed: Claimed) -> None:
-        super().__init__(want, session, settler.monotonic)
-        self._settler = settler
+    def __init__(self, engine: FinishesClaims, want: ClaimRequest, session: Session, claimed: Claimed) -> None:
+        super().__init__(want, session, engine.monotonic)
+        self._engine = engine
         self.fence = claimed.fence
         self.attempt = claimed.attempt
-        self.store_expiry = claimed.expires_at
+        self._store_expiry = claimed.expires_at
         self.result: Any = None
-        self.settling = False
-        """How it ended is being said, and goes on being said in the background if need be."""
+        self._finishing = False
+        """Whether its outcome is being reported, if necessary in the background."""
 
     async def done(self, result: object) -> None:
         """Mark it as done."""
-        await self._settler.done(self, result)
+        await self._engine.done(self, result)
 
     async def fail(self, error: str, retry_in: Seconds) -> None:
         """Mark it as failed."""
-        await self._settler.fail(self, error, retry_in)
+        await self._engine.fail(self, error, retry_in)
 
-    def settle(self, error: BaseException | None) -> Awaitable[None]:
-        """The block has ended: it is done, or it failed."""
-        if self.released or self.settling:
+    def _finish(self, error: BaseException | None) -> Awaitable[None]:
+        """Finish the claim as done or failed, because the block has ended."""
+        if self._released or self._finishing:
             return _nothing()
         if error is None:
-            return self._settler.end(self)
-        return self._settler.fail(self, _words(error), self.want.retry_in)
+            return self._engine.end(self)
+        return self._engine.fail(self, _describe(error), self._request.retry_in)
 
-    def abandon(self) -> None:
-        """The block was stopped: others may try at once."""
-        if not self.released and not self.settling:
-            self._settler.abandon(self)
+    def _abandon(self) -> None:
+        """Let others claim it at once, because the block was cancelled."""
+        if not self._released and not self._finishing:
+            self._engine.abandon(self)
 
 
 class Claim:
-    """What became of a request for a claim. Only one whose state is ``new`` is the claimant's to work on."""
+    """The answer to a request for a claim. Only a claim in state ``new`` is the caller's to work on."""
 
     def __init__(self, key: str, lease: ClaimLease | None, row: port.ClaimView | None) -> None:
         self.key = key
@@ -94,27 +97,27 @@ class Claim:
 
     @property
     def state(self) -> ClaimState:
-        """``new``, ``in progress``, ``done`` or ``failed`` (and not due yet), as it was when it was claimed."""
+        """``new``, ``in progress``, ``done`` or ``failed`` (and not due yet), at the time of the claim."""
         return ClaimState.NEW if self.view is None else self.view.state
 
     @property
     def new(self) -> bool:
-        """Whether it is ours to work on."""
+        """Whether it is the caller's to work on."""
         return self._lease is not None
 
     @property
     def attempt(self) -> int:
-        """Which attempt this is, or the last one was: 1 for the first."""
+        """The number of this attempt, or of the last one; 1 for the first."""
         return self._lease.attempt if self._lease is not None else self.view.attempt if self.view is not None else 0
 
     @property
     def fence(self) -> int:
-        """Larger than that of everybody who held the claim before; for writes elsewhere."""
+        """Larger than the fence of every earlier holder; for writes to other systems."""
         return self._new().fence
 
     @property
     def result(self) -> Any:
-        """What was left by the one who did it. In the block of a new claim: set it, to leave it for others."""
+        """The result of a claim that is done. Set it in the block of a new claim to keep it for others."""
         return self._lease.result if self._lease is not None else None if self.view is None else self.view.result
 
     @result.setter
@@ -123,55 +126,55 @@ class Claim:
 
     @property
     def retry_at(self) -> datetime | None:
-        """Failed: from when on it may be claimed again."""
+        """Failed: when it can be claimed again."""
         return None if self.view is None else self.view.retry_at
 
     @property
     def error(self) -> str:
-        """Failed: what went wrong."""
+        """Failed: the error."""
         return "" if self.view is None else self.view.error
 
     @property
     def lost(self) -> bool:
-        """Whether the claim may have ended under its holder. Known without asking the store, and never too late."""
+        """Whether the claim may have ended while it was held. Known without asking the store, and never too late."""
         return self._new().lost
 
     def ensure(self) -> None:
-        """Raise :class:`LeaseLostError` unless the claim is held for certain."""
+        """Raise :class:`LeaseLostError` unless the claim is certainly held."""
         self._new().ensure()
 
     async def done(self, result: object = None) -> None:
-        """The work is done and is not to be repeated. ``result`` is kept with the claim for whoever asks.
+        """Mark the work as done, so that it is not repeated. ``result`` is kept with the claim.
 
-        Raises :class:`LeaseLostError` if somebody else has claimed it meanwhile.
+        Raises :class:`LeaseLostError` if another process has claimed it meanwhile.
         """
         await self._open().done(result)
 
     async def fail(self, error: str = "", *, retry_in: Seconds = 0.0) -> None:
-        """The work failed, and may be claimed again in so many seconds."""
+        """Mark the work as failed. It can be claimed again after ``retry_in``."""
         await self._open().fail(error, retry_in)
 
     def _open(self) -> ClaimLease:
         lease = self._new()
-        if lease.released:
-            raise MisuseError(f"The claim on {self.key!r} was settled already.", remedy="Settle it once.")
+        if lease._released:
+            raise MisuseError(f"The claim on {self.key!r} was already finished.", remedy="Finish it once.")
         return lease
 
     def _new(self) -> ClaimLease:
         if self._lease is None:
             raise MisuseError(
-                f"The claim on {self.key!r} is {self.state}, and not yours to work on or settle.",
-                remedy="Do so only `if claim.new:`.",
+                f"The claim on {self.key!r} is {self.state}, so it is not yours to work on or finish.",
+                remedy="Check `if claim.new:` first.",
             )
         return self._lease
 
     @property
     def lease(self) -> ClaimLease | None:
-        """What is owned, for the block."""
+        """The lease of a new claim."""
         return self._lease
 
 
-def _words(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     text = str(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
@@ -181,7 +184,7 @@ async def _nothing() -> None:
 
 
 def lost_claim(key: str, why: str) -> LeaseLostError:
-    """What a settler is told who no longer holds the claim."""
+    """Return the error for a claimant that no longer holds the claim."""
     return LeaseLostError(
-        f"The claim on {key!r} was lost: {why}.", remedy="What was done since then may be done again by others."
+        f"The claim on {key!r} was lost: {why}.", remedy="Another process may repeat what was done since then."
     )

@@ -1,4 +1,7 @@
-"""The public face of claims: ``app.claims``, or alone ``Claims.from_url(url)``."""
+"""Claims: ``app.claims``, or without an App ``Claims.from_url(url)``."""
+
+# The private attributes of a lease belong to the engines.
+# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -27,14 +30,14 @@ if TYPE_CHECKING:
 __all__ = ["Claiming", "Claims"]
 
 _KEEP = 24 * 3600.0
-_LEASE = 60.0
+_TTL = 60.0
 
 
 class Claims(Service[ClaimEngine]):
-    """Each thing once, in one store.
+    """Each key once, in one store.
 
-    Of all who claim a key, one is told that it is new. The others hear that it is in progress, done, or failed and
-    when it may be tried again. A claim whose holder died can be claimed again within its session (15 s).
+    Of all processes that claim a key, one gets a new claim. The others get its state: in progress, done, or failed with
+    the time of the next attempt. A claim whose holder died can be claimed again within its session (15 s).
     """
 
     needs = Capability.CLAIMS
@@ -45,16 +48,16 @@ class Claims(Service[ClaimEngine]):
 
     @property
     def metrics(self) -> ClaimMetrics:
-        """What these claims have counted and timed; register it with a Prometheus registry."""
+        """The metrics of these claims; register them with a Prometheus registry."""
         return self._opened.metrics
 
-    def claim(self, key: str, *, keep: Seconds = _KEEP, ttl: Seconds = _LEASE, retry_in: Seconds = 0.0) -> Claiming:
-        """Claim the key, in one step.
+    def claim(self, key: str, *, keep: Seconds = _KEEP, ttl: Seconds = _TTL, retry_in: Seconds = 0.0) -> Claiming:
+        """Claim the key in one atomic step.
 
-        ``async with once.claim(key) as claim:`` marks a new claim as done when the block ends and as failed when it
-        raises, to be tried again after ``retry_in`` seconds; the block runs in any case, so ask ``if claim.new:``.
-        ``claim = await once.claim(key)`` leaves :meth:`Claim.done` and :meth:`Claim.fail` to you. While its process
-        lives the claim is renewed; a settled one is kept for ``keep``.
+        ``async with claims.claim(key) as claim:`` marks a new claim as done when the block ends and as failed when it
+        raises; then it can be claimed again after ``retry_in``. The block always runs, so check ``if claim.new:``.
+        ``claim = await claims.claim(key)`` leaves :meth:`Claim.done` and :meth:`Claim.fail` to the caller. The claim
+        is renewed while its process lives. A finished claim is kept for ``keep``.
         """
         return Claiming(
             self._running,
@@ -77,7 +80,7 @@ class Claims(Service[ClaimEngine]):
         """Return one claim. Raises :class:`NotFoundError` if the key is new."""
         rows = await self._running.store.claims.list(checked_key(key))
         if not rows:
-            raise NotFoundError(f"There is no claim on {key!r}.", remedy="See: interlock claims list.")
+            raise NotFoundError(f"No claim on {key!r} is kept.", remedy="See: interlock claims list.")
         return claim_view(rows[0])
 
     async def explain(self, key: str) -> Explanation:
@@ -88,7 +91,7 @@ class Claims(Service[ClaimEngine]):
         return explain(key, rows[0] if rows else None)
 
     async def forget(self, key: str, *, reason: str, by: str) -> ClaimView | None:
-        """Make a key new again. Whoever works on it is stopped and told why. None if there was no claim."""
+        """Make a key new again. Its holder is stopped with the reason. Returns the claim; None if there was none."""
         row = await self._running.operations.forget_claim(key, by=by, reason=reason)
         return None if row is None else claim_view(row)
 
@@ -96,13 +99,13 @@ class Claims(Service[ClaimEngine]):
 class Claiming:
     """A claim about to be made: an async context manager, and awaitable."""
 
-    __slots__ = ("_claim", "_engine", "_how")
+    __slots__ = ("_claim", "_engine", "_options")
 
     _claim: Claim
 
     def __init__(self, engine: ClaimEngine, key: str, lease: float, keep: float, retry_in: float) -> None:
         self._engine: ClaimEngine | None = engine
-        self._how = (key, lease, keep, retry_in)
+        self._options = (key, lease, keep, retry_in)
 
     def __await__(self) -> Generator[Any, None, Claim]:
         return self._begin().__await__()
@@ -110,17 +113,17 @@ class Claiming:
     async def __aenter__(self) -> Claim:
         self._claim = claim = await self._begin()
         if claim.lease is not None:
-            claim.lease.enter()
+            claim.lease._enter()
         return claim
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._claim.lease is not None:
-            await self._claim.lease.leave(kind, error)
+            await self._claim.lease._leave(kind, error)
 
     async def _begin(self) -> Claim:
         engine, self._engine = self._engine, None
         if engine is None:
-            raise MisuseError("This claim was made already.", remedy="Call claim() each time.")
-        return await engine.claim(*self._how)
+            raise MisuseError("This claim was already made.", remedy="Call claim() each time.")
+        return await engine.claim(*self._options)

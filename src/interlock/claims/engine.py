@@ -1,4 +1,7 @@
-"""Takes, keeps and settles claims: the part of claims that is the same for every store."""
+"""The claim engine: makes, keeps and finishes claims in the same way for every store."""
+
+# The private attributes of a lease belong to the engines.
+# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from interlock.arguments import checked_seconds
 from interlock.claims.claim import Claim, ClaimLease, ClaimRequest, lost_claim
-from interlock.claims.lease_backend import ClaimCustody
+from interlock.claims.lease_backend import ClaimLeaseBackend
 from interlock.errors import InvalidArgumentError, MisuseError, StoreUnavailableError
 from interlock.leases.engine import LeaseEngine
 from interlock.ports.claims import Claimed, ClaimState, ClaimWant, Known, Settled, Settlement
@@ -24,27 +27,27 @@ if TYPE_CHECKING:
 __all__ = ["ClaimEngine"]
 
 _log = logging.getLogger("interlock.claims")
-_MOST_RESULT = 1024 * 1024
-_MOST_ERROR = 2000
-_MOST_LATE = 3  # claims heard of too late to use, before it is called an outage
+_MAX_RESULT_BYTES = 1024 * 1024
+_MAX_ERROR = 2000
+_MAX_LATE = 3  # claims that arrive too late to be used, before it counts as an outage
 
 
 class ClaimEngine(LeaseEngine[ClaimRequest, ClaimLease, Settled]):
     """The claims of one process in one store."""
 
-    mark = "c"
-    these = "Claims"
+    owner_tag = "c"
+    plural = "Claims"
 
     def __init__(self, store_client: StoreClient) -> None:
-        self._custody = ClaimCustody(store_client.store.claims)
-        super().__init__(store_client, self._custody)
+        self._backend = ClaimLeaseBackend(store_client.store.claims)
+        super().__init__(store_client, self._backend)
         self.metrics = ClaimMetrics(self.store.name, self._settings.metrics_prefix)
         self._claims = self.store.claims
 
     async def claim(self, key: str, ttl: float, keep: float, retry_in: float) -> Claim:
-        """Claim the key, or hear how it stands."""
-        for _ in range(_MOST_LATE):
-            if self._reach.closed:
+        """Claim the key, or return its state."""
+        for _ in range(_MAX_LATE):
+            if self._access.closed:
                 raise MisuseError("These claims are closed.", remedy="Open them again.")
             session = await self._live_session()
             request = ClaimRequest(key, self._new_owner(session), session.id, ttl, keep, retry_in)
@@ -52,114 +55,114 @@ class ClaimEngine(LeaseEngine[ClaimRequest, ClaimLease, Settled]):
             try:
                 sent, answer = await self._ask(want)
             except BaseException:
-                self._custody.unheard(request)  # it may be ours without our knowing
-                self._reach.let_go(request)
+                self._backend.unanswered(request)  # it may be granted without our knowing
+                self._access.withdraw(request)
                 raise
             if isinstance(answer, Claimed):
                 lease = ClaimLease(self, request, session, answer)
-                self._warden.admit(lease, sent)
-                lease.granted = now = self.monotonic()
-                if now < lease.deadline and now < session.deadline and not session.lost and not self._reach.closed:
+                self._renewer.admit(lease, sent)
+                lease._granted_at = now = self.monotonic()
+                if now < lease._deadline and now < session.deadline and not session.lost and not self._access.closed:
                     self._owners[request.owner] = lease
                     self.metrics.count(ClaimState.NEW)
                     return Claim(key, lease, None)
-                self._reach.let_go(request)
+                self._access.withdraw(request)
                 continue
             del self._owners[request.owner]
             if isinstance(answer, Known):
                 self.metrics.count(answer.view.state)
                 return Claim(key, None, answer.view)
             session.lost = True
-        raise StoreUnavailableError(f"Its answers come too late for a lease of {ttl:g} s.")
+        raise StoreUnavailableError(f"The store answers too slowly for a ttl of {ttl:g} s.")
 
     async def _ask(self, want: ClaimWant) -> tuple[float, ClaimAnswer]:
         async def attempt() -> tuple[float, ClaimAnswer]:
             sent = self.monotonic()
             return sent, await self._claims.claim(want)
 
-        return await self._reach.repeat(attempt)
+        return await self._access.repeat(attempt)
 
-    # -- settling --------------------------------------------------------------------------------------------------
+    # -- finishing -------------------------------------------------------------------------------------------------
 
     async def done(self, lease: ClaimLease, result: object) -> None:
         """Mark a claim as done."""
-        text = None if result is None else encoded("The result of a claim", result, most_bytes=_MOST_RESULT)
-        await self._settle(lease, ClaimState.DONE, text, "", 0.0)
+        text = None if result is None else encoded("The result of a claim", result, most_bytes=_MAX_RESULT_BYTES)
+        await self._finish(lease, ClaimState.DONE, text, "", 0.0)
 
     async def end(self, lease: ClaimLease) -> None:
-        """The block has ended well; but if what it left cannot be kept, it has not."""
+        """Finish as done after the block has ended; as failed if its result cannot be stored."""
         try:
             await self.done(lease, lease.result)
         except InvalidArgumentError as error:
-            await self.fail(lease, error.message, lease.want.retry_in)
+            await self.fail(lease, error.message, lease._request.retry_in)
             raise
 
     async def fail(self, lease: ClaimLease, error: str, retry_in: Seconds) -> None:
         """Mark a claim as failed."""
         seconds = checked_seconds("retry_in", retry_in)
-        await self._settle(lease, ClaimState.FAILED, None, error.replace("\0", "")[:_MOST_ERROR], seconds)
+        await self._finish(lease, ClaimState.FAILED, None, error.replace("\0", "")[:_MAX_ERROR], seconds)
 
     def abandon(self, lease: ClaimLease) -> None:
-        """Let others try at once, in the background."""
+        """Let others claim it at once, in the background."""
         self._release(lease)
-        self._reach.let_go(lease.want)
+        self._access.withdraw(lease._request)
 
-    async def _settle(self, lease: ClaimLease, state: ClaimState, result: str | None, error: str, wait: float) -> None:
-        settlement = Settlement(lease.key, lease.owner, state, result, error, wait, lease.want.keep)
-        lease.settling = True
-        self._custody.unsaid[lease.owner] = settlement
+    async def _finish(self, lease: ClaimLease, state: ClaimState, result: str | None, error: str, wait: float) -> None:
+        settlement = Settlement(lease.key, lease.owner, state, result, error, wait, lease._request.keep)
+        lease._finishing = True
+        self._backend.unconfirmed[lease.owner] = settlement
         try:
-            settled = await self._reach.repeat(lambda: self._claims.settle(settlement))
+            settled = await self._access.repeat(lambda: self._claims.settle(settlement))
         except (StoreUnavailableError, asyncio.CancelledError):
-            # What was done was done: to say so is tried for as long as the claim is ours.
-            self._reach.spawn(self._settle_later(lease, settlement))
+            # The work was done: reporting that is retried for as long as the claim is held.
+            self._access.spawn(self._finish_later(lease, settlement))
             raise
         except BaseException:
-            del self._custody.unsaid[lease.owner]
+            del self._backend.unconfirmed[lease.owner]
             self.abandon(lease)
             raise
-        self._settled(lease, state)
+        self._finished(lease, state)
         if not settled.done:
-            lease.lost_why = lease.lost_why or settled.why
+            lease._loss = lease._loss or settled.why
             self.metrics.refused += 1
             raise lost_claim(lease.key, settled.why)
 
-    async def _settle_later(self, lease: ClaimLease, settlement: Settlement) -> None:
-        while not lease.released:
+    async def _finish_later(self, lease: ClaimLease, settlement: Settlement) -> None:
+        while not lease._released:
             try:
-                await self._reach.repeat(lambda: self._claims.settle(settlement))
+                await self._access.repeat(lambda: self._claims.settle(settlement))
             except StoreUnavailableError as error:
-                emit(_log, logging.WARNING, "claim_settle_failed", key=lease.key, error=str(error))
-                if lease.lost or self._reach.closed:
+                emit(_log, logging.WARNING, "claim_finish_failed", key=lease.key, error=str(error))
+                if lease.lost or self._access.closed:
                     break
             else:
                 break
-        self._settled(lease, settlement.state)
+        self._finished(lease, settlement.state)
 
-    def _settled(self, lease: ClaimLease, state: ClaimState) -> None:
-        if not lease.released:
+    def _finished(self, lease: ClaimLease, state: ClaimState) -> None:
+        if not lease._released:
             self._release(lease)
             self.metrics.settled[state] += 1
         self._owners.pop(lease.owner, None)
-        self._custody.unsaid.pop(lease.owner, None)
+        self._backend.unconfirmed.pop(lease.owner, None)
 
-    def _unsaid(self) -> bool:
-        return bool(self._custody.unsaid)
+    def _has_unreported(self) -> bool:
+        return bool(self._backend.unconfirmed)
 
     def _release(self, lease: ClaimLease) -> None:
-        if not lease.released and not lease.lost_why:
+        if not lease._released and not lease._loss:
             self._retire(lease)
-        lease.released = True
-        lease.untie()
+        lease._released = True
+        lease._untie()
 
-    # -- what engines do each in their own way ---------------------------------------------------------------------
+    # -- hooks of the lease engine --------------------------------------------------------------------------------
 
-    def _retire(self, owned: ClaimLease) -> None:
-        self.metrics.holds.observe(self.monotonic() - owned.granted)
+    def _retire(self, lease: ClaimLease) -> None:
+        self.metrics.holds.observe(self.monotonic() - lease._granted_at)
 
-    def _lost(self, owned: ClaimLease, reason: str, why: str) -> None:
-        self.metrics.losses[reason] = self.metrics.losses.get(reason, 0) + 1
-        emit(_log, logging.ERROR, "claim_lost", key=owned.key, fence=owned.fence, reason=reason, why=why)
+    def _lost(self, lease: ClaimLease, cause: str, why: str) -> None:
+        self.metrics.losses[cause] = self.metrics.losses.get(cause, 0) + 1
+        emit(_log, logging.ERROR, "claim_lost", key=lease.key, fence=lease.fence, cause=cause, why=why)
 
-    def _renewal_failed(self, owned: ClaimLease, error: Exception) -> None:
-        emit(_log, logging.WARNING, "claim_renewal_failed", key=owned.key, error=str(error))
+    def _renewal_failed(self, lease: ClaimLease, error: Exception) -> None:
+        emit(_log, logging.WARNING, "claim_renewal_failed", key=lease.key, error=str(error))

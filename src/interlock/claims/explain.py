@@ -1,4 +1,4 @@
-"""Says in words, and as data, how a claim stands, who has it, and what to do about it."""
+"""Explanations of claims, as text and as data: the state, the holder, and what to do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["as_data", "explain", "what_next"]
 
 
 def explain(key: str, view: ClaimView | None) -> Explanation[Reason]:
-    """What the claim is, and what happens next."""
+    """Explain a claim and what happens next."""
     subject = Subject("claim", key)
     if view is None:
         lines = [f"{key!r} is new: no claim on it is kept."]
@@ -28,40 +28,43 @@ def explain(key: str, view: ClaimView | None) -> Explanation[Reason]:
     if view.state is ClaimState.DONE:
         reason, why = Reason.DONE, f"was done {_ago(view)}"
         line = f"{key!r} was done by {who} on {tries} at {_time(view.settled_at)}"
-        remedy = f"to have it done again: {forget}"
+        remedy = f"To repeat it: {forget}"
     elif view.state is ClaimState.FAILED:
         due = _wait(view) <= 0
         reason = Reason.FAILED if due else Reason.FAILED_NOT_DUE
-        again = "may be tried again now" if due else f"may be tried again in {span(_wait(view))}"
+        again = "can be claimed again now" if due else f"can be claimed again in {span(_wait(view))}"
         said = f": {view.error}" if view.error else ""
         why, line = f"failed and {again}{said}", f"{key!r} failed in {who} on {tries}{said}"
-        remedy = "" if due else f"to have it tried at once: {forget}"
+        remedy = "" if due else f"To retry it now: {forget}"
     elif view.live:
-        reason, why = Reason.IN_PROGRESS, f"is in progress for {span(view.seen_at - view.claimed_at)} in {_short(view)}"
-        line = f"{key!r} is in progress: {who} works on {tries} since {_time(view.claimed_at)}"
-        remedy = f"to end it: {forget}"
+        reason, why = (
+            Reason.IN_PROGRESS,
+            f"has been in progress for {span(view.seen_at - view.claimed_at)} in {_short(view)}",
+        )
+        line = f"{key!r} is in progress: {who} has been working on {tries} since {_time(view.claimed_at)}"
+        remedy = f"To end it: {forget}"
     else:
         reason, why = Reason.HOLDER_GONE, f"its holder {_short(view)} is gone or silent; it can be claimed again"
-        line = f"{key!r} is in progress: {who} began {tries} at {_time(view.claimed_at)} and is gone or silent"
+        line = f"{key!r} is in progress: {who} started {tries} at {_time(view.claimed_at)} and is gone or silent"
         remedy = ""
     return Explanation.of(subject, reason, brief(why), [line, what_next(view)], remedy, _data(view))
 
 
 def what_next(view: ClaimView) -> str:
-    """What happens next, in a few words."""
+    """Say what happens next."""
     if view.state is ClaimState.DONE:
-        return f"it is not repeated before {_time(view.kept_until)}"
+        return f"It is not repeated before {_time(view.kept_until)}"
     if view.state is ClaimState.FAILED:
         wait = _wait(view)
-        due = f"from {_time(view.retry_at)}, in {wait:.1f} s," if wait > 0 else "now"
-        return f"whoever claims it {due} may try again"
+        due = f"from {_time(view.retry_at)}, in {wait:.1f} s" if wait > 0 else "now"
+        return f"It can be claimed again {due}"
     if view.live and view.expires_at is not None:
-        return f"unless it is renewed, others may take it over in {view.expires_at - view.seen_at:.1f} s"
-    return "whoever claims it next takes it over"
+        return f"Unless it is renewed, another process can take it over in {view.expires_at - view.seen_at:.1f} s"
+    return "The next claimant takes it over"
 
 
 def as_data(view: ClaimView) -> dict[str, Any]:
-    """The same for programs."""
+    """Return a claim as data."""
     return explain(view.key, view).data
 
 
@@ -83,7 +86,7 @@ def _short(view: ClaimView) -> str:
 
 
 def _wait(view: ClaimView) -> float:
-    """Seconds until one that failed is due."""
+    """Return the seconds until a failed claim is due."""
     return (view.retry_at or 0.0) - view.seen_at
 
 

@@ -1,4 +1,4 @@
-"""How claims are kept and given up."""
+"""The lease operations of the claim port."""
 
 from __future__ import annotations
 
@@ -12,49 +12,49 @@ from interlock.ports.leases import Turns
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["ClaimCustody"]
+__all__ = ["ClaimLeaseBackend"]
 
-_MOST_STRAYS = 1000
+_MAX_UNANSWERED = 1000
 
 
-class ClaimCustody:
-    """Claims, for what engines do alike. Nobody waits for one, so there are no turns."""
+class ClaimLeaseBackend:
+    """Claims, as the shared lease machinery uses them. Claims have no queue and no turns."""
 
     def __init__(self, store: ClaimStore) -> None:
         self._store = store
-        self._strays: dict[str, ClaimRequest] = {}
-        self.unsaid: dict[str, Settlement] = {}
-        """By owner, how claims ended that the store has not confirmed yet."""
+        self._unanswered: dict[str, ClaimRequest] = {}
+        self.unconfirmed: dict[str, Settlement] = {}
+        """By owner, the outcomes that the store has not confirmed yet."""
 
     async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
-        """Give each its lease again."""
+        """Extend each lease."""
         return await self._store.renew(leases)
 
     async def turns(self, session: str, owners: Sequence[str]) -> Turns:
-        """Nobody's."""
+        """Return no waiters."""
         return Turns((), math.inf)
 
-    async def leave(self, want: ClaimRequest) -> Settled:
-        """Say how it ended, if it did, else let others try at once."""
+    async def leave(self, request: ClaimRequest) -> Settled:
+        """Report the outcome, if there is one, else let others claim it at once."""
         why = "its claimant gave it up"
-        given_up = Settlement(want.key, want.owner, ClaimState.FAILED, None, why, 0.0, want.keep)
-        return await self._store.settle(self.unsaid.get(want.owner, given_up))
+        abandoned = Settlement(request.key, request.owner, ClaimState.FAILED, None, why, 0.0, request.keep)
+        return await self._store.settle(self.unconfirmed.get(request.owner, abandoned))
 
     def next_owners(self, left: Settled) -> Iterable[str]:
-        """Nobody waits."""
+        """Return no waiters."""
         return ()
 
-    def unheard(self, want: ClaimRequest) -> None:
-        """Remember a request whose answer never came: it may be granted, now or later, with nobody to work on it."""
-        self._strays[want.owner] = want
-        while len(self._strays) > _MOST_STRAYS:
-            del self._strays[next(iter(self._strays))]
+    def unanswered(self, request: ClaimRequest) -> None:
+        """Remember a request whose answer never came: it may be granted without anyone working on it."""
+        self._unanswered[request.owner] = request
+        while len(self._unanswered) > _MAX_UNANSWERED:
+            del self._unanswered[next(iter(self._unanswered))]
 
     async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
-        """Requests of the session that were never answered. The store is not asked: it would need an index for that."""
-        self._strays = {owner: want for owner, want in self._strays.items() if want.session == session}
-        return [(want.key, owner) for owner, want in self._strays.items()]
+        """Return the session's unanswered requests. The store is not asked, because it would need an index for that."""
+        self._unanswered = {owner: want for owner, want in self._unanswered.items() if want.session == session}
+        return [(want.key, owner) for owner, want in self._unanswered.items()]
 
-    def stray(self, key: str, owner: str, session: str) -> ClaimRequest:
-        """The request again."""
-        return self._strays.get(owner) or ClaimRequest(key, owner, session, 1.0, 0.0, 0.0)
+    def rebuild_request(self, key: str, owner: str, session: str) -> ClaimRequest:
+        """Rebuild a request that only the store remembers."""
+        return self._unanswered.get(owner) or ClaimRequest(key, owner, session, 1.0, 0.0, 0.0)

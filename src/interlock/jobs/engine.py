@@ -64,7 +64,7 @@ T = TypeVar("T")
 class JobEngine:
     """One of the components that share the process's session. Lives from opening to closing."""
 
-    mark = "j"
+    owner_tag = "j"
 
     def __init__(self, store_client: StoreClient, definitions: dict[str, Definition]) -> None:
         self.store_client = store_client

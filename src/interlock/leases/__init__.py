@@ -1,1 +1,1 @@
-"""What all that is owned shares: it is tied to a body, kept alive, waited for, lost in time, and cleaned up behind."""
+"""Shared lease machinery: renewal, waiting, loss and cleanup, for locks, claims and limits alike."""

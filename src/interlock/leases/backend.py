@@ -1,4 +1,4 @@
-"""How what is owned is kept, waited for and given up, which each concept does in its own way."""
+"""The operations that the lease engines need from a store port. Each concept implements them for its own port."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["LeaseBackend", "Request"]
 
 
 class Request(Protocol):
-    """What was asked of the store."""
+    """A request to the store."""
 
     @property
     def owner(self) -> str:
-        """The name of the request, and of what answers it."""
+        """The ID of the request and of the lease that answers it."""
         ...
 
 
@@ -26,28 +26,28 @@ L = TypeVar("L")
 
 
 class LeaseBackend(Protocol[W, L]):
-    """One port of a store, for what engines do alike."""
+    """One store port, reduced to the operations that all lease engines share."""
 
     async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
-        """Give each its time to live again."""
+        """Extend each lease by its full time to live."""
         ...
 
     async def turns(self, session: str, owners: Sequence[str]) -> Turns:
-        """Whose turn may have come."""
+        """Return the waiters whose turn may have come."""
         ...
 
-    async def leave(self, want: W) -> L:
-        """Give up whatever the request may have got."""
+    async def leave(self, request: W) -> L:
+        """Release the lease or the queue position that the request may have obtained."""
         ...
 
     def next_owners(self, left: L) -> Iterable[str]:
-        """Whose turn may have come by that, of our own session."""
+        """Return the waiters of this session whose turn may have come because of a release."""
         ...
 
     async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
-        """What the store knows of in a session's name: keys and owners."""
+        """Return the key and owner of every request that the store keeps for a session."""
         ...
 
-    def stray(self, key: str, owner: str, session: str) -> W:
-        """A request that only the store remembers."""
+    def rebuild_request(self, key: str, owner: str, session: str) -> W:
+        """Rebuild a request that only the store remembers."""
         ...

@@ -1,4 +1,4 @@
-"""What the engines of all concepts do alike: they open, keep, lose, and close without leaving anything behind."""
+"""Base of the engines of locks, claims and limits: opening, loss of leases, and closing without leftovers."""
 
 from __future__ import annotations
 
@@ -24,132 +24,135 @@ L = TypeVar("L")
 
 
 class LeaseEngine(Generic[W, O, L]):
-    """One concept at work for one process in one store. W is what is asked for, O what is owned, L how it is left."""
+    """The engine of one concept, for one process and one store.
 
-    mark: ClassVar[str]
-    """What tells its owners from those of other concepts."""
-    these: ClassVar[str]
-    """Its name, for those who lose something because it was closed."""
+    W is the type of requests, O the type of leases, and L what the store returns for a release.
+    """
 
-    def __init__(self, store_client: StoreClient, custody: LeaseBackend[W, L]) -> None:
+    owner_tag: ClassVar[str]
+    """Distinguishes this concept's owners from those of other concepts."""
+    plural: ClassVar[str]
+    """The concept's name, for the error of a holder whose lease is lost because the engine was closed."""
+
+    def __init__(self, store_client: StoreClient, backend: LeaseBackend[W, L]) -> None:
         self.store = store_client.store
         self.monotonic = store_client.clock.monotonic
         self._store_client = store_client
         self._settings = store_client.settings
-        self._room = WaitQueue(store_client, self, custody)
-        self._warden: LeaseRenewer[O] = LeaseRenewer(
-            custody, store_client.clock, store_client.settings.session_ttl, self._held, self._lose, self._renewal_failed
+        self._queue = WaitQueue(store_client, self, backend)
+        self._renewer: LeaseRenewer[O] = LeaseRenewer(
+            backend, store_client.clock, store_client.settings.session_ttl, self._held, self._lose, self._renewal_failed
         )
-        self._reach: StoreAccess[W, O, L] = StoreAccess(store_client, custody, self._room)
-        self._owners = self._reach.owners
+        self._access: StoreAccess[W, O, L] = StoreAccess(store_client, backend, self._queue)
+        self._owners = self._access.owners
         self._count = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._session: Session
 
     async def open(self) -> None:
-        """Begin a session, or share the one that other concepts have; from here on messages arrive."""
+        """Start a session, or share the one that other concepts already have, and receive messages from now on."""
         self._loop = asyncio.get_running_loop()
         self._session = await self._store_client.open(self)
 
     async def close(self) -> None:
-        """Give everything back. Whoever still waits is told."""
-        self._reach.closed = True
-        for owned in self._held():
-            self._lose(owned, "closed", f"its {self.these} were closed")
-        self._room.call(None)
+        """Release everything. Waiters get an error."""
+        self._access.closed = True
+        for lease in self._held():
+            self._lose(lease, "closed", f"its {self.plural} were closed")
+        self._queue.wake(None)
         try:
-            await self._bodies_stopped()
-            await self._warden.stop()
-            await self._reach.close()
-            if self._store_client.shared or self._unsaid():
-                await self._reach.give_back()
+            await self._blocks_ended()
+            await self._renewer.stop()
+            await self._access.close()
+            if self._store_client.shared or self._has_unreported():
+                await self._access.release_all()
         finally:
             await self._store_client.close(self)
 
     @property
     def operations(self) -> Operations:
-        """What people and programs do to the store, journaled."""
+        """The journaled operations on this store."""
         return self._store_client.operations
 
-    def _unsaid(self) -> bool:
-        """Whether the store is still to be told something that ending the session does not say."""
+    def _has_unreported(self) -> bool:
+        """Whether the store still lacks a report that the end of the session does not imply."""
         return False
 
-    async def _bodies_stopped(self) -> None:
-        """Wait for the bodies just cancelled, for as long as any body may take to stop: then others are let in."""
+    async def _blocks_ended(self) -> None:
+        """Wait for the blocks that were just cancelled, for as long as a block may take to stop."""
         until = self.monotonic() + self._settings.session_margin
-        while self._any_body() and self.monotonic() < until:  # noqa: ASYNC110 - every block's end counts
+        while self._any_block() and self.monotonic() < until:  # noqa: ASYNC110 - every block's end counts
             await asyncio.sleep(0.002)
 
-    def _any_body(self) -> bool:
-        return any(owned is not None and owned.tied for owned in self._owners.values())
+    def _any_block(self) -> bool:
+        return any(lease is not None and lease._in_block for lease in self._owners.values())
 
     def _new_owner(self, session: Session) -> str:
-        """A name for a request, which is ours until it is given up."""
+        """Return a new owner ID. It stays registered until its request is withdrawn."""
         self._count += 1
-        owner = f"{session.id}.{self.mark}{self._count}"
+        owner = f"{session.id}.{self.owner_tag}{self._count}"
         self._owners[owner] = None
         return owner
 
     async def _live_session(self) -> Session:
-        """The session, or the one that follows if it is lost."""
+        """Return the session, or its successor if it is lost."""
         session = self._session
         if session.lost:
             session = await self._store_client.keeper.next_session(session, self._settings.store_wait)
         return session
 
     def _held(self) -> list[O]:
-        return [owned for owned in self._owners.values() if owned and not owned.released and not owned.lost_why]
+        return [lease for lease in self._owners.values() if lease and not lease._released and not lease._loss]
 
-    # -- losing ----------------------------------------------------------------------------------------------------
+    # -- loss ------------------------------------------------------------------------------------------------------
 
-    def _lose(self, owned: O, reason: str, why: str) -> None:
-        """Something owned has ended, or is about to, under its holder."""
-        if not owned.released and not owned.lost_why:
-            self._retire(owned)
-            self._lost(owned, reason, why)
-            # Still ours, and not given back before its body has ended: it may need the rest of the margin to stop in.
-            owned.lose(why)
+    def _lose(self, lease: O, cause: str, why: str) -> None:
+        """Handle a lease that has ended, or is about to end, while it is held."""
+        if not lease._released and not lease._loss:
+            self._retire(lease)
+            self._lost(lease, cause, why)
+            # Not released before its block has ended: the block may need the rest of the margin to stop.
+            lease._lose(why)
 
-    def _retire(self, owned: O) -> None:
-        """It is held no longer from now on: count it."""
+    def _retire(self, lease: O) -> None:
+        """Count the end of a lease."""
         raise NotImplementedError
 
-    def _lost(self, owned: O, reason: str, why: str) -> None:
+    def _lost(self, lease: O, cause: str, why: str) -> None:
         """Count and log a loss."""
         raise NotImplementedError
 
-    def _renewal_failed(self, owned: O, error: Exception) -> None:
-        """Log a renewal that did not get through."""
+    def _renewal_failed(self, lease: O, error: Exception) -> None:
+        """Log a renewal that did not reach the store."""
         raise NotImplementedError
 
-    # -- a part of the process's store_client ----------------------------------------------------------------------
+    # -- callbacks of the store client -------------------------------------------------------------------------------
 
     def session_lost(self, session: Session) -> None:
-        """Everything held is lost; whoever waits queues anew."""
-        for owned in self._held():
-            if owned.session is session:
-                self._lose(owned, "session", "its process's session could not be renewed")
-        self._room.call(None)
+        """Lose everything that is held. Waiters queue again."""
+        for lease in self._held():
+            if lease._session is session:
+                self._lose(lease, "session", "its process's session could not be renewed")
+        self._queue.wake(None)
 
     def session_began(self, session: Session) -> None:
-        """What is asked for from now on belongs to this session."""
+        """Use this session for every new request."""
         self._session = session
-        for owner, owned in list(self._owners.items()):
-            if owned is not None and owned.abandoned:
-                del self._owners[owner]  # lost with its session, in no block, and nobody came to release it
-        self._room.call(None)  # whoever queued under the last one queues anew
+        for owner, lease in list(self._owners.items()):
+            if lease is not None and lease._abandoned:
+                del self._owners[owner]  # lost with its session, in no block, and never released
+        self._queue.wake(None)  # waiters of the last session queue again
 
     def turn(self, owner: str | None) -> None:
-        """It may be somebody's turn."""
+        """Wake the waiter whose turn may have come."""
         if owner is None:
-            # The store may have restarted, or said something that nobody heard: what is ours, what is not?
-            self._warden.renew_all()
-            self._reach.suspect()
-        self._room.call(owner)
+            # The store may have restarted, or a message may have been lost: check what is held.
+            self._renewer.renew_all()
+            self._access.suspect_leftovers()
+        self._queue.wake(owner)
 
     def taken(self, owner: str, why: str) -> None:
-        """Something owned was taken by force."""
-        owned = self._owners.get(owner)
-        if owned is not None:
-            self._lose(owned, "taken", why)
+        """Lose a lease that was released by force."""
+        lease = self._owners.get(owner)
+        if lease is not None:
+            self._lose(lease, "taken", why)

@@ -1,4 +1,7 @@
-"""Something owned while a body of code runs: the body is stopped before the ownership can run out."""
+"""A lease that a block of code relies on: the block is cancelled before the lease can expire.
+
+Names with an underscore are for the engines in ``leases``, ``locks``, ``claims`` and ``limits``.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
 
     from interlock.sessions import Session
 
-    class Wanted(Protocol):
+    class GrantedRequest(Protocol):
         """The request that was granted."""
 
         @property
@@ -29,156 +32,153 @@ __all__ = ["OwnedLease"]
 
 
 class OwnedLease:
-    """One grant, whichever concept it belongs to. ``what`` and ``key`` name it in messages."""
+    """One grant of any concept."""
 
-    # One is made for every grant: what is the same for all of them at first is a default of the class.
-    what = "lease"
-    lost_why = ""
-    released = False
-    granted = 0.0  # local monotonic times: when it was granted, is to be renewed, has to be stopped
-    renew_at = math.inf
-    deadline = math.inf
-    store_expiry = math.inf
+    # One object is created for every grant, so initial values that are always the same are defaults of the class.
+    _noun = "lease"
+    _loss = ""
+    """Why it was lost; empty while it is not."""
+    _released = False
+    _granted_at = 0.0  # local monotonic times: when it was granted, has to be renewed, has to be stopped
+    _renew_at = math.inf
+    _deadline = math.inf
+    _store_expiry = math.inf
     _task: asyncio.Task[Any] | None = None
-    _relied_on = False
+    _in_block = False
+    """Whether a block relies on it."""
     _cancelling = 0
     _cancelled = False
 
-    def __init__(self, want: Wanted, session: Session, monotonic: Callable[[], float]) -> None:
-        self.want = want
-        self.session = session
+    def __init__(self, request: GrantedRequest, session: Session, monotonic: Callable[[], float]) -> None:
+        self._request = request
+        self._session = session
         self._monotonic = monotonic
 
     def __repr__(self) -> str:
-        state = "lost" if self.lost else "released" if self.released else "held"
+        state = "lost" if self.lost else "released" if self._released else "held"
         return f"<{type(self).__name__} {self.key!r} {state}>"
 
     @property
     def key(self) -> str:
-        """What is owned."""
-        return self.want.key
+        """The key that is owned."""
+        return self._request.key
 
     @property
     def owner(self) -> str:
-        """Who owns it: the id of the request that was granted."""
-        return self.want.owner
+        """The ID of the request that was granted."""
+        return self._request.owner
 
     @property
     def lost(self) -> bool:
-        """Whether it may have ended under its holder. Known without asking the store, and never too late."""
-        if self.lost_why:
+        """Whether it may have ended while it was held. Known without asking the store, and never too late."""
+        if self._loss:
             return True
-        if self.released:
+        if self._released:
             return False
         now = self._monotonic()
-        return now >= self.deadline or now >= self.session.deadline or self.session.lost
+        return now >= self._deadline or now >= self._session.deadline or self._session.lost
 
     def ensure(self) -> None:
-        """Raise :class:`LeaseLostError` unless it is held for certain."""
-        if self.released:
-            raise LeaseLostError(f"The {self.what} on {self.key!r} was released already.", remedy="Acquire it again.")
+        """Raise :class:`LeaseLostError` unless it is certainly held."""
+        if self._released:
+            raise LeaseLostError(f"The {self._noun} on {self.key!r} was already released.", remedy="Acquire it again.")
         if self.lost:
-            raise self.error()
-
-    @property
-    def tied(self) -> bool:
-        """Whether a block relies on it."""
-        return self._relied_on
-
-    @property
-    def abandoned(self) -> bool:
-        """Whether it was lost with its session and no block relies on it."""
-        return bool(self.lost_why) and self.session.lost and self._task is None
-
-    # -- how it ends, which is each concept's own ---------------------------------------------------------------------
-
-    def settle(self, error: BaseException | None) -> Awaitable[None]:
-        """The block has ended by itself, well or with an error: give back what is owned."""
-        raise NotImplementedError
-
-    def abandon(self) -> None:
-        """The block was stopped: give back in the background what may still be ours."""
-        raise NotImplementedError
+            raise self._loss_error()
 
     async def __aenter__(self) -> Self:
-        self.enter()
+        self._enter()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.leave(kind, error)
+        await self._leave(kind, error)
 
-    # -- the body --------------------------------------------------------------------------------------------------
+    # -- for the engines: how it ends ------------------------------------------------------------------------------
 
-    def enter(self) -> None:
-        """Begin a block."""
+    def _finish(self, error: BaseException | None) -> Awaitable[None]:
+        """Release it after its block has ended by itself, successfully or with an error."""
+        raise NotImplementedError
+
+    def _abandon(self) -> None:
+        """Release it in the background after its block was cancelled."""
+        raise NotImplementedError
+
+    @property
+    def _abandoned(self) -> bool:
+        """Whether it was lost with its session and no block relies on it."""
+        return bool(self._loss) and self._session.lost and self._task is None
+
+    # -- for the engines: the block --------------------------------------------------------------------------------
+
+    def _enter(self) -> None:
+        """Start a block."""
         if self._task is not None:
-            raise MisuseError(f"The {self.what} on {self.key!r} is in a block already.", remedy="Enter it once.")
+            raise MisuseError(f"The {self._noun} on {self.key!r} is already in a block.", remedy="Enter it once.")
         self.ensure()
-        self.tie(asyncio.current_task())
+        self._tie(asyncio.current_task())
 
-    def tie(self, task: asyncio.Task[Any] | None) -> None:
-        """Tie what is in no block yet to the running task, which is cancelled when it is lost."""
+    def _tie(self, task: asyncio.Task[Any] | None) -> None:
+        """Tie it to the running task, which is cancelled if it is lost."""
         self._task = task
-        self._relied_on = True
+        self._in_block = True
         if task is not None and (cancelling := task.cancelling()):
             self._cancelling = cancelling
-        self.session.at_work += 1
+        self._session.at_work += 1
 
-    def untie(self) -> None:
-        """No block relies on it any more: the block has ended, or it was given back before that."""
-        if self._relied_on:
-            self._relied_on = False
-            self.session.at_work -= 1
+    def _untie(self) -> None:
+        """Note that no block relies on it any more: the block has ended, or released it early."""
+        if self._in_block:
+            self._in_block = False
+            self._session.at_work -= 1
 
-    def leave(self, kind: type[BaseException] | None, error: BaseException | None) -> Awaitable[None]:
-        """End the block: give back, and turn our own cancellation into the error that says what happened."""
-        self.untie()
-        if error is None and not self.lost_why:
+    def _leave(self, kind: type[BaseException] | None, error: BaseException | None) -> Awaitable[None]:
+        """End the block: release the lease, and turn our own cancellation into the error that explains it."""
+        self._untie()
+        if error is None and not self._loss:
             self._task = None
-            return self.settle(None)
-        return self._leave_badly(kind, error)
+            return self._finish(None)
+        return self._leave_with_error(kind, error)
 
-    async def _leave_badly(self, kind: type[BaseException] | None, error: BaseException | None) -> None:
+    async def _leave_with_error(self, kind: type[BaseException] | None, error: BaseException | None) -> None:
         task, self._task = self._task, None
         ours = self._cancelled and task is not None and task.uncancel() <= self._cancelling
-        if self.lost_why:
-            self.abandon()
+        if self._loss:
+            self._abandon()
             if kind is None or (ours and kind is asyncio.CancelledError):
-                raise self.error() from None
+                raise self._loss_error() from None
             if error is not None:
-                error.add_note(str(self.error()))
-        elif self.released:
-            pass  # given back early
+                error.add_note(str(self._loss_error()))
+        elif self._released:
+            pass  # released early
         elif kind is asyncio.CancelledError:
-            # Whoever cancelled wants an end now, perhaps because another lease is about to run out.
-            self.abandon()
+            # The task must end now, perhaps because another lease is about to expire.
+            self._abandon()
         else:
             try:
-                await self.settle(error)
+                await self._finish(error)
             except LeaseLostError as lost:
                 if error is not None:
                     error.add_note(str(lost))
 
-    def lose(self, why: str) -> None:
-        """Mark it as lost and stop the body that relies on it."""
-        if self.lost_why or self.released:
+    def _lose(self, why: str) -> None:
+        """Mark it as lost and cancel the block that relies on it."""
+        if self._loss or self._released:
             return
-        self.lost_why = why
+        self._loss = why
         self._cancel()
 
-    def error(self) -> LeaseLostError:
-        """What to raise when it is lost."""
-        why = self.lost_why or "it was not renewed in time"
-        return LeaseLostError(f"The {self.what} on {self.key!r} was lost: {why}.")
+    def _loss_error(self) -> LeaseLostError:
+        """Return the error that reports the loss."""
+        why = self._loss or "it was not renewed in time"
+        return LeaseLostError(f"The {self._noun} on {self.key!r} was lost: {why}.")
 
     def _cancel(self) -> None:
         if self._task is None:
-            return  # in no block, or it has ended meanwhile and said so
+            return  # it is in no block, or the block has ended meanwhile and raised the error
         if self._task is asyncio.current_task():
-            # It lost it by what it does right now. Cancelled while it runs it would be so once more after the block.
+            # The block caused the loss itself. Cancelled while it runs, it would be cancelled again after the block.
             asyncio.get_running_loop().call_soon(self._cancel)
             return
         self._cancelled = True
-        self._task.cancel(f"{self.what} on {self.key!r} lost: {self.lost_why}")
+        self._task.cancel(f"{self._noun} on {self.key!r} lost: {self._loss}")

@@ -1,11 +1,11 @@
-"""Keeps leases alive, and ends them in time when it cannot.
+"""Renewal of leases, and their timely end when they cannot be renewed.
 
-All leases of a process that are due are renewed together, a thousand in one operation. A lease whose renewal does not
-succeed is lost a margin before the store would let somebody else in, measured from when the last good request was sent.
+All leases of a process that are due are renewed together, a thousand in one operation. A lease that cannot be renewed
+is lost a margin before the store would grant it to another owner, measured from the last successful request.
 
-There is no timer per lease, so that taking and releasing one costs next to nothing: a round looks at all of them, and
-sets the time of the next one by what it saw. What is new since then is not due before a third of its ttl, and no round
-is further away than a tenth of the shortest ttl, or than the time by which the session must have been renewed.
+Leases have no timers of their own, so acquiring and releasing one costs almost nothing. A round checks all leases and
+schedules the next round. A newer lease is not due before a third of its ttl, and no round is further away than a tenth
+of the shortest ttl or than the deadline of the session.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ if TYPE_CHECKING:
 
 __all__ = ["LeaseRenewer", "schedule"]
 
-_LEAST_PAUSE = 0.01
-_MOST_AT_ONCE = 1000  # so that many leases hold nobody up, in no store
+_MIN_PAUSE = 0.01
+_MAX_BATCH = 1000  # so that renewing many leases delays no other operation in any store
 O = TypeVar("O", bound=OwnedLease)  # noqa: E741
 
 
 @lru_cache(256)
 def schedule(ttl: float) -> tuple[float, float]:
-    """How long after it was asked for a lease is renewed, and when its holder is stopped if that does not work.
+    """Return how long after its request a lease is renewed, and when its holder is stopped if that fails.
 
-    The holder is stopped a margin before the lease's end.
+    The holder is stopped a margin before the lease ends.
     """
     margin = min(max(1.0, ttl * 0.05), ttl / 4)
     return ttl / 3, ttl - margin
 
 
 class LeaseRenewer(Generic[O]):
-    """Renews and ends what one engine holds. ``failed`` hears of every renewal that did not get through."""
+    """Renews and ends the leases of one engine. ``failed`` is called for every renewal that did not reach the store."""
 
     def __init__(
         self,
@@ -70,24 +70,24 @@ class LeaseRenewer(Generic[O]):
         self._renewals: dict[asyncio.Task[None], None] = {}  # ordered, so that a seed replays exactly
 
     def admit(self, lease: O, sent: float) -> None:
-        """Look after a lease granted by a request sent at ``sent``."""
-        ttl = lease.want.ttl
-        if ttl == math.inf:  # it ends with its session, and needs nothing of its own
+        """Schedule the renewal of a lease that was granted by a request sent at ``sent``."""
+        ttl = lease._request.ttl
+        if ttl == math.inf:  # it ends with its session and is not renewed
             ttl = self._session_ttl
         else:
             renew_after, stop_after = schedule(ttl)
-            lease.renew_at = sent + renew_after
-            lease.deadline = sent + stop_after
+            lease._renew_at = sent + renew_after
+            lease._deadline = sent + stop_after
         if ttl < self._shortest:
             self._shortest = ttl
-            self._next_round(min(ttl / 10, lease.session.deadline - sent))
+            self._next_round(min(ttl / 10, lease._session.deadline - sent))
 
     def renew_all(self) -> None:
-        """Renew every lease now, to see whether it is still ours."""
+        """Renew every lease now, to find out which of them are still held."""
         for lease in self._leases():
-            if lease.want.ttl == math.inf:
+            if lease._request.ttl == math.inf:
                 continue
-            lease.renew_at = 0.0
+            lease._renew_at = 0.0
             self._next_round(0)
 
     async def stop(self) -> None:
@@ -99,54 +99,54 @@ class LeaseRenewer(Generic[O]):
         await asyncio.gather(*self._renewals, return_exceptions=True)
 
     def _next_round(self, in_seconds: float) -> None:
-        """Go round in so many seconds at the latest."""
+        """Run the next round within so many seconds."""
         loop = asyncio.get_running_loop()
-        at = loop.time() + max(in_seconds, _LEAST_PAUSE)
+        at = loop.time() + max(in_seconds, _MIN_PAUSE)
         if self._round is not None:
             if self._round.when() <= at:
                 return
             self._round.cancel()
-        self._round = loop.call_at(at, self._go_round)
+        self._round = loop.call_at(at, self._run_round)
 
-    def _go_round(self) -> None:
+    def _run_round(self) -> None:
         self._round = None
         now = self._monotonic()
         shortest = due_at = math.inf
         due: list[O] = []
         for lease in self._leases():
-            if now >= lease.deadline:
+            if now >= lease._deadline:
                 self._lose(lease, "expired", "it could not be renewed in time")
                 continue
-            if now >= lease.session.deadline:  # in case the heartbeat itself is silent
+            if now >= lease._session.deadline:  # in case the heartbeat itself has stopped
                 self._lose(lease, "session", "its process's session was not renewed in time")
                 continue
-            if now >= lease.renew_at:
+            if now >= lease._renew_at:
                 due.append(lease)
-                # Unless the renewal says otherwise before, the next thing to happen is the end.
-                lease.renew_at = lease.deadline
-            due_at = min(due_at, lease.renew_at, lease.session.deadline)
-            shortest = min(shortest, lease.want.ttl if lease.want.ttl < math.inf else self._session_ttl)
+                # Unless the renewal succeeds, the next event is the deadline.
+                lease._renew_at = lease._deadline
+            due_at = min(due_at, lease._renew_at, lease._session.deadline)
+            shortest = min(shortest, lease._request.ttl if lease._request.ttl < math.inf else self._session_ttl)
         self._shortest = shortest
         if shortest < math.inf:
             self._next_round(min(due_at - now, shortest / 10))
-        for first in range(0, len(due), _MOST_AT_ONCE):
-            task = asyncio.ensure_future(self._renew(due[first : first + _MOST_AT_ONCE]))
+        for first in range(0, len(due), _MAX_BATCH):
+            task = asyncio.ensure_future(self._renew(due[first : first + _MAX_BATCH]))
             self._renewals[task] = None
             task.add_done_callback(self._renewals.pop)
 
     async def _renew(self, leases: list[O]) -> None:
         sent = self._monotonic()
-        asked = {lease.owner: lease for lease in leases if not lease.released}
+        asked = {lease.owner: lease for lease in leases if not lease._released}
         if not asked:
             return
         try:
-            held = [Held(lease.key, lease.owner, lease.want.ttl) for lease in asked.values()]
+            held = [Held(lease.key, lease.owner, lease._request.ttl) for lease in asked.values()]
             answers = await self._store.renew(held)
-        except Exception as error:  # noqa: BLE001 - whatever it was, it is tried again until the deadline
+        except Exception as error:  # noqa: BLE001 - any error is retried until the deadline
             for lease in asked.values():
                 self._failed(lease, error)
-                again_in = min(1.0, lease.want.ttl / 20)
-                lease.renew_at = self._monotonic() + again_in
+                again_in = min(1.0, lease._request.ttl / 20)
+                lease._renew_at = self._monotonic() + again_in
                 self._next_round(again_in)
             return
         for owner, expires_at, why in answers:
@@ -154,5 +154,5 @@ class LeaseRenewer(Generic[O]):
             if expires_at is None:
                 self._lose(lease, "taken", why)
             else:
-                lease.store_expiry = expires_at
+                lease._store_expiry = expires_at
                 self.admit(lease, sent)

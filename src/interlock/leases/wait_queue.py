@@ -1,7 +1,7 @@
-"""Where this process's waiters sit until it is their turn.
+"""The waiters of this process, until their turn comes.
 
-A message from the store wakes just the waiter it names. As messages are only hints, one statement for the whole
-room looks again now and then: when a holder may have died, and at the latest every few seconds.
+A message from the store wakes only the waiter that it names. Messages are hints, so one statement for all waiters also
+polls the store: when a holder may have died, and at the latest every few seconds.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from interlock.ports.leases import Turns
     from interlock.ports.locks import Granted
-    from interlock.store_client import Part, StoreClient
+    from interlock.store_client import Component, StoreClient
 
     class Queueing(Protocol):
-        """A port that people queue at."""
+        """A port with queues."""
 
         async def turns(self, session: str, owners: Sequence[str]) -> Turns: ...
 
@@ -29,126 +29,126 @@ if TYPE_CHECKING:
 __all__ = ["PendingWait", "WaitQueue"]
 
 _log = logging.getLogger("interlock.leases")
-_LEAST_PAUSE = 0.02
-_MOST_EARLY = 1024
+_MIN_PAUSE = 0.02
+_MAX_EARLY = 1024
 
 
 class PendingWait:
-    """One waiter's place: something to sleep on until called."""
+    """One waiter, which sleeps until it is woken."""
 
-    __slots__ = ("_called", "_sleeper", "first_time", "handed")
+    __slots__ = ("_sleeper", "_woken", "first_time", "granted")
 
-    def __init__(self, *, called: bool) -> None:
+    def __init__(self, *, woken: bool) -> None:
         self.first_time = True
-        self.handed: tuple[float, Granted] | None = None
-        """The key itself, with the time from which its lease counts."""
-        self._called = called
+        self.granted: tuple[float, Granted] | None = None
+        """The key, if it was handed over directly, with the time from which its lease counts."""
+        self._woken = woken
         self._sleeper: asyncio.Future[None] | None = None
 
-    def call(self) -> None:
-        """It may be this waiter's turn."""
-        self._called = True
+    def wake(self) -> None:
+        """Wake this waiter, because its turn may have come."""
+        self._woken = True
         if self._sleeper is not None and not self._sleeper.done():
             self._sleeper.set_result(None)
 
     async def turn(self, wait: float | None) -> bool:
-        """Sleep until called; False if the time to wait ran out first."""
-        if not self._called:
+        """Sleep until woken; False if the time to wait ran out first."""
+        if not self._woken:
             self._sleeper = asyncio.get_running_loop().create_future()
             try:
                 async with asyncio.timeout(wait):
                     await self._sleeper
             except TimeoutError:
-                return self._called
+                return self._woken
             finally:
                 self._sleeper = None
-        self._called = False
+        self._woken = False
         return True
 
 
 class WaitQueue:
     """The waiters of one engine."""
 
-    def __init__(self, store_client: StoreClient, part: Part, store: Queueing) -> None:
+    def __init__(self, store_client: StoreClient, component: Component, store: Queueing) -> None:
         self._store_client = store_client
-        self._part = part
+        self._component = component
         self._store = store
-        self._recheck = store_client.settings.recheck_interval
+        self._interval = store_client.settings.recheck_interval
         self._monotonic = store_client.clock.monotonic
-        self._seats: dict[str, PendingWait] = {}
+        self._waits: dict[str, PendingWait] = {}
         self._early: dict[str, None] = {}
-        self._look_at = 0.0
-        self._moved = asyncio.Event()
-        self._watch: asyncio.Task[None] | None = None
+        self._poll_at = 0.0
+        self._rescheduled = asyncio.Event()
+        self._poller: asyncio.Task[None] | None = None
 
-    def enter(self, owner: str, look_again: float) -> PendingWait:
-        """Take a seat, or keep the one taken before; a call that came before is not missed."""
-        seat = self._seats.get(owner)
-        if seat is not None:
-            seat.first_time = False
-            self.look_in(look_again)
-            return seat
+    def enter(self, owner: str, poll_after: float) -> PendingWait:
+        """Add a waiter, or return its existing entry. A message that came before is not missed."""
+        wait = self._waits.get(owner)
+        if wait is not None:
+            wait.first_time = False
+            self.poll_within(poll_after)
+            return wait
         early = owner in self._early
         self._early.pop(owner, None)
-        seat = self._seats[owner] = PendingWait(called=early)
-        if len(self._seats) == 1:
-            self._store_client.watch(self._part, waiting=True)
-            self._look_at = self._monotonic() + self._recheck
-            self._watch = asyncio.create_task(self._look_out(), name="interlock-waitroom")
-        self.look_in(look_again)
-        return seat
+        wait = self._waits[owner] = PendingWait(woken=early)
+        if len(self._waits) == 1:
+            self._store_client.watch(self._component, waiting=True)
+            self._poll_at = self._monotonic() + self._interval
+            self._poller = asyncio.create_task(self._poll(), name="interlock-wait-queue")
+        self.poll_within(poll_after)
+        return wait
 
     def leave(self, owner: str) -> None:
-        """Give up the seat, if there is one."""
-        if self._seats.pop(owner, None) is not None and not self._seats:
-            self._store_client.watch(self._part, waiting=False)
-            if self._watch is not None:
-                self._watch.cancel()
-                self._watch = None
+        """Remove a waiter, if it is there."""
+        if self._waits.pop(owner, None) is not None and not self._waits:
+            self._store_client.watch(self._component, waiting=False)
+            if self._poller is not None:
+                self._poller.cancel()
+                self._poller = None
 
-    def call(self, owner: str | None) -> None:
-        """Wake the waiter whose turn it may be, or all of them."""
+    def wake(self, owner: str | None) -> None:
+        """Wake the waiter whose turn may have come, or all waiters."""
         if owner is None:
-            for seat in self._seats.values():
-                seat.call()
+            for wait in self._waits.values():
+                wait.wake()
             return
-        seat_of_owner = self._seats.get(owner)
-        if seat_of_owner is not None:
-            seat_of_owner.call()
+        wait_of_owner = self._waits.get(owner)
+        if wait_of_owner is not None:
+            wait_of_owner.wake()
             return
-        # The message overtook the answer to the request it is about: keep it until the seat is taken.
+        # The message overtook the answer to its request: keep it until the waiter is added.
         self._early[owner] = None
-        while len(self._early) > _MOST_EARLY:
+        while len(self._early) > _MAX_EARLY:
             del self._early[next(iter(self._early))]
 
-    def hand(self, owner: str, sent: float, granted: Granted) -> None:
-        """Give the key to a waiter, as of ``sent``; one that is not seated yet will ask, and hears it then."""
-        seat = self._seats.get(owner)
-        if seat is not None:
-            seat.handed = (sent, granted)
-        self.call(owner)
+    def hand_over(self, owner: str, sent: float, granted: Granted) -> None:
+        """Give a waiter the key, as of ``sent``. A waiter that is not added yet will ask, and is granted it then."""
+        wait = self._waits.get(owner)
+        if wait is not None:
+            wait.granted = (sent, granted)
+        self.wake(owner)
 
-    def look_in(self, seconds: float) -> None:
-        """Make sure that the room looks again within so many seconds."""
-        at = self._monotonic() + max(seconds, _LEAST_PAUSE)
-        if at < self._look_at:
-            self._look_at = at
-            self._moved.set()
+    def poll_within(self, seconds: float) -> None:
+        """Poll the store within so many seconds."""
+        at = self._monotonic() + max(seconds, _MIN_PAUSE)
+        if at < self._poll_at:
+            self._poll_at = at
+            self._rescheduled.set()
 
-    async def _look_out(self) -> None:
+    async def _poll(self) -> None:
         while True:
-            self._moved.clear()
+            self._rescheduled.clear()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, self._look_at - self._monotonic())):
-                    await self._moved.wait()
+                async with asyncio.timeout(max(0.0, self._poll_at - self._monotonic())):
+                    await self._rescheduled.wait()
                     continue
-            self._look_at = self._monotonic() + self._recheck
+            self._poll_at = self._monotonic() + self._interval
             try:
-                turns = await self._store.turns(self._store_client.session.id, list(self._seats))
-            except Exception as error:  # noqa: BLE001 - whatever it was, those who wait need the next look
-                emit(_log, logging.WARNING, "look_failed", error=repr(error))
+                turns = await self._store.turns(self._store_client.session.id, list(self._waits))
+            except Exception as error:  # noqa: BLE001 - the waiters need the next poll after any error
+                emit(_log, logging.WARNING, "wait_poll_failed", error=repr(error))
                 continue
             for owner in turns.owners:
-                if owner in self._seats:
-                    self.call(owner)
-            self.look_in(turns.look_again)
+                if owner in self._waits:
+                    self.wake(owner)
+            self.poll_within(turns.look_again)

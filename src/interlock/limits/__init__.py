@@ -1,4 +1,4 @@
-"""Limits: how much at once, how often, and how far apart."""
+"""Limits: slots (N at once), rates (N per period) and cooldowns (a gap between starts)."""
 
 from interlock.limits.kinds import Cooldown, Limit, Rate, Slots
 from interlock.limits.limits import Limits, Starting

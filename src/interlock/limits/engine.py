@@ -1,4 +1,7 @@
-"""Makes, starts and finishes reservations: the part of limits that is the same for every store."""
+"""The limit engine: makes, starts and finishes reservations in the same way for every store."""
+
+# The private attributes of a lease belong to the engines.
+# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ from interlock.callers import Callers
 from interlock.errors import LeaseLostError, LimitFullError, LimitTimeoutError, MisuseError, StoreUnavailableError
 from interlock.leases.engine import LeaseEngine
 from interlock.limits.explain import who_is_before
-from interlock.limits.lease_backend import LimitCustody
-from interlock.limits.reservation import Place, Reservation
+from interlock.limits.lease_backend import LimitLeaseBackend
+from interlock.limits.reservation import LimitRequest, Reservation
 from interlock.ports.limits import Finished, Full, Plan, Turn, Use
 from interlock.telemetry.limits import LimitMetrics
 from interlock.telemetry.log import emit
@@ -24,52 +27,52 @@ if TYPE_CHECKING:
 __all__ = ["LimitEngine"]
 
 _log = logging.getLogger("interlock.limits")
-_MOST_SESSIONS = 3  # sessions that end under one request, before it is called an outage
-_MOST_DIFFERENCES = 1000
+_MAX_SESSIONS = 3  # sessions that end during one request, before it counts as an outage
+_MAX_DIFFERENCES = 1000
 
 
-class LimitEngine(LeaseEngine[Place, Reservation, Finished]):
+class LimitEngine(LeaseEngine[LimitRequest, Reservation, Finished]):
     """The limits of one process in one store."""
 
-    mark = "q"
-    these = "Limits"
+    owner_tag = "q"
+    plural = "Limits"
 
     def __init__(self, store_client: StoreClient) -> None:
-        super().__init__(store_client, LimitCustody(store_client.store.limits))
+        super().__init__(store_client, LimitLeaseBackend(store_client.store.limits))
         self.metrics = LimitMetrics(self.store.name, self._settings.metrics_prefix)
         self._limits = self.store.limits
         self._callers = Callers()
         self._differences: dict[str, None] = {}
 
     async def reserve(self, uses: tuple[Use, ...], *, start: bool) -> Reservation:
-        """Make a reservation, and start it if that is wanted and possible at once."""
+        """Make a reservation, and start it if requested and possible."""
         caller = self._callers.of(current_task(self._loop)).name
-        for _ in range(_MOST_SESSIONS):
-            if self._reach.closed:
+        for _ in range(_MAX_SESSIONS):
+            if self._access.closed:
                 raise MisuseError("These limits are closed.", remedy="Open them again.")
             session = await self._live_session()
-            place = Place(Plan(self._new_owner(session), caller, session.id, uses, start))
+            request = LimitRequest(Plan(self._new_owner(session), caller, session.id, uses, start))
             try:
-                turn = await self._ask(place)
+                turn = await self._ask(request)
             except BaseException as error:
                 if isinstance(error, LimitFullError):
-                    self._owners.pop(place.owner, None)
+                    self._owners.pop(request.owner, None)
                 else:
-                    self._reach.let_go(place)  # it may be made without our knowing
+                    self._access.withdraw(request)  # it may exist without our knowing
                 raise
             if turn is not None:
-                reservation = Reservation(self, place, session, turn)
-                self._owners[place.owner] = reservation
+                reservation = Reservation(self, request, session, turn)
+                self._owners[request.owner] = reservation
                 if not turn.started or self._admit(reservation):
                     return reservation
                 self._give_up(reservation)
             else:
-                self._owners.pop(place.owner, None)
+                self._owners.pop(request.owner, None)
                 session.lost = True
-        raise StoreUnavailableError("Sessions end as soon as they have begun.")
+        raise StoreUnavailableError("Sessions end as soon as they start.")
 
     async def take(self, uses: tuple[Use, ...], wait: float | None) -> Reservation:
-        """A reservation that has started. Waits its turn; one whose session ends under it stands in line anew."""
+        """Wait for a turn and return a started reservation. If its session ends, it queues again."""
         begun = self.monotonic()
         give_up = None if wait is None else begun + wait
         while True:
@@ -78,7 +81,7 @@ class LimitEngine(LeaseEngine[Place, Reservation, Finished]):
                 started = reservation.started or await self._start(reservation, give_up)
             except LeaseLostError:
                 self._give_up(reservation)
-                if self._reach.closed:
+                if self._access.closed:
                     raise
                 continue
             except BaseException as error:
@@ -86,7 +89,7 @@ class LimitEngine(LeaseEngine[Place, Reservation, Finished]):
                 self._give_up(reservation)
                 raise
             if started:
-                self.metrics.waits.observe(reservation.granted - begun)
+                self.metrics.waits.observe(reservation._granted_at - begun)
                 return reservation
             self.metrics.outcomes["timeout"] += 1
             raise await self._timed_out(reservation, wait)
@@ -97,37 +100,37 @@ class LimitEngine(LeaseEngine[Place, Reservation, Finished]):
         if reservation.started:
             reservation.ensure()
             return True
-        if reservation.starting:
-            raise MisuseError(f"{reservation.key!r} is being started already.", remedy="Start a reservation once.")
-        reservation.starting = True
+        if reservation._starting:
+            raise MisuseError(f"{reservation.key!r} is already being started.", remedy="Start a reservation once.")
+        reservation._starting = True
         try:
             return await self._start(reservation, None if seconds is None else self.monotonic() + seconds)
         finally:
-            reservation.starting = False
+            reservation._starting = False
 
     async def _start(self, reservation: Reservation, give_up: float | None) -> bool:
-        place = reservation.want
-        place.plan = plan = place.plan._replace(start=True)
+        request = reservation._request
+        request.plan = plan = request.plan._replace(start=True)
         try:
             while True:
                 self._ensure(reservation)
                 try:
-                    turn = await self._ask(place)
+                    turn = await self._ask(request)
                 except StoreUnavailableError:
                     if give_up is not None and self.monotonic() >= give_up:
                         raise
-                    # Its place outlasts an outage, for as long as the session does.
-                    turn = reservation.turn._replace(at=None, look_again=self._settings.recheck_interval)
+                    # Its position survives an outage as long as the session does.
+                    turn = reservation._turn._replace(at=None, look_again=self._settings.recheck_interval)
                 if turn is None:
-                    reservation.session.lost = True
+                    reservation._session.lost = True
                     continue
-                if reservation.released:  # finished meanwhile; what was just started goes back
-                    self._reach.let_go(place)
+                if reservation._released:  # finished meanwhile, so the start is undone
+                    self._access.withdraw(request)
                     reservation.ensure()
-                reservation.turn = turn
+                reservation._turn = turn
                 if turn.started:
                     if not self._admit(reservation):
-                        raise reservation.error()
+                        raise reservation._loss_error()
                     return True
                 left = None if give_up is None else give_up - self.monotonic()
                 if left is not None and left <= 0:
@@ -135,73 +138,73 @@ class LimitEngine(LeaseEngine[Place, Reservation, Finished]):
                 if not await self._wait_turn(plan.owner, turn, left):
                     return False
         finally:
-            self._room.leave(plan.owner)
+            self._queue.leave(plan.owner)
 
     async def _wait_turn(self, owner: str, turn: Turn, left: float | None) -> bool:
-        """Sleep until its time, where that is known, else until it is called; False if the time to wait ran out."""
+        """Sleep until its time, if that is known, else until it is woken; False if the time to wait ran out."""
         if turn.at is None:
-            return await self._room.enter(owner, turn.look_again).turn(left)
+            return await self._queue.enter(owner, turn.look_again).turn(left)
         pause = turn.look_again if left is None else min(turn.look_again, left)
-        await self._room.enter(owner, self._settings.recheck_interval).turn(pause)
+        await self._queue.enter(owner, self._settings.recheck_interval).turn(pause)
         return True
 
     def _ensure(self, reservation: Reservation) -> None:
-        if self._reach.closed:
-            raise MisuseError("These limits were closed while somebody waited.", remedy="Open them again.")
+        if self._access.closed:
+            raise MisuseError("These limits were closed while a caller waited.", remedy="Open them again.")
         reservation.ensure()
 
-    async def _ask(self, place: Place) -> Turn | None:
-        """How the reservation stands; None if its session has ended."""
-        answer = await self._reach.repeat(lambda: self._limits.ask(place.plan))
+    async def _ask(self, request: LimitRequest) -> Turn | None:
+        """Return the state of the reservation; None if its session has ended."""
+        answer = await self._access.repeat(lambda: self._limits.ask(request.plan))
         if isinstance(answer, Full):
-            raise LimitFullError(f"Too many wait for {answer.key!r} already.")
+            raise LimitFullError(f"Too many callers already wait for {answer.key!r}.")
         if not isinstance(answer, Turn):
             return None
-        if answer.differs and answer.differs not in self._differences and len(self._differences) < _MOST_DIFFERENCES:
+        if answer.differs and answer.differs not in self._differences and len(self._differences) < _MAX_DIFFERENCES:
             self._differences[answer.differs] = None
-            emit(_log, logging.WARNING, "limit_figures_differ", key=answer.differs, remedy="the smaller one holds")
+            emit(_log, logging.WARNING, "limit_figures_differ", key=answer.differs, remedy="the smaller figure applies")
         return answer
 
     def _admit(self, reservation: Reservation) -> bool:
-        """Whether what has started can be relied on."""
-        session = reservation.session
-        reservation.granted = now = self.monotonic()
+        """Return whether a start can be relied on."""
+        session = reservation._session
+        reservation._granted_at = now = self.monotonic()
         if now >= session.deadline:
             session.lost = True
-        if session.lost or self._reach.closed:
+        if session.lost or self._access.closed:
             return False
-        self._warden.admit(reservation, now)
+        self._renewer.admit(reservation, now)
         self.metrics.starts += 1
         return True
 
     # -- finishing -------------------------------------------------------------------------------------------------
 
     async def finish(self, reservation: Reservation) -> None:
-        """Free what was taken, or give back what never started."""
-        if reservation.released:
+        """Finish a reservation, started or not."""
+        if reservation._released:
             return
-        if reservation.lost_why:
+        if reservation._loss:
             self._give_up(reservation)
             if reservation.started:
-                raise reservation.error()
+                raise reservation._loss_error()
             return
         self._release(reservation)
-        failures = self._reach.failures
+        failures = self._access.failures
         try:
-            finished = await self._reach.leave(reservation.want)
+            finished = await self._access.leave(reservation._request)
         except StoreUnavailableError as error:
             emit(_log, logging.WARNING, "limit_finish_failed", key=reservation.key, error=str(error))
-            self._reach.let_go(reservation.want)
+            self._access.withdraw(reservation._request)
             return
         except BaseException:
-            self._reach.let_go(reservation.want)
+            self._access.withdraw(reservation._request)
             raise
         self._owners.pop(reservation.owner, None)
-        sure = self._reach.failures == failures  # else an attempt that failed may have worked
+        sure = self._access.failures == failures  # otherwise a failed attempt may have worked
         if reservation.started and not finished.known and sure:
-            reservation.lost_why = "the store no longer knew it"
-            self._lost(reservation, "taken", reservation.lost_why)
-            raise reservation.error()
+            reservation._loss = "the store no longer knows it"
+            self._lost(reservation, "taken", reservation._loss)
+            raise reservation._loss_error()
 
     def abandon(self, reservation: Reservation) -> None:
         """Finish in the background."""
@@ -209,37 +212,37 @@ class LimitEngine(LeaseEngine[Place, Reservation, Finished]):
 
     def _give_up(self, reservation: Reservation) -> None:
         self._release(reservation)
-        self._reach.let_go(reservation.want)
+        self._access.withdraw(reservation._request)
 
     def _release(self, reservation: Reservation) -> None:
-        if not reservation.released and not reservation.lost_why:
+        if not reservation._released and not reservation._loss:
             self._retire(reservation)
-        reservation.released = True
-        reservation.untie()
+        reservation._released = True
+        reservation._untie()
 
     async def _timed_out(self, reservation: Reservation, wait: float | None) -> LimitTimeoutError:
-        """Step out of line, and say who stood before."""
+        """Leave the line and return the error that names who is ahead."""
         key = reservation.waits_for or reservation.uses[0].key
         try:
             await self.finish(reservation)
             views = await self._limits.list(key)
-            why = who_is_before(views[0] if views else None, reservation.turn)
+            why = who_is_before(views[0] if views else None, reservation._turn)
         except StoreUnavailableError:
-            why = "and the store is away"
-        return LimitTimeoutError(f"{key!r} did not let it start within {wait or 0:g} s: {why}.")
+            why = "and the store is unavailable"
+        return LimitTimeoutError(f"The limit {key!r} did not allow a start within {wait or 0:g} s: {why}.")
 
-    # -- what engines do each in their own way ---------------------------------------------------------------------
+    # -- hooks of the lease engine ---------------------------------------------------------------------------------
 
-    def _retire(self, owned: Reservation) -> None:
-        if owned.started:
-            self.metrics.holds.observe(self.monotonic() - owned.granted)
+    def _retire(self, lease: Reservation) -> None:
+        if lease.started:
+            self.metrics.holds.observe(self.monotonic() - lease._granted_at)
 
-    def _lost(self, owned: Reservation, reason: str, why: str) -> None:
-        if not owned.started:
-            emit(_log, logging.INFO, "reservation_returned", key=owned.key, reason=reason, why=why)
+    def _lost(self, lease: Reservation, cause: str, why: str) -> None:
+        if not lease.started:
+            emit(_log, logging.INFO, "reservation_returned", key=lease.key, cause=cause, why=why)
             return
-        self.metrics.losses[reason] = self.metrics.losses.get(reason, 0) + 1
-        emit(_log, logging.ERROR, "reservation_lost", key=owned.key, reason=reason, why=why)
+        self.metrics.losses[cause] = self.metrics.losses.get(cause, 0) + 1
+        emit(_log, logging.ERROR, "reservation_lost", key=lease.key, cause=cause, why=why)
 
-    def _renewal_failed(self, owned: Reservation, error: Exception) -> None:
+    def _renewal_failed(self, lease: Reservation, error: Exception) -> None:
         raise AssertionError("reservations are not renewed") from error

@@ -1,4 +1,4 @@
-"""Says in words, and as data, who has a limit's room, who waits for it, why, and until when."""
+"""Explanations of limits, as text and as data: who has started, who waits, and until when."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["as_data", "explain", "figure", "next_at", "who_is_before", "why_wait
 
 
 def explain(key: str, view: LimitView | None, name: Names | None = None) -> Explanation[Reason]:
-    """How a limit stands: one line for it, then one for each that waits, in order.
+    """Explain a limit: one line for it, then one for each waiter in order.
 
-    ``name`` says what to call a caller that the asker knows better than the store does, such as a job.
+    ``name`` returns a better name for a caller than the store knows, such as that of a job.
     """
     subject = Subject("limit", key)
     if view is None:
-        lines = [f"Nobody uses {key!r}: whoever comes next may start at once."]
+        lines = [f"The limit {key!r} is not in use: the next caller may start at once."]
         data: dict[str, Any] = {"key": key, "most": None, "per": None, "started": [], "waiting": []}
         return Explanation.of(subject, Reason.UNUSED, "is not in use", lines, "", data)
     name = name or _caller
@@ -34,8 +34,8 @@ def explain(key: str, view: LimitView | None, name: Names | None = None) -> Expl
     remedy = ""
     if len(figures) > 1:
         known = " and ".join(figure(most, per) for most, per in sorted(figures))
-        lines.append(f"processes disagree about it ({known}); the smaller one holds until they agree")
-        remedy = "finish the deployment, so that all processes know the same figure"
+        lines.append(f"Processes disagree about it ({known}); the smaller figure applies until they agree")
+        remedy = "Finish the deployment, so that all processes use the same figure"
     ahead = 0
     for user in view.waiting:
         lines.append(_waiter_line(view, user, ahead, name))
@@ -44,8 +44,8 @@ def explain(key: str, view: LimitView | None, name: Names | None = None) -> Expl
 
 
 def why_waits(view: LimitView, user: LimitUser, ahead: int) -> str:
-    """Why one in line waits, for a row of a table."""
-    waited = f"waits for {span(view.seen_at - user.asked_at)}"
+    """Say why one in line waits, for a row of a table."""
+    waited = f"has waited for {span(view.seen_at - user.asked_at)}"
     if user.at is not None and user.at > view.seen_at:
         return f"{waited}; its turn comes in {span(user.at - view.seen_at)}"
     if user.waits_for and user.waits_for != view.key:
@@ -56,23 +56,23 @@ def why_waits(view: LimitView, user: LimitUser, ahead: int) -> str:
 
 
 def who_is_before(view: LimitView | None, turn: Turn) -> str:
-    """What stood in the way, for the middle of a sentence."""
+    """Say what prevented the start, for the middle of a sentence."""
     if turn.at is not None:
         return f"its turn comes at {as_text(turn.at)}"
     if view is None or not view.started:
-        return "it has come free meanwhile"
-    return f"{len(view.started)} of {view.most} are at work, the first of them {_who(view.started[0], _caller)}"
+        return "it has become free meanwhile"
+    return f"{len(view.started)} of {view.most} are running, the first of them {_who(view.started[0], _caller)}"
 
 
 def figure(most: int, per: float) -> str:
-    """What a limit allows: ``5 at once``, ``1 every 90 s``, ``100 in any 60 s``."""
+    """Say what a limit allows: ``5 at once``, ``1 every 90 s``, ``100 in any 60 s``."""
     if not per:
         return f"{most} at once"
     return f"1 every {per:g} s" if most == 1 else f"{most} in any {per:g} s"
 
 
 def next_at(view: LimitView) -> float | None:
-    """When a pace lets the next one start; None if that is now, or not a matter of time."""
+    """Return when a rate or cooldown allows the next start; None if that is now, or does not depend on time."""
     if not view.per:
         return None
     at = min((user.at for user in view.waiting if user.at is not None), default=0.0)
@@ -81,7 +81,7 @@ def next_at(view: LimitView) -> float | None:
 
 
 def as_data(view: LimitView) -> dict[str, Any]:
-    """The same for programs."""
+    """Return a limit as data."""
     return explain(view.key, view).data
 
 
@@ -105,7 +105,7 @@ def _reason(view: LimitView) -> Reason:
 
 
 def _why(view: LimitView, name: Names) -> str:
-    taken = f"{len(view.started)} of {view.most} {'started' if view.per else 'at work'}"
+    taken = f"{len(view.started)} of {view.most} {'started' if view.per else 'running'}"
     waiting = "" if not view.waiting else f", {len(view.waiting)} {'waits' if len(view.waiting) == 1 else 'wait'}"
     if (at := next_at(view)) is not None:
         return f"{taken}{waiting}, room in {span(at - view.seen_at)}"
@@ -121,12 +121,12 @@ def _limit_line(view: LimitView, name: Names) -> str:
     if view.per:
         state = f"{taken} started in the last {view.per:g} s"
         if taken >= view.most:
-            state += f", the next room comes at {as_text(_oldest(view) + view.per)}"
+            state += f", the next start is possible at {as_text(_oldest(view) + view.per)}"
     else:
         first = "; ".join(_who(user, name) for user in view.started[:3])
         holders = f": {first}{' and others' if taken > 3 else ''}" if taken else ""
-        state = f"{taken} at work{holders}"
-    free = "" if view.waiting or taken >= view.most else "; the next may start now"
+        state = f"{taken} running{holders}"
+    free = "" if view.waiting or taken >= view.most else "; the next caller may start now"
     return f"{view.key!r} allows {figure(view.most, view.per)}; {state}{free}"
 
 
@@ -137,9 +137,9 @@ def _waiter_line(view: LimitView, user: LimitUser, ahead: int, name: Names) -> s
     if user.waits_for and user.waits_for != view.key:
         return f"{waited} for {user.waits_for!r}; see: {command('explain', 'limit', user.waits_for)}"
     if user.waits_for and len(view.started) >= view.most:
-        place = "is next" if ahead == 0 else f"has {ahead} before it"
-        return f"{waited} and {place}; it starts when one of those at work finishes"
-    return f"{waited}; it may start now, and should do so within a moment"
+        position = "is next" if ahead == 0 else f"has {ahead} ahead of it"
+        return f"{waited} and {position}; it starts when a running one finishes"
+    return f"{waited}; it may start now"
 
 
 def _oldest(view: LimitView) -> float:

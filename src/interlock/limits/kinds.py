@@ -1,7 +1,7 @@
-"""The kinds of limit, and the keys they are kept under.
+"""The kinds of limits and their keys.
 
-``key`` tells what a limit is kept apart by: a template over the values given (``"{account}"``), or a function of them.
-Without one there is a single limit of that name.
+``key`` divides a limit into several: a template over the values (``"{account}"``), or a function of them. Without one,
+all callers share a single limit of that name.
 """
 
 from __future__ import annotations
@@ -27,87 +27,85 @@ __all__ = ["Cooldown", "Key", "Limit", "Rate", "Slots", "uses_of"]
 
 Key = str | Callable[..., str]
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,62}")
-_LEAST_PER = 0.001
+_MIN_SECONDS = 0.001
 
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """At most ``most`` at once: ``Slots("containers", 5)``."""
+    """At most ``count`` at once: ``Slots("containers", 5)``."""
 
     kind: ClassVar[str] = "slots"
     name: str
-    most: int
+    count: int
     key: Key = ""
 
     def __post_init__(self) -> None:
         _check(self.name, self.key)
-        _check_most(self.name, self.most)
+        _check_count(self.name, self.count)
 
     def use(self, values: Mapping[str, Any], *args: Any) -> Use:
-        """The limit that holds for these values."""
-        return Use(_stored_key(self.kind, self.name, self.key, values, args), self.most, 0.0)
+        """Return the limit that applies to these values."""
+        return Use(_stored_key(self.kind, self.name, self.key, values, args), self.count, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """At most ``most`` starts in any ``per`` seconds: ``Rate("api", 100, per=60)``."""
+    """At most ``count`` starts in any ``per`` seconds: ``Rate("api", 100, per=60)``."""
 
     kind: ClassVar[str] = "rate"
     name: str
-    most: int
+    count: int
     per: Seconds
     key: Key = ""
 
     def __post_init__(self) -> None:
         _check(self.name, self.key)
-        _check_most(self.name, self.most)
+        _check_count(self.name, self.count)
         _check_per(self.name, self.per)
 
     def use(self, values: Mapping[str, Any], *args: Any) -> Use:
-        """The limit that holds for these values."""
+        """Return the limit that applies to these values."""
         return Use(
-            _stored_key(self.kind, self.name, self.key, values, args), self.most, checked_seconds("per", self.per)
+            _stored_key(self.kind, self.name, self.key, values, args), self.count, checked_seconds("per", self.per)
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Cooldown:
-    """At least ``seconds`` from start to start: ``Cooldown("account", 90, key="{account}")``."""
+    """At least ``gap`` seconds from start to start: ``Cooldown("account", 90, key="{account}")``."""
 
     kind: ClassVar[str] = "cooldown"
     name: str
-    seconds: Seconds
+    gap: Seconds
     key: Key = ""
 
     def __post_init__(self) -> None:
         _check(self.name, self.key)
-        _check_per(self.name, self.seconds)
+        _check_per(self.name, self.gap)
 
     def use(self, values: Mapping[str, Any], *args: Any) -> Use:
-        """The limit that holds for these values."""
-        return Use(
-            _stored_key(self.kind, self.name, self.key, values, args), 1, checked_seconds("seconds", self.seconds)
-        )
+        """Return the limit that applies to these values."""
+        return Use(_stored_key(self.kind, self.name, self.key, values, args), 1, checked_seconds("gap", self.gap))
 
 
 Limit = Slots | Rate | Cooldown
 
 
 def uses_of(limits: Iterable[object], values: Mapping[str, Any], *args: Any) -> tuple[Use, ...]:
-    """All limits with their keys, in the order that every store takes them in."""
+    """Return all limits with their keys, in the order in which every store takes them."""
     uses: dict[str, Use] = {}
     for limit in limits:
         if not isinstance(limit, (Slots, Rate, Cooldown)):
             raise InvalidArgumentError(
-                f"{limit!r} is no limit.", remedy="Use Slots(…), Rate(…) or Cooldown(…); values go by keyword."
+                f"{limit!r} is not a limit.", remedy="Use Slots(…), Rate(…) or Cooldown(…); pass values by keyword."
             )
         use = limit.use(values, *args)
         if uses.setdefault(use.key, use) != use:
             raise InvalidArgumentError(
-                f"{use.key!r} is asked for twice, with different figures.", remedy="Give each limit a name of its own."
+                f"The limit {use.key!r} is used twice with different figures.", remedy="Give each limit its own name."
             )
     if not uses:
-        raise InvalidArgumentError("No limit was given.", remedy="Pass at least one.")
+        raise InvalidArgumentError("No limit was passed.", remedy="Pass at least one.")
     return tuple(uses[key] for key in sorted(uses))
 
 
@@ -119,17 +117,17 @@ def _stored_key(kind: str, name: str, key: Key, values: Mapping[str, Any], args:
 
 
 def _called(name: str, key: Callable[..., str], values: Mapping[str, Any], args: tuple[Any, ...]) -> str:
-    """The key that a function computes from the handler's arguments; see :mod:`interlock.key_functions`."""
+    """Return the key that a function computes from the handler's arguments; see :mod:`interlock.key_functions`."""
     rendered = call_key_function(f"key of limit {name!r}", key, *args, **({} if args else values))
     if rendered is None:
-        raise InvalidArgumentError(f"The key of limit {name!r} function returned None.", remedy="Return text.")
+        raise InvalidArgumentError(f"The key function of limit {name!r} returned None.", remedy="Return a string.")
     return rendered
 
 
 def _check(name: object, key: object) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidArgumentError(
-            f"A limit cannot be called {name!r}.", remedy="Use 1 to 63 letters, digits, dots, dashes and underscores."
+            f"Invalid limit name {name!r}.", remedy="Use 1 to 63 letters, digits, dots, dashes and underscores."
         )
     if isinstance(key, str):
         Template.of(key)
@@ -139,13 +137,15 @@ def _check(name: object, key: object) -> None:
         )
 
 
-def _check_most(name: str, most: object) -> None:
-    if not isinstance(most, int) or isinstance(most, bool) or not 1 <= most <= MOST_ON_A_KEY:
+def _check_count(name: str, count: object) -> None:
+    if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST_ON_A_KEY:
         raise InvalidArgumentError(
-            f"{name!r} allows {most!r}.", remedy=f"Use a whole number from 1 to {MOST_ON_A_KEY:,}."
+            f"Invalid count {count!r} of the limit {name!r}.", remedy=f"Use a whole number from 1 to {MOST_ON_A_KEY:,}."
         )
 
 
 def _check_per(name: str, per: Seconds) -> None:
-    if checked_seconds("the span", per) < _LEAST_PER:
-        raise InvalidArgumentError(f"{name!r} spans {per!r}.", remedy="Use at least a millisecond.")
+    if checked_seconds("the period", per) < _MIN_SECONDS:
+        raise InvalidArgumentError(
+            f"The period of the limit {name!r} is too short: {per!r}.", remedy="Use at least a millisecond."
+        )

@@ -1,4 +1,7 @@
-"""The public face of limits: ``app.limits``, or alone ``Limits.from_url(url)``."""
+"""Limits: ``app.limits``, or without an App ``Limits.from_url(url)``."""
+
+# The private attributes of a lease belong to the engines.
+# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -32,10 +35,10 @@ _DEFAULT_WAIT = 60.0
 
 
 class Limits(Service[LimitEngine]):
-    """How much at once, how often, and how far apart, across all processes that share a store.
+    """Slots, rates and cooldowns across all processes that share a store.
 
-    Limits are exact also when processes crash. Several are taken together or not at all; those who wait are served
-    first come, first served, and hold nothing meanwhile.
+    Limits are exact, even when processes crash. Several limits are taken together or not at all. Waiters are served
+    first come, first served, and hold nothing while they wait.
     """
 
     needs = Capability.LIMITS
@@ -46,22 +49,22 @@ class Limits(Service[LimitEngine]):
 
     @property
     def metrics(self) -> LimitMetrics:
-        """What these limits have counted and timed; register it with a Prometheus registry."""
+        """The metrics of these limits; register them with a Prometheus registry."""
         return self._opened.metrics
 
     async def reserve(self, *limits: Limit, **values: Any) -> Reservation:
-        """Stand in line, and hear at once when the turn comes. Nothing waits and nothing runs for it meanwhile.
+        """Reserve a turn and return at once with the time of it. Nothing waits and nothing runs for it meanwhile.
 
-        ``values`` are what the limits' keys are made of. Begin with :meth:`Reservation.start` when the time has come;
-        a reservation that is not used is given back by :meth:`Reservation.finish`, or with its process.
+        ``values`` fill the limits' keys. Start with :meth:`Reservation.start` when the time has come. A reservation
+        that is not used is released by :meth:`Reservation.finish`, or with its process.
         """
         return await self._running.reserve(uses_of(limits, values), start=False)
 
     def acquire(self, *limits: Limit, wait: Wait = _DEFAULT_WAIT, **values: Any) -> Starting:
-        """Wait for the turn, then begin: ``async with limits.acquire(Slots("containers", 5)): …``.
+        """Wait for a turn, then start: ``async with limits.acquire(Slots("containers", 5)): …``.
 
-        Raises :class:`LimitTimeoutError` if the turn does not come within ``wait`` seconds. The block is cancelled if
-        the process loses its session, before others are let in.
+        Raises :class:`LimitTimeoutError` if the turn does not come within ``wait``. The block is cancelled if the
+        process loses its session, before the limit lets others start.
         """
         return Starting(self._running, uses_of(limits, values), checked_wait(wait))
 
@@ -88,7 +91,7 @@ class Limits(Service[LimitEngine]):
 
 
 class Starting:
-    """Work about to start: an async context manager, and awaitable."""
+    """Work about to start under limits: an async context manager, and awaitable."""
 
     __slots__ = ("_engine", "_reservation", "_uses", "_wait")
 
@@ -104,16 +107,16 @@ class Starting:
 
     async def __aenter__(self) -> Reservation:
         self._reservation = reservation = await self._begin()
-        reservation.enter()
+        reservation._enter()
         return reservation
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._reservation.leave(kind, error)
+        await self._reservation._leave(kind, error)
 
     async def _begin(self) -> Reservation:
         engine, self._engine = self._engine, None
         if engine is None:
-            raise MisuseError("This turn was taken already.", remedy="Call acquire() each time.")
+            raise MisuseError("This acquisition was already used.", remedy="Call acquire() each time.")
         return await engine.take(self._uses, self._wait)

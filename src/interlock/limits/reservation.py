@@ -1,4 +1,4 @@
-"""A place in line, and then the right to work: what a reservation is to the one who made it."""
+"""A reservation under limits: first a position in line, then the permission to work."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from interlock.ports.limits import Plan, Turn, Use
     from interlock.sessions import Session
 
-    class Starter(Protocol):
-        """What a reservation needs of the engine that made it."""
+    class StartsReservations(Protocol):
+        """The part of the engine that a reservation needs."""
 
         def monotonic(self) -> float: ...
         async def start(self, reservation: Reservation, wait: Wait) -> bool: ...
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
         def abandon(self, reservation: Reservation) -> None: ...
 
 
-__all__ = ["Place", "Reservation"]
+__all__ = ["LimitRequest", "Reservation"]
 
 
-class Place:
-    """What was asked for, as leases know it: it has no time to live of its own and ends with its session."""
+class LimitRequest:
+    """The request, as the lease machinery sees it. It has no ttl of its own and ends with its session."""
 
     __slots__ = ("key", "owner", "plan", "ttl")
 
@@ -43,59 +43,59 @@ class Place:
 class Reservation(OwnedLease):
     """One turn under one or more limits.
 
-    It says at once when its turn comes. Nothing happens then by itself: :meth:`start` begins, :meth:`finish` ends. One
-    that will never start is given back by :meth:`finish` too, and its time is free for others. Used as
-    ``async with limits.acquire(…)`` all of that is done for you.
+    :attr:`starts_at` is known at once where it does not depend on others. Nothing happens automatically: :meth:`start`
+    starts, :meth:`finish` ends. :meth:`finish` also releases a reservation that will never start, so that others can
+    use its time. ``async with limits.acquire(…)`` does all of this.
     """
 
-    what = "reservation"
-    want: Place
+    _noun = "reservation"
+    _request: LimitRequest
 
-    def __init__(self, starter: Starter, want: Place, session: Session, turn: Turn) -> None:
-        super().__init__(want, session, starter.monotonic)
-        self._starter = starter
-        self.turn = turn
-        self.starting = False
+    def __init__(self, engine: StartsReservations, request: LimitRequest, session: Session, turn: Turn) -> None:
+        super().__init__(request, session, engine.monotonic)
+        self._engine = engine
+        self._turn = turn
+        self._starting = False
 
     @property
     def uses(self) -> tuple[Use, ...]:
-        """The limits it is under."""
-        return self.want.plan.uses
+        """The limits that it is under."""
+        return self._request.plan.uses
 
     @property
     def started(self) -> bool:
-        """Whether the work may go on: every limit is taken."""
-        return self.turn.started
+        """Whether the work may run: every limit is taken."""
+        return self._turn.started
 
     @property
     def starts_at(self) -> datetime | None:
-        """When its turn comes, or came; None while that depends on others, who have to finish first."""
-        return None if self.turn.at is None else as_datetime(self.turn.at)
+        """When its turn comes or came; None while that depends on others that have to finish first."""
+        return None if self._turn.at is None else as_datetime(self._turn.at)
 
     @property
     def waits_for(self) -> str:
-        """The limit it waits for; empty if none."""
-        return self.turn.key
+        """The limit that it waits for; empty if none."""
+        return self._turn.key
 
     @property
     def ahead(self) -> int:
-        """How many are before it in that limit's line."""
-        return self.turn.ahead
+        """How many are ahead of it in that limit's line."""
+        return self._turn.ahead
 
     async def start(self, *, wait: Wait = 0.0) -> bool:
-        """Begin, if the turn has come, else wait for it for so long. False: not yet; see :attr:`starts_at` again."""
-        return await self._starter.start(self, wait)
+        """Start if the turn has come, else wait for it. False means not yet; check :attr:`starts_at` again."""
+        return await self._engine.start(self, wait)
 
     async def finish(self) -> None:
-        """The work is over, or will never start. Twice is harmless."""
-        await self._starter.finish(self)
+        """End the work, or give up a reservation that will never start. Finishing twice is harmless."""
+        await self._engine.finish(self)
 
     # -- for the engine --------------------------------------------------------------------------------------------
 
-    def settle(self, error: BaseException | None) -> Awaitable[None]:
-        """The block has ended: finish."""
-        return self._starter.finish(self)
+    def _finish(self, error: BaseException | None) -> Awaitable[None]:
+        """Finish, because the block has ended."""
+        return self._engine.finish(self)
 
-    def abandon(self) -> None:
-        """The block was stopped: finish in the background."""
-        self._starter.abandon(self)
+    def _abandon(self) -> None:
+        """Finish in the background, because the block was cancelled."""
+        self._engine.abandon(self)

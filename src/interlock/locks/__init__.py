@@ -1,4 +1,4 @@
-"""Locks: one holder per key at a time, first come first served, with a fence for every grant."""
+"""Locks: one holder per key at a time, first come, first served, with a fence for every grant."""
 
 from interlock.arguments import FOREVER
 from interlock.locks.lease import Lease

@@ -1,11 +1,10 @@
-"""Trying again after a deadlock: whoever was told of a cycle gives back what it held, and starts over."""
+"""Retries after a deadlock: the caller that gets the error releases what it holds and starts over."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 import logging
-import math
 import random
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -29,15 +28,12 @@ _log = logging.getLogger("interlock.locks")
 def retry_on_deadlock(
     metrics: Callable[[], LockMetrics], max_retries: int, base_delay: float, max_delay: float, jitter: float
 ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Callable[P, Coroutine[Any, Any, R]]]:
-    """A decorator that runs an async function again, up to ``max_retries`` times, when it ends in a deadlock.
+    """Return a decorator that runs an async function again, up to ``max_retries`` times, after a deadlock.
 
     The delay doubles from ``base_delay`` up to ``max_delay``, with up to ``jitter`` seconds more or less.
     """
-    for name, value in (("base_delay", base_delay), ("max_delay", max_delay), ("jitter", jitter)):
-        if not (math.isfinite(value) and value >= 0):
-            raise InvalidArgumentError(f"{name} is {value!r}.", remedy="Use a number of seconds from 0 up.")
     if max_retries < 0:
-        raise InvalidArgumentError(f"max_retries is {max_retries!r}.", remedy="Use a whole number from 0 up.")
+        raise InvalidArgumentError(f"Invalid max_retries {max_retries!r}.", remedy="Use a whole number from 0 up.")
 
     def decorate(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[Any, Any, R]]:
         @functools.wraps(function)
@@ -48,11 +44,11 @@ def retry_on_deadlock(
                 except DeadlockError as error:
                     if attempt == max_retries:
                         raise DeadlockError(
-                            f"{function.__qualname__} met a deadlock again after {max_retries} deadlock retries: "
+                            f"{function.__qualname__} still met a deadlock after {max_retries} retries: "
                             f"{error.message}",
                             cycle=error.cycle,
                         ) from error
-                    spread = random.uniform(-jitter, jitter)  # noqa: S311 - only keeps the callers apart
+                    spread = random.uniform(-jitter, jitter)  # noqa: S311 - only spreads the callers
                     delay = max(0.0, min(base_delay * 2**attempt, max_delay) + spread)
                     metrics().deadlock_retries += 1
                     emit(_log, logging.WARNING, "deadlock_retry", attempt=attempt + 1, delay=delay, cycle=error.cycle)

@@ -1,8 +1,11 @@
-"""Takes, keeps and returns leases: the part of locks that is the same for every store.
+"""The lock engine: acquires, keeps and releases leases in the same way for every store.
 
-Whatever happens on the way to a lease, an error, a time-out, a cancellation, its owner leaves nothing behind: what
-may be left in the store is given up in the background, and if even that fails, as soon as the store is back.
+A request that ends without a lease, by an error, a timeout or a cancellation, leaves nothing behind. What it may have
+left in the store is released in the background, or as soon as the store is available again.
 """
+
+# The private attributes of a lease belong to the engines.
+# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from interlock.errors import DeadlockError, LockTimeoutError, MisuseError, Store
 from interlock.leases.engine import LeaseEngine
 from interlock.locks.explain import deadlock_lines, who_holds
 from interlock.locks.lease import Lease
-from interlock.locks.lease_backend import LockCustody
+from interlock.locks.lease_backend import LockLeaseBackend
 from interlock.ports.locks import Busy, Deadlocked, Granted, Left, SessionEnded, Waiting, Want
 from interlock.telemetry.log import emit
 from interlock.telemetry.metrics import LockMetrics
@@ -31,11 +34,11 @@ if TYPE_CHECKING:
 __all__ = ["Block", "Engine"]
 
 _log = logging.getLogger("interlock.locks")
-_MOST_LATE = 3  # grants heard too late to use, before it is called an outage
+_MAX_LATE = 3  # grants that arrive too late to be used, before it counts as an outage
 
 
 class Block(Protocol):
-    """An ``async with`` that is about to begin."""
+    """An ``async with`` that is about to start."""
 
     lease: Lease
 
@@ -43,21 +46,21 @@ class Block(Protocol):
 class Engine(LeaseEngine[Want, Lease, Left]):
     """The locks of one process in one store."""
 
-    mark = ""
-    these = "Locks"
+    owner_tag = ""
+    plural = "Locks"
 
     def __init__(self, store_client: StoreClient) -> None:
-        super().__init__(store_client, LockCustody(store_client.store.locks))
+        super().__init__(store_client, LockLeaseBackend(store_client.store.locks))
         self.metrics = LockMetrics(self.store.name, self._settings.metrics_prefix)
         self._count_wait = self.metrics.waits.observe
         self._count_hold = self.metrics.holds.observe
         self._locks = self.store.locks
         self._callers = Callers()
 
-    # -- taking ----------------------------------------------------------------------------------------------------
+    # -- acquiring -------------------------------------------------------------------------------------------------
 
     async def take(self, key: str, ttl: float, wait: float | None, block: Block | None = None) -> Lease:
-        """A lease on the key. For a block, it is tied to the running task, which is cancelled if the lease is lost."""
+        """Acquire a lease. For a block, it is tied to the running task, which is cancelled if the lease is lost."""
         task = current_task(self._loop)
         caller = self._callers.of(task)
         session = self._session
@@ -71,7 +74,7 @@ class Engine(LeaseEngine[Want, Lease, Left]):
             try:
                 answer = await self._locks.ask(want)
             except StoreUnavailableError:
-                self._reach.suspect()
+                self._access.suspect_leftovers()
                 answer = None
             if type(answer) is Granted:
                 lease = self._admit(want, caller, session, answer, begun, begun)
@@ -82,27 +85,27 @@ class Engine(LeaseEngine[Want, Lease, Left]):
             lease = await self._take_slowly(want, caller, session, begun, answer)
         if block is not None:
             block.lease = lease
-            lease.tie(task)
+            lease._tie(task)
         return lease
 
     async def _take_slowly(
         self, want: Want, caller: Caller, session: Session, begun: float, answer: Answer | None
     ) -> Lease:
-        """Take a key that was not granted at the first request: queue, ask again, outlast an outage."""
+        """Acquire a key that the first request did not grant: queue, ask again, survive an outage."""
         give_up = None if want.wait is None else begun + want.wait
         sent = begun
-        since = begun if answer is None else None  # what the first request tried counts
+        since = begun if answer is None else None  # the time of the first request counts
         late = 0
         place: Waiting | None = None
         try:
             while True:
-                if self._reach.closed:
-                    raise MisuseError("These locks were closed while somebody waited.", remedy="Open them again.")
+                if self._access.closed:
+                    raise MisuseError("These locks were closed while a caller waited.", remedy="Open them again.")
                 if session.lost:
                     session = await self._store_client.keeper.next_session(session, self._settings.store_wait)
                     want, old = self._want_again(want, caller, session, give_up), want
-                    self._room.leave(old.owner)
-                    self._reach.let_go(old)
+                    self._queue.leave(old.owner)
+                    self._access.withdraw(old)
                     answer = place = None
                 if answer is None:
                     try:
@@ -110,7 +113,7 @@ class Engine(LeaseEngine[Want, Lease, Left]):
                     except StoreUnavailableError:
                         if place is None:
                             raise
-                        answer = place  # the place in the queue outlasts an outage, for as long as the session does
+                        answer = place  # the queue position survives an outage as long as the session does
                     since = None
                 if type(answer) is SessionEnded:
                     session.lost = True
@@ -119,13 +122,13 @@ class Engine(LeaseEngine[Want, Lease, Left]):
                     if lease is not None:
                         return lease
                     late += 1
-                    if late == _MOST_LATE:
-                        raise StoreUnavailableError(f"Its answers come too late for a ttl of {want.ttl:g} s.")
+                    if late == _MAX_LATE:
+                        raise StoreUnavailableError(f"The store answers too slowly for a ttl of {want.ttl:g} s.")
                 elif type(answer) is Deadlocked:
                     cycle = deadlock_lines(answer.cycle)
-                    raise DeadlockError(f"Waiting for {want.key!r} would never end: {'; '.join(cycle)}.", cycle=cycle)
+                    raise DeadlockError(f"Deadlock while waiting for {want.key!r}: {'; '.join(cycle)}.", cycle=cycle)
                 elif type(answer) is Busy:
-                    raise LockTimeoutError(f"{want.key!r} is not free: {who_holds(answer.holder)}.")
+                    raise LockTimeoutError(f"The lock {want.key!r} is not free: {who_holds(answer.holder)}.")
                 elif type(answer) is Waiting and not session.lost:
                     place = answer
                     handed = await self._wait_turn(want, give_up, answer)
@@ -137,24 +140,24 @@ class Engine(LeaseEngine[Want, Lease, Left]):
             self._failed(want, error)
             raise
         finally:
-            self._room.leave(want.owner)
+            self._queue.leave(want.owner)
 
     async def _wait_turn(self, want: Want, give_up: float | None, answer: Waiting) -> tuple[float, Granted] | None:
-        """Sit in the waitroom until it may be our turn, or we are handed the key; raises if the time runs out first."""
-        seat = self._room.enter(want.owner, answer.look_again)
-        if seat.first_time:
+        """Wait for our turn, or for the key itself. Raises if the time to wait runs out first."""
+        wait = self._queue.enter(want.owner, answer.look_again)
+        if wait.first_time:
             self.metrics.contentions += 1
             emit(_log, logging.DEBUG, "lock_waiting", key=want.key, owner=want.owner)
         left = None if give_up is None else give_up - self.monotonic()
-        if (left is not None and left <= 0) or not await seat.turn(left):
+        if (left is not None and left <= 0) or not await wait.turn(left):
             raise await self._timed_out(want)
-        handed, seat.handed = seat.handed, None
+        handed, wait.granted = wait.granted, None
         return handed
 
     def _want_again(self, want: Want, caller: Caller, session: Session, give_up: float | None) -> Want:
-        """The same request under another session, for what is left of its time to wait.
+        """Return the same request for another session, with the rest of its time to wait.
 
-        With a new owner: one belongs to one session for ever, so that what a session loses no other one finds.
+        It gets a new owner, because an owner belongs to one session forever.
         """
         wait = want.wait
         if give_up is not None and wait != 0:
@@ -162,114 +165,114 @@ class Engine(LeaseEngine[Want, Lease, Left]):
         return Want(want.key, self._new_owner(session), caller.name, session.id, want.ttl, wait, caller.holds > 0)
 
     async def _ask(self, want: Want, since: float | None) -> tuple[float, Answer]:
-        """Ask the store, for as long as an operation may take; says when the answered request was sent."""
+        """Ask the store, for as long as an operation may take; returns when the answered request was sent."""
 
         async def attempt() -> tuple[float, Answer]:
             sent = self.monotonic()
             return sent, await self._locks.ask(want)
 
-        return await self._reach.repeat(attempt, since)
+        return await self._access.repeat(attempt, since)
 
     async def _timed_out(self, want: Want) -> LockTimeoutError:
-        """Leave the queue, and say what stood in the way."""
+        """Leave the queue and return the error that names the holder."""
         try:
-            await self._reach.leave(want)
+            await self._access.leave(want)
             views = await self._locks.list(want.key)
             why = who_holds(views[0].holder if views else None)
         except StoreUnavailableError:
-            self._reach.let_go(want)
-            why = "and the store is away"
-        return LockTimeoutError(f"{want.key!r} did not come free within {want.wait:g} s: {why}.")
+            self._access.withdraw(want)
+            why = "and the store is unavailable"
+        return LockTimeoutError(f"The lock {want.key!r} was not released within {want.wait:g} s: {why}.")
 
     def _admit(
         self, want: Want, caller: Caller, session: Session, granted: Granted, begun: float, sent: float
     ) -> Lease | None:
-        """The lease that was granted; None if that was heard too late to rely on it."""
+        """Return the lease that was granted; None if the answer came too late to rely on it."""
         lease = Lease(self, want, caller, session, granted.fence, granted.expires_at)
-        self._warden.admit(lease, sent)
-        lease.granted = now = self.monotonic()
+        self._renewer.admit(lease, sent)
+        lease._granted_at = now = self.monotonic()
         if now >= session.deadline:
             session.lost = True
-        if now >= lease.deadline or session.lost or self._reach.closed:
+        if now >= lease._deadline or session.lost or self._access.closed:
             return None
         self._owners[want.owner] = lease
         caller.holds += 1
         self._count_wait(now - begun)
         return lease
 
-    # -- returning -------------------------------------------------------------------------------------------------
+    # -- releasing -------------------------------------------------------------------------------------------------
 
     async def release(self, lease: Lease) -> None:
-        """Give a lease back; raises if it turns out to have been lost before."""
-        if lease.released:
+        """Release a lease. Raises if it had been lost before."""
+        if lease._released:
             return
-        if lease.lost_why:
-            self._reach.let_go(lease.want)
-            raise lease.error()
-        want = lease.want
-        lease.released = True
-        lease.untie()
+        if lease._loss:
+            self._access.withdraw(lease._request)
+            raise lease._loss_error()
+        want = lease._request
+        lease._released = True
+        lease._untie()
         sent = self.monotonic()
-        lease.caller.holds -= 1  # what _retire does, without the call: this is done for every lease
-        self._count_hold(sent - lease.granted)
+        lease._caller.holds -= 1  # what _retire does, without the call: this runs for every lease
+        self._count_hold(sent - lease._granted_at)
         sure = True
         try:
             try:
                 left = await self._locks.leave(want)
             except StoreUnavailableError:
-                self._reach.suspect()
-                sure = False  # the first try may have worked, so that "not held" proves nothing
-                left = await self._reach.leave(want)
+                self._access.suspect_leftovers()
+                sure = False  # the first attempt may have worked, so "not held" proves nothing
+                left = await self._access.leave(want)
         except StoreUnavailableError as error:
             emit(_log, logging.WARNING, "lock_release_failed", key=lease.key, error=str(error))
-            self._reach.let_go(want)
+            self._access.withdraw(want)
             return
         except BaseException:
-            self._reach.let_go(want)
+            self._access.withdraw(want)
             raise
         del self._owners[want.owner]
         held, why, next_owner, handed = left
         if handed is not None and next_owner is not None:
-            self._room.hand(next_owner, sent, handed)
+            self._queue.hand_over(next_owner, sent, handed)
         elif next_owner is not None:
-            self._room.call(next_owner)
+            self._queue.wake(next_owner)
         if not held and sure:
-            lease.lost_why = why
+            lease._loss = why
             self._count_loss("taken")
-            raise lease.error()
+            raise lease._loss_error()
 
     def abandon(self, lease: Lease) -> None:
-        """Give back in the background what a body that has ended no longer needs."""
-        if not lease.released and not lease.lost_why:
-            lease.released = True
+        """Release in the background what a block that has ended no longer needs."""
+        if not lease._released and not lease._loss:
+            lease._released = True
             self._retire(lease)
-        self._reach.let_go(lease.want)
+        self._access.withdraw(lease._request)
 
     def fenced(self, lease: Lease) -> AbstractAsyncContextManager[Transaction]:
-        """A transaction in the store that only a live lease can commit."""
+        """Return a transaction in the store that only a live lease can commit."""
         lease.ensure()
         return self._locks.fenced(lease.key, lease.owner, lease.fence)
 
-    def _retire(self, owned: Lease) -> None:
-        owned.caller.holds -= 1
-        self._count_hold(self.monotonic() - owned.granted)
+    def _retire(self, lease: Lease) -> None:
+        lease._caller.holds -= 1
+        self._count_hold(self.monotonic() - lease._granted_at)
 
-    # -- losing ----------------------------------------------------------------------------------------------------
+    # -- loss ------------------------------------------------------------------------------------------------------
 
-    def _lost(self, owned: Lease, reason: str, why: str) -> None:
-        self._count_loss(reason)
-        emit(_log, logging.ERROR, "lease_lost", key=owned.key, fence=owned.fence, reason=reason, why=why)
+    def _lost(self, lease: Lease, cause: str, why: str) -> None:
+        self._count_loss(cause)
+        emit(_log, logging.ERROR, "lease_lost", key=lease.key, fence=lease.fence, cause=cause, why=why)
 
-    def _count_loss(self, reason: str) -> None:
-        self.metrics.losses[reason] = self.metrics.losses.get(reason, 0) + 1
+    def _count_loss(self, cause: str) -> None:
+        self.metrics.losses[cause] = self.metrics.losses.get(cause, 0) + 1
 
-    def _renewal_failed(self, owned: Lease, error: Exception) -> None:
-        emit(_log, logging.WARNING, "lock_renewal_failed", key=owned.key, error=str(error))
+    def _renewal_failed(self, lease: Lease, error: Exception) -> None:
+        emit(_log, logging.WARNING, "lock_renewal_failed", key=lease.key, error=str(error))
 
-    # -- leaving nothing behind ------------------------------------------------------------------------------------
+    # -- failed requests --------------------------------------------------------------------------------------------
 
     def _failed(self, want: Want, error: BaseException) -> None:
-        """A request ended without a lease."""
+        """Handle a request that ended without a lease."""
         if isinstance(error, DeadlockError):
             outcome = "deadlock"
             emit(_log, logging.WARNING, "lock_deadlock", key=want.key, cycle=error.cycle)
@@ -286,6 +289,6 @@ class Engine(LeaseEngine[Want, Lease, Left]):
             outcome = "unavailable"
         self.metrics.outcomes[outcome] += 1
         if outcome in ("busy", "deadlock", "timeout"):
-            self._owners.pop(want.owner, None)  # the store said that nothing is left
+            self._owners.pop(want.owner, None)  # the store confirmed that nothing is left
         else:
-            self._reach.let_go(want)
+            self._access.withdraw(want)

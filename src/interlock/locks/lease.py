@@ -1,4 +1,4 @@
-"""The ownership of a key: who, with which fence, until when, and whether it still holds."""
+"""The lease on a key: its owner, fence, expiry and loss."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from interlock.ports.locks import Transaction, Want
     from interlock.sessions import Session
 
-    class Keeper(Protocol):
-        """What a lease needs of the engine that granted it."""
+    class Releases(Protocol):
+        """The part of the engine that a lease needs."""
 
         def monotonic(self) -> float: ...
         def fenced(self, lease: Lease) -> AbstractAsyncContextManager[Transaction]: ...
@@ -32,55 +32,55 @@ __all__ = ["Lease"]
 class Lease(OwnedLease):
     """One grant of one key.
 
-    Used as ``async with lease:`` (which ``async with locks.acquire(key)`` does) its body is cancelled before the
-    lease can run out, and :class:`LeaseLostError` is raised. Held without a block, ask :attr:`lost` or
-    :meth:`ensure`, and call :meth:`release` in the end.
+    In ``async with lease:``, which ``async with locks.acquire(key)`` does, the block is cancelled before the lease can
+    expire, and :class:`LeaseLostError` is raised. Without a block, check :attr:`lost` or call :meth:`ensure`, and call
+    :meth:`release` at the end.
     """
 
-    want: Want
+    _request: Want
 
     def __init__(
-        self, keeper: Keeper, want: Want, caller: Caller, session: Session, fence: int, store_expiry: float
+        self, engine: Releases, request: Want, caller: Caller, session: Session, fence: int, store_expiry: float
     ) -> None:
-        self._keeper = keeper
-        self._monotonic = keeper.monotonic
-        self.want = want
-        self.caller = caller
-        self.session = session
+        self._engine = engine
+        self._monotonic = engine.monotonic
+        self._request = request
+        self._caller = caller
+        self._session = session
         self.fence = fence
-        self.store_expiry = store_expiry
+        self._store_expiry = store_expiry
 
     def __repr__(self) -> str:
-        state = "lost" if self.lost else "released" if self.released else "held"
+        state = "lost" if self.lost else "released" if self._released else "held"
         return f"<Lease {self.key!r} fence={self.fence} {state}>"
 
     @property
     def expires_at(self) -> datetime:
-        """When the lease ends by the store's clock, unless it is renewed before."""
-        return as_datetime(self.store_expiry)
+        """When the lease ends by the store's clock, unless it is renewed."""
+        return as_datetime(self._store_expiry)
 
     def fenced(self) -> AbstractAsyncContextManager[Transaction]:
-        """A transaction in the lease's own store that commits only while the lease is live.
+        """Return a transaction in the lease's own store that commits only while the lease is live.
 
-        Nobody else can be granted the key before the transaction ends.
+        The key is not granted to another owner before the transaction ends.
         """
-        return self._keeper.fenced(self)
+        return self._engine.fenced(self)
 
     async def release(self) -> None:
-        """Give the key back. Raises :class:`LeaseLostError` if it was no longer held; twice is harmless."""
-        await self._keeper.release(self)
+        """Release the key. Raises :class:`LeaseLostError` if it was no longer held. Releasing twice is harmless."""
+        await self._engine.release(self)
 
     # -- for the engine --------------------------------------------------------------------------------------------
 
-    def settle(self, error: BaseException | None) -> Awaitable[None]:
-        """The block has ended: release."""
-        return self._keeper.release(self)
+    def _finish(self, error: BaseException | None) -> Awaitable[None]:
+        """Release, because the block has ended."""
+        return self._engine.release(self)
 
-    def abandon(self) -> None:
-        """The block was stopped: release in the background."""
-        self._keeper.abandon(self)
+    def _abandon(self) -> None:
+        """Release in the background, because the block was cancelled."""
+        self._engine.abandon(self)
 
-    def error(self) -> LeaseLostError:
-        """What to raise when the lease is lost."""
-        why = self.lost_why or "it was not renewed in time"
+    def _loss_error(self) -> LeaseLostError:
+        """Return the error that reports the loss."""
+        why = self._loss or "it was not renewed in time"
         return LeaseLostError(f"The lease on {self.key!r} (fence {self.fence}) was lost: {why}.")

@@ -1,10 +1,13 @@
-"""The public face of locks: ``app.locks``, or alone ``Locks.from_url(url)``."""
+"""Locks: ``app.locks``, or without an App ``Locks.from_url(url)``."""
+
+# The private attributes of a lease belong to the engines.
+# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from interlock.arguments import Seconds, Wait, checked_key, checked_limit, checked_ttl, checked_wait
+from interlock.arguments import Seconds, Wait, checked_key, checked_limit, checked_seconds, checked_ttl, checked_wait
 from interlock.errors import InvalidArgumentError, LockTimeoutError, MisuseError, NotFoundError
 from interlock.locks.deadlocks import retry_on_deadlock
 from interlock.locks.engine import Engine
@@ -35,8 +38,8 @@ _DEFAULT_WAIT = 60.0
 class Locks(Service[Engine]):
     """Leases on keys, in one store.
 
-    At most one lease per key is live; waiters are served first come, first served; each grant's fence is larger than
-    all before it. A lease is renewed while its holder works, and its holder is stopped before it can run out.
+    At most one lease per key is live. Waiters are served first come, first served. Each grant's fence is larger than
+    all earlier ones. A lease is renewed while its holder works, and the holder is stopped before the lease can expire.
     """
 
     needs = Capability.LOCKS
@@ -47,22 +50,22 @@ class Locks(Service[Engine]):
 
     @property
     def metrics(self) -> LockMetrics:
-        """What these locks have counted and timed; register it with a Prometheus registry."""
+        """The metrics of these locks; register them with a Prometheus registry."""
         return self._opened.metrics
 
     def acquire(self, key: str, ttl: Seconds = _DEFAULT_TTL, *, wait: Wait = _DEFAULT_WAIT) -> Acquisition:
-        """Take the lock: ``async with locks.acquire(key) as lease: …``, or ``lease = await locks.acquire(key)``.
+        """Acquire the lock: ``async with locks.acquire(key) as lease: …``, or ``lease = await locks.acquire(key)``.
 
-        Waits its turn for up to ``wait`` seconds and raises :class:`LockTimeoutError` after that,
-        :class:`DeadlockError` at once if waiting could never end. The lease lives for ``ttl`` at a time and
-        is renewed for as long as it is held; a process that dies loses it within its session (15 s).
+        Waits in the queue for up to ``wait`` seconds, then raises :class:`LockTimeoutError`. Raises
+        :class:`DeadlockError` at once if waiting could never end. The lease lives for ``ttl`` at a time and is renewed
+        for as long as it is held. A process that dies loses it within its session (15 s).
         """
         lives = _DEFAULT_TTL if ttl is _DEFAULT_TTL else checked_ttl(ttl)
         waits = _DEFAULT_WAIT if wait is _DEFAULT_WAIT else checked_wait(wait)
         return Acquisition(self._running, checked_key(key), lives, waits)
 
     async def try_acquire(self, key: str, ttl: Seconds = _DEFAULT_TTL) -> Lease | None:
-        """Take the lock if it is free and nobody is before us, else None. Use the lease as a context manager."""
+        """Acquire the lock if it is free and has no waiters, else return None. Use the lease as a context manager."""
         try:
             return await self._running.take(checked_key(key), checked_ttl(ttl), 0.0)
         except LockTimeoutError:
@@ -71,31 +74,37 @@ class Locks(Service[Engine]):
     def acquire_many(
         self, keys: Iterable[str], ttl: Seconds = _DEFAULT_TTL, *, wait: Wait = _DEFAULT_WAIT
     ) -> ManyAcquisition:
-        """Take several locks, all or none, in an order that cannot deadlock: yields a dict from key to lease.
+        """Acquire several locks, all or none, in an order that cannot deadlock. Yields a dict from key to lease.
 
-        ``wait`` bounds the whole of it.
+        ``wait`` bounds the whole acquisition.
         """
         if isinstance(keys, str):
-            raise InvalidArgumentError("acquire_many takes several keys, not one text.", remedy="Pass a list.")
+            raise InvalidArgumentError("acquire_many takes several keys, not one string.", remedy="Pass a list.")
         ordered = sorted({checked_key(key) for key in keys})
         if not ordered:
-            raise InvalidArgumentError("acquire_many was given no keys.", remedy="Pass at least one.")
+            raise InvalidArgumentError("acquire_many got no keys.", remedy="Pass at least one.")
         return ManyAcquisition(self._running, ordered, checked_ttl(ttl), checked_wait(wait))
 
     def retry_on_deadlock(
-        self, *, max_retries: int = 3, base_delay: float = 0.1, max_delay: float = 2.0, jitter: float = 0.05
+        self, *, max_retries: int = 3, base_delay: Seconds = 0.1, max_delay: Seconds = 2.0, jitter: Seconds = 0.05
     ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Callable[P, Coroutine[Any, Any, R]]]:
-        """A decorator for async functions that take locks inside one another: run again after a deadlock.
+        """Return a decorator that runs an async function again after a deadlock.
 
-        Each retry is logged and counted; when all are used up, the last :class:`DeadlockError` says so.
+        Each retry is logged and counted. When all retries are used up, the last :class:`DeadlockError` is raised.
         """
-        return retry_on_deadlock(lambda: self.metrics, max_retries, base_delay, max_delay, jitter)
+        return retry_on_deadlock(
+            lambda: self.metrics,
+            max_retries,
+            checked_seconds("base_delay", base_delay),
+            checked_seconds("max_delay", max_delay),
+            checked_seconds("jitter", jitter),
+        )
 
     async def force_release(self, key: str, *, reason: str, by: str) -> Holder | None:
-        """Take the lock from whoever holds it, and tell the holder why. None if nobody did.
+        """Release the lock by force, and give the holder the reason. Returns the former holder; None if it was free.
 
-        The next in the queue gets it at once; the old holder's work is cancelled as soon as it hears, and its fenced
-        writes are refused from now on.
+        The next waiter gets it at once. The former holder's work is cancelled as soon as the message arrives, and its
+        fenced writes are refused from now on.
         """
         holder = await self._running.operations.force_release(key, by=by, reason=reason)
         return None if holder is None else holder_view(holder)
@@ -120,12 +129,12 @@ class Locks(Service[Engine]):
 
 
 class Acquisition:
-    """A lock about to be taken: an async context manager, and awaitable."""
+    """A lock about to be acquired: an async context manager, and awaitable."""
 
     __slots__ = ("_engine", "_key", "_ttl", "_wait", "lease")
 
     lease: Lease
-    """Set as the block begins."""
+    """Set when the block starts."""
 
     def __init__(self, engine: Engine, key: str, ttl: float, wait: float | None) -> None:
         self._engine: Engine | None = engine
@@ -149,15 +158,15 @@ class Acquisition:
     def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Awaitable[None]:
-        return self.lease.leave(kind, error)
+        return self.lease._leave(kind, error)
 
 
 def _used_twice() -> MisuseError:
-    return MisuseError("This acquisition was used already.", remedy="Call acquire() each time.")
+    return MisuseError("This acquisition was already used.", remedy="Call acquire() each time.")
 
 
 class ManyAcquisition:
-    """Several locks about to be taken, in one order everywhere."""
+    """Several locks about to be acquired, in the same order everywhere."""
 
     __slots__ = ("_engine", "_held", "_keys", "_ttl", "_wait")
 
@@ -189,8 +198,8 @@ class ManyAcquisition:
         while self._held:
             try:
                 await self._held.pop().__aexit__(kind, error, trace)
-            except BaseException as failed:  # noqa: BLE001 - the others are given back first
-                last = failed  # as in nested blocks, the last error is the one that goes on
+            except BaseException as failed:  # noqa: BLE001 - the others are released first
+                last = failed  # as in nested blocks, the last error propagates
                 kind, error, trace = type(failed), failed, failed.__traceback__
         if last is not None:
             raise last

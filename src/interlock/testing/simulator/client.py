@@ -114,7 +114,8 @@ class Request:
             raise
         add(RequestEnded(now(), self._process, self._number, "granted" if self.leases else "busy"))
         for lease in self.leases:
-            about = (self._number, lease.key, lease.owner, lease.fence, lease.want.ttl, self._inner.guarded)
+            ttl = lease._request.ttl  # noqa: SLF001 - what it was asked for with
+            about = (self._number, lease.key, lease.owner, lease.fence, ttl, self._inner.guarded)
             add(BodyBegan(now(), self._process, *about))
         self._outer = _current.get()
         self._inside = _current.set(self)

@@ -154,7 +154,7 @@ class ClaimsConformance(StoreSuite):
                 with pytest.raises(MisuseError, match="in progress"):
                     await act()
             await mine.done()
-            with pytest.raises(MisuseError, match="settled already"):
+            with pytest.raises(MisuseError, match="already finished"):
                 await mine.fail()
 
     async def test_bad_input_is_refused_and_nothing_is_stored(self, store_url: str) -> None:

@@ -156,7 +156,7 @@ class LimitsConformance(StoreSuite):
 
     async def test_several_limits_are_taken_together_and_hold_nobody_up(self, store_url: str) -> None:
         async with self.limits(store_url) as limits, limits.acquire(Slots("busy", 1)):
-            with pytest.raises(LimitTimeoutError, match="'slots:busy' did not let it start"):
+            with pytest.raises(LimitTimeoutError, match="'slots:busy' did not allow a start"):
                 await limits.acquire(Slots("busy", 1), Slots("free", 1), wait=0.05)
             waiting = asyncio.create_task(_acquire(limits, Slots("busy", 1), Slots("free", 1)))
             await self._waiting(limits, "slots:busy", 1)

@@ -1,6 +1,6 @@
-"""Starting background work at once: its first step is taken now, only the rest waits for the event loop's next turn.
+"""Eager start of background work: the first step runs now, the rest runs as a task.
 
-So that what one caller begins to give back is on its way to the store before anything the same caller asks for next.
+A release that a caller starts in the background therefore reaches the store before the caller's next request.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Generator
 
-__all__ = ["begun"]
+__all__ = ["start_eagerly"]
 
 
-def begun(work: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None] | None:
-    """Take the first step of ``work``; returns what is left of it to be run as a task, None if that was all of it.
+def start_eagerly(work: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None] | None:
+    """Run the first step of ``work`` and return the rest, to be run as a task; None if the first step was all.
 
-    Should the first step fail, the task fails: whoever began the work has nothing to do with it.
+    If the first step raises, the returned coroutine raises the error, because the caller cannot handle it.
     """
     try:
         waits_for = work.send(None)
@@ -42,7 +42,7 @@ def _rest(work: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any, Any
         try:
             try:
                 value = yield waits_for
-            except BaseException as error:  # noqa: BLE001 - a cancellation, for instance, belongs to the work itself
+            except BaseException as error:  # noqa: BLE001 - the work itself handles a cancellation, for instance
                 waits_for = work.throw(error)
             else:
                 waits_for = work.send(value)
