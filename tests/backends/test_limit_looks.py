@@ -7,8 +7,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends import from_url
+from interlock.backends.postgres import queries as postgres_queries
 from interlock.backends.sqlite.queries import LimitQueries
-from interlock.backends.statements import Statements
 from interlock.settings import Settings
 from tests.backends.test_postgres_job_plans import connection, pages
 
@@ -22,7 +22,7 @@ FAR = 4102444800000000
 
 
 async def test_a_look_at_ten_limits_touches_few_pages_of_postgresql(connection: Any) -> None:
-    look = Statements("interlock.backends.postgres", "limits").look
+    look = postgres_queries.LimitQueries().list
     await connection.execute(
         "insert into interlock.limit_key select 'default', 'key-' || n from generate_series(1, $1::integer) n", KEYS
     )

@@ -9,7 +9,7 @@ import pytest
 
 from interlock import App
 from interlock.backends.postgres import jobs as postgres_jobs
-from interlock.backends.postgres.job_entries import PART, PART_BYTES
+from interlock.backends.postgres.job_enqueue import PART, PART_BYTES
 from interlock.errors import MisuseError, StoreUnavailableError
 from interlock.testing.conformance.jobs.driver import new_job
 from tests.backends.others import blocked
@@ -24,9 +24,9 @@ MANY = 2 * PART + 1
 ALL = "select count(*) from interlock.job"
 
 
-def end_connections(lane: Any) -> None:
-    """End every connection that the lane could be using."""
-    for member in list(lane._pool._members):
+def end_connections(ordered: Any) -> None:
+    """End every connection that the ordered connection could be using."""
+    for member in list(ordered._pool._members):
         member.connection.terminate()
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from interlock import Locks, Settings
 from interlock.backends.postgres import pool as pool_module
-from interlock.backends.postgres.lane import Lane, Server, translated
+from interlock.backends.postgres.connection import OrderedConnection, Server, translated
 from interlock.backends.postgres.pool import Pool
 from interlock.errors import InvalidArgumentError, StoreUnavailableError
 from interlock.testing import clock
@@ -142,7 +142,7 @@ async def test_a_refusal_is_logged_once_and_says_what_to_set(
 ) -> None:
     server = Refusing(pool, monkeypatch)
     server.refuses = True
-    lane = Lane(pool, 1.0)
+    lane = OrderedConnection(pool, 1.0)
     for _ in range(2):
         with pytest.raises(StoreUnavailableError, match=r"too many clients already\. Raise max_connections .*setting"):
             await lane.fetch("select 1")
@@ -160,7 +160,7 @@ async def test_who_waits_is_served_when_the_server_has_room_again(pool: Pool, mo
     server.refuses = True
     starved = asyncio.Event()
     pool.on_starved = starved.set
-    work = asyncio.create_task(Lane(pool, 20.0).fetch("select 1"))
+    work = asyncio.create_task(OrderedConnection(pool, 20.0).fetch("select 1"))
     await starved.wait()
     server.refuses = False
     assert list(await work) == [(1,)]
@@ -189,7 +189,7 @@ async def test_those_who_keep_a_connection_leave_one_for_the_others(pool: Pool) 
     async with pool.lent(soon(), hold=True), pool.lent(soon(), hold=True):
         with translated(), pytest.raises(StoreUnavailableError, match="2 of them by fenced transactions"):
             await asyncio.create_task(_keep(pool, soon(0.2)))
-        assert list(await Lane(pool, 20.0).fetch("select 1")) == [(1,)]
+        assert list(await OrderedConnection(pool, 20.0).fetch("select 1")) == [(1,)]
 
 
 async def test_who_keeps_all_connections_and_wants_another_is_told_at_once(pool: Pool) -> None:
@@ -269,5 +269,5 @@ async def test_a_statement_timeout_of_the_role_stops_no_work(crowded: str) -> No
 async def test_a_statement_timeout_in_the_url_holds_and_its_errors_say_so(complete_postgres_url: str) -> None:
     pool = Pool(Server(f"{complete_postgres_url}?statement_timeout=50"), 1)
     with pytest.raises(StoreUnavailableError, match=r"statement timeout\. Raise statement_timeout in the URL"):
-        await Lane(pool, 20.0).fetch("select pg_sleep(60)")
+        await OrderedConnection(pool, 20.0).fetch("select pg_sleep(60)")
     await pool.close()

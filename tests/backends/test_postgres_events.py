@@ -10,7 +10,7 @@ import pytest
 
 from interlock.backends import from_url
 from interlock.backends.postgres.events import _sql
-from interlock.backends.postgres.job_entries import columns
+from interlock.backends.postgres.job_enqueue import columns
 from interlock.ports.events import NewEvent
 from interlock.ports.job_views import JobFilter
 from interlock.settings import Settings
@@ -160,14 +160,14 @@ class TestPlans:
         page = (40_000, 50, None)
 
         for name, wanted in (
-            ("look_any", ("", "", "", "")),
-            ("look_source", ("src1", "", "", "")),
-            ("look_type", ("", "t7", "", "")),
-            ("look_actor", ("", "", "a7", "")),
-            ("look_delivery", ("", "", "", "d1700")),
+            ("list_any", ("", "", "", "")),
+            ("list_source", ("src1", "", "", "")),
+            ("list_type", ("", "t7", "", "")),
+            ("list_actor", ("", "", "a7", "")),
+            ("list_delivery", ("", "", "", "d1700")),
         ):
             touched = await self.pages(other, getattr(_sql, name), "default", *wanted, *page)
             assert touched < 100, (name, touched)
-        assert await self.pages(other, _sql.find, "default", list(range(1, 50_000, 1000)), None) < 300
+        assert await self.pages(other, _sql.get_many, "default", list(range(1, 50_000, 1000)), None) < 300
         # A thousand that are old are removed; the others are not looked at.
         assert await self.pages(other, "select interlock.event_prune('default', 100, null)") < 1500

@@ -8,8 +8,8 @@ import asyncpg
 import pytest
 
 from interlock import Locks, Settings
+from interlock.backends.postgres.connection import Server, translated
 from interlock.backends.postgres.hosts import Hosts
-from interlock.backends.postgres.lane import Server, translated
 from interlock.errors import InvalidArgumentError, StoreUnavailableError
 from interlock.testing.proxy import ThreadedFaultProxy
 

@@ -161,7 +161,7 @@ async def test_a_locked_lane_holds_up_neither_handing_back_nor_fetches(
                 if lane != "lane-3":
                     for handle in handles:
                         await handle.result(wait=30)
-            assert events["job_chore_failed"][0].fields["chore"] == "hand back"
+            assert events["job_chore_failed"][0].fields["chore"] == "return"
         for handle in lanes["lane-3"]:
             await handle.result(wait=30)
 

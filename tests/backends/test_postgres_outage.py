@@ -11,8 +11,8 @@ import asyncpg
 import pytest
 
 from interlock import Locks, Settings
-from interlock.backends.postgres import lane, reader
-from interlock.backends.postgres.lane import Lane, Server
+from interlock.backends.postgres import connection, reader
+from interlock.backends.postgres.connection import OrderedConnection, Server
 from interlock.backends.postgres.pool import Pool
 from interlock.backends.postgres.reader import Reader
 from interlock.errors import LeaseLostError, StoreUnavailableError
@@ -63,7 +63,7 @@ async def test_opening_is_bounded_when_the_store_goes_away_on_the_way(
 
 async def test_an_answer_that_came_while_the_event_loop_stood_still_is_heard(url: str) -> None:
     pool = Pool(Server(url), 1)
-    here = Lane(pool, 0.3)
+    here = OrderedConnection(pool, 0.3)
     ((connection,),) = await here.fetch("select pg_backend_pid()")
     for turns in range(1, 12):
         asking = asyncio.ensure_future(here.fetch("select pg_backend_pid()"))
@@ -159,11 +159,11 @@ async def test_a_host_that_vanished_in_a_fenced_transaction_holds_its_key_no_lon
 async def test_a_host_that_vanished_in_a_pooled_transaction_leaves_none_behind(
     url: str, proxy: ThreadedFaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lane, "_BEGIN", lane._BEGIN.replace("10s", "1s"))
+    monkeypatch.setattr(connection, "_BEGIN", connection._BEGIN.replace("10s", "1s"))
     server = Server(proxy.url(url))
     server.pooled = True
     pool = Pool(server, 1)
-    asking = Lane(pool, 1.0)
+    asking = OrderedConnection(pool, 1.0)
     await asking.fetch("select 1")
     fetch = asyncpg.Connection.fetch
 

@@ -45,7 +45,7 @@ class OutcomeCode(IntEnum):
 
 
 class FailingCode(IntEnum):
-    """What a lane does when one of its jobs fails."""
+    """The reaction of a lane to a failed job."""
 
     BLOCK = 0
     SKIP = 1
@@ -61,7 +61,7 @@ class ReadyClass(IntEnum):
 
 
 class FetchDecision(IntEnum):
-    """What a fetch does with a ready job: leave it, take it, let it wait for its limit, or leave it as immediate."""
+    """The decision of a fetch about a ready job: leave it, take it, let it wait for a limit, or make it immediate."""
 
     LEAVE = 0
     TAKE = 1

@@ -1,4 +1,4 @@
-"""SQL kept as files, one statement a file, read once: ``Statements("interlock.backends.sqlite", "locks").ask``."""
+"""The migrations of a store, read from its numbered files."""
 
 from __future__ import annotations
 
@@ -7,30 +7,11 @@ from importlib import resources
 
 from interlock.ports.migrations import Migration
 
-__all__ = ["Statements", "read_migrations"]
-
-
-class Statements:
-    """The statements in one folder, by the names of their files."""
-
-    def __init__(self, package: str, folder: str) -> None:
-        self._where = f"{package}/sql/{folder}"
-        files = resources.files(package).joinpath("sql", folder)
-        self._texts = {
-            file.name.removesuffix(".sql"): file.read_text("utf-8")
-            for file in files.iterdir()
-            if file.name.endswith(".sql")
-        }
-
-    def __getattr__(self, name: str) -> str:
-        try:
-            return self._texts[name]
-        except KeyError:
-            raise AttributeError(f"there is no {name}.sql in {self._where}") from None
+__all__ = ["read_migrations"]
 
 
 def read_migrations(package: str, folder: str) -> list[Migration]:
-    """The migrations of a backend in order. Their files are named ``0001_what_it_does.sql``."""
+    """Read the migrations of a backend in order. Their files are named ``0001_what_it_does.sql``."""
     found = []
     for file in resources.files(package).joinpath(folder).iterdir():
         match = re.fullmatch(r"(\d{4})_(\w+)\.sql", file.name)

@@ -67,7 +67,7 @@ class SchemaStatus:
 
     @property
     def pending(self) -> SchemaStatus | None:
-        """What the store lacks; None if it lacks nothing."""
+        """The pending migrations and functions; None if there are none."""
         migrations = tuple(migration for migration in self.migrations if migration.applied_at is None)
         functions = self.functions if self.functions is not None and self.functions.state == "pending" else None
         return SchemaStatus(migrations, functions) if migrations or functions else None

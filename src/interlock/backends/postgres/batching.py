@@ -12,7 +12,7 @@ from interlock.batcher import Batcher, not_an_outage
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from interlock.backends.postgres.lane import Lane, Lanes
+    from interlock.backends.postgres.connection import OrderedConnection, OrderedConnections
 
 __all__ = ["KeyedBatchers", "Operation", "new_batcher"]
 
@@ -47,15 +47,20 @@ class KeyedBatchers:
     """One batcher per connection. A key always uses the same one, so that operations on it take effect in order."""
 
     def __init__(
-        self, lanes: Lanes, send: Callable[[Lane, list[Operation]], Awaitable[Sequence[Any]]], timeout: float
+        self,
+        connections: OrderedConnections,
+        send: Callable[[OrderedConnection, list[Operation]], Awaitable[Sequence[Any]]],
+        timeout: float,
     ) -> None:
-        self._lanes = lanes
+        self._connections = connections
         # All batches are sorted by key, so that two of them never wait for each other's rows.
-        self._batchers = {lane: new_batcher(partial(send, lane), timeout, order=_key) for lane in lanes}
+        self._batchers = {
+            connection: new_batcher(partial(send, connection), timeout, order=_key) for connection in connections
+        }
 
     def submit(self, kind: str, want: Any, *, alone: bool = False) -> Awaitable[Any]:
         """Queue one operation; the result is its row."""
-        return self._batchers[self._lanes.of(want.key)].submit(Operation(kind, want), alone=alone)
+        return self._batchers[self._connections.of(want.key)].submit(Operation(kind, want), alone=alone)
 
     async def close(self) -> None:
         """Wait until everything that was submitted has been sent."""

@@ -1,4 +1,4 @@
-"""Claims as rows. Each operation is one call of a function in the database, one round trip."""
+"""Claims as rows. Each operation calls one function in the database: one round trip."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.backends.claim_words import kept_error, why_not
 from interlock.backends.postgres.batching import KeyedBatchers, Operation
-from interlock.backends.postgres.given import given_by
+from interlock.backends.postgres.clock import clock_of
 from interlock.backends.postgres.journal import write_attribution
-from interlock.backends.statements import Statements
+from interlock.backends.postgres.queries import ClaimQueries
 from interlock.ports.claims import (
     ClaimAnswer,
     Claimed,
@@ -27,19 +27,19 @@ from interlock.ports.claims import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock.backends.postgres.lane import Lane, Lanes
+    from interlock.backends.postgres.connection import OrderedConnection, OrderedConnections
     from interlock.clock import Clock
     from interlock.ports.journal import Attribution
     from interlock.settings import Settings
 
 __all__ = ["PostgresClaims"]
 
-_sql = Statements("interlock.backends.postgres", "claims")
+_sql = ClaimQueries()
 _TURN, _SETTLE = "c", "s"
 
 
 class _Step(NamedTuple):
-    """A claim or a settlement, as the functions take it."""
+    """A claim or a finish, as the functions take it."""
 
     key: str
     owner: str
@@ -53,33 +53,33 @@ class _Step(NamedTuple):
 
 
 class PostgresClaims:
-    """Keeps the claims port."""
+    """Implements the claims port."""
 
-    def __init__(self, lanes: Lanes, settings: Settings, clock: Clock | None) -> None:
-        self._lanes = lanes
-        self._batchers = KeyedBatchers(lanes, self._send, settings.store_wait / 2)
+    def __init__(self, connections: OrderedConnections, settings: Settings, clock: Clock | None) -> None:
+        self._connections = connections
+        self._batchers = KeyedBatchers(connections, self._send, settings.store_wait / 2)
         self._namespace = settings.namespace
-        self._given = given_by(clock)
+        self._clock = clock_of(clock)
 
     async def claim(self, want: ClaimWant) -> ClaimAnswer:
-        """Take the claim if it can be had, else say how it stands."""
+        """Claim a key if it is available; otherwise return the state of its claim."""
         answer, fence, expires_at, attempt, details = await self._batchers.submit(_TURN, _Step(*want))
         if answer == "claimed":
             return Claimed(fence, expires_at, attempt)
         return SessionEnded() if answer == "ended" else Known(_view(details))
 
     async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
-        """Give live claims their lease again."""
-        # In the order of their keys, as batches are, so that the two never wait for each other.
+        """Renew live claims."""
+        # In the order of their keys, as in batches, so that the two never deadlock.
         keys, owners, ttls = ([held[i] for held in sorted(leases)] for i in range(3))
-        rows = await self._lanes.first.fetch(_sql.renew, self._namespace, keys, owners, ttls, self._given())
+        rows = await self._connections.first.fetch(_sql.renew, self._namespace, keys, owners, ttls, self._clock())
         return [
             Renewed(owner, expires_at, "" if refusal is None else _why_not(owner, refusal))
             for owner, expires_at, refusal in rows
         ]
 
     async def settle(self, settlement: Settlement) -> Settled:
-        """Mark a claim as done or failed."""
+        """Finish a claim as done or failed."""
         key, owner, state, result, error, retry_in, keep = settlement
         if state is ClaimState.FAILED:
             step = _Step(key, owner, keep=keep, state=state, error=kept_error(error), retry_in=retry_in)
@@ -89,9 +89,9 @@ class PostgresClaims:
         return Settled(True, "") if answer == "settled" else Settled(False, _why_not(owner, details))
 
     async def forget(self, key: str, why: str, attribution: Attribution) -> ClaimView | None:
-        """Remove a claim and tell its holder."""
-        args = (self._namespace, key, why, write_attribution(attribution), self._given())
-        ((view,),) = await self._lanes.of(key).fetch(_sql.forget, *args)
+        """Remove a claim and notify its holder."""
+        args = (self._namespace, key, why, write_attribution(attribution), self._clock())
+        ((view,),) = await self._connections.of(key).fetch(_sql.forget, *args)
         return None if view is None else _view(view)
 
     async def list(
@@ -103,25 +103,27 @@ class PostgresClaims:
         limit: int = 1000,
         after: str = "",
     ) -> Sequence[ClaimView]:
-        """Claims that are still kept."""
-        args = (self._namespace, key, prefix, state, limit, after, self._given())
-        return [_view(view) for (view,) in await self._lanes.aside.fetch(_sql.look, *args)]
+        """List claims that are still kept."""
+        args = (self._namespace, key, prefix, state, limit, after, self._clock())
+        return [_view(view) for (view,) in await self._connections.reads.fetch(_sql.list, *args)]
 
     async def close(self) -> None:
-        """Finish what was handed in."""
+        """Wait for submitted operations."""
         await self._batchers.close()
 
-    async def _send(self, lane: Lane, batch: Sequence[Operation]) -> Sequence[Any]:
-        """One alone by the short way, several in one transaction."""
+    async def _send(self, connection: OrderedConnection, batch: Sequence[Operation]) -> Sequence[Any]:
+        """Call the function for one operation, or send several in one transaction."""
         steps: list[_Step] = [operation.want for operation in batch]
         if len(batch) > 1:
             kinds = [operation.kind for operation in batch]
             columns = (list(column) for column in zip(*steps, strict=True))
-            return await lane.fetch_here(_sql.batch, self._namespace, kinds, *columns, self._given())
+            return await connection.fetch_here(_sql.batch, self._namespace, kinds, *columns, self._clock())
         key, owner, session, lease, keep, *settled = steps[0]
         if batch[0].kind == _TURN:
-            return await lane.fetch_here(_sql.claim, self._namespace, key, owner, session, lease, keep, self._given())
-        return await lane.fetch_here(_sql.settle, self._namespace, key, owner, *settled, keep, self._given())
+            return await connection.fetch_here(
+                _sql.claim, self._namespace, key, owner, session, lease, keep, self._clock()
+            )
+        return await connection.fetch_here(_sql.finish, self._namespace, key, owner, *settled, keep, self._clock())
 
 
 def _view(details: str) -> ClaimView:

@@ -1,4 +1,4 @@
-"""Events as rows, next to the jobs that they cause. Each operation is one statement, one round trip."""
+"""Events as rows, next to the jobs that they cause. Each operation is one statement: one round trip."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.backends.pacing import seconds
 from interlock.backends.postgres.batching import new_batcher
-from interlock.backends.postgres.given import given_by
-from interlock.backends.postgres.job_entries import columns
+from interlock.backends.postgres.clock import clock_of
+from interlock.backends.postgres.connection import UNIQUE_VIOLATION, OrderedConnection, sqlstate
+from interlock.backends.postgres.job_enqueue import columns
 from interlock.backends.postgres.journal import write_attribution
-from interlock.backends.postgres.lane import UNIQUE_VIOLATION, Lane, sqlstate
-from interlock.backends.statements import Statements
+from interlock.backends.postgres.queries import EventQueries
 from interlock.errors import MisuseError, StoreError
 from interlock.ports.events import EventView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from interlock.backends.postgres.lane import Lanes
+    from interlock.backends.postgres.connection import OrderedConnections
     from interlock.backends.postgres.pool import Pool
     from interlock.clock import Clock
     from interlock.ports.events import EventFilter, NewEvent
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 
 __all__ = ["PostgresEvents"]
 
-_sql = Statements("interlock.backends.postgres", "events")
+_sql = EventQueries()
 _LOOKS = {
-    "delivery": _sql.look_delivery,
-    "actor": _sql.look_actor,
-    "type": _sql.look_type,
-    "source": _sql.look_source,
-    "any": _sql.look_any,
+    "delivery": _sql.list_delivery,
+    "actor": _sql.list_actor,
+    "type": _sql.list_type,
+    "source": _sql.list_source,
+    "any": _sql.list_any,
 }
-_JOB_COLUMNS = 18  # what job_enqueue takes between the namespace and the known ids
+_JOB_COLUMNS = 18  # the fields of interlock.new_jobs
 
 
 class PostgresEvents:
-    """Keeps the events port. ``enqueued`` is told in which queues there are new jobs, as the jobs port itself is."""
+    """Implements the events port. ``enqueued`` is called with the queues that have new jobs."""
 
     def __init__(
         self,
-        lanes: Lanes,
+        connections: OrderedConnections,
         pool: Pool,
         settings: Settings,
         clock: Clock | None,
@@ -50,14 +50,14 @@ class PostgresEvents:
     ) -> None:
         wait = settings.store_wait / 2
         self._namespace = settings.namespace
-        self._given = given_by(clock)
-        self._aside = lanes.aside
-        self._entries, self._loads, self._upkeep = (Lane(pool, wait) for _ in range(3))
+        self._clock = clock_of(clock)
+        self._reads = connections.reads
+        self._entries, self._loads, self._upkeep = (OrderedConnection(pool, wait) for _ in range(3))
         self._batcher = new_batcher(partial(self._accept, self._entries), wait)
         self._enqueued = enqueued
 
     async def accept(self, events: Sequence[NewEvent]) -> Sequence[int]:
-        """Accept events. Those that are handed in at the same time go together."""
+        """Accept events. Calls that come at the same time are batched."""
         if not events:
             return []
         kept: Sequence[int] = await self._batcher.submit(events)
@@ -65,13 +65,13 @@ class PostgresEvents:
         return kept
 
     async def get(self, id: int) -> EventView | None:  # noqa: A002
-        """One event."""
-        rows = await self._aside.fetch(_sql.find, self._namespace, [id], self._given())
+        """Return one event."""
+        rows = await self._reads.fetch(_sql.get_many, self._namespace, [id], self._clock())
         return _view(rows[0]) if rows else None
 
     async def get_many(self, ids: Sequence[int]) -> Sequence[EventView]:
-        """Those that are kept. Workers ask, and wait for nobody who only looks."""
-        rows = await self._loads.fetch(_sql.find, self._namespace, list(ids), self._given())
+        """Return the events that are kept. Workers call this, and do not wait for other readers."""
+        rows = await self._loads.fetch(_sql.get_many, self._namespace, list(ids), self._clock())
         return [_view(row) for row in rows]
 
     async def list(
@@ -81,24 +81,24 @@ class PostgresEvents:
         limit: int = 100,
         before: int | None = None,
     ) -> Sequence[EventView]:
-        """Events, newest first."""
+        """List events, newest first."""
         sql = _LOOKS[filter.narrowest]
-        rows = await self._aside.fetch(sql, self._namespace, *filter, before, limit, self._given())
+        rows = await self._reads.fetch(sql, self._namespace, *filter, before, limit, self._clock())
         return [_view(row) for row in rows]
 
     async def prune(self, *, most: int = 10_000) -> int:
-        """Remove what was kept long enough."""
-        ((pruned,),) = await self._upkeep.fetch(_sql.prune, self._namespace, most, self._given())
+        """Remove events that were kept long enough."""
+        ((pruned,),) = await self._upkeep.fetch(_sql.prune, self._namespace, most, self._clock())
         return int(pruned)
 
     async def close(self) -> None:
-        """Finish what was handed in."""
+        """Wait for submitted operations."""
         await self._batcher.close()
         await self._entries.close()
         await self._loads.close()
         await self._upkeep.close()
 
-    async def _accept(self, lane: Lane, requests: Sequence[Sequence[NewEvent]]) -> Sequence[Any]:
+    async def _accept(self, connection: OrderedConnection, requests: Sequence[Sequence[NewEvent]]) -> Sequence[Any]:
         events = [event for request in requests for event in request]
         jobs = [job for event in events for job in event.jobs]
         ids, sources, deliveries, types, actors, payloads, keeps, replays, by, all_jobs = zip(*events, strict=True)
@@ -106,11 +106,11 @@ class PostgresEvents:
         about = (ids, sources, deliveries, types, actors, payloads, keeps, replays, attributions, [*map(len, all_jobs)])
         work = columns(jobs)[1] if jobs else (None,) * _JOB_COLUMNS
         try:
-            ((kept,),) = await lane.fetch_here(_sql.accept, self._namespace, *about, *work, self._given())
+            ((kept,),) = await connection.fetch_here(_sql.accept, self._namespace, *about, *work, self._clock())
         except StoreError as error:
             if sqlstate(error) != UNIQUE_VIOLATION:
                 raise
-            raise MisuseError(f"An event or one of its jobs has an id that was used before: {error}.") from error
+            raise MisuseError(f"An event or one of its jobs has an ID that was used before: {error}.") from error
         answers = iter(kept)
         return [[next(answers) for _ in request] for request in requests]
 

@@ -1,4 +1,4 @@
-"""A caller's own statements in a transaction that only a live lease can commit."""
+"""Run a caller's statements in a transaction that only a live lease can commit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
-from interlock.backends.postgres.lane import answered, gone_translated, sqlstate, translated
+from interlock.backends.postgres.connection import answered, gone_translated, sqlstate, translated
 from interlock.errors import LeaseLostError, MisuseError, StoreError
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ __all__ = ["FencedConnections"]
 _NOT_LIVE = "IL001"  # what lock_guard raises
 
 
-# What a caller's statements may have left in their session, other than rows. DISCARD ALL would also deallocate what the
-# driver has prepared and counts on.
+# Reset what a caller's statements may have changed in their session. DISCARD ALL would also deallocate the statements
+# that the driver has prepared.
 _RESET = """
 reset session authorization; reset all; close all; unlisten *; select pg_catalog.pg_advisory_unlock_all();
 discard temp; discard sequences;
@@ -37,8 +37,8 @@ begin
 end
 $$
 """
-# Behind a pooler the next statement after the commit may reach another session: it has to happen before. Constraints
-# that wait for the commit are checked while the caller's settings hold, and how safe the commit is stays as it was set.
+# Behind a pooler, the next statement after the commit may reach another session, so the reset has to come before.
+# Deferred constraints are checked while the caller's settings apply, and the durability of the commit is kept.
 _RESET_WITHIN = f"""
 set constraints all immediate;
 do $$
@@ -54,10 +54,10 @@ $$;
 
 
 class FencedConnections:
-    """Lends connections for fenced transactions, and resets them afterwards.
+    """Lend connections for fenced transactions, and reset them afterwards.
 
-    A fenced transaction keeps its key from passing on. The server ends one that does nothing for ``idle`` seconds, so
-    that a host which vanished holds the key no longer than that.
+    A fenced transaction keeps its key from being granted again. The server ends one that is idle for ``idle`` seconds,
+    so that a host that vanished blocks the key no longer than that.
     """
 
     def __init__(self, pool: Pool, wait: float, idle: float) -> None:
@@ -98,7 +98,7 @@ class FencedConnections:
                     raise MisuseError(
                         "Nothing was written: a statement in the fenced transaction failed,"
                         " and its error was swallowed.",
-                        remedy="Let the error leave the block.",
+                        remedy="Let the error propagate out of the block.",
                     )
             except BaseException:
                 connection.terminate()
@@ -106,11 +106,11 @@ class FencedConnections:
             await self._reset(connection)
 
     async def _reset_within(self, connection: Any) -> None:
-        with suppress(asyncpg.InFailedSQLTransactionError):  # nothing of it will stay, as the commit reports
+        with suppress(asyncpg.InFailedSQLTransactionError):  # nothing is written, as the commit reports
             await self._bounded(connection, connection.execute(_RESET_WITHIN))
 
     async def _reset(self, connection: Any) -> None:
-        """Undo what the caller set. The commit has succeeded: a connection that cannot be reset is only ended."""
+        """Reset the session. The commit has succeeded, so a connection that cannot be reset is just closed."""
         try:
             if not self._pool.server.pooled:
                 await self._bounded(connection, connection.execute(_RESET))
@@ -145,6 +145,6 @@ class _Transaction:
     def _check(self) -> None:
         if not self._connection.is_closed() and not self._connection.is_in_transaction():
             raise MisuseError(
-                "The fenced transaction was ended by a statement in it, and fences nothing any more.",
-                remedy="Leave commit and rollback to the block.",
+                "A statement ended the fenced transaction, so the lease no longer protects the block.",
+                remedy="Do not commit or roll back inside the block.",
             )

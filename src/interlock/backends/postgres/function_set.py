@@ -33,7 +33,7 @@ PLANNER_SETTINGS: dict[str, dict[str, str]] = {
     "lookups": {**_INDEX_ONLY, **_NESTED_LOOPS, **_GENERIC},
     # The same for history, whose partitions only a plan for the actual times can skip.
     "lookups_in_partitions": {**_INDEX_ONLY, **_NESTED_LOOPS},
-    # Read a table by an index, and join what was read with arrays in whatever way is best.
+    # Read a table by an index, and join the rows with arrays by any method.
     "index_reads": {**_INDEX_ONLY, **_ANY_JOINS, **_GENERIC},
     # Join arrays of up to thousands of elements with one another, which nested loops would do in quadratic time.
     "array_joins": {**_INDEX_ONLY, **_HASH_JOINS, **_GENERIC},

@@ -25,21 +25,21 @@ _HIGHEST_PORT = 65535
 
 
 class Host(NamedTuple):
-    """One host, and the URL that leads to it alone."""
+    """One host, and a URL for this host only."""
 
     name: str
     url: str
 
 
 class Hosts(NamedTuple):
-    """What a URL asks for: one of these hosts, with these abilities."""
+    """The hosts of a URL, and the required session attributes."""
 
     hosts: tuple[Host, ...]
     attributes: str
 
     @classmethod
     def of(cls, url: str) -> Hosts:
-        """Read a URL."""
+        """Parse a URL."""
         found = _URL.fullmatch(url)
         if found is None:
             raise _unreadable()
@@ -49,7 +49,7 @@ class Hosts(NamedTuple):
         if attributes not in _ATTRIBUTES:
             raise InvalidArgumentError(
                 f"target_session_attrs={attributes} asks for a server that Interlock cannot work with.",
-                remedy=f"Use {', '.join(_ATTRIBUTES)}; without it, it is read-write.",
+                remedy=f"Use {', '.join(_ATTRIBUTES)}; the default is read-write.",
             )
         user, at, listed = found["authority"].rpartition("@")
         listed = listed or named.get("host", "")
@@ -67,7 +67,7 @@ class Hosts(NamedTuple):
 
 
 def _host(begin: str, name: str, port: str, path: str, query: str) -> Host:
-    if name.startswith("/"):  # the directory of a socket has no place in front of the path
+    if name.startswith("/"):  # the directory of a socket cannot be in the authority part
         query = "&".join(part for part in (f"host={name}", f"port={port}" if port else "", query) if part)
         return Host(name, f"{begin}{path}?{query}")
     place = f"{name}:{port}" if port else name
@@ -88,7 +88,8 @@ def _ports(text: str, count: int) -> list[str]:
     ports = [_port(port) for port in text.split(",")]
     if len(ports) not in (1, count):
         raise InvalidArgumentError(
-            f"The PostgreSQL URL names {count} hosts and {len(ports)} ports.", remedy="Name one port, or one a host."
+            f"The PostgreSQL URL names {count} hosts and {len(ports)} ports.",
+            remedy="Name one port, or one port per host.",
         )
     return ports if len(ports) == count else ports * count
 
@@ -102,5 +103,5 @@ def _port(text: str) -> str:
 def _unreadable() -> InvalidArgumentError:
     return InvalidArgumentError(
         "The PostgreSQL URL cannot be read.",
-        remedy="Use postgresql://user:password@server:port/database, or several servers with commas between them.",
+        remedy="Use postgresql://user:password@server:port/database, or several servers separated by commas.",
     )

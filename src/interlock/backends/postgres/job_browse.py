@@ -1,11 +1,11 @@
-"""Finds the jobs that a list is to show, by their numbers, looking at a bounded number of rows."""
+"""Find the jobs of a list by their IDs, reading a bounded number of rows."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.browsing import MOST_FEW, Found
-from interlock.backends.statements import Statements
+from interlock.backends.postgres.queries import InsightQueries
 from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ENDED", "browse", "sql"]
 
-sql = Statements("interlock.backends.postgres", "insight")
+sql = InsightQueries()
 ENDED = {
     JobState.DONE: 0,
     JobState.FAILED: 1,
@@ -43,11 +43,11 @@ _MOST_HELD = 2_000
 async def browse(
     fetch: Fetch, namespace: str, wanted: JobFilter, before: int, limit: int, rounds: int
 ) -> AsyncIterator[Found]:
-    """What each source finds below a number, in the n-th round."""
+    """Yield what each source finds below an ID, in the n-th round."""
     unfinished = {state for state in wanted.states if not state.final}
     ended = set(wanted.states) - unfinished
     walk = _Walk(fetch, (namespace, wanted.name, wanted.queue, before))
-    # Without a filter whatever is there is wanted, unless it is of other namespaces.
+    # Without a filter every row matches, except those of other namespaces.
     scan = _SCAN if wanted.name or wanted.queue or rounds else limit + 1
     if wanted.lane:
         if unfinished or not ended:
@@ -68,19 +68,19 @@ async def browse(
 
 
 class _Walk:
-    """Looks for jobs below a number. ``wanted`` is what every statement begins with."""
+    """Searches for jobs below an ID. ``wanted`` is the first parameters of every statement."""
 
     def __init__(self, fetch: Fetch, wanted: tuple[str, str, str, int]) -> None:
         self._fetch = fetch
         self._wanted = wanted
 
     async def along(self, statement: str, scan: int, *more: Any) -> Found:
-        """Along a table in the order of numbers."""
+        """Walk a table in the order of IDs."""
         ((ids, last, looked_at),) = await self._fetch(statement, *self._wanted, scan, *more)
         return Found(ids, last if looked_at >= scan else None)
 
     async def lane(self, lane: str, states: Collection[JobState]) -> Found:
-        """Along a lane, in about the order of numbers."""
+        """Walk a lane, roughly in the order of IDs."""
         found = await self.along(sql.walk_lane, _SCAN, lane)
         ids = list(found.ids)
         if not states:
@@ -92,7 +92,7 @@ class _Walk:
         return Found([number for (number,) in rows], floor)
 
     async def by_state(self, states: set[JobState]) -> AsyncIterator[Found]:
-        """Each state from the table that has just those, unless they are many; the others along all jobs."""
+        """Read each state from the table that holds it unless there are many; find the others among all jobs."""
         many: set[JobState] = states & {JobState.BEHIND}
         if JobState.READY in states:
             ((signals,),) = await self._fetch(sql.many_signals, self._wanted[0], _MOST_SIGNALS)

@@ -1,4 +1,4 @@
-"""How many jobs stand how, and what came and went, counted up to a bound."""
+"""Count jobs by state, and accepted and ended jobs by time, up to a bound."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STATES = {str(state): state for state in JobState if not state.final}
 
 
 async def counts(fetch: Fetch, namespace: str, given: float | None, limits: tuple[int, int]) -> JobCounts:
-    """``limits`` are those in use and those that are full."""
+    """Count jobs. ``limits``: how many limits are in use, and how many are full."""
     ((now, others),) = await fetch(sql.now, namespace, given)
     found: dict[JobState, Counter[str]] = {state: Counter() for state in JobState}
     oldest: dict[JobState, dict[str, float]] = {JobState.READY: {}, JobState.SCHEDULED: {}}
@@ -93,7 +93,7 @@ def _queue(
 
 
 async def activity(fetch: Fetch, namespace: str, given: float | None, wanted: tuple[int, int, int]) -> Changes:
-    """What was accepted and what ended lately, by spans: how wide, how many, and from which one on."""
+    """Count recently accepted and ended jobs by time span: its width, how many, and the first one."""
     width, spans, since = wanted
     ((now, _),) = await fetch(sql.now, namespace, given)
     first = max(now // width - spans + 1, since)
@@ -111,7 +111,7 @@ async def activity(fetch: Fetch, namespace: str, given: float | None, wanted: tu
         for span, _, _, of_these in rows:
             accepted[span] += of_these
         count = sum(row[1] for row in rows)
-        # Numbers are drawn ahead, so that their order is only about that of time.
+        # IDs are drawn ahead, so that their order is only roughly that of time.
         if count < scan or max(row[0] for row in rows) < first:
             break
         walked += count

@@ -1,4 +1,4 @@
-"""Many jobs at a glance: each answer is a few statements, each of which looks at a bounded number of rows."""
+"""The read side of jobs: each answer is a few statements, and each of them reads a bounded number of rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from interlock.backends.browsing import SECONDS, merged
 from interlock.backends.job_reads import read_reads
 from interlock.backends.pacing import micros, seconds
-from interlock.backends.postgres.given import given_by
+from interlock.backends.postgres.clock import clock_of
 from interlock.backends.postgres.job_browse import browse, sql
 from interlock.backends.postgres.job_counts import activity, counts
 from interlock.backends.postgres.job_views import job_view, lane_view, situation
@@ -48,15 +48,15 @@ _SCAN_LANES = 500
 
 
 class PostgresJobInsight:
-    """Keeps the port."""
+    """Implements the insight port for jobs."""
 
     def __init__(self, reader: Reader, settings: Settings, clock: Clock | None) -> None:
         self._fetch = reader.fetch
         self._namespace = settings.namespace
-        self._given = given_by(clock)
+        self._clock = clock_of(clock)
 
     async def jobs(self, filter: JobFilter, *, limit: int, before: int | None = None) -> JobSlice:  # noqa: A002
-        """Jobs by their numbers, the largest first."""
+        """List jobs by ID, largest first."""
         found = await self.numbers(filter, limit=limit, before=before)
         told = await self.situations(found.ids)
         if filter.states:
@@ -64,7 +64,7 @@ class PostgresJobInsight:
         return JobSlice(told, found.more)
 
     async def numbers(self, filter: JobFilter, *, limit: int, before: int | None = None) -> Numbers:  # noqa: A002
-        """Just the numbers of those."""
+        """List only their IDs."""
         ids: list[int] = []
         more: int | None = _NEWEST if before is None else before
         began = time.perf_counter()
@@ -78,21 +78,21 @@ class PostgresJobInsight:
         return Numbers(ids, more)
 
     async def situations(self, ids: Sequence[int]) -> Sequence[JobSituation]:
-        """What decides about each of these jobs."""
+        """Return what decides when each of these jobs runs."""
         if not ids:
             return []
         most = _MOST_AHEAD if len(ids) <= _FEW else _MOST_AHEAD_OF_MANY
-        rows = await self._fetch(sql.situations, self._namespace, list(ids), most, self._given())
+        rows = await self._fetch(sql.situations, self._namespace, list(ids), most, self._clock())
         found = {told.job.id: told._replace(more_ahead=told.ahead >= most) for told in _outlooks(rows)}
         missing = [id for id in ids if id not in found]  # noqa: A001
         if missing:
-            for row in await self._fetch(sql.ended, self._namespace, missing, self._given()):
+            for row in await self._fetch(sql.ended, self._namespace, missing, self._clock()):
                 view = job_view(row, brief=True)
                 found[view.id] = JobSituation(view, 0, None, None, "", "", None, None, "", "", (), None, 0, 0)
         return [found[id] for id in ids if id in found]  # noqa: A001
 
     async def neighbours(self, id: int, *, most: int) -> Neighbours:  # noqa: A002
-        """The jobs next to one in its lane."""
+        """Return the jobs next to one in its lane."""
         rows = await self._fetch(sql.neighbours, self._namespace, id, most)
         if not rows:
             return Neighbours((), ())
@@ -102,7 +102,7 @@ class PostgresJobInsight:
         return Neighbours(ahead[::-1], behind)
 
     async def lane_jobs(self, lane: str, *, limit: int) -> Sequence[int]:
-        """The first jobs of a lane."""
+        """List the first jobs of a lane."""
         ids = [row[0] for row in await self._fetch(sql.lane_jobs, self._namespace, lane, limit)]
         if len(ids) < limit:
             rows = await self._fetch(sql.lane_unplaced, self._namespace, lane, limit - len(ids))
@@ -110,10 +110,10 @@ class PostgresJobInsight:
         return ids
 
     async def lanes(self, *, show: LaneShow = LaneShow.ALL, limit: int, after: str = "") -> LaneSlice:
-        """Walk along the lanes; of those that are not wanted a bounded number."""
+        """List lanes by name. Of lanes that do not match a bounded number is read."""
         names, floor = await self._lane_names(show, limit, f"{self._namespace}/{after}")
         views: list[LaneView] = []
-        # In a list of those that wait some turn out not to; otherwise nearly all are wanted.
+        # In a list of waiting lanes some turn out not to wait; otherwise nearly all match.
         step = limit + 1
         for start in range(0, len(names), step):
             for view in await self._lane_views(names[start : start + step]):
@@ -125,14 +125,14 @@ class PostgresJobInsight:
         return LaneSlice(views, None if floor is None else self._lane_name(floor))
 
     async def counts(self) -> JobCounts:
-        """How many jobs stand how."""
+        """Count jobs by state."""
         views = await self.limits(limit=_MOST_LIMITS)
         full = sum(view.room_at is not None if view.per else view.taken >= view.most for view in views)
-        return await counts(self._fetch, self._namespace, self._given(), (len(views), full))
+        return await counts(self._fetch, self._namespace, self._clock(), (len(views), full))
 
     async def workers(self, session: str | None = None, *, limit: int) -> Sequence[WorkerStanding]:
-        """Live workers."""
-        rows = await self._fetch(sql.workers, self._namespace, session, limit, self._given())
+        """List live workers."""
+        rows = await self._fetch(sql.workers, self._namespace, session, limit, self._clock())
         return [
             WorkerStanding(
                 WorkerView(*row[:4]), tuple(row[4]), tuple(row[5]), row[6], int(row[7]), row[8], row[9]
@@ -141,32 +141,32 @@ class PostgresJobInsight:
         ]
 
     async def fetched(self, session: str, *, limit: int) -> Sequence[int]:
-        """Jobs that a session has fetched."""
+        """List the jobs that a session has fetched."""
         return [id for (id,) in await self._fetch(sql.fetched, self._namespace, session, limit)]  # noqa: A001
 
     async def limits(self, key: str | None = None, *, limit: int, after: str = "") -> Sequence[JobLimitView]:
-        """Limits that jobs are under."""
+        """List limits that jobs are under."""
         if key is not None:
-            rows = await self._fetch(sql.limit, self._namespace, key, self._given())
+            rows = await self._fetch(sql.limit, self._namespace, key, self._clock())
         else:
-            rows = await self._fetch(sql.limits, self._namespace, after, limit, self._given())
+            rows = await self._fetch(sql.limits, self._namespace, after, limit, self._clock())
         return [_limit(*row) for row in rows]
 
     async def limit_users(self, key: str, *, limit: int) -> JobLimitUsers:
-        """Who has a limit's room, and who waits."""
+        """Return the jobs that hold a limit, and those that wait for it."""
         holders = [
             *await self._fetch(sql.limit_holders, self._namespace, key, limit),
-            *await self._fetch(sql.limit_starts, self._namespace, key, limit, self._given()),
+            *await self._fetch(sql.limit_starts, self._namespace, key, limit, self._clock()),
         ]
         waiters = await self._fetch(sql.limit_waiters, self._namespace, key, limit)
         return JobLimitUsers([_use(row) for row in holders[:limit]], [_use(row) for row in waiters])
 
     async def activity(self, width: float, spans: int, *, since: int = 0) -> Changes:
-        """What was accepted and what ended."""
-        return await activity(self._fetch, self._namespace, self._given(), (micros(width), spans, since))
+        """Count accepted and ended jobs by time span."""
+        return await activity(self._fetch, self._namespace, self._clock(), (micros(width), spans, since))
 
     async def _lane_names(self, show: LaneShow, limit: int, after: str) -> tuple[list[str], str | None]:
-        """The next lanes to look at, and up to which one all there are; None for the end."""
+        """Return the next lanes, and the name up to which the list is complete; None at the end."""
         where = (self._namespace, after)
         if show is LaneShow.RUNNING:
             rows = await self._fetch(sql.running_lanes, *where, limit + 1)
@@ -183,7 +183,7 @@ class PostgresJobInsight:
         return names, floor
 
     async def _lane_views(self, names: Sequence[str]) -> list[LaneView]:
-        rows = await self._fetch(sql.lane_views, self._namespace, list(names), _MOST_DEEP, self._given())
+        rows = await self._fetch(sql.lane_views, self._namespace, list(names), _MOST_DEEP, self._clock())
         return [lane_view(row) for row in rows]
 
     def _lane_name(self, lane: str) -> str:

@@ -1,4 +1,4 @@
-"""Vacuums the tables that every fetch reads, as often as the work makes it necessary.
+"""Vacuum the tables that every fetch reads, as often as the load requires.
 
 A fetch reads the low end of its indexes, which is where the entries of finished jobs are. Each scan steps over those
 entries until a vacuum removes them. Autovacuum looks at a table once a minute at most by default, and a busy worker
@@ -11,20 +11,20 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from interlock.backends.postgres.lane import answered, translated
-from interlock.backends.statements import Statements
+from interlock.backends.postgres.connection import answered, translated
+from interlock.backends.postgres.queries import JobQueries
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock.backends.postgres.lane import Lane
+    from interlock.backends.postgres.connection import OrderedConnection
     from interlock.backends.postgres.pool import Pool
 
 __all__ = ["JobVacuum"]
 
 _log = logging.getLogger("interlock.jobs")
-_sql = Statements("interlock.backends.postgres", "jobs")
+_sql = JobQueries()
 _TABLES = [
     "job_fetched",
     "job_slot_freed",
@@ -40,23 +40,23 @@ _EVERY = 2.0
 _SELDOM = 60.0
 _SHARE = 10  # a vacuum that took a second is followed by ten without one
 _PATIENCE = 60.0
-# Another process that is at a table is not waited for. Index entries are removed however few pages they are on.
+# Tables that another process has locked are skipped. Index entries are removed even if they are on few pages.
 _VACUUM = "vacuum (skip_locked, truncate off, index_cleanup on, parallel 0) "
 
 
 class JobVacuum:
-    """Vacuums on a connection that it keeps meanwhile."""
+    """Vacuums on a connection that it keeps while it runs."""
 
-    def __init__(self, pool: Pool, lane: Lane, wait: float) -> None:
+    def __init__(self, pool: Pool, connection: OrderedConnection, wait: float) -> None:
         self._pool = pool
-        self._lane = lane
+        self._connection = connection
         self._wait = wait
         self._pause = _EVERY
         self._told = False
 
     async def run(self) -> float:
         """Vacuum the tables that need it. Returns after how many seconds to call again."""
-        found = await self._lane.fetch(_sql.dead_rows, _TABLES, _DEAD)
+        found = await self._connection.fetch(_sql.dead_rows, _TABLES, _DEAD)
         tables = [table for table, allowed in found if allowed]
         if len(tables) < len(found):
             self._tell([table for table, allowed in found if not allowed])
@@ -69,7 +69,7 @@ class JobVacuum:
             await self._vacuum(tables)
         took = loop.time() - began
         # An open transaction may still see the dead rows, so the vacuum left them: do not try again soon.
-        kept = await self._lane.fetch(_sql.dead_rows, tables, _DEAD)
+        kept = await self._connection.fetch(_sql.dead_rows, tables, _DEAD)
         self._pause = min(_SELDOM, self._pause * 2) if kept else _EVERY
         return max(self._pause, took * _SHARE)
 

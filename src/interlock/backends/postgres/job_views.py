@@ -1,4 +1,4 @@
-"""Rows as people see them."""
+"""Convert rows to the views of the jobs port."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["job_view", "lane_view", "situation", "queue_view"]
 
 
 def job_view(row: Sequence[Any], *, brief: bool = False) -> JobView:
-    """One job. Briefly: without what only a look at it alone shows."""
+    """Convert a job. ``brief``: without the details that only a single job shows."""
     (
         now, id_, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, fetched_at, started_at,
         finished_at, session, host, pid, program, fence, error, superseded_by, use_key, use_most, use_per, uses,
@@ -35,7 +35,7 @@ def job_view(row: Sequence[Any], *, brief: bool = False) -> JobView:
     worker = None if session is None else WorkerView(session, host, pid, program)
     told = [_attempt(*made) for made in json.loads(attempts)] if attempts else []
     if state == JobState.DONE and worker is not None and not brief:
-        # Success is kept only as the end that it is.
+        # A successful attempt is recorded only as the end of the job.
         times = (seconds(started_at), seconds(finished_at))
         told.append(Attempt(attempt, str(Outcome.DONE), *times, worker, fence, "", ""))
     limits = [(use_key, use_most, use_per)] if use_key is not None else json.loads(uses or "[]")
@@ -67,21 +67,21 @@ def job_view(row: Sequence[Any], *, brief: bool = False) -> JobView:
 
 
 def lane_view(row: Sequence[Any]) -> LaneView:
-    """One lane."""
+    """Convert a lane."""
     now, lane, state, head, name, depth, since, session, host, pid, program, *hold = row
     worker = None if session is None else WorkerView(session, host, pid, program)
     return LaneView(lane, JobState(state), head, name, depth, seconds(since), worker, *_hold(hold), seconds(now))
 
 
 def queue_view(row: Sequence[Any]) -> QueueView:
-    """One queue."""
+    """Convert a queue."""
     queue, ready, behind, later, waiting, running, held, parked, oldest_ready_at, next_due_at, workers, runners = row
     counts = (ready, behind, later, waiting, running, held, parked)
     return QueueView(queue, *counts, _time(oldest_ready_at), _time(next_due_at), workers, runners)
 
 
 def situation(row: Sequence[Any], *, brief: bool = False) -> JobSituation:
-    """What decides when a job will run."""
+    """Convert what decides when a job runs."""
     *job, ahead, head, head_state = row[:-11]
     hold = row[-11:-6]
     waits_for, holders, room_at, workers, of_queue, suspicion = row[-6:]
@@ -132,7 +132,7 @@ def _attempt(
 
 
 def _hold(row: Sequence[Any]) -> tuple[str, str, float | None, float | None, str]:
-    """What keeps the jobs of a lane from starting: a person's hold, and the failure that parked it."""
+    """Convert the hold of a lane, and the failure that parked it."""
     held_by, held_reason, held_since, parked_since, parked_reason = row
     return held_by, held_reason, _time(held_since), _time(parked_since), parked_reason
 

@@ -6,14 +6,14 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.pacing import micros, seconds
-from interlock.backends.postgres.given import given_by
+from interlock.backends.postgres.clock import clock_of
 from interlock.backends.queries import Queries
 from interlock.ports.journal import JournalEntry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock.backends.postgres.lane import Lane
+    from interlock.backends.postgres.connection import OrderedConnection
     from interlock.clock import Clock
     from interlock.ports.journal import Attribution, JournalFilter, JournalPosition, NewEntry
 
@@ -42,11 +42,11 @@ def write_attribution(attribution: Attribution) -> str:
 class PostgresJournal:
     """Keeps the journal port."""
 
-    def __init__(self, write: Lane, read: Lane, namespace: str, clock: Clock | None) -> None:
+    def __init__(self, write: OrderedConnection, read: OrderedConnection, namespace: str, clock: Clock | None) -> None:
         self._write = write
         self._read = read
         self._namespace = namespace
-        self._clock = given_by(clock)
+        self._clock = clock_of(clock)
 
     async def add(self, entry: NewEntry) -> int:
         """Add the entry of a change that is made in another store."""

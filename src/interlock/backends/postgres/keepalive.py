@@ -1,8 +1,8 @@
-"""Finding out that the other end of a connection has vanished without closing it.
+"""TCP keepalive, which detects that the other end of a connection vanished without closing it.
 
-A machine that loses power or its network says nothing. Keepalive probes notice it on an idle connection, the user
-timeout on one with data under way. Each end has to look for itself: the server as settings of the session tell it,
-which a pooler does not pass on; our end as options of the socket say.
+A machine that loses power or its network sends nothing. Keepalive probes detect that on an idle connection, the user
+timeout on one with unacknowledged data. Each end needs its own: the server's are settings of the session, which a
+pooler does not pass on; this end's are socket options.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SERVER_KEEPALIVE = {
     "tcp_keepalives_count": str(_COUNT),
     "tcp_user_timeout": f"{_USER_TIMEOUT}s",
 }
-"""What the server is asked to do."""
+"""The settings for the server's end."""
 
 _OPTIONS = {
     "TCP_KEEPIDLE": _IDLE,
@@ -34,7 +34,7 @@ _OPTIONS = {
 
 
 def kept_alive(connection: Any) -> Any:
-    """The driver's connection, with the same set at our end as far as this system can."""
+    """Set the same on this end of a connection as far as the operating system allows, and return the connection."""
     sock = connection._transport.get_extra_info("socket")  # noqa: SLF001 - the driver has no option for it
     if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
         return connection

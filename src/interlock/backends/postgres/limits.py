@@ -1,4 +1,4 @@
-"""Limits as rows. Each operation is one call of a function in the database, one round trip."""
+"""Limits as rows. Each operation calls one function in the database: one round trip."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from interlock.backends.admission import STALE, TURN, UNLIMITED, Room, WaitKind, room_since
 from interlock.backends.pacing import micros, seconds
 from interlock.backends.postgres.batching import Operation, new_batcher
-from interlock.backends.postgres.given import given_by
-from interlock.backends.statements import Statements
+from interlock.backends.postgres.clock import clock_of
+from interlock.backends.postgres.queries import LimitQueries
 from interlock.ports import limits as port
 from interlock.ports.limits import (
     Finished,
@@ -30,18 +30,18 @@ from interlock.ports.limits import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock.backends.postgres.lane import Lane, Lanes
+    from interlock.backends.postgres.connection import OrderedConnection, OrderedConnections
     from interlock.clock import Clock
     from interlock.settings import Settings
 
 __all__ = ["PostgresLimits"]
 
-_sql = Statements("interlock.backends.postgres", "limits")
+_sql = LimitQueries()
 _ASK, _FINISH = "a", "f"
 
 
 class _Step(NamedTuple):
-    """A request or an end, as the functions take it."""
+    """A request or the end of a reservation, as the functions take it."""
 
     owner: str
     caller: str
@@ -51,21 +51,21 @@ class _Step(NamedTuple):
 
 
 class PostgresLimits:
-    """Keeps the limits port.
+    """Implements the limits port.
 
-    All operations of a process take one connection: those of one owner take effect in order, whatever their keys, and
-    those that come together go together.
+    All operations of a process use one connection: those of one owner take effect in order, also with different keys,
+    and operations that come at the same time are batched.
     """
 
-    def __init__(self, lanes: Lanes, settings: Settings, clock: Clock | None) -> None:
-        *_, lane = lanes
-        self._lanes = lanes
-        self._batcher = new_batcher(partial(self._send, lane), settings.store_wait / 2)
+    def __init__(self, connections: OrderedConnections, settings: Settings, clock: Clock | None) -> None:
+        *_, connection = connections
+        self._connections = connections
+        self._batcher = new_batcher(partial(self._send, connection), settings.store_wait / 2)
         self._namespace = settings.namespace
-        self._given = given_by(clock)
+        self._clock = clock_of(clock)
 
     async def ask(self, plan: Plan) -> LimitAnswer:
-        """Reserve, and start if that is possible."""
+        """Make a reservation, and start it if possible."""
         answer, at, key, ahead, look_again, differs, _ = await self._batcher.submit(Operation(_ASK, _Step(*plan)))
         if answer == "ended":
             return SessionEnded()
@@ -75,34 +75,36 @@ class PostgresLimits:
         return Turn(answer == "started", begins_at, key, ahead, math.inf if look_again is None else look_again, differs)
 
     async def finish(self, session: str, owner: str) -> Finished:
-        """Free what a reservation had."""
+        """End a reservation."""
         answer, *_, next_owners = await self._batcher.submit(Operation(_FINISH, _Step(owner, "", session, (), False)))
         return Finished(answer != "unknown", answer == "finished", tuple(dict.fromkeys(next_owners)))
 
     async def turns(self, session: str, owners: Sequence[str]) -> Turns:
-        """Whose turn may have come."""
-        rows = await self._lanes.first.fetch(
-            _sql.turns, self._namespace, session, TURN, STALE, self._given(), list(owners)
+        """Return the reservations whose turn may have come."""
+        rows = await self._connections.first.fetch(
+            _sql.turns, self._namespace, session, TURN, STALE, self._clock(), list(owners)
         )
         due = tuple(owner for owner, due_in in rows if due_in is not None and due_in <= 0)
         return Turns(due, min((due_in for _, due_in in rows if due_in is not None and due_in > 0), default=math.inf))
 
     async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
-        """All reservations of a session."""
-        rows = await self._lanes.first.fetch(_sql.session_requests, self._namespace, session, STALE, self._given())
+        """List the reservations of a session."""
+        rows = await self._connections.first.fetch(
+            _sql.session_requests, self._namespace, session, STALE, self._clock()
+        )
         return [(key, owner) for key, owner in rows]
 
     async def list(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
-        """Limits in use."""
-        rows = await self._lanes.aside.fetch(_sql.look, self._namespace, key, limit, STALE, self._given(), after)
+        """List limits in use."""
+        rows = await self._connections.reads.fetch(_sql.list, self._namespace, key, limit, STALE, self._clock(), after)
         return [_view(*row) for row in rows]
 
     async def close(self) -> None:
-        """Finish what was handed in."""
+        """Wait for submitted operations."""
         await self._batcher.close()
 
-    async def _send(self, lane: Lane, batch: Sequence[Operation]) -> Sequence[Any]:
-        """One alone by the short way, several in one transaction."""
+    async def _send(self, connection: OrderedConnection, batch: Sequence[Operation]) -> Sequence[Any]:
+        """Call the function for one operation, or send several in one transaction."""
         steps: list[_Step] = [operation.want for operation in batch]
         owners, callers, sessions, uses, starts = (list(column) for column in zip(*steps, strict=True))
         keys, mosts, pers = ([use[i] for some in uses for use in some] for i in range(3))
@@ -111,12 +113,16 @@ class PostgresLimits:
         if len(batch) > 1:
             kinds = [operation.kind for operation in batch]
             columns = (owners, callers, sessions, starts, list(accumulate(map(len, uses))))
-            return await lane.fetch_here(_sql.batch, self._namespace, kinds, *columns, *limits, *rules, self._given())
+            return await connection.fetch_here(
+                _sql.batch, self._namespace, kinds, *columns, *limits, *rules, self._clock()
+            )
         (step,) = steps
         if batch[0].kind == _FINISH:
-            return await lane.fetch_here(_sql.finish, self._namespace, step.session, step.owner, STALE, self._given())
+            return await connection.fetch_here(
+                _sql.finish, self._namespace, step.session, step.owner, STALE, self._clock()
+            )
         who = (step.owner, step.caller, step.session)
-        return await lane.fetch_here(_sql.ask, self._namespace, *who, *limits, step.start, *rules, self._given())
+        return await connection.fetch_here(_sql.ask, self._namespace, *who, *limits, step.start, *rules, self._clock())
 
 
 def _view(key: str, now: int, noted: int | None, uses: str, starts: str, dead: str) -> LimitView:

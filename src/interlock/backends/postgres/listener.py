@@ -1,7 +1,7 @@
-"""One connection that listens, for all of a process's waiters.
+"""One connection that listens for all waiters of a process.
 
-Messages are only hints, so losing the connection costs nothing but time: it is opened anew, listens first, and then
-everyone is told to ask again. Behind a pooler messages do not arrive; that is found out at the start and said.
+Notifications are only hints, so the loss of the connection costs nothing but time: it is reopened, listens first, and
+then all waiters ask again. Behind a pooler notifications do not arrive; that is detected at the start and logged.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.postgres.lane import answered, translated
+from interlock.backends.postgres.connection import answered, translated
 from interlock.telemetry.lasting import LastingFailure
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock.backends.postgres.lane import Lane, Server
+    from interlock.backends.postgres.connection import OrderedConnection, Server
 
 __all__ = ["Listener"]
 
@@ -29,9 +29,11 @@ _QUIET = 5.0
 
 
 class Listener:
-    """Listens on a session's channel and on those that were added, and hands on what it hears."""
+    """Listens on a session's channel and on added ones, and passes on the notifications."""
 
-    def __init__(self, server: Server, speaker: Lane, wait: float, hear: Callable[[str | None], None]) -> None:
+    def __init__(
+        self, server: Server, speaker: OrderedConnection, wait: float, hear: Callable[[str | None], None]
+    ) -> None:
         self._server = server
         self._speaker = speaker
         self._wait = wait
@@ -45,7 +47,7 @@ class Listener:
         self._quiet_until = 0.0
         self._failure = LastingFailure()
         self.works: bool | None = None
-        """Whether messages arrive; None until it is known."""
+        """Whether notifications arrive; None until it is known."""
         self.on_verdict: Callable[[], None] = lambda: None
         self.ready = asyncio.Event()
 
@@ -53,27 +55,27 @@ class Listener:
         """Listen on a channel, and on those that were added."""
         self._channel = channel
         self._stop_task()
-        # It may be another event loop than before.
+        # The event loop may be another one than before.
         self._arrived, self.ready, self._stir = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._task = asyncio.create_task(self._listen(), name="interlock-listener")
 
     def add(self, channel: str, hear: Callable[[str | None], None]) -> None:
-        """Listen on a further channel, whenever there is a connection. None: messages may have been missed."""
+        """Listen on another channel whenever connected. ``hear`` gets None if notifications may have been missed."""
         self._others[channel] = hear
         self._stir.set()
 
     def remove(self, channel: str) -> None:
-        """Listen on it no more."""
+        """Stop listening on a channel."""
         self._others.pop(channel, None)
         self._stir.set()
 
     def missed(self) -> None:
-        """Tell those who hear the further channels that messages may have been missed."""
+        """Tell the callbacks of the added channels that notifications may have been missed."""
         for hear in list(self._others.values()):
             hear(None)
 
     def yield_connection(self) -> None:
-        """Give up the connection for a while: the process has no other one to work with."""
+        """Close the connection for a while: the process has no other one for its work."""
         self._quiet_until = asyncio.get_running_loop().time() + _QUIET
         if self._connection is not None:
             self._connection.terminate()
@@ -98,10 +100,10 @@ class Listener:
                 if not await self._listen_once():
                     return
                 pause = 0.05
-            except Exception as error:  # noqa: BLE001 - messages are only hints; whatever failed is tried again
+            except Exception as error:  # noqa: BLE001 - notifications are only hints; the failure is retried
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
-                    return  # we are to stop; the driver's own clean-up failed on the way out
+                    return  # stopping; the driver's own cleanup failed
                 if self._failure.failed(error):
                     emit(
                         _log,
@@ -111,12 +113,12 @@ class Listener:
                         times=self._failure.times,
                         seconds=self._failure.seconds,
                     )
-            self.works = self.works and None  # until it is known again: meanwhile everybody looks for themselves
+            self.works = self.works and None  # unknown until the next check: meanwhile waiters poll
             await asyncio.sleep(max(pause, self._quiet_until - asyncio.get_running_loop().time()))
             pause = min(pause * 2, 1.0)
 
     async def _listen_once(self) -> bool:
-        """Listen until the connection is lost; False if there is no point in trying again."""
+        """Listen until the connection is lost. Return False if a retry would not help."""
         with translated():
             connection = await self._server.connect(self._wait)
             lost = asyncio.Event()
@@ -131,7 +133,7 @@ class Listener:
             others: set[str] = set()
             try:
                 async with asyncio.timeout(self._wait):
-                    # In a transaction, so that a pooler lets the statement and its preparation meet one server.
+                    # In a transaction, so that a pooler sends the statement and its preparation to one server.
                     async with connection.transaction():
                         await connection.add_listener(self._channel, self._on_message)
                         direct = await connection.fetchval("select pg_backend_pid()") == connection.get_server_pid()
@@ -139,7 +141,7 @@ class Listener:
                 if not self.works and not direct:
                     return False
                 await self._follow(connection, others)
-                # Whatever was said while nobody listened is made good by asking.
+                # Notifications that were missed meanwhile are made up for by polling once.
                 self._hear(None)
                 self.missed()
                 if self._failure.over():
@@ -171,7 +173,7 @@ class Listener:
         return True
 
     async def _follow(self, connection: Any, others: set[str]) -> list[str]:
-        """Listen on the further channels as they are wanted now; says which are new."""
+        """Listen on the added channels, and return the new ones."""
         added = [channel for channel in self._others if channel not in others]
         async with asyncio.timeout(self._wait):
             for channel in added:
@@ -183,7 +185,7 @@ class Listener:
         return [channel for channel in added if channel in self._others]
 
     async def _probe(self) -> None:
-        """Send ourselves a message and see whether it comes.
+        """Send a notification to this connection and check whether it arrives.
 
         From another connection: a pooler would hand us what we say on this one, and nothing that others say.
         """

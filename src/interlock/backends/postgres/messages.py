@@ -1,6 +1,6 @@
-"""Messages by LISTEN and NOTIFY, and where those do not arrive by looking.
+"""Messages by LISTEN and NOTIFY, or by polling where notifications do not arrive.
 
-What was taken by force is looked for also where they do: when some may have been missed, and now and then.
+Leases taken by force are also polled for where notifications arrive: occasionally, and when some may have been missed.
 """
 
 from __future__ import annotations
@@ -10,31 +10,31 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from interlock.backends.postgres.listener import Listener
-from interlock.backends.statements import Statements
+from interlock.backends.postgres.queries import MessageQueries
 from interlock.errors import InterlockError, StoreUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from interlock.backends.postgres.lane import Lane, Server
+    from interlock.backends.postgres.connection import OrderedConnection, Server
     from interlock.ports.leases import Turns
     from interlock.settings import Settings
 
 __all__ = ["PostgresMessages"]
 
-_sql = Statements("interlock.backends.postgres", "messages")
-_POLL = 0.25  # how often to look where no messages arrive, while somebody waits
-_POLL_IDLE = 1.0  # and while nobody does, for leases taken by force
+_sql = MessageQueries()
+_POLL = 0.25  # how often to poll where no notifications arrive, while a caller waits
+_POLL_IDLE = 1.0  # and while none does, for leases taken by force
 
 
 class PostgresMessages:
-    """Keeps the messages port. ``server`` is where to listen, ``lane`` how to look."""
+    """Implements the messages port. Listens on ``server`` and polls through ``connection``."""
 
-    def __init__(self, server: Server, lane: Lane, settings: Settings) -> None:
-        self._lane = lane
+    def __init__(self, server: Server, connection: OrderedConnection, settings: Settings) -> None:
+        self._connection = connection
         self._namespace = settings.namespace
         self._wait = settings.store_wait / 2
-        self._listener = Listener(server, lane, self._wait, self._hear)
+        self._listener = Listener(server, connection, self._wait, self._hear)
         self._listener.on_verdict = self._look_now
         self._recheck = settings.recheck_interval
         self._waiting = False
@@ -44,7 +44,7 @@ class PostgresMessages:
         self._poll: asyncio.Task[None] | None = None
         self._stir = asyncio.Event()
         self.sources: list[Callable[[str], Awaitable[Turns]]] = []
-        """Each says which owners of a session should ask again, where no messages arrive."""
+        """Functions that return which owners of a session should ask again; called where no notifications arrive."""
 
     async def listen(
         self, session: str, on_turn: Callable[[str | None], None], on_lost: Callable[[str, str], None]
@@ -52,38 +52,38 @@ class PostgresMessages:
         """Call back when a message for the session arrives."""
         self._session, self._on_turn, self._on_lost = session, on_turn, on_lost
         self._stop_looking()
-        self._stir = asyncio.Event()  # it may be another event loop than before
+        self._stir = asyncio.Event()  # the event loop may be another one than before
         self._poll = asyncio.create_task(self._look_out(), name="interlock-poll")
         self._listener.start(f"interlock_{session}")
         try:
             async with asyncio.timeout(self._wait):
                 await self._listener.ready.wait()
         except TimeoutError:
-            raise StoreUnavailableError("PostgreSQL does not let us listen.") from None
+            raise StoreUnavailableError("PostgreSQL refused LISTEN.") from None
 
     async def unlisten(self, session: str) -> None:
-        """Stop calling back."""
+        """Stop the callbacks."""
         if session == self._session:
             await self.close()
 
     def follow(self, channel: str, hear: Callable[[str | None], None]) -> None:
-        """Hand on what is said on a further channel; None: something may have been said unheard."""
+        """Call back with notifications on another channel; with None if some may have been missed."""
         self._listener.add(channel, hear)
 
     def unfollow(self, channel: str) -> None:
-        """Hand on nothing of it any more."""
+        """Stop the callbacks of a channel."""
         self._listener.remove(channel)
 
     def watch(self, *, waiting: bool) -> None:
-        """Where no messages arrive, look more often while somebody waits."""
+        """Poll more often while a caller waits, where no notifications arrive."""
         self._waiting = waiting
 
     def yield_connection(self) -> None:
-        """Give up the connection that listens for a while, and look instead."""
+        """Close the listening connection for a while, and poll instead."""
         self._listener.yield_connection()
 
     async def close(self) -> None:
-        """Stop listening and looking."""
+        """Stop listening and polling."""
         self._stop_looking()
         await self._listener.stop()
 
@@ -128,10 +128,10 @@ class PostgresMessages:
                 pause, look_at = _POLL_IDLE, 0.0
 
     async def _look(self, *, turns: bool) -> None:
-        """Hand on what was taken by force, and with ``turns`` whose turn it is."""
+        """Report leases that were taken by force and, with ``turns``, whose turn it is."""
         session = self._session
         found = [await source(session) for source in self.sources] if turns else []
-        forced = await self._lane.fetch(_sql.forced, self._namespace, session)
+        forced = await self._connection.fetch(_sql.forced, self._namespace, session)
         for owner in (owner for turn in found for owner in turn.owners):
             self._on_turn(owner)
         for owner, why in forced:

@@ -25,7 +25,7 @@ from interlock.telemetry.log import emit
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from interlock.backends.postgres.lane import Server
+    from interlock.backends.postgres.connection import Server
 
 __all__ = ["Pool"]
 
@@ -49,7 +49,7 @@ class _Member:
 
 
 class _Waiter:
-    """An operation that waits for a connection. It is given one, or None if it may open one."""
+    """An operation that waits for a connection. The answer is a connection, or None if it may open one."""
 
     __slots__ = ("answer", "hold", "number", "task")
 
@@ -61,7 +61,7 @@ class _Waiter:
 
 
 class Pool:
-    """Up to ``size`` connections. For one event loop at a time; :meth:`close` makes it ready for another."""
+    """Up to ``size`` connections for one event loop at a time. After :meth:`close` another one can use it."""
 
     def __init__(self, server: Server, size: int) -> None:
         self.server = server
@@ -101,7 +101,7 @@ class Pool:
 
     @contextlib.asynccontextmanager
     async def lent(self, give_up: float, *, hold: bool = False) -> AsyncGenerator[Any]:
-        """Lend a connection. ``hold``: for longer than one statement; then one is left for the others.
+        """Lend a connection. ``hold``: for longer than one statement, in which case one is left for the others.
 
         Raises ``TimeoutError`` if none could be had by the time ``give_up`` of the event loop.
         """
@@ -112,7 +112,7 @@ class Pool:
         try:
             yield member.connection
         except (asyncio.CancelledError, GeneratorExit):
-            # It may be in the middle of a statement. Ending it needs no answer from the server.
+            # The connection may be in the middle of a statement. Terminating it needs no answer from the server.
             member.connection.terminate()
             raise
         finally:
@@ -123,20 +123,20 @@ class Pool:
                 member.connection.terminate()
 
     def give_up_idle(self) -> None:
-        """Close all idle connections but one, for another part of the process or another process to have."""
+        """Close all idle connections but one, so that another part of the process, or another process, can open one."""
         for member in self._idle[1:]:
             self._drop(member)
         self._plan()
 
     def share(self) -> None:
-        """The same from any thread."""
+        """Close idle connections, from any thread."""
         loop = self._loop
         if loop is not None:
             with contextlib.suppress(RuntimeError):  # that loop has ended, and its connections with it
                 loop.call_soon_threadsafe(self.give_up_idle)
 
     async def close(self) -> None:
-        """Close all connections. Those in use are closed when they come back."""
+        """Close all connections. Those in use are closed when they are returned."""
         self._life += 1
         if self._timer is not None:
             self._timer.cancel()
@@ -174,7 +174,7 @@ class Pool:
                 return member
 
     def _pick(self, hold: bool) -> _Member | None:
-        """An idle connection: the oldest, so that the others stay idle and can be closed."""
+        """Pick an idle connection: the oldest, so that the others stay idle and can be closed."""
         for member in list(self._idle):
             if member.connection.is_closed():
                 self._forget(member)
@@ -192,7 +192,7 @@ class Pool:
         return self._refused_at is None or self._now() >= self._refused_at + _RETRY_SECONDS
 
     async def _open(self, give_up: float, hold: bool) -> _Member | None:
-        """Open one more connection; None if the server has too many, or if it is to be left to the others."""
+        """Open another connection. Return None if the server has too many, or if the connection is left for others."""
         life = self._life
         self._opening += 1
         try:
@@ -255,7 +255,7 @@ class Pool:
         )
 
     def _check_cycle(self, waiter: _Waiter) -> None:
-        """Refuse a wait that only waiters like it could end."""
+        """Refuse a wait that only other waits of this kind could end."""
         if not waiter.hold:
             return
         waiting = {waiter.task, *(other.task for other in self._waiters if other.hold)}
@@ -278,7 +278,7 @@ class Pool:
         self._serve()
 
     def _serve(self) -> None:
-        """Give what is free to those who wait for it, in order."""
+        """Give free connections to waiters, in order."""
         for waiter in list(self._waiters):
             if waiter.answer.done():
                 self._waiters.remove(waiter)
@@ -288,7 +288,7 @@ class Pool:
                 self._waiters.remove(waiter)
                 waiter.answer.set_result(member)
                 if member is None:
-                    break  # it opens one, and has the others served then
+                    break  # it opens one, and serves the others afterwards
         self._plan()
 
     def _forget(self, member: _Member) -> None:
@@ -320,7 +320,7 @@ class Pool:
             self.on_starved()
 
     def _plan(self) -> None:
-        """See to it that idle connections are closed, and that those who wait may open one, when it is time."""
+        """Schedule the closing of idle connections and the next attempt of waiters to open one."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -355,5 +355,5 @@ def _number(member: _Member) -> int:
 async def _close(connection: Any) -> None:
     try:
         await connection.close(timeout=_CLOSE_SECONDS)
-    except Exception:  # noqa: BLE001 - a connection that cannot be closed is ended
+    except Exception:  # noqa: BLE001 - a connection that cannot be closed is terminated
         connection.terminate()

@@ -1,4 +1,4 @@
-"""Looking: statements that queue in a lane, and transactions for those who want several looks at one state."""
+"""Reads: single statements in order, and transactions that read one state with several statements."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextlib
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.postgres.lane import LOCAL_TIMEOUTS, Lane, answered, translated
+from interlock.backends.postgres.connection import LOCAL_TIMEOUTS, OrderedConnection, answered, translated
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["Reader"]
 
 _MOST_AT_ONCE = 2
-# A look that is quick for one key may be slow for another, so each is planned for what it asks; and what looks for a
-# few of many rows is to find them by an index and in its order, up to the bound, whatever the planner believes.
+# A read that is fast for one key may be slow for another, so each is planned for its values. A read of few out of many
+# rows uses an index in its order, up to the bound, regardless of the planner's estimates.
 _SETTINGS = f"""
 {LOCAL_TIMEOUTS};
 set local jit = off;
@@ -29,15 +29,15 @@ set local enable_bitmapscan = off
 
 
 class _Look:
-    """A connection inside a transaction, and who reads through it."""
+    """A connection inside a transaction, and the task that reads through it."""
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
         self.task = asyncio.current_task()
 
 
-class Reader(Lane):
-    """A lane. Inside :meth:`snapshot` what its task reads goes through a transaction of its own instead."""
+class Reader(OrderedConnection):
+    """An ordered connection for reads. Inside :meth:`snapshot` the reads of that task use one transaction instead."""
 
     def __init__(self, pool: Pool, wait: float) -> None:
         super().__init__(pool, wait)
@@ -55,7 +55,7 @@ class Reader(Lane):
 
     @contextlib.asynccontextmanager
     async def snapshot(self) -> AsyncGenerator[None]:
-        """Let all that this task reads inside be of one state."""
+        """Let this task read one state of the database inside the block."""
         give_up = asyncio.get_running_loop().time() + self._wait
         with translated():
             async with asyncio.timeout_at(give_up):
@@ -78,14 +78,14 @@ class Reader(Lane):
                     with translated():
                         await self._within(connection, transaction.rollback())
                 except BaseException:
-                    # Whatever went wrong in the middle, or whoever left: nothing of it is kept.
+                    # After an error or a cancellation the connection is not reused.
                     connection.terminate()
                     raise
         finally:
             room.release()
 
     async def close(self) -> None:
-        """Wait for what is under way."""
+        """Wait for running operations."""
         self._room = asyncio.Semaphore(_MOST_AT_ONCE)  # the next use may be on another event loop
         await super().close()
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import asyncpg
 
 from interlock.backends.postgres import function_set
-from interlock.backends.postgres.lane import IDLE_TIMEOUT, LOCK_TIMEOUT, Server, translated
+from interlock.backends.postgres.connection import IDLE_TIMEOUT, LOCK_TIMEOUT, Server, translated
 from interlock.backends.statements import read_migrations
 from interlock.errors import InvalidArgumentError, SchemaMismatchError
 from interlock.ports.migrations import FunctionSet, Migration, SchemaStatus

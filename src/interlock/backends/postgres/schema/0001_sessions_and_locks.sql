@@ -14,14 +14,14 @@ create table interlock.session (
 
 create sequence interlock.fence;
 
--- The server's timeline when fences were last drawn. A fail-over, or a restored backup, begins a new one.
+-- The server's timeline when fences were last drawn. A failover or a restored backup starts a new one.
 create table interlock.timeline (
     number bigint not null,
     single boolean primary key default true check (single)
 );
 
--- A key that is or was lately held or awaited. owner is null while it is free. Nothing but the primary key is indexed,
--- so that every change of a row stays on its page.
+-- A key that is or was recently held or waited for. owner is null while it is free. Only the primary key is indexed,
+-- so that every update of a row stays on its page.
 create table interlock.lock (
     namespace   text not null,
     key         text not null,
@@ -50,7 +50,7 @@ create table interlock.waiter (
     unique (namespace, owner)
 );
 
--- Leases taken by force, for holders that hear no messages. Kept for an hour, or until their session ends.
+-- Leases taken by force, for holders that miss the notification. Kept for an hour, or until their session ends.
 create table interlock.forced (
     namespace text not null,
     session   text not null,

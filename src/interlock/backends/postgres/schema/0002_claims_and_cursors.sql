@@ -1,6 +1,6 @@
--- Held while state is 'in progress', until expires_at; expires_at is null once settled. As good as absent from
--- kept_until on, and removed some time after. Host, pid and program are the holder's: its session is forgotten sooner.
--- Keys are in the order of their code points, whatever the database's own order is.
+-- A claim. It is held while state is 'in progress', until expires_at, which is null once the claim is finished. It
+-- counts as absent from kept_until on, and is removed some time after. host, pid and program are the holder's,
+-- because its session is removed sooner. Keys are ordered by code points, regardless of the database's collation.
 create table interlock.claim (
     namespace  text not null,
     key        text collate "C" not null,
@@ -23,10 +23,11 @@ create table interlock.claim (
     primary key (namespace, key)
 );
 
--- Not the namespace first: where nothing is known of the table yet, it would be taken for as good as the primary key.
+-- The namespace is not the first column: without statistics, the planner would consider the index as good as the
+-- primary key.
 create index claim_by_kept_until on interlock.claim (kept_until, namespace);
 
--- Which of its moves a cursor stands at.
+-- The current move of a cursor.
 create table interlock.cursor (
     namespace text not null,
     name      text collate "C" not null,

@@ -1,6 +1,7 @@
--- Times and spans of limits are whole microseconds, so that "exactly so far apart" is exact.
+-- Times and durations of limits are whole microseconds, so that comparisons are exact.
 
--- The row to lock before anything on a key is counted or changed. free_since: since when a key with a line has had room.
+-- The row that is locked before anything under a key is counted or changed. free_since: since when a key with a
+-- queue has had room.
 create table interlock.limit_key (
     namespace  text not null,
     key        text collate "C" not null,
@@ -10,9 +11,10 @@ create table interlock.limit_key (
 
 create sequence interlock.limit_ticket;
 
--- A reservation: one row for each limit it is under, equal but for key, most and per (0 for slots). waits: 0 for nothing,
--- 1 in the line of the key place, 2 for its time, which the pace of place decided. The ticket is its place in every
--- line. Whoever changes one has locked all of its keys, so that a key's rows stand still while that key is locked.
+-- A reservation: one row for each limit it is under, equal except for key, most and per (0 for slots). waits: 0 for
+-- nothing, 1 in the queue of the key in place, 2 for its time, which the rate of the key in place determined. The
+-- ticket is its position in every queue. A reservation is changed only while all of its keys are locked, so that the
+-- rows of a locked key do not change.
 create table interlock.limit_use (
     namespace  text not null,
     key        text collate "C" not null,
@@ -34,7 +36,7 @@ create table interlock.limit_use (
 create index limit_use_by_key on interlock.limit_use (namespace, key, ticket);
 create index limit_use_by_session on interlock.limit_use (session, namespace);
 
--- Starts that count for a pace, whatever became of their processes.
+-- Starts that count for a rate or cooldown, even after their processes have ended.
 create table interlock.limit_start (
     namespace    text not null,
     key          text collate "C" not null,

@@ -1,10 +1,11 @@
--- Jobs. Times and spans are whole microseconds. A pool is namespace/queue and a lane namespace/lane in one column, so that
--- every index begins with what tells rows apart.
+-- Jobs. Times and durations are whole microseconds. A pool is namespace/queue and a lane namespace/lane in one
+-- column, so that every index starts with the distinguishing column.
 --
--- The order of locks, for everybody: rows of job_fetched by fence, then rows of job_lane by lane, then rows of job_ready,
--- job_scheduled and job_limit_wait, then rows of job_limit by key. Whoever cannot keep to it takes what nobody has locked.
+-- The order of locks in every transaction: rows of job_fetched by fence, rows of job_lane by lane, rows of
+-- job_ready, job_scheduled and job_limit_wait, rows of job_limit by key. A transaction that cannot keep this order
+-- skips locked rows.
 
--- Each value stands for the hundred ids that begin with it.
+-- Each value stands for the hundred IDs that start with it.
 create sequence interlock.job_id increment 100;
 
 create sequence interlock.job_position;
@@ -14,19 +15,21 @@ create sequence interlock.job_ticket;
 -- Groups of suspects. The halves of group n are 2n and 2n + 1.
 create sequence interlock.job_group;
 
--- Namespaces that may have history: that of one alone goes by whole days. Noted by who fetches or cancels, never by who
--- enqueues, which may be part of a long transaction. pruned_to: history that ended before this time has been removed.
+-- Namespaces that may have history: the history of a single namespace is dropped by whole days. Recorded by fetches
+-- and cancellations, never by an enqueue, which may be part of a long transaction. pruned_to: history that ended
+-- before this time has been removed.
 create table interlock.job_namespace (
     namespace text primary key,
     pruned_to bigint not null default 0
 );
 
--- A job from its acceptance to its end. Where it stands is told by the other tables. position: its place in its lane, null
--- without one and until it is due. apart: it has its place but stands in job_scheduled, in a limit's line or parked; kept
--- only for jobs with a lane. fence and acknowledged: the last fetch that ended, and how. crashes: how many workers died while it
--- was their only suspect. half: the half of a group of suspects that it belongs to, null if it is not a suspect. use_*: its
--- limit if it has one; uses: its limits if it has several. refused_by: the versions that could not read its arguments, as
--- JSON [[fingerprint, version]]; refused: it stands apart until a worker of another version takes it.
+-- A job from its acceptance to its end. Its state follows from the other tables. position: its position in its lane;
+-- null without a lane, and until it is due. apart: it has a position but is scheduled, waits for a limit, is parked
+-- or unreadable; only for jobs with a lane. fence, last_outcome: the last fetch that ended, and how. crashes: how
+-- many workers died while it was their only suspect. half: the half of a group of suspects that it belongs to; null
+-- if it is not a suspect. use_*: its limit if it has one; uses: its limits if it has several. refused_by: the
+-- versions that could not read its arguments, as JSON [[fingerprint, version]]; refused: it is set aside until a
+-- worker of another version takes it.
 create table interlock.job (
     id          bigint primary key,
     position    bigint,
@@ -65,8 +68,8 @@ create index job_by_lane on interlock.job (lane, position) where position is not
 create index job_by_refusal on interlock.job (pool, name, refused_by, id) where refused;
 create index job_by_half on interlock.job (half) where half is not null;
 
--- What may be fetched: jobs without a lane, and heads of lanes. class: 0 usual, 1 only for who can start now, 2 a suspect.
--- use_key and use_most: set if its only limit is one on slots. half: as in job.
+-- Jobs that can be fetched: jobs without a lane, and first jobs of lanes. class: see job_codes.py. use_key and
+-- use_most: set if its only limit is on slots. half: as in job.
 create table interlock.job_ready (
     pool     text collate "C" not null,
     sort     bigint not null,
@@ -81,10 +84,10 @@ create table interlock.job_ready (
     primary key (pool, class, sort, id)
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
 
--- A lane is offered once.
+-- A lane has at most one ready job.
 create unique index job_ready_by_lane on interlock.job_ready (lane) where lane is not null;
 
--- What waits for its time, with what it takes to make it ready.
+-- Scheduled jobs, with the columns that they need in job_ready.
 create table interlock.job_scheduled (
     pool     text collate "C" not null,
     at       bigint not null,
@@ -99,9 +102,9 @@ create table interlock.job_scheduled (
     primary key (pool, at, id)
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
 
--- Sessions that have fetched jobs, for as long as history may tell of them. barred: fetches up to this turn come too late.
--- leaving: its process was told to end, so that a death from then on counts against no job. crashed: some of its jobs have
--- become suspects.
+-- Sessions that have fetched jobs, as long as history may refer to them. barred: fetches up to this number are
+-- refused. leaving: its process was asked to stop, so that its death from then on counts against no job. crashed:
+-- some of its jobs have become suspects.
 create table interlock.job_session (
     id        bigint generated always as identity primary key,
     namespace text not null,
@@ -116,13 +119,12 @@ create table interlock.job_session (
     unique (namespace, session)
 );
 
--- Fetches: jobs that were given to a session together, those of them that have not been acknowledged. runs: which run of
--- its lane each belongs to, null without one, and null as a whole if no lane is among them; a run is never parted
--- between fetches.
+-- Fetches: jobs that a session fetched together and has not acknowledged. runs: the run of its lane that each
+-- belongs to, null without a lane, and null as a whole if no job has one. The jobs of a run are always in one fetch.
 create table interlock.job_fetched (
     fence      bigint primary key,
     fetched_at bigint not null,
-    crew       bigint not null,
+    session_id       bigint not null,
     fetch_number       bigint not null,
     limited    boolean not null,
     namespace  text not null,
@@ -133,14 +135,15 @@ create table interlock.job_fetched (
 
 create index job_fetched_by_session on interlock.job_fetched (session);
 
--- Jobs that were sent again because nobody knew whether they had been accepted: the first sending may still come.
+-- Jobs that were sent again because it was unknown whether they had been accepted. The first message may still
+-- arrive.
 create table interlock.job_resubmitted (
     id bigint primary key,
     at bigint not null
 );
 
--- A lane that fetchers know to be not empty, or that is held or parked. low: nothing that was seen of it stands before it.
--- fetched: some of its jobs are; they are one run.
+-- A lane that has jobs and that a fetch has seen, or that is held or parked. low: no known job of it has a lower
+-- position. fetched: some of its jobs are fetched; they are one run.
 create table interlock.job_lane (
     lane          text collate "C" primary key,
     low           bigint not null,
@@ -152,8 +155,7 @@ create table interlock.job_lane (
     parked_reason text
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
 
--- Says that a lane has something from a position on; only ever inserted by who enqueues. Whoever fetches makes the lanes
--- ready that are idle.
+-- A signal that a lane has jobs from a position on. An enqueue only inserts them; fetches make the idle lanes ready.
 create table interlock.job_signal (
     namespace text not null,
     position  bigint not null,
@@ -162,9 +164,9 @@ create table interlock.job_signal (
 
 create index job_signal_by_position on interlock.job_signal (namespace, position);
 
--- How many fetched jobs hold a limit's key: the row to lock before anything on a key is counted or changed. figures: how
--- many of them know which "most/per", null while all know one, which is most and per then. wake_at: when a pace lets
--- the first in line start.
+-- How many fetched jobs hold a limit's key. This row is locked before anything under the key is counted or changed.
+-- figures: how many of them have which "most/per"; null while all have the same, which is then in most and per.
+-- wake_at: when a rate lets the first waiting job start.
 create table interlock.job_limit (
     namespace text not null,
     key       text collate "C" not null,
@@ -178,7 +180,8 @@ create table interlock.job_limit (
 
 create index job_limit_by_wake on interlock.job_limit (namespace, wake_at) where wake_at is not null;
 
--- Starts that count for a pace, whatever became of the jobs. at: when the fetcher starts the job at the latest.
+-- Starts that count for a rate or cooldown, even after the jobs have ended. at: the latest time at which the worker
+-- starts the job.
 create table interlock.job_limit_start (
     namespace    text not null,
     key          text collate "C" not null,
@@ -191,8 +194,8 @@ create table interlock.job_limit_start (
 
 create index job_limit_start_by_end on interlock.job_limit_start (namespace, counts_until);
 
--- Slots that came free and are not counted yet in job_limit, so that who acknowledges waits for nobody. A count of 0 only
--- says that somebody left the line.
+-- Slots that were freed and are not counted in job_limit yet, so that an acknowledgement waits for no lock. A count
+-- of 0 records only that a job left the queue.
 create table interlock.job_slot_freed (
     number    bigint generated always as identity,
     namespace text not null,
@@ -204,7 +207,7 @@ create table interlock.job_slot_freed (
 
 create index job_slot_freed_by_number on interlock.job_slot_freed (namespace, number);
 
--- The lines of limits, of each kind of job for itself. One that was woken is ready and keeps its place.
+-- The queues of limits, one for each pool and name. A woken job is ready and keeps its ticket.
 create table interlock.job_limit_wait (
     id        bigint primary key,
     ticket    bigint not null,
@@ -219,7 +222,7 @@ create table interlock.job_limit_wait (
 
 create index job_limit_wait_by_key on interlock.job_limit_wait (key, namespace, pool, name, ticket);
 
--- Jobs that have ended. state: 0 done, 1 failed, 2 discarded, 3 cancelled, 4 superseded, 5 quarantined.
+-- Jobs that have ended. state: see job_codes.py.
 create table interlock.job_history (
     id            bigint not null,
     enqueued_at   bigint not null,
@@ -229,7 +232,7 @@ create table interlock.job_history (
     fetched_at    bigint,
     started_at    bigint,
     finished_at   bigint not null,
-    crew          bigint,
+    session_id          bigint,
     superseded_by bigint,
     kept_until    bigint,
     use_per       bigint,
@@ -269,7 +272,8 @@ create table interlock.job_result (
 
 create index job_result_by_end on interlock.job_result (namespace, kept_until);
 
--- What workers work on. reads: by the name of a job, the fingerprint of what its handler takes and the program's version.
+-- The queues and jobs of workers. reads: by the name of a job, the fingerprint of its handler's parameters and the
+-- program's version.
 create table interlock.job_worker (
     namespace text not null,
     session   text not null,
@@ -280,7 +284,7 @@ create table interlock.job_worker (
     primary key (namespace, session)
 );
 
--- Sessions that wait for the end of a job. ended: it has come, and was said.
+-- Sessions that watch the end of a job. ended: it has ended, and the session was notified.
 create table interlock.job_watch (
     id        bigint not null,
     session   text not null,
@@ -291,7 +295,7 @@ create table interlock.job_watch (
 
 create index job_watch_by_session on interlock.job_watch (session, namespace);
 
--- For those who look. Rows that are not held or parked are in none of these, so that they cost nothing.
+-- For reads. Rows that are not held or parked are in neither index, so that they cost nothing.
 create index job_by_parked on interlock.job (id) where parked is not null;
 create index job_lane_by_hold on interlock.job_lane (lane) where held_since is not null or parked_since is not null;
 

@@ -1,5 +1,5 @@
--- Events: what came in, with the ids of the jobs that it caused. Times are whole microseconds. kept_until: when it
--- may go, if its jobs are finished by then. The primary key is what makes a delivery one.
+-- Events, with the IDs of the jobs that they caused. Times are whole microseconds. kept_until: when an event can be
+-- removed, if its jobs have ended by then. The primary key makes a repeated delivery one event.
 create table interlock.event (
     id          bigint not null,
     received_at bigint not null,
@@ -23,7 +23,7 @@ create index event_by_type on interlock.event (namespace, type, received_at, id)
 create index event_by_actor on interlock.event (namespace, actor, received_at, id);
 create index event_by_end on interlock.event (namespace, kept_until);
 
--- Payloads are most of what is written: where the server has the quicker way to compress them, that is taken.
+-- Payloads are most of the data: lz4 compresses them faster, where the server supports it.
 do $$
 begin
     execute 'alter table interlock.event alter column payload set compression lz4';
@@ -32,8 +32,8 @@ exception when feature_not_supported or syntax_error or invalid_parameter_value 
 end
 $$;
 
--- Events to accept, as parallel arrays. job_counts: how many of the jobs that are accepted with them belong to each. attributions:
--- of a replay, its actor and reason as JSON.
+-- Events to accept, as parallel arrays. job_counts: how many of the jobs that are accepted with them belong to each.
+-- attributions: actor and reason of a replay, as JSON.
 create type interlock.new_events as (
     ids          bigint[],
     sources      text[],

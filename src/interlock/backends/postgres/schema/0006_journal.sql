@@ -1,5 +1,5 @@
--- Who changed what, when, why and because of what. Append-only: entries are removed by age, and never changed but for the
--- batch in which they are sealed.
+-- The journal: every operation with its actor, reason and cause. Append-only: entries are removed by age, and only
+-- the batch in which they are sealed is set later.
 create table interlock.journal (
     id           bigint generated always as identity primary key,
     at           bigint not null,  -- microseconds since 1970

@@ -16,7 +16,7 @@ begin
                 p_namespace, p_keys[i], p_owners[i], p_sessions[i], p_leases[i], p_keeps[i], p_clock) t;
         else
             select t.answer, null, null, null, t.details into answer, fence, expires_at, attempt, details
-            from interlock.claim_settle(
+            from interlock.claim_finish(
                 p_namespace, p_keys[i], p_owners[i], p_states[i], p_results[i], p_errors[i], p_retry_ins[i], p_keeps[i],
                 p_clock) t;
         end if;

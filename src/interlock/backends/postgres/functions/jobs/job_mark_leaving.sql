@@ -1,4 +1,4 @@
--- Record that a session's process was told to stop, or that it continues after all. Kept apart from the session, which
+-- Record that a session's process was asked to stop, or that it continues after all. Kept apart from the session, which
 -- is gone when it matters.
 create or replace function interlock.job_mark_leaving(
     p_namespace text, p_session text, p_leaving boolean, p_clock double precision

@@ -1,4 +1,4 @@
--- What the journal keeps of a lane: who holds it and why, and which failure parked it.
+-- The journal's record of a lane: its hold with actor and reason, and the failure that parked it.
 create or replace function interlock.journal_hold(p_held_by text, p_held_reason text, p_parked_reason text) returns json
 language sql immutable
 as $$

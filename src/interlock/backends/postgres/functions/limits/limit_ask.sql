@@ -236,10 +236,10 @@ begin
         -- What was reserved for it under the key it queued for before is available to those behind it; and those ahead
         -- of it may not know that there is room.
         if mine and me.waits = 1 and me.place <> new_place then
-            perform interlock.limit_pass_on(p_namespace, me.place, '', now_is, fresh);
+            perform interlock.limit_notify_next(p_namespace, me.place, '', now_is, fresh);
         end if;
         if turn_at is not null and new_waits = 1 and begins_at is null then
-            perform interlock.limit_pass_on(p_namespace, new_place, '', now_is, fresh);
+            perform interlock.limit_notify_next(p_namespace, new_place, '', now_is, fresh);
         end if;
     end if;
 end

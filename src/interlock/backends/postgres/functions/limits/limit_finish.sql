@@ -54,7 +54,7 @@ begin
             update interlock.limit_key k set free_since = interlock.micros(now_is)
             where k.namespace = p_namespace and k.key = keys[i];
         end if;
-        next_owners := next_owners || interlock.limit_pass_on(p_namespace, keys[i], p_session, now_is, fresh);
+        next_owners := next_owners || interlock.limit_notify_next(p_namespace, keys[i], p_session, now_is, fresh);
     end loop;
     if answer = 'unknown' then
         next_owners := '{}';

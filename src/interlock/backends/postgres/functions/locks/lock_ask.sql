@@ -79,7 +79,7 @@ begin
             return;
         end if;
         look_again := extract(epoch from free_since + interlock.seconds(ahead * p_turn) - now_is);
-        perform interlock.lock_pass_on(p_namespace, p_key, '', now_is);
+        perform interlock.lock_notify_next(p_namespace, p_key, '', now_is);
     end if;
 
     if p_wait = 0 then

@@ -22,7 +22,7 @@ begin
     insert into interlock.forced (namespace, session, owner, why, at)
     values (p_namespace, l.session, l.owner, p_why, now_is) on conflict do nothing;
     perform pg_notify('interlock_' || l.session, left('lost ' || l.owner || ' ' || p_why, 2000));
-    perform interlock.lock_pass_on(p_namespace, p_key, '', now_is);
+    perform interlock.lock_notify_next(p_namespace, p_key, '', now_is);
     perform interlock.journal_add(
         p_namespace, interlock.micros(now_is), p_attribution, 'lock.force_release', p_key,
         json_build_object('holder', l.caller, 'session', l.session, 'host', s.host, 'pid', s.pid, 'program', s.program,

@@ -73,7 +73,7 @@ begin
         perform set_config('synchronous_commit', 'off', true);
     end if;
     if first.session is not null or not held then
-        next_owner := interlock.lock_pass_on(p_namespace, p_key, p_session, now_is);
+        next_owner := interlock.lock_notify_next(p_namespace, p_key, p_session, now_is);
     end if;
 end
 $$;

@@ -21,7 +21,7 @@ begin
                or l.key in (select key from places)
                   and (l.owner is null or s.expires_at is null or least(l.expires_at, s.expires_at) <= now_is))
     loop
-        perform interlock.lock_pass_on(p_namespace, freed.key, p_id, now_is);
+        perform interlock.lock_notify_next(p_namespace, freed.key, p_id, now_is);
     end loop;
     delete from interlock.forced f where f.namespace = p_namespace and f.session = p_id;
 end

@@ -58,7 +58,7 @@ begin
         select m.keys, m.ready into keys, ready
         from interlock.job_acknowledge_each(
             p_namespace, p_session, p_ids, p_fences, p_outcomes, p_ran, p_delays, p_results, p_errors, p_traces, p_halves,
-            c.fences, c.crews, c.times, p_max_crashes, now_us) m;
+            c.fences, c.session_ids, c.times, p_max_crashes, now_us) m;
     elsif c.laned or c.limited then
         with gone as (
             delete from interlock.job j using unnest(p_ids, p_fences, p_ran, p_results) as s (id, fence, ran, result)
@@ -67,11 +67,11 @@ begin
         ),
         kept as (
             insert into interlock.job_history (
-                id, enqueued_at, due_at, fence, keep_result, fetched_at, started_at, finished_at, crew, kept_until, use_per,
+                id, enqueued_at, due_at, fence, keep_result, fetched_at, started_at, finished_at, session_id, kept_until, use_per,
                 use_most, attempt, priority, crashes, state, last_outcome, failing, coalesces, paced, pool, name, lane,
                 use_key, uses, arguments, options, error, attempts)
             select g.id, g.enqueued_at, g.due_at, g.by_fence, g.keep_result, c.times[array_position(c.fences, g.by_fence)],
-                   now_us - (g.ran * 1e6)::bigint, now_us, c.crews[array_position(c.fences, g.by_fence)],
+                   now_us - (g.ran * 1e6)::bigint, now_us, c.session_ids[array_position(c.fences, g.by_fence)],
                    case when g.result is not null then now_us + g.keep_result end, g.use_per,
                    g.use_most, g.attempt + 1, g.priority, g.crashes, interlock.state_done(), interlock.outcome_done(),
                    g.failing, g.coalesces, g.paced, g.pool, g.name, g.lane, g.use_key, g.uses, g.arguments, g.options, '', g.attempts
@@ -106,11 +106,11 @@ begin
             on conflict (id) do update set kept_until = excluded.kept_until, result = excluded.result
         )
         insert into interlock.job_history (
-            id, enqueued_at, due_at, fence, keep_result, fetched_at, started_at, finished_at, crew, kept_until, use_per,
+            id, enqueued_at, due_at, fence, keep_result, fetched_at, started_at, finished_at, session_id, kept_until, use_per,
             use_most, attempt, priority, crashes, state, last_outcome, failing, coalesces, paced, pool, name, lane,
             use_key, uses, arguments, options, error, attempts)
         select g.id, g.enqueued_at, g.due_at, g.by_fence, g.keep_result, c.times[array_position(c.fences, g.by_fence)],
-               now_us - (g.ran * 1e6)::bigint, now_us, c.crews[array_position(c.fences, g.by_fence)],
+               now_us - (g.ran * 1e6)::bigint, now_us, c.session_ids[array_position(c.fences, g.by_fence)],
                case when g.result is not null then now_us + g.keep_result end, g.use_per,
                g.use_most, g.attempt + 1, g.priority, g.crashes, interlock.state_done(), interlock.outcome_done(),
                g.failing, g.coalesces, g.paced, g.pool, g.name, g.lane, g.use_key, g.uses, g.arguments, g.options, '', g.attempts
@@ -132,7 +132,7 @@ begin
     if exists (select from unnest(keys) as u (key)
                where exists (select from interlock.job_limit_wait w where w.key = u.key and w.namespace = p_namespace)) then
         for became_ready in
-            select u.pool, u.sort from interlock.job_free_up(p_namespace, keys, now_us) f
+            select u.pool, u.sort from interlock.job_release_slots(p_namespace, keys, now_us) f
             cross join lateral unnest(f.pools, f.sorts) as u (pool, sort)
         loop
             ready := least(ready, became_ready.sort);

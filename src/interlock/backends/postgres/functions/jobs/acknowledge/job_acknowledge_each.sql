@@ -4,7 +4,7 @@
 create or replace function interlock.job_acknowledge_each(
     p_namespace text, p_session text, p_ids bigint[], p_fences bigint[], p_outcomes smallint[], p_ran double precision[],
     p_delays double precision[], p_results text[], p_errors text[], p_traces text[], p_halves bigint[], p_fetches bigint[],
-    p_crews bigint[], p_times bigint[], p_max_crashes integer, p_now bigint, out keys text[], out ready bigint
+    p_session_ids bigint[], p_times bigint[], p_max_crashes integer, p_now bigint, out keys text[], out ready bigint
 )
 language plpgsql volatile
 as $$
@@ -20,7 +20,7 @@ begin
     for changed in
         with s as materialized (
             select u.id, u.fence, u.outcome, u.half, coalesce(u.result, '') as result, u.result is not null as has_result,
-                   x.delay, x.fetched_at, x.crew, x.unstarted, x.crashed_alone, x.delayed, x.state, j.lane,
+                   x.delay, x.fetched_at, x.session_id, x.unstarted, x.crashed_alone, x.delayed, x.state, j.lane,
                    case when x.died then x.fetched_at
                         else p_now - (coalesce(u.ran, 0) * 1e6)::bigint end as began,
                    case when u.outcome = interlock.outcome_done() then ''
@@ -59,21 +59,21 @@ begin
                             when u.outcome = interlock.outcome_crashed_alone() and j.crashes + 1 >= p_max_crashes
                                 then interlock.state_quarantined() end as state,
                        p_times[array_position(p_fetches, u.fence)] as fetched_at,
-                       p_crews[array_position(p_fetches, u.fence)] as crew
+                       p_session_ids[array_position(p_fetches, u.fence)] as session_id
             ) x
-            left join interlock.job_session c on c.id = x.crew
+            left join interlock.job_session c on c.id = x.session_id
         ),
         gone as (
             delete from interlock.job j using s where j.id = s.id and s.state is not null
-            returning j.*, s.fence as by_fence, s.outcome, s.state, s.fetched_at, s.began, s.crew, s.error as why,
+            returning j.*, s.fence as by_fence, s.outcome, s.state, s.fetched_at, s.began, s.session_id, s.error as why,
                       s.crashed_alone, s.attempts as all_attempts, s.has_result, s.result
         ),
         history as (
             insert into interlock.job_history (
-                id, enqueued_at, due_at, fence, keep_result, fetched_at, started_at, finished_at, crew, kept_until, use_per,
+                id, enqueued_at, due_at, fence, keep_result, fetched_at, started_at, finished_at, session_id, kept_until, use_per,
                 use_most, attempt, priority, crashes, state, last_outcome, failing, coalesces, paced, pool, name, lane, use_key,
                 uses, arguments, options, error, attempts)
-            select g.id, g.enqueued_at, g.due_at, g.by_fence, g.keep_result, g.fetched_at, g.began, p_now, g.crew,
+            select g.id, g.enqueued_at, g.due_at, g.by_fence, g.keep_result, g.fetched_at, g.began, p_now, g.session_id,
                    case when g.state = interlock.state_done() and g.has_result then p_now + g.keep_result end, g.use_per,
                    g.use_most, g.attempt + (g.outcome < interlock.outcome_returned())::integer, g.priority,
                    g.crashes + g.crashed_alone::integer,

@@ -1,10 +1,10 @@
 -- Remove jobs from the fetches that have these fences. matched: which of them, by their positions in the arrays; null
--- if all. laned, limited: whether jobs of those fetches may have lanes or limits. fences, crews, times: those of the
+-- if all. laned, limited: whether jobs of those fetches may have lanes or limits. fences, session_ids, times: those of the
 -- fetches. last_ones: one job of each run that ends with this.
 -- planner: array_joins
 create or replace function interlock.job_end_fetches(
     p_ids bigint[], p_fences bigint[], out matched integer[], out laned boolean, out limited boolean, out fences bigint[],
-    out crews bigint[], out times bigint[], out last_ones bigint[]
+    out session_ids bigint[], out times bigint[], out last_ones bigint[]
 )
 language plpgsql volatile
 as $$
@@ -12,7 +12,7 @@ declare
     places integer[];
 begin
     with held as materialized (
-        select c.fence, c.ids, c.runs, c.crew, c.fetched_at, c.limited from interlock.job_fetched c
+        select c.fence, c.ids, c.runs, c.session_id, c.fetched_at, c.limited from interlock.job_fetched c
         where c.fence = any (p_fences) order by c.fence for update
     ),
     given as materialized (
@@ -34,12 +34,12 @@ begin
         where c.fence = any (array(select x.fence from remaining x where x.ids is not null and x.matched > 0))
           and r.fence = c.fence
     )
-    select array_agg(h.fence), array_agg(h.crew), array_agg(h.fetched_at), bool_or(h.runs is not null), bool_or(h.limited),
+    select array_agg(h.fence), array_agg(h.session_id), array_agg(h.fetched_at), bool_or(h.runs is not null), bool_or(h.limited),
            (select array_agg(g.n) from given g where g.n is not null),
            (select array_agg(x.id)
             from (select min(g.id) as id from given g where g.run is not null
                   group by g.fence, g.run having count(*) = count(g.n)) x)
-    into fences, crews, times, laned, limited, places, last_ones
+    into fences, session_ids, times, laned, limited, places, last_ones
     from held h;
     if coalesce(cardinality(places), 0) < cardinality(p_ids) then
         matched := coalesce(places, '{}');

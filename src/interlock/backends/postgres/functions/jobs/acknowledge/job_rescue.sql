@@ -12,7 +12,7 @@ as $$
 #variable_conflict use_column
 declare
     now_is timestamptz := interlock.now_or(p_clock);
-    crews bigint[];
+    session_ids bigint[];
     dead bigint[];
     ids bigint[];
     fences bigint[];
@@ -21,20 +21,20 @@ declare
     halves bigint[];
 begin
     -- One rescuer per session at a time, so that all jobs of the session are considered together.
-    crews := array(
+    session_ids := array(
         select w.id from interlock.job_session w
         where w.id = any (array(
-            select distinct c.crew from interlock.job_fetched c
+            select distinct c.session_id from interlock.job_fetched c
             where c.namespace = p_namespace
               and not exists (
                   select from interlock.session s
                   where s.namespace = c.namespace and s.id = c.session and s.expires_at > now_is)))
         order by w.id for update skip locked);
-    if crews = '{}' then
+    if session_ids = '{}' then
         return;
     end if;
     dead := array(
-        select c.fence from interlock.job_fetched c where c.crew = any (crews) order by c.fence for update skip locked);
+        select c.fence from interlock.job_fetched c where c.session_id = any (session_ids) order by c.fence for update skip locked);
     -- After a stall of the server no session may have been able to renew; live ones renew now.
     if dead = '{}' or clock_timestamp() - statement_timestamp() > interval '1 second' then
         return;
@@ -44,34 +44,34 @@ begin
         array(select unnest(c.ids) from interlock.job_fetched c where c.fence = any (dead)), false);
     with held as materialized (
         -- Also locked ones, because they were fetched when the session ended.
-        select c.crew, c.fence, o.id, j.half, j.position, w.leaving, interlock.job_sort(j.due_at, j.priority) as sort,
-               j.lane is null or j.position = min(j.position) over (partition by c.crew, j.lane) as ran
+        select c.session_id, c.fence, o.id, j.half, j.position, w.leaving, interlock.job_sort(j.due_at, j.priority) as sort,
+               j.lane is null or j.position = min(j.position) over (partition by c.session_id, j.lane) as ran
         from interlock.job_fetched c
-        join interlock.job_session w on w.id = c.crew
+        join interlock.job_session w on w.id = c.session_id
         cross join lateral unnest(c.ids) as o (id)
         join interlock.job j on j.id = o.id
-        where c.crew = any (crews)
+        where c.session_id = any (session_ids)
     ),
     seen as materialized (
-        select h.crew, count(*) as ran, count(h.half) as suspects from held h where h.ran group by h.crew
+        select h.session_id, count(*) as ran, count(h.half) as suspects from held h where h.ran group by h.session_id
     ),
     taken as materialized (
         select h.* from held h where h.fence = any (dead) and h.id = any (unlocked)
         order by h.ran, h.half is null, h.position desc nulls first, h.id limit p_max
     ),
     groups as materialized (
-        select g.crew, g.half, nextval('interlock.job_group') as number
-        from (select distinct t.crew, t.half from taken t where t.ran and not t.leaving) g
+        select g.session_id, g.half, nextval('interlock.job_group') as number
+        from (select distinct t.session_id, t.half from taken t where t.ran and not t.leaving) g
     ),
     placed as materialized (
-        select t.id, t.fence, t.crew, t.half is not null as suspect,
+        select t.id, t.fence, t.session_id, t.half is not null as suspect,
                2 * g.number + (2 * (row_number() over w - 1) >= count(*) over (partition by g.number))::integer as half
-        from taken t join groups g on g.crew = t.crew and g.half is not distinct from t.half
+        from taken t join groups g on g.session_id = t.session_id and g.half is not distinct from t.half
         where t.ran and not t.leaving
         window w as (partition by g.number order by t.sort, t.id)
     ),
     noted as (
-        update interlock.job_session w set crashed = true where w.id = any (array(select p.crew from placed p))
+        update interlock.job_session w set crashed = true where w.id = any (array(select p.session_id from placed p))
     )
     select array_agg(x.id), array_agg(x.fence), array_agg(x.outcome), array_agg(x.half) into ids, fences, outcomes, halves
     from (
@@ -83,8 +83,8 @@ begin
                case when not w.crashed and case when s.suspects > 0 then p.suspect and s.suspects = 1 else s.ran = 1 end
                     then interlock.outcome_crashed_alone() else interlock.outcome_crashed() end, p.half
         from placed p
-        join seen s on s.crew = p.crew
-        join interlock.job_session w on w.id = p.crew
+        join seen s on s.session_id = p.session_id
+        join interlock.job_session w on w.id = p.session_id
     ) x;
     if ids is null then
         return;

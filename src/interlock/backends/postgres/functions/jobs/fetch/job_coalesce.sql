@@ -50,7 +50,7 @@ begin
             limit 1;
             update interlock.job j set ticket = place where j.id = newest;
         end if;
-        perform interlock.job_leave_line(p_namespace, older);
+        perform interlock.job_leave_limit_queues(p_namespace, older);
         perform interlock.job_end(p_namespace, older, interlock.state_superseded(), newest, null, p_now);
     end if;
 end

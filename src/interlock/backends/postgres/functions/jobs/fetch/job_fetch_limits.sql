@@ -23,7 +23,7 @@ begin
         keys := interlock.job_ready_keys(ready);
         state.locked := interlock.job_limit_lock(request.namespace, keys, state.locked);
         if waited then
-            -- What starts under a rate starts now, not when the wait for its key began.
+            -- Jobs under a rate start now, not when the wait for the key began.
             state.now := greatest(state.now, interlock.micros(interlock.now_or(request.clock)));
         end if;
         all_locked := keys <@ state.locked;

@@ -29,7 +29,7 @@ begin
     end if;
     if freed or wake_at <= state.now then
         select f.locked, f.pools, f.sorts, f.signalled into done
-        from interlock.job_free_up(request.namespace, null, state.now) f;
+        from interlock.job_release_slots(request.namespace, null, state.now) f;
         state.locked := done.locked;
         state.now := greatest(state.now, interlock.micros(interlock.now_or(request.clock)));
         signalled := signalled || done.signalled;

@@ -20,7 +20,7 @@ begin
         end loop;
         fence := nextval('interlock.fence');
         insert into interlock.job_fetched (
-            fence, fetched_at, crew, fetch_number, limited, namespace, session, ids, runs)
+            fence, fetched_at, session_id, fetch_number, limited, namespace, session, ids, runs)
         values (fence, state.now, p_session_id, p_fetch_number, state.limited, request.namespace, request.session,
                 p_ids[first : last], case when state.laned then p_runs[first : last] end);
         fences := fences || array_fill(fence, array[last - first + 1]);

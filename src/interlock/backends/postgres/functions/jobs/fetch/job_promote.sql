@@ -29,7 +29,7 @@ begin
     )
     select array_agg(d.id order by d.at, d.id) into laned from due d where d.lane is not null;
     if laned is not null then
-        signalled := interlock.job_place(p_namespace, laned);
+        signalled := interlock.job_assign_positions(p_namespace, laned);
     end if;
 end
 $$;

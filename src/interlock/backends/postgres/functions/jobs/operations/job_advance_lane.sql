@@ -12,7 +12,7 @@ begin
     if exists (select from unnest(p_keys) as u (key)
                where exists (select from interlock.job_limit_wait w where w.key = u.key and w.namespace = p_namespace)) then
         perform interlock.job_notify(u.pool, u.sort)
-        from interlock.job_free_up(p_namespace, p_keys, p_now) f
+        from interlock.job_release_slots(p_namespace, p_keys, p_now) f
         cross join lateral unnest(f.pools, f.sorts) as u (pool, sort);
     end if;
 end

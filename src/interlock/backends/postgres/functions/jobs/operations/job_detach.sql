@@ -9,7 +9,7 @@ begin
     where r.pool = j.pool and r.class in (interlock.class_usual(), interlock.class_immediate(), interlock.class_suspect())
       and r.sort = interlock.job_sort(j.due_at, j.priority) and r.id = j.id;
     if found then
-        perform interlock.job_leave_line(p_namespace, array[j.id]);
+        perform interlock.job_leave_limit_queues(p_namespace, array[j.id]);
         return true;
     end if;
     delete from interlock.job_scheduled l where l.pool = j.pool and l.at = j.due_at and l.id = j.id;

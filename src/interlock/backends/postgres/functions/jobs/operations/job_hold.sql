@@ -35,7 +35,7 @@ begin
     ) j
     join interlock.job_limit_wait w on w.id = j.id;
     if in_line is not null then
-        keys := interlock.job_leave_line(p_namespace, in_line);
+        keys := interlock.job_leave_limit_queues(p_namespace, in_line);
         update interlock.job j set apart = false, ticket = u.ticket
         from unnest(in_line, tickets) as u (id, ticket) where j.id = u.id;
     end if;

@@ -15,7 +15,7 @@ as $$
            coalesce(w.program, h.attempts -> -1 ->> 7), h.fence, h.error, h.superseded_by, h.use_key, h.use_most, h.use_per,
            h.uses, h.arguments, h.options, r.result, h.kept_until, h.attempts
     from interlock.job_history h
-    left join interlock.job_session w on w.id = h.crew
+    left join interlock.job_session w on w.id = h.session_id
     left join interlock.job_result r on r.id = h.id and r.kept_until > p_now
     where h.pool >= p_namespace || '/' and h.pool < p_namespace || '0'
 $$;

@@ -17,7 +17,7 @@ as $$
     from interlock.job j
     left join lateral (
         select x.fence, x.fetched_at, w.session, w.host, w.pid, w.program
-        from interlock.job_fetched x join interlock.job_session w on w.id = x.crew
+        from interlock.job_fetched x join interlock.job_session w on w.id = x.session_id
         where x.namespace = p_namespace and j.id = any (x.ids) limit 1
     ) c on true
     where j.pool >= p_namespace || '/' and j.pool < p_namespace || '0'

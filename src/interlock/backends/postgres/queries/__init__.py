@@ -1,0 +1,178 @@
+"""The queries of the PostgreSQL store by concept. The files must define exactly what the classes declare."""
+
+from __future__ import annotations
+
+from interlock.backends.queries import Queries
+
+__all__ = [
+    "ClaimQueries",
+    "CursorQueries",
+    "EventQueries",
+    "InsightQueries",
+    "JobQueries",
+    "LimitQueries",
+    "LockQueries",
+    "MessageQueries",
+    "SessionQueries",
+]
+
+_PACKAGE = "interlock.backends.postgres"
+
+
+class ClaimQueries(Queries, package=_PACKAGE, files=("claims",)):
+    """Claims."""
+
+    claim: str
+    batch: str
+    finish: str
+    renew: str
+    forget: str
+    list: str
+
+
+class CursorQueries(Queries, package=_PACKAGE, files=("cursors",)):
+    """Cursors."""
+
+    move: str
+    list: str
+    history: str
+    forget: str
+
+
+class EventQueries(Queries, package=_PACKAGE, files=("events",)):
+    """Events."""
+
+    accept: str
+    get_many: str
+    list_any: str
+    list_source: str
+    list_type: str
+    list_actor: str
+    list_delivery: str
+    prune: str
+
+
+class JobQueries(Queries, package=_PACKAGE, files=("jobs", "job_views")):
+    """Jobs: everything that writes, and the views of the jobs port."""
+
+    # jobs.sql
+    ids: str
+    enqueue: str
+    enqueue_again: str
+    fetch: str
+    acknowledge: str
+    locked: str
+    return_unstarted: str
+    rescue: str
+    register_worker: str
+    watch_end: str
+    ended: str
+    cancel: str
+    retry: str
+    hold: str
+    release: str
+    prune: str
+    dead_rows: str
+
+    # job_views.sql
+    get: str
+    list: str
+    situation: str
+    lanes: str
+    queues: str
+
+
+_INSIGHT_FILES = ("insight_jobs", "insight_counts", "insight_lanes", "insight_limits")
+
+
+class InsightQueries(Queries, package=_PACKAGE, files=_INSIGHT_FILES):
+    """The read side of jobs: many of them at a glance."""
+
+    # insight_jobs.sql
+    walk: str
+    walk_ended: str
+    walk_lane: str
+    walk_ended_lane: str
+    walk_state: str
+    walk_states: str
+    states: str
+    few_held: str
+    few_parked: str
+    few_ready: str
+    few_running: str
+    few_scheduled: str
+    few_waiting: str
+    many_signals: str
+    ended: str
+    situations: str
+    neighbours: str
+    fetched: str
+
+    # insight_counts.sql
+    now: str
+    counts: str
+    count_ended: str
+    count_ended_here: str
+    activity_accepted: str
+    activity_ended: str
+    workers: str
+
+    # insight_lanes.sql
+    lanes: str
+    lane_views: str
+    lane_jobs: str
+    lane_unplaced: str
+    held_lanes: str
+    running_lanes: str
+
+    # insight_limits.sql
+    limit: str
+    limits: str
+    limit_holders: str
+    limit_starts: str
+    limit_waiters: str
+
+
+class LimitQueries(Queries, package=_PACKAGE, files=("limits",)):
+    """Limits and their reservations."""
+
+    ask: str
+    batch: str
+    finish: str
+    list: str
+    session_requests: str
+    turns: str
+
+
+class LockQueries(Queries, package=_PACKAGE, files=("locks",)):
+    """Locks and their waiters."""
+
+    ask: str
+    batch: str
+    leave: str
+    renew: str
+    force: str
+    guard: str
+    count: str
+    list: str
+    get: str
+    awaited_by: str
+    session_requests: str
+    turns: str
+
+
+class MessageQueries(Queries, package=_PACKAGE, files=("messages",)):
+    """Messages to sessions."""
+
+    forced: str
+
+
+class SessionQueries(Queries, package=_PACKAGE, files=("sessions",)):
+    """Sessions."""
+
+    begin: str
+    renew: str
+    end: str
+    leave: str
+    note_blocked: str
+    sweep: str

@@ -1,0 +1,102 @@
+-- name: ids
+-- Draw consecutive job IDs.
+select interlock.job_ids($1)
+
+-- name: enqueue
+-- Accept jobs.
+select interlock.job_enqueue($1, row(
+    $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)::interlock.new_jobs, null, $20)
+
+-- name: enqueue_again
+-- Accept jobs that an earlier call may have stored.
+select interlock.job_enqueue_again($1, row(
+    $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)::interlock.new_jobs, $20)
+
+-- name: fetch
+-- Fetch jobs for a session. The first three columns belong to the whole fetch; without a job there is one row, and
+-- its other columns are null.
+select f.session_ended, f.look_again, f.scan_from,
+       j.id, j.name, j.queue, j.lane, j.fence, j.attempt, j.crashes, j.half, j.priority, j.enqueued_at, j.due_at,
+       j.arguments, j.options, j.slots, j.paced
+from interlock.job_fetch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) f
+left join lateral interlock.job_fetched_rows($1, f.ids, f.fences) j on true
+
+-- name: acknowledge
+-- Acknowledge fetched jobs.
+select refused, ready from interlock.job_acknowledge($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+
+-- name: locked
+-- List jobs under these fences that have a row which another transaction has locked: the job's position in the
+-- arrays, which row, and who locked it. A row's xmax is the transaction that locked it last; a running transaction
+-- holds a lock on its own number.
+with asked as materialized (
+    select u.n, u.id, u.fence, j.lane, j.xmax as job_xmax
+    from unnest($1::bigint[], $2::bigint[]) with ordinality as u (id, fence, n)
+    left join interlock.job j on j.id = u.id
+),
+held as materialized (
+    select a.n, 1 as rank, 'lane ' || substr(a.lane, strpos(a.lane, '/') + 1) as what, l.xmax as by
+    from asked a join interlock.job_lane l on l.lane = a.lane
+    union all
+    select a.n, 2, 'job ' || a.id, a.job_xmax from asked a where a.job_xmax is not null
+    union all
+    select a.n, 3, 'fetch ' || a.fence, c.xmax from asked a join interlock.job_fetched c on c.fence = a.fence
+)
+select distinct on (h.n) h.n::integer, h.what, k.pid, coalesce(s.application_name, ''), coalesce(s.state, ''),
+       extract(epoch from clock_timestamp() - s.xact_start)::float8
+from held h
+join pg_catalog.pg_locks k
+  on k.locktype = 'transactionid' and k.transactionid = h.by and k.granted and k.mode = 'ExclusiveLock'
+left join pg_catalog.pg_stat_activity s on s.pid = k.pid
+where k.pid <> pg_backend_pid()
+order by h.n, h.rank
+
+-- name: return_unstarted
+-- Return fetched jobs that were not started.
+select returned, blocked from interlock.job_return_unstarted($1, $2, $3, $4, $5, $6)
+
+-- name: rescue
+-- Take jobs from sessions that have ended.
+select id, name, session, crashes, quarantined, half from interlock.job_rescue($1, $2, $3, $4)
+
+-- name: register_worker
+-- Record which queues and jobs a session works on.
+select interlock.job_register_worker($1, $2, $3, $4, $5, $6::jsonb)
+
+-- name: watch_end
+-- Watch the end of jobs, and list those that have already ended.
+select interlock.job_watch_end($1, $2, $3)
+
+-- name: ended
+-- List watched jobs that have ended, and forget them.
+delete from interlock.job_watch where session = $2 and namespace = $1 and ended returning id
+
+-- name: cancel
+-- Cancel a job.
+select interlock.job_cancel($1, $2, $3::jsonb, $4)
+
+-- name: retry
+-- Retry a job.
+select interlock.job_retry($1, $2, $3::jsonb, $4)
+
+-- name: hold
+-- Hold a lane.
+select interlock.job_hold($1, $2, $3::jsonb, $4)
+
+-- name: release
+-- Release a lane.
+select interlock.job_release($1, $2, $3::jsonb, $4)
+
+-- name: prune
+-- Remove history and results that were kept long enough.
+select interlock.job_prune($1, $2, $3, $4)
+
+-- name: dead_rows
+-- List the tables that a fetch reads, whether this role may vacuum each, and its dead rows.
+select c.relname::text,
+       case when current_setting('server_version_num')::integer >= 170000 then has_table_privilege(c.oid, 'MAINTAIN')
+            else pg_has_role(c.relowner, 'USAGE') end
+from pg_class c
+where c.relnamespace = 'interlock'::regnamespace and c.relname = any ($1::text[])
+  and pg_stat_get_dead_tuples(c.oid) >= $2::bigint
+order by c.relname

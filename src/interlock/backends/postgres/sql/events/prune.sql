@@ -1,1 +1,0 @@
-select interlock.event_prune($1, $2, $3)

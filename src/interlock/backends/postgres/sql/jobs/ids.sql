@@ -1,1 +1,0 @@
-select interlock.job_ids($1)

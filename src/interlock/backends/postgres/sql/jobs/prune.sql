@@ -1,1 +1,0 @@
-select interlock.job_prune($1, $2, $3, $4)

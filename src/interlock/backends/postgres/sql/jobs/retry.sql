@@ -1,1 +1,0 @@
-select interlock.job_retry($1, $2, $3::jsonb, $4)

@@ -1,1 +1,0 @@
-select interlock.session_begin($1, $2, $3, $4, $5, $6, $7)

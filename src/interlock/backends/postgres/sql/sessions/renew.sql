@@ -1,1 +1,0 @@
-select interlock.session_renew($1, $2, $3, $4)
