@@ -38,7 +38,7 @@ def test_a_store_has_to_be_named(cli: Callable[..., Any]) -> None:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("--url", "mysql://host/db"), "There is no backend for mysql://"),
+        (("--url", "mysql://host/db"), "Unknown store URL: mysql://"),
         (("--url", "sqlite:///x.db", "--namespace", "No Good"), "Invalid namespace 'No Good'"),
     ],
 )

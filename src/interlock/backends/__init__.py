@@ -1,7 +1,7 @@
-"""From a URL to a store. A backend is imported only when a URL names it, so its driver is needed only then.
+"""Creates stores from URLs. A backend is imported only when a URL names it, so its driver is needed only then.
 
-Other packages can add backends of their own through the entry-point group ``interlock.backends``: a scheme as the
-name, a ``factory(url, *, settings, clock) -> Store`` as the object.
+Other packages can add backends through the entry-point group ``interlock.backends``: the name is a scheme, the object a
+``factory(url, *, settings, clock) -> Store``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from interlock.settings import Settings
 
     class Factory(Protocol):
-        """Makes a store for a URL, without connecting."""
+        """Creates a store for a URL without connecting."""
 
         def __call__(self, url: str, *, settings: Settings, clock: Clock | None) -> Store: ...
 
@@ -40,23 +40,19 @@ _BUILT_IN = {
 
 
 def from_url(url: str, *, settings: Settings, clock: Clock | None = None, needs: Iterable[Capability] = ()) -> Store:
-    """A store for ``url``, not opened yet. Refused if it lacks a capability that is needed.
+    """Return a store for ``url``, not opened yet; raises ``CapabilityError`` if it lacks a needed capability.
 
-    ``memory://`` is private to the store made, ``memory://name`` is shared in the process. ``sqlite:///file.db`` is
+    ``memory://`` is a new store, ``memory://name`` is shared in the process. ``sqlite:///file.db`` is
     a relative path, ``sqlite:////file.db`` an absolute one. ``clock`` replaces the store's own clock, for tests.
     """
     try:
         scheme = urlsplit(url).scheme
     except ValueError as error:
-        raise InvalidArgumentError(
-            f"The URL of the store cannot be read: {error}.", remedy="Check its host."
-        ) from error
+        raise InvalidArgumentError(f"Invalid store URL: {error}.", remedy="Check its host.") from error
     store = _factory(scheme)(url, settings=settings, clock=clock)
     missing = [need for need in needs if need not in store.capabilities]
     if missing:
-        raise CapabilityError(
-            f"{store.name} offers no {', '.join(missing)}.", remedy="Choose another store for this part."
-        )
+        raise CapabilityError(f"{store.name} offers no {', '.join(missing)}.", remedy="Choose another store.")
     return store
 
 
@@ -69,7 +65,7 @@ def _factory(scheme: str) -> Factory:
             if (error.name or "").startswith("interlock"):
                 raise
             raise InvalidArgumentError(
-                f"{scheme}:// needs the package {error.name}, which is not installed.",
+                f"{scheme}:// requires the package {error.name}, which is not installed.",
                 remedy=f"Run: pip install 'interlock[{extra}]'." if extra else "Install it.",
             ) from error
     from importlib.metadata import entry_points  # slow to import, and needed only for the backends of others
@@ -78,6 +74,6 @@ def _factory(scheme: str) -> Factory:
         return cast("Factory", entry.load())
     shown = f"{scheme}://…" if scheme else "a URL without a scheme"
     raise InvalidArgumentError(
-        f"There is no backend for {shown}.",
-        remedy=f"Known are: {', '.join(f'{s}://' for s in sorted(_BUILT_IN))}.",
+        f"Unknown store URL: {shown}.",
+        remedy=f"Valid schemes: {', '.join(f'{s}://' for s in sorted(_BUILT_IN))}.",
     )

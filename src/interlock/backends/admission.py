@@ -1,6 +1,6 @@
-"""Whether a reservation may start now, and what it waits for if not: the rules of the limits port, without storage.
+"""Decides whether a reservation may start now, and what it waits for if not: the rules of limits, without storage.
 
-The stores that run Python say how each of a reservation's keys stands, and keep what comes out.
+Stores that run Python pass the status of each key of a reservation, and store the decision.
 """
 
 from __future__ import annotations
@@ -21,78 +21,78 @@ __all__ = ["TURN", "STALE", "UNLIMITED", "Room", "KeyStatus", "Decision", "WaitK
 TURN = round(TURN_SECONDS * 1_000_000)
 STALE = round(STALE_SECONDS * 1_000_000)
 UNLIMITED = 1_000_000_000
-"""Slots where nobody speaks of slots."""
+"""The number of slots of a limit that has none."""
 
 
 class Room(NamedTuple):
-    """How many may be at work at a key at once, and how many are."""
+    """The slots of a key, and how many are used."""
 
     slots: int
     started: int
 
     @property
     def free(self) -> int:
-        """How many more may start."""
+        """The number of free slots."""
         return self.slots - self.started
 
 
 class WaitKind(IntEnum):
-    """What a reservation that has not started waits for at one of its keys."""
+    """The kind of thing that a reservation waits for."""
 
     NOTHING = 0
     SLOT = 1
-    """It stands in the key's line."""
+    """A slot of the key."""
     TIME = 2
-    """The key's pace decided when it may start."""
+    """The start time that the key's rate or cooldown allows."""
 
 
 @dataclass(slots=True)
 class KeyStatus:
-    """How a key stands for one reservation: what is live there, the reservation itself not counted."""
+    """The status of a key for one reservation: what is live there, without the reservation itself."""
 
     key: str
     quotas: frozenset[Quota]
-    """What the live ones know of the limit, the reservation included."""
+    """The quotas that live reservations declare, this one included."""
     started: int
     ahead: int
-    """How many stand before it in the key's line."""
+    """The number of waiters before it."""
     free_since: int
     ends_at: float
-    """When the first of the started, or of those ahead in line, ends unless its session is renewed; seconds."""
+    """When the first of those started or ahead expires unless its session is renewed, in seconds."""
     starts_after: Callable[[int], int]
-    """How many starts there were after a time."""
+    """Returns the number of starts after a time."""
     times: Callable[[int], Sequence[int]]
-    """Starts after a time and plans of those who asked before, sorted."""
+    """Returns the starts after a time and the planned starts of earlier reservations, sorted."""
 
     @property
     def slots(self) -> int | None:
-        """How many may be at work at once; None if nobody speaks of slots."""
+        """The number of slots; None if the limit has none."""
         return min((quota.most for quota in self.quotas if not quota.per), default=None)
 
     @property
     def paces(self) -> list[Quota]:
-        """The quotas that bound how often."""
+        """The quotas with a period."""
         return sorted(quota for quota in self.quotas if quota.per)
 
 
 class Decision(NamedTuple):
-    """What is to become of a reservation."""
+    """What to do with a reservation."""
 
     start: bool
     at: int
-    """Its time: of the start, or from which on it may start."""
+    """When it started or may start."""
     waits: WaitKind
     key: str
-    """Where it waits. One that could start but was not asked to keeps its place in the line of its first slots."""
+    """Where it waits. One that could start but is not asked to keeps a slot of its first key with slots."""
     turn: Turn
     free_since: int | None
-    """If set, the key's slot counts as free since then: it is kept for somebody who asked."""
+    """If set, the key's slot counts as free since then and is kept for this reservation."""
     behind: bool
-    """Whether it waits although there is room, for those ahead of it to take that; they may not know."""
+    """Whether it waits although a slot is free, because it is for those ahead, who may not know."""
 
 
 def admit(keys: Sequence[KeyStatus], now: int, at: int | None, held_by: str, *, start: bool) -> Decision:
-    """Judge a reservation planned for ``at`` by the pace of ``held_by``; ``at`` is None if it was not planned yet."""
+    """Decide about a reservation planned for ``at`` by the pace of ``held_by``; ``at`` is None if it has no plan."""
     differs = next((key.key for key in keys if len(key.quotas) > 1), "")
     if at is None or (at <= now and not all(_in_pace(key, now) for key in keys)):
         at, held_by = earliest_for_all((Pace(key.key, key.paces, key.times) for key in keys), now)
@@ -123,10 +123,10 @@ def admit(keys: Sequence[KeyStatus], now: int, at: int | None, held_by: str, *, 
 
 
 def freed_at(before: Room, after: Room, gone: Sequence[tuple[int, bool]]) -> int | None:
-    """Since when there has been room that was made by those who are gone, as (when, whether it had started) in order.
+    """Return since when there has been a slot that ended reservations freed, given as (when, started) in order.
 
-    None if they made none, or there was some before. Where their going also changed how many slots there are, the last
-    one decides.
+    None if they freed none, or if a slot was free before. If they also changed the number of slots, the last one
+    counts.
     """
     if before.free > 0 or after.free <= 0:
         return None
@@ -136,7 +136,8 @@ def freed_at(before: Room, after: Room, gone: Sequence[tuple[int, bool]]) -> int
 
 
 def room_since(noted: int, room: Room, dead: Sequence[tuple[int, bool, int | None]]) -> int:
-    """Since when a key has had room, if the dead, as (when, started, slots known), were not cleared away yet."""
+    """Return since when a key has had a free slot, given dead reservations, as (when, started, slots), not dropped
+    yet."""
     slots = min([room.slots, *(most for _, _, most in dead if most is not None)])
     before = Room(slots, room.started + sum(started for _, started, _ in dead))
     return freed_at(before, room, [(at, started) for at, started, _ in dead]) or noted
@@ -147,7 +148,7 @@ def _in_pace(key: KeyStatus, now: int) -> bool:
 
 
 def _turns_at(key: KeyStatus, free: int) -> int | None:
-    """From when on the reservation may have one of the free slots; None if there is none."""
+    """Return from when on the reservation may take a free slot; None if there is none."""
     if free <= 0:
         return None
     if key.ahead < free:

@@ -1,7 +1,7 @@
-"""Lists that are put together from several sources, each of which looks at a bounded number of things.
+"""Lists that are merged from several sources, each of which reads a bounded number of rows.
 
-A source says what it found and how far down it has looked. Only what all of them have passed can be shown: whoever
-goes on from there misses nothing and sees nothing twice.
+A source returns what it found and how far it has read. Only IDs that all sources have passed can be shown, so that the
+next page misses nothing and repeats nothing.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["MOST_FEW", "SECONDS", "Found", "merged"]
+__all__ = ["MAX_AT_ONCE", "SECONDS", "Found", "merged"]
 
 SECONDS = 0.06
-"""After so long no further round of looking for more is begun."""
-MOST_FEW = 10_000
-"""Up to so many of one kind are looked at all together; beyond that a list is made by walking along the numbers."""
+"""After so many seconds no further scan is started."""
+MAX_AT_ONCE = 10_000
+"""Up to so many rows of one state are read at once. Beyond that a list is made by scanning IDs."""
 
 
 class Found(NamedTuple):
-    """Numbers that a source found, the largest first."""
+    """The IDs that a source found, largest first."""
 
     ids: Iterable[int]
     floor: int | None
-    """It has looked at all numbers from this one on; None if at all there are."""
+    """It has read all IDs from this one on; None if it has read all."""
 
 
 def merged(found: Iterable[Found], limit: int) -> tuple[list[int], int | None]:
-    """The largest numbers that can be shown, and below which number to go on; None if there is no more."""
+    """Return the largest IDs that can be shown, and the ID below which to continue; None if there are no more."""
     sources = list(found)
     floor = max((source.floor for source in sources if source.floor is not None), default=None)
     ids = sorted({number for source in sources for number in source.ids if floor is None or number >= floor})

@@ -1,4 +1,4 @@
-"""What every store says and keeps of a claim in the same words."""
+"""Texts about claims that all stores share."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from interlock.ports.claims import ClaimState
 
 __all__ = ["kept_error", "why_not"]
 
-_MOST = 2000
+_MAX_CHARACTERS = 2000
 
 
 def why_not(owner: str, now_with: str | None, state: str | None, forgotten: str | None) -> str:
-    """Why a claim is not the owner's to renew or settle.
+    """Return why an owner may not renew or finish a claim.
 
-    ``now_with`` is the owner of the claim that is kept under the key, if one is, and ``state`` how that one stands;
-    ``forgotten`` is why the owner's own was forgotten, if it was.
+    ``now_with`` is the owner of the claim that is kept under the key, if there is one, and ``state`` is its state;
+    ``forgotten`` is why the owner's own claim was forgotten, if it was.
     """
     if forgotten is not None:
         return forgotten
     if now_with is None:
-        return "it is not kept any more"
+        return "it is no longer kept"
     if now_with != owner:
-        return "it was claimed anew since"
+        return "it was claimed again since"
     if state != ClaimState.IN_PROGRESS:
-        return f"it was settled as {state} already"
+        return f"it was already finished as {state}"
     return "it had expired"
 
 
 def kept_error(text: str) -> str:
-    """As much of an error's text as is kept, in characters that every store can keep."""
-    return text[:_MOST].replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
+    """Return the part of an error's text that is kept, in characters that every store can store."""
+    return text[:_MAX_CHARACTERS].replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")

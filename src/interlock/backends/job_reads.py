@@ -1,4 +1,4 @@
-"""The arguments that workers can read, as JSON: a fingerprint of the handler and a version for each name of a job."""
+"""Handler versions as JSON: a fingerprint and a version for each job name."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["read_reads", "write_reads"]
 
 
 def write_reads(reads: Sequence[HandlerVersion]) -> str:
-    """For the store."""
+    """Encode handler versions."""
     return json.dumps({read.name: [read.fingerprint, read.version] for read in reads})
 
 
 def read_reads(text: str) -> tuple[HandlerVersion, ...]:
-    """And back."""
+    """The reverse."""
     return tuple(
         HandlerVersion(name, fingerprint, version) for name, (fingerprint, version) in json.loads(text).items()
     )

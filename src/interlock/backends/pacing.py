@@ -1,4 +1,4 @@
-"""When a start fits its paces: arithmetic on whole microseconds, so that "exactly ``per`` apart" is exact."""
+"""When a start fits its rates and cooldowns: arithmetic on whole microseconds, so that ``per`` is exact."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ _MICROS = 1_000_000
 
 
 def micros(at: float) -> int:
-    """A time or span of the port, in whole microseconds."""
+    """Convert a time or duration of the port to whole microseconds."""
     return round(at * _MICROS)
 
 
 def seconds(at: int) -> float:
-    """And back."""
+    """The reverse."""
     return at / _MICROS
 
 
 class Quota(NamedTuple):
-    """What somebody knows of a limit: ``most`` starts within ``per`` microseconds; 0 for slots."""
+    """The quota that a reservation declares: ``most`` starts within ``per`` microseconds; 0 for slots."""
 
     most: int
     per: int
 
 
 class Pace(NamedTuple):
-    """A key's paces, and the times that a start has to fit."""
+    """A key's rates and cooldowns, and the times that a start has to fit."""
 
     key: str
     quotas: Sequence[Quota]
     times: Callable[[int], Sequence[int]]
-    """Starts and plans after a given time, sorted."""
+    """Returns the starts and planned starts after a time, sorted."""
 
 
 def earliest_fit(times: Sequence[int], quota: Quota, at: int) -> int:
-    """The first time from ``at`` on that makes no ``most`` + 1 times lie within less than ``per``.
+    """Return the first time from ``at`` on with which no ``most`` + 1 times lie within less than ``per``.
 
-    Windows of ``most`` times are visited in order. One that leaves no room for the candidate leaves none for anything
-    up to ``per`` after its first time, so the candidate moves there; windows passed once never matter again.
+    Windows of ``most`` times are visited in order. A window that is full stays full until ``per`` after its first time,
+    so the candidate moves there. A window that was passed is never full again.
     """
     most, per = quota
     first = bisect_right(times, at - per)
@@ -58,7 +58,7 @@ def earliest_fit(times: Sequence[int], quota: Quota, at: int) -> int:
 
 
 def earliest_for_all(paces: Iterable[Pace], at: int) -> tuple[int, str]:
-    """The first time from ``at`` on that fits every pace, and the key that asked for it last; empty if none did."""
+    """Return the first time from ``at`` on that fits every pace, and the key that determined it, if any."""
     wanted = [
         (pace.key, quota, times)
         for pace in paces

@@ -1,4 +1,4 @@
-"""The store that lives in this process: no file, no server, deterministic under the simulator."""
+"""The in-memory store: no file, no server, deterministic under the simulator."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _shared: WeakValueDictionary[tuple[str, str], MemoryStore] = WeakValueDictionary
 
 
 def from_url(url: str, *, settings: Settings, clock: Clock | None = None) -> MemoryStore:
-    """``memory://`` is a store of its own each time; ``memory://name`` is one per process and namespace."""
+    """Return a store: a new one for ``memory://``, one per process and namespace for ``memory://name``."""
     parts = urlsplit(url)
     if parts.path.strip("/") or parts.query:
         raise InvalidArgumentError(
@@ -47,7 +47,7 @@ def from_url(url: str, *, settings: Settings, clock: Clock | None = None) -> Mem
 
 
 class MemoryStore:
-    """Everything in dictionaries, on one event loop. Each operation runs to its end without being interrupted."""
+    """Stores everything in dictionaries, in one event loop. No operation is interrupted by another."""
 
     name = "memory"
     capabilities = frozenset(
@@ -82,14 +82,14 @@ class MemoryStore:
         self.sessions.sweepers += [self.claims.sweep, self.limits.sweep]
 
     def snapshot(self) -> AbstractAsyncContextManager[None]:
-        """Nothing to do: reading gives way to nobody, so that nothing changes between two reads."""
+        """Do nothing: reads do not yield to other tasks, so nothing changes between two of them."""
         return nullcontext()
 
     def lifeline(self) -> None:
-        """None: there is no process that could outlive this one."""
+        """Return None: sessions need no connection of their own."""
 
     async def open(self) -> None:
-        """Nothing to connect to."""
+        """Do nothing: there is no server."""
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there is nothing to close."""

@@ -1,4 +1,4 @@
-"""Claims in a dictionary. One whose time to be kept is over is as good as absent until it is removed."""
+"""Claims in a dictionary. A claim past its retention counts as absent until it is deleted."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 __all__ = ["MemoryClaims"]
 
-_REMOVED_ALONG = 2  # with each new claim, so that memory is bounded also where nobody sweeps
+_REMOVED_ALONG = 2  # with each new claim, so that memory is bounded even if sweep() is never called
 _REMOVED_AT_ONCE = 1000
 _FORGOTTEN_KEPT = 3600.0
 
 
 class _Claim:
-    """One key's claim, through all its attempts."""
+    """The claim on one key, through all its attempts."""
 
     __slots__ = (
         "attempt",
@@ -65,13 +65,13 @@ class _Claim:
     def __init__(self, key: str, born: int) -> None:
         self.key = key
         self.born = born
-        """Tells it from all others in the calendar."""
+        """Makes entries of the calendar unique."""
         self.due = math.inf
-        """When the calendar has its removal looked into."""
+        """When the calendar checks whether it can be deleted."""
         self.attempt = 0
 
     def take(self, want: ClaimWant, card: SessionCard, fence: int, now: float) -> None:
-        """Begin an attempt."""
+        """Start an attempt."""
         self.owner, self.session, self.card = want.owner, want.session, card
         self.fence = fence
         self.attempt += 1
@@ -84,14 +84,14 @@ class _Claim:
         self.extend(want.lease, want.keep, now)
 
     def extend(self, lease: float, keep: float, now: float) -> None:
-        """Hold it for a lease from now on."""
+        """Start its lease anew."""
         self.keep = keep
         self.expires_at = now + lease
         self.kept_until = self.expires_at + keep
 
 
 class MemoryClaims:
-    """Keeps the claims port for every engine in this process."""
+    """Implements the claims port for everything in this process."""
 
     def __init__(
         self,
@@ -108,11 +108,11 @@ class MemoryClaims:
         self._next_fence = next_fence
         self._record = record
         self._claims: dict[str, _Claim] = {}
-        self._calendar: list[tuple[float, int, _Claim]] = []  # when to look whether a claim is still to be kept
-        self._forgotten: dict[str, tuple[float, str]] = {}  # owner → when and why its claim was, the oldest first
+        self._calendar: list[tuple[float, int, _Claim]] = []  # when to check whether a claim is still kept
+        self._forgotten: dict[str, tuple[float, str]] = {}  # owner → when and why its claim was forgotten, oldest first
 
     async def claim(self, want: ClaimWant) -> ClaimAnswer:
-        """Take the claim if it can be had, else say how it stands."""
+        """Claim a key if it is available, else return its current claim."""
         now = self._now()
         if self._alive_until.get(want.session, 0.0) <= now:
             return SessionEnded()
@@ -135,7 +135,7 @@ class MemoryClaims:
         return Claimed(fence, claim.expires_at, claim.attempt)
 
     async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
-        """Give live claims their lease again."""
+        """Extend the leases of live claims."""
         now = self._now()
         renewed = []
         for key, owner, ttl in leases:
@@ -150,7 +150,7 @@ class MemoryClaims:
         return renewed
 
     async def settle(self, settlement: Settlement) -> Settled:
-        """Mark a claim as done or failed."""
+        """Finish a claim as done or failed."""
         now = self._now()
         claim = self._find(settlement.key, now)
         mine = claim is not None and claim.owner == settlement.owner
@@ -168,7 +168,7 @@ class MemoryClaims:
         return Settled(True, "")
 
     async def forget(self, key: str, why: str, attribution: Attribution) -> ClaimView | None:
-        """Remove a claim and tell its holder."""
+        """Delete a claim and notify its owner."""
         now = self._now()
         claim = self._find(key, now)
         if claim is None:
@@ -190,7 +190,7 @@ class MemoryClaims:
         limit: int = 1000,
         after: str = "",
     ) -> Sequence[ClaimView]:
-        """Claims that are still kept."""
+        """List claims that are still kept."""
         now = self._now()
         keys = (
             sorted(name for name in self._claims if name.startswith(prefix) and name > after) if key is None else [key]
@@ -200,7 +200,7 @@ class MemoryClaims:
         return [self._view(claim, now) for claim in islice(shown, limit)]
 
     def sweep(self) -> int:
-        """Remove a bounded number of claims whose time to be kept is over; says how many."""
+        """Delete a bounded number of claims past their retention; return how many."""
         now = self._now()
         while self._forgotten:
             owner, (at, _) = next(iter(self._forgotten.items()))
@@ -212,7 +212,7 @@ class MemoryClaims:
     # -- one claim -------------------------------------------------------------------------------------------------
 
     def _find(self, key: str, now: float) -> _Claim | None:
-        """The claim on a key, if it is still to be kept."""
+        """Return the claim on a key, if it is still kept."""
         claim = self._claims.get(key)
         if claim is not None and claim.kept_until <= now:
             self._drop(claim)
@@ -220,7 +220,7 @@ class MemoryClaims:
         return claim
 
     def _ends_at(self, claim: _Claim) -> float:
-        """The end of its lease: its own or its session's."""
+        """Return when its lease or its session expires."""
         return min(claim.expires_at, self._alive_until.get(claim.session, claim.claimed_at))
 
     def _why_not(self, claim: _Claim | None, owner: str) -> str:
@@ -252,7 +252,7 @@ class MemoryClaims:
     # -- the calendar of removals ----------------------------------------------------------------------------------
 
     def _note(self, claim: _Claim) -> None:
-        """See that a removal is looked into in time. Renewals that put it off leave the calendar alone."""
+        """Schedule the check of a claim's retention. Renewals only postpone it and do not change the calendar."""
         if claim.kept_until < claim.due:
             claim.due = claim.kept_until
             heapq.heappush(self._calendar, (claim.due, claim.born, claim))

@@ -18,21 +18,21 @@ __all__ = ["MemoryCursors"]
 
 
 class MemoryCursors:
-    """Keeps the cursors port for every engine in this process."""
+    """Implements the cursors port for everything in this process."""
 
     def __init__(self, clock: Clock, next_version: Callable[[], int], record: Callable[[NewEntry], None]) -> None:
         self._now = clock.now
         self._next_version = next_version
         self._record = record
-        self._moves: dict[str, deque[tuple[str, CursorView]]] = {}  # name → its last moves by id, the newest first
+        self._moves: dict[str, deque[tuple[str, CursorView]]] = {}  # name → its last moves by ID, newest first
 
     async def read(self, name: str) -> CursorView | None:
-        """Where the cursor stands."""
+        """Read a cursor."""
         moves = self._moves.get(name)
         return moves[0][1] if moves else None
 
     async def move(self, move: Move) -> Moved | Overtaken:
-        """Move the cursor if it still stands where it was seen."""
+        """Move a cursor if it is still at the expected version."""
         moves = self._moves.get(move.name)
         stands = moves[0][1] if moves else None
         if move.expected != (stands.version if stands else 0):
@@ -45,15 +45,15 @@ class MemoryCursors:
         return Moved(view)
 
     async def history(self, name: str) -> Sequence[CursorView]:
-        """Its last moves."""
+        """Return a cursor's last moves."""
         return [view for _, view in self._moves.get(name, ())]
 
     async def list(self, *, limit: int = 1000) -> Sequence[CursorView]:
-        """All cursors by name."""
+        """List cursors by name."""
         return [self._moves[name][0][1] for name in sorted(self._moves)[:limit]]
 
     async def forget(self, name: str, attribution: Attribution) -> CursorView | None:
-        """Remove a cursor and its history."""
+        """Delete a cursor and its history."""
         view = await self.read(name)
         if view is not None:
             before = cursor_data(view)

@@ -1,4 +1,4 @@
-"""Events in the database without a file that the jobs are in, so that both are accepted in one step."""
+"""Events in the same in-memory database as the jobs, so that both are accepted in one transaction."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ __all__ = ["memory_events"]
 
 
 def memory_events(jobs: SqliteJobs) -> SqliteEvents:
-    """The events port over the jobs' database."""
+    """Return the events port on the jobs' database."""
     return SqliteEvents(jobs, batch=False)  # there is no disk to wait for

@@ -1,4 +1,4 @@
-"""The one growing number of a store: fences of locks and claims and versions of cursors are drawn from it."""
+"""The counter of a store: fences of locks and claims, and versions of cursors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["Fences"]
 
 
 class Fences:
-    """Counts up. What was drawn last is public, for those in a hurry."""
+    """A counter. The last number is public, so that a hot path can skip the call."""
 
     __slots__ = ("last",)
 
@@ -14,6 +14,6 @@ class Fences:
         self.last = 0
 
     def next(self) -> int:
-        """A number larger than all before."""
+        """Return a number larger than all before."""
         self.last += 1
         return self.last

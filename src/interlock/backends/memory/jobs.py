@@ -1,4 +1,4 @@
-"""Jobs in a SQLite database without a file, called on the caller's thread: durable parts are kept one way only."""
+"""Jobs in an in-memory SQLite database, called in the caller's thread, so that there is one implementation of jobs."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _sql = SessionQueries()
 def memory_jobs(
     database: MemoryDatabase, clock: Clock, sessions: MemorySessions, messages: MemoryMessages, fences: Fences
 ) -> SqliteJobs:
-    """The jobs port over a database that is made when it is first needed."""
+    """Return the jobs port on a database that is created when it is first needed."""
     news = JobNotifier(messages.turn, messages.lost)
     sessions.on_end.append(news.forget)
     return SqliteJobs(database.run, database.run, news, NAMESPACE, clock, lambda _: fences.next())
 
 
 def memory_insight(jobs: SqliteJobs) -> SqliteJobInsight:
-    """Many of them at a glance."""
+    """Return the insight port on the jobs' database."""
     return SqliteJobInsight(jobs)
 
 
 class MemoryDatabase:
-    """One connection, used by one caller at a time. The sessions that decide are written into it before each use."""
+    """One connection, used by one caller at a time. Current sessions are copied into it before each use."""
 
     def __init__(self, clock: Clock, sessions: MemorySessions) -> None:
         self._now = clock.now
@@ -53,7 +53,7 @@ class MemoryDatabase:
         self._changed: dict[str, bool] = {}
 
     async def run(self, do: Callable[[sqlite3.Connection], T]) -> T:
-        """Run ``do`` in a transaction; no other task runs meanwhile."""
+        """Run ``do`` in a transaction. No other task runs meanwhile."""
         return self.run_now(do)
 
     def run_now(self, do: Callable[[sqlite3.Connection], T]) -> T:

@@ -1,4 +1,4 @@
-"""The journal in the database without a file that the jobs are in."""
+"""The journal, in the same in-memory database as the jobs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["memory_journal", "recorder"]
 
 
 def memory_journal(database: MemoryDatabase, namespace: str, clock: Clock) -> SqliteJournal:
-    """The journal port over the jobs' database."""
+    """Return the journal port on the jobs' database."""
     return SqliteJournal(database.run, database.run, namespace, clock)
 
 

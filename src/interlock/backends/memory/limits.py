@@ -1,4 +1,4 @@
-"""Limits in dictionaries. A key's entry exists only while a reservation or a start that counts is left on it."""
+"""Limits in dictionaries. A key has an entry only while it has reservations or starts that count."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["MemoryLimits"]
 
 
 class _Reservation:
-    """One owner's wish, and how it stands."""
+    """One owner's reservation and its state."""
 
     __slots__ = (
         "asked_at",
@@ -61,15 +61,15 @@ class _Reservation:
         self.where = ""
 
     def stale(self, now: int) -> bool:
-        """Whether nobody came for it for long."""
+        """Return whether its owner has not asked for long."""
         return not self.started and now > max(self.last_asked, self.at) + STALE
 
     def in_line(self, key: str) -> bool:
-        """Whether it stands in a key's line."""
+        """Return whether it waits for a slot of a key."""
         return self.waits is WaitKind.SLOT and self.where == key
 
     def user(self, key: str, at: int | None) -> LimitUser:
-        """As people see it."""
+        """Return it as the port has it."""
         who = (self.owner, self.caller, self.session, self.card.host, self.card.pid, self.card.program)
         most, per = self.quotas[key]
         waits_for = self.where if self.waits is WaitKind.SLOT else ""
@@ -78,7 +78,7 @@ class _Reservation:
 
 
 class _Start(NamedTuple):
-    """A start that counts for a pace, whatever becomes of its process."""
+    """A start that counts against a rate or cooldown, even if its process ends."""
 
     at: int
     ticket: int
@@ -96,7 +96,7 @@ class _LimitState:
 
 
 class MemoryLimits:
-    """Keeps the limits port for everyone in this process."""
+    """Implements the limits port for everything in this process."""
 
     def __init__(self, clock: Clock, sessions: MemorySessions, messages: MemoryMessages) -> None:
         self._now = clock.now
@@ -108,7 +108,7 @@ class MemoryLimits:
         self._by_session: dict[str, dict[str, _Reservation]] = {}
 
     async def ask(self, plan: Plan) -> LimitAnswer:
-        """Reserve, and start if that is possible."""
+        """Reserve, and start if possible."""
         now = micros(self._now())
         if not self._alive(plan.session, now):
             return SessionEnded()
@@ -132,7 +132,7 @@ class MemoryLimits:
         return decision.turn
 
     async def finish(self, session: str, owner: str) -> Finished:
-        """Free what a reservation had."""
+        """Finish a reservation and free its slots."""
         now = micros(self._now())
         reservation = self._find(session, owner, now)
         if reservation is None:
@@ -142,7 +142,7 @@ class MemoryLimits:
         return Finished(True, reservation.started, tuple(dict.fromkeys(mine)))
 
     async def turns(self, session: str, owners: Sequence[str]) -> Turns:
-        """Whose turn may have come."""
+        """Return the waiting owners whose turn may have come."""
         now = micros(self._now())
         mine = {owner: r for owner, r in self._by_session.get(session, {}).items() if self._counts(r, now)}
         found = [owner for owner in owners if owner not in mine]
@@ -160,13 +160,13 @@ class MemoryLimits:
         return Turns(tuple(found), look_again)
 
     async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
-        """All reservations of a session."""
+        """Return all reservations of a session."""
         now = micros(self._now())
         mine = self._by_session.get(session, {}).items()
         return [(next(iter(r.quotas)), owner) for owner, r in mine if self._counts(r, now)]
 
     async def list(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
-        """Limits in use."""
+        """List limits in use."""
         now = micros(self._now())
         keys = (
             sorted(name for name in self._keys if name > after) if key is None else [key] if key in self._keys else []
@@ -175,14 +175,14 @@ class MemoryLimits:
         return [view for view in views if view.started or view.waiting][:limit]
 
     def session_ended(self, session: str) -> None:
-        """Forget an ended session's reservations and tell those behind them."""
+        """Delete an ended session's reservations and notify the next waiters."""
         now = micros(self._now())
         gone = [(now, reservation) for reservation in self._by_session.get(session, {}).values()]
         self._drop(gone)
         self._pass_on(dict.fromkeys(key for _, reservation in gone for key in reservation.quotas), now, session)
 
     def sweep(self) -> int:
-        """Forget what nobody comes for, and starts that count no more."""
+        """Delete stale reservations and starts that no longer count."""
         now = micros(self._now())
         stale = [(now, r) for mine in self._by_session.values() for r in mine.values() if r.stale(now)]
         self._drop(stale)
@@ -200,7 +200,7 @@ class MemoryLimits:
         return not reservation.stale(now) and self._alive(reservation.session, now)
 
     def _find(self, session: str, owner: str, now: int) -> _Reservation | None:
-        """The reservation, if it counts; a stale one is cleared away."""
+        """Return the reservation if it counts; a stale one is dropped."""
         reservation = self._by_session.get(session, {}).get(owner)
         if reservation is None or not self._alive(session, now):
             return None
@@ -215,7 +215,7 @@ class MemoryLimits:
             self._keys.setdefault(key, _LimitState()).uses[reservation.owner] = reservation
 
     def _settle(self, reservation: _Reservation, decision: Decision, statuses: Sequence[KeyStatus], now: int) -> None:
-        """Keep what was decided."""
+        """Store a decision."""
         left = reservation.where if reservation.waits is WaitKind.SLOT and reservation.where != decision.key else None
         reservation.last_asked = now
         reservation.started, reservation.at = decision.start, decision.at
@@ -231,11 +231,11 @@ class MemoryLimits:
                     user = reservation.user(standing.key, now)
                     insort(key.starts, _Start(now, reservation.ticket, now + longest, user))
             return
-        # What was kept for it where it stood before is for those behind it.
+        # A slot that was kept for it goes to those behind it.
         self._pass_on([*([left] if left else []), *([decision.key] if decision.behind else [])], now, "")
 
     def _drop(self, gone: Sequence[tuple[int, _Reservation]]) -> None:
-        """Forget reservations, each as of a time, in that order: slots that this frees are free since then."""
+        """Drop reservations, each as of a time, in that order. Slots that this frees count as free from then on."""
         for _, reservation in gone:
             mine = self._by_session[reservation.session]
             del mine[reservation.owner]
@@ -288,7 +288,7 @@ class MemoryLimits:
         return KeyStatus(name, frozenset(quotas), started, ahead, key.free_since, ends_at, starts_after, times)
 
     def _live(self, key: _LimitState, now: int) -> Sequence[_Reservation]:
-        """Those on a key that count, in order. The dead are cleared away in the order in which they died."""
+        """Return the live reservations on a key, in order. Dead ones are dropped in the order in which they died."""
         alive_until = self._alive_until
         at = seconds(now)
         dead = [r for r in key.uses.values() if alive_until.get(r.session, 0.0) <= at]
@@ -298,7 +298,7 @@ class MemoryLimits:
         return [reservation for reservation in key.uses.values() if not reservation.stale(now)]
 
     def _line(self, name: str, now: int) -> dict[str, float]:
-        """Those in a key's line, and in how many seconds their turn may come."""
+        """Return the waiters of a key, and in how many seconds their turn may come."""
         key = self._keys[name]
         live = self._live(key, now)
         free = _room(name, live).free
@@ -313,7 +313,7 @@ class MemoryLimits:
         return line
 
     def _pass_on(self, keys: Iterable[str], now: int, leaver: str) -> Sequence[str]:
-        """Tell the first in line of keys that have room, as many as there is room for; the leaver's are returned."""
+        """Notify the first waiters of keys, one per free slot. Those of the releasing session are returned instead."""
         mine = []
         for name in keys:
             key = self._keys.get(name)

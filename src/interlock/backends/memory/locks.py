@@ -1,4 +1,4 @@
-"""Leases in dictionaries. A key's entry exists only while somebody holds or awaits it."""
+"""Locks in dictionaries. A key has an entry only while it is held or waited for."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ __all__ = ["MemoryLocks"]
 
 
 class _Queued:
-    """A waiter: what it wants, since when, until when."""
+    """A waiter: its request, and when it asked and gives up."""
 
     __slots__ = ("asked_at", "gives_up_at", "want")
 
@@ -55,9 +55,9 @@ class _Queued:
 
 
 class _Lock:
-    """One key. ``want`` is its holder's request, None while the key is free for the first in its queue.
+    """One key. ``want`` is its holder's request; None while the key is free for the first waiter.
 
-    One is made for every lease on an idle key, so what a grant does not set is a default of the class.
+    Every lease on an idle key creates one, so attributes that a grant does not set are defaults of the class.
     """
 
     want: Want | None = None
@@ -71,7 +71,7 @@ class _Lock:
 
 
 class MemoryLocks:
-    """Keeps the locks port for every engine in this process."""
+    """Implements the locks port for everything in this process."""
 
     def __init__(
         self,
@@ -91,13 +91,13 @@ class MemoryLocks:
         self._record = record
 
     async def ask(self, want: Want) -> Answer:
-        """Take the key or queue for it."""
+        """Acquire a lock or queue for it."""
         now = self._now()
         if self._alive_until.get(want.session, 0.0) <= now:
             return SessionEnded()
         lock = self._locks.get(want.key)
         if lock is None:
-            # The common case, without a further call.
+            # The common case, without another call.
             self._locks[want.key] = lock = _Lock()
             fences = self._fences
             fences.last = lock.fence = fence = fences.last + 1
@@ -125,7 +125,7 @@ class MemoryLocks:
         return Waiting(self._look_again(lock, ahead, now))
 
     async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
-        """Give live leases their ttl again."""
+        """Extend live leases."""
         now = self._now()
         renewed = []
         for key, owner, ttl in leases:
@@ -139,13 +139,13 @@ class MemoryLocks:
         return renewed
 
     async def leave(self, want: Want) -> Left:
-        """Give up a lease or a place in the queue."""
+        """Release a lease or leave the queue."""
         lock = self._locks.get(want.key)
         if lock is None:
             return Left(False, self._why_ended(lock, want.owner), None)
         if lock.want is not None and lock.want.owner == want.owner:
             if lock.queue is None:
-                # Nobody waits, so nobody cares when it came free: the short way out.
+                # There are no waiters, so the time of the release does not matter.
                 del self._locks[want.key]
                 if lock.expires_at > (now := self._now()) and self._alive_until.get(lock.want.session, 0.0) > now:
                     return _LEFT
@@ -163,7 +163,7 @@ class MemoryLocks:
         return Left(False, self._why_ended(lock, want.owner), self._pass_on(want.key, lock, want.session))
 
     async def force(self, key: str, why: str, attribution: Attribution) -> Holder | None:
-        """Take the key from its holder."""
+        """Force-release a lock."""
         now = self._now()
         lock = self._locks.get(key)
         if lock is None or self._live_holder(lock, now) is None:
@@ -179,7 +179,7 @@ class MemoryLocks:
         return holder
 
     async def turns(self, session: str, owners: Sequence[str]) -> Turns:
-        """Whose turn may have come."""
+        """Return the waiting owners whose turn may have come."""
         now = self._now()
         queued_owners = {owner for waits in self._waits.values() for owner in waits}
         found = [owner for owner in owners if owner not in queued_owners]
@@ -199,7 +199,7 @@ class MemoryLocks:
         return Turns(tuple(found), look_again)
 
     async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
-        """All leases and places of a session."""
+        """Return everything that a session holds or waits for."""
         found = [
             (key, lock.want.owner) for key, lock in self._locks.items() if lock.want and lock.want.session == session
         ]
@@ -210,7 +210,7 @@ class MemoryLocks:
     async def list(
         self, key: str | None = None, *, limit: int = 1000, after: str = "", waiters: int | None = None
     ) -> Sequence[LockView]:
-        """Holders and queues."""
+        """List locks with their holders and queues."""
         now = self._now()
         keys = sorted(name for name in self._locks if name > after) if key is None else [key]
         views = (self._view(key, self._locks[key], now) for key in keys if key in self._locks)
@@ -218,14 +218,14 @@ class MemoryLocks:
         return list(shown) if waiters is None else [_cut(view, waiters) for view in shown]
 
     async def awaited_by(self, session: str, *, limit: int = 100) -> Sequence[LockView]:
-        """What a session waits for."""
+        """List the locks that a session waits for."""
         now = self._now()
         queued = ((key, one) for key, lock in self._locks.items() for one in (lock.queue or {}).values())
         keys = {key for key, one in queued if one.want.session == session and self._live_waiter(one, now)}
         return [self._view(key, self._locks[key], now) for key in sorted(keys)[:limit]]
 
     async def count(self) -> LockCounts:
-        """How many are held, and how many wait."""
+        """Count held locks and waiters."""
         now = self._now()
         held = sum(self._holder(lock, now) is not None for lock in self._locks.values())
         queued = (queued for lock in self._locks.values() for queued in (lock.queue or {}).values())
@@ -233,14 +233,14 @@ class MemoryLocks:
         return LockCounts(min(held, MOST_COUNTED), min(waiting, MOST_COUNTED), now)
 
     def fenced(self, key: str, owner: str, fence: int) -> AbstractAsyncContextManager[Transaction]:
-        """Refused: there are no transactions here."""
+        """Raise ``CapabilityError``: there are no transactions."""
         raise CapabilityError(
             "memory has no transactions to fence.",
             remedy="Hand lease.fence to the target, or use sqlite:// or postgresql://.",
         )
 
     def session_ended(self, session: str) -> None:
-        """Free what an ended session held and forget its waiters."""
+        """Free what an ended session held and delete its waiters."""
         now = self._now()
         for key, lock in list(self._locks.items()):
             for owner in [o for o, q in (lock.queue or {}).items() if q.want.session == session]:
@@ -263,7 +263,7 @@ class MemoryLocks:
         lock.want, lock.free_since = None, at
 
     def _live_holder(self, lock: _Lock, now: float) -> Want | None:
-        """The holder's request while its lease is live; a lease found dead is cleared."""
+        """Return the holder's request while its lease is live; an expired lease is ended."""
         want = lock.want
         if want is None:
             return None
@@ -274,7 +274,8 @@ class MemoryLocks:
         return None
 
     def _pass_on(self, key: str, lock: _Lock, leaver: str) -> str | None:
-        """Who is next at a free key; told at once unless it belongs to the leaver. Forgets an idle key."""
+        """Return the next owner of a free key; notify it unless it belongs to the releasing session. Deletes idle
+        keys."""
         now = self._now()
         if self._live_holder(lock, now) is not None:
             return None
@@ -325,7 +326,7 @@ class MemoryLocks:
                 self._dequeue(lock, owner)
 
     def _ahead(self, lock: _Lock, owner: str) -> int:
-        """How many waiters stand before ``owner``, or before a newcomer."""
+        """Count the waiters before ``owner``, or before a new one."""
         ahead = 0
         for other in lock.queue or ():
             if other == owner:
@@ -341,7 +342,7 @@ class MemoryLocks:
     # -- the graph of waits ----------------------------------------------------------------------------------------
 
     def _cycle(self, want: Want, now: float) -> tuple[Wait, ...]:
-        """The waits that ``want`` would close into a cycle, beginning with its own; empty if it closes none."""
+        """Return the cycle of waits that ``want`` would close, starting with its own; empty if there is none."""
         seen = {want.caller}
         paths: list[tuple[str, str, tuple[Wait, ...]]] = [(want.caller, want.key, ())]
         while paths:

@@ -1,4 +1,4 @@
-"""Messages as direct calls: everything happens on one event loop."""
+"""Messages as direct calls: everything runs in one event loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["MemoryMessages"]
 
 
 class MemoryMessages:
-    """Keeps the messages port."""
+    """Implements the messages port."""
 
     def __init__(self) -> None:
         self._listeners: dict[str, tuple[Callable[[str | None], None], Callable[[str, str], None]]] = {}
@@ -19,7 +19,7 @@ class MemoryMessages:
     async def listen(
         self, session: str, on_turn: Callable[[str | None], None], on_lost: Callable[[str, str], None]
     ) -> None:
-        """Call back from now on."""
+        """Start calling back."""
         self._listeners[session] = (on_turn, on_lost)
 
     async def unlisten(self, session: str) -> None:
@@ -27,18 +27,18 @@ class MemoryMessages:
         self.session_ended(session)
 
     def watch(self, *, waiting: bool) -> None:
-        """Nothing to look out for: callbacks are direct."""
+        """Do nothing: callbacks are direct."""
 
     def turn(self, session: str, owner: str) -> None:
-        """Tell a session that it may be the owner's turn."""
+        """Notify a session that it may be the owner's turn."""
         if session in self._listeners:
             self._listeners[session][0](owner)
 
     def lost(self, session: str, owner: str, why: str) -> None:
-        """Tell a session that what the owner held was taken from it."""
+        """Notify a session that an owner lost its lease."""
         if session in self._listeners:
             self._listeners[session][1](owner, why)
 
     def session_ended(self, session: str) -> None:
-        """Nobody is left to tell."""
+        """Forget a session that has ended."""
         self._listeners.pop(session, None)

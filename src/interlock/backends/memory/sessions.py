@@ -14,18 +14,18 @@ __all__ = ["MemorySessions"]
 
 
 class MemorySessions:
-    """Who is alive until when. Keeps the sessions port."""
+    """Implements the sessions port: the expiry of each session."""
 
     def __init__(self, clock: Clock) -> None:
         self._now = clock.now
         self.cards: dict[str, SessionCard] = {}
         self.alive_until: dict[str, float] = {}
         self.leaving: set[str] = set()
-        """Those whose process was told to end."""
+        """Sessions whose process is shutting down."""
         self.blocked: dict[str, tuple[float, str]] = {}
-        """Since when the event loops of some have been blocked, and by what."""
+        """Sessions whose event loop is blocked: since when and by what."""
         self.on_change: list[Callable[[str], None]] = []
-        """Called when a session began, was renewed or ended."""
+        """Called when a session started, was renewed or ended."""
         self.on_end: list[Callable[[str], None]] = []
         self.sweepers: list[Callable[[], int]] = []
 
@@ -65,13 +65,13 @@ class MemorySessions:
                 ended(id)
 
     async def leave(self, id: str, *, leaving: bool = True) -> None:  # noqa: A002
-        """Note that the process was told to end."""
+        """Record that the process is shutting down."""
         if id in self.cards:
             (self.leaving.add if leaving else self.leaving.discard)(id)
             self._changed(id)
 
     async def sweep(self) -> int:
-        """Forget sessions whose time ran out, and what they held; let the others clear up too."""
+        """Delete expired sessions and what they held, and let the other parts sweep too."""
         now = self._now()
         gone = [id for id, until in self.alive_until.items() if until <= now]  # noqa: A001
         for id in gone:  # noqa: A001
@@ -83,4 +83,4 @@ class MemorySessions:
             changed(id)
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there is nothing to close."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.browsing import MOST_FEW, Found
+from interlock.backends.browsing import MAX_AT_ONCE, Found
 from interlock.backends.postgres.queries import InsightQueries
 from interlock.ports.jobs import JobState
 
@@ -98,7 +98,7 @@ class _Walk:
             ((signals,),) = await self._fetch(sql.many_signals, self._wanted[0], _MOST_SIGNALS)
             many |= {JobState.READY} if signals else set()
         for state in states - many:
-            most = _MOST_HELD if state is JobState.HELD else MOST_FEW
+            most = _MOST_HELD if state is JobState.HELD else MAX_AT_ONCE
             ((ids,),) = await self._fetch(_FEW[state], *self._wanted, most + 1)
             if len(ids) > most:
                 many.add(state)

@@ -1,7 +1,7 @@
 """The embedded store: one file, several processes on one machine, no server.
 
-WAL, synchronous FULL and immediate transactions throughout. One thread of the process writes, and commits in one go
-what several callers asked for meanwhile; one thread looks out for other processes' commits while someone waits.
+It uses WAL, synchronous FULL and immediate transactions. One thread of the process writes, and commits the work of
+several callers together. Another thread watches for commits of other processes while a caller waits.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ _locks_sql = LockQueries()
 
 
 def from_url(url: str, *, settings: Settings, clock: Clock | None = None) -> SqliteStore:
-    """A store in the file that a URL names: three slashes for a relative path, four for an absolute one."""
+    """Return a store in the file that a URL names: three slashes for a relative path, four for an absolute one."""
     parts = urlsplit(url)
     path = unquote(parts.path.removeprefix("/"))
     if parts.netloc or not path or parts.query:
         raise InvalidArgumentError(
-            "The SQLite URL names no file.", remedy="Use sqlite:///relative.db or sqlite:////absolute/path.db."
+            "The SQLite URL does not name a file.", remedy="Use sqlite:///relative.db or sqlite:////absolute/path.db."
         )
     return SqliteStore(Path(path), settings, clock)
 
 
 class SqliteStore:
-    """Everything in one file."""
+    """Stores everything in one file."""
 
     name = "sqlite"
     capabilities = frozenset(
@@ -108,19 +108,19 @@ class SqliteStore:
         return jobs
 
     def snapshot(self) -> AbstractAsyncContextManager[None]:
-        """One state of the file, in a read transaction of its own."""
+        """Make all reads inside see one snapshot of the file."""
         return self._reader.snapshot()
 
     def _next_fence(self, db: sqlite3.Connection) -> int:
         return int(db.execute(_locks_sql.next_fence, {"namespace": self._settings.namespace}).fetchone()[0])
 
     def lifeline(self) -> SqliteSessions:
-        """Sessions through a connection of their own."""
+        """Return sessions that use a connection of their own."""
         lifeline = Writer(self._file, self._settings.session_ttl / 6, name="interlock-lifeline")
         return SqliteSessions(lifeline.run, self._settings.namespace, self._clock, on_close=lifeline.close)
 
     async def open(self) -> None:
-        """Bring the file up to date, which here is nobody else's business."""
+        """Create or update the tables and start the threads. A file has no administrator who would do it."""
         await self.migrations.up()
         await asyncio.to_thread(pin, self._file, time.monotonic() + self._settings.store_wait)
         self._writer.start()

@@ -1,4 +1,4 @@
-"""Claims as rows of the file. Each operation is one immediate transaction on the writer's thread."""
+"""Claims in SQLite. Each operation is one immediate transaction in the writer's thread."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _locks_sql = LockQueries()
 
 
 class SqliteClaims:
-    """Keeps the claims port."""
+    """Implements the claims port."""
 
     def __init__(self, writer: Writer, reader: Reader, settings: Settings, clock: Clock) -> None:
         self._run = writer.run
@@ -48,19 +48,19 @@ class SqliteClaims:
         self._now = clock.now
 
     async def claim(self, want: ClaimWant) -> ClaimAnswer:
-        """Take the claim if it can be had, else say how it stands."""
+        """Claim a key if it is available, else return its current claim."""
         return await self._run(lambda db: self._claim(db, want))
 
     async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
-        """Give live claims their lease again."""
+        """Extend the leases of live claims."""
         return await self._run(lambda db: [self._renew(db, held) for held in leases])
 
     async def settle(self, settlement: Settlement) -> Settled:
-        """Mark a claim as done or failed."""
+        """Finish a claim as done or failed."""
         return await self._run(lambda db: self._settle(db, settlement))
 
     async def forget(self, key: str, why: str, attribution: Attribution) -> ClaimView | None:
-        """Remove a claim and tell its holder, whose process sees it by our commit."""
+        """Delete a claim. Its owner's process notices the commit."""
         return await self._run(lambda db: self._forget(db, key, why, attribution))
 
     async def list(
@@ -72,7 +72,7 @@ class SqliteClaims:
         limit: int = 1000,
         after: str = "",
     ) -> Sequence[ClaimView]:
-        """Claims that are still kept. Looking never waits for writers."""
+        """List claims that are still kept. Reads never wait for writers."""
         return await self._read(lambda db: self._look(db, key, prefix, state, limit, after))
 
     # -- operations, on the writer's thread ------------------------------------------------------------------------
@@ -143,7 +143,7 @@ class SqliteClaims:
         return view
 
     def _standing(self, db: sqlite3.Connection, values: dict[str, Any]) -> tuple[str | None, str | None]:
-        """Who has the key's claim, if it is kept, and how it stands."""
+        """Return the owner and state of a key's claim, if it is kept."""
         return db.execute(_sql.owner_and_state, values).fetchone() or (None, None)
 
     def _why_not(self, db: sqlite3.Connection, values: dict[str, Any], now_with: str | None, state: str | None) -> str:
@@ -155,7 +155,7 @@ class SqliteClaims:
     def _look(
         self, db: sqlite3.Connection, key: str | None, prefix: str, state: ClaimState | None, limit: int, after: str
     ) -> Sequence[ClaimView]:
-        """Walk along the keys from the first that may be meant, and stop behind the last."""
+        """Scan the keys from the first that may match, and stop after the last."""
         now = self._now()
         views: list[ClaimView] = []
         for row in db.execute(_sql.list_claims, self._values(now, start=max(prefix, after) if key is None else key)):

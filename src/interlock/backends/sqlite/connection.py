@@ -1,4 +1,4 @@
-"""Connections to the file, and short immediate transactions on them."""
+"""Connections to the file and short immediate transactions."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ __all__ = ["begin", "connect", "pin", "translate_errors", "execute_when_free"]
 
 
 def connect(file: DatabaseFile, deadline: float, *, any_thread: bool = False) -> sqlite3.Connection:
-    """A connection that belongs to the thread that made it, or to one at a time; ``deadline`` is a time of
-    ``time.monotonic``."""
+    """Return a connection for the current thread, or with ``any_thread`` for one thread at a time.
+
+    ``deadline`` is a time of ``time.monotonic``.
+    """
     connection = file.connect(any_thread=any_thread)
     try:
         execute_when_free(connection, "pragma journal_mode = wal", deadline)
         connection.execute("pragma synchronous = full")
         connection.execute("pragma foreign_keys = on")
-        file.check()  # the path led to the pinned file before and does so now: it is the one that was opened
+        file.check()  # the path leads to the pinned file before and after, so that is the file that was opened
     except BaseException:
         connection.close()
         raise
@@ -36,7 +38,7 @@ def connect(file: DatabaseFile, deadline: float, *, any_thread: bool = False) ->
 
 
 def pin(file: DatabaseFile, deadline: float) -> None:
-    """Keep to the file that the path leads to now."""
+    """Pin the file that the path leads to now."""
     with translate_errors(file.path):
         before = file.identify()
         connection = connect(file, deadline, any_thread=True)
@@ -54,14 +56,16 @@ def pin(file: DatabaseFile, deadline: float) -> None:
 def begin(connection: sqlite3.Connection, deadline: float) -> None:
     """Begin an immediate transaction, waiting for other writers up to a time of ``time.monotonic``.
 
-    Other writers are done within a millisecond or so; SQLite's own waiting would sleep up to a hundred.
+    Other writers finish within about a millisecond. SQLite's own busy handler would sleep for up to a hundred.
     """
     execute_when_free(connection, "begin immediate", deadline)
 
 
 def execute_when_free(connection: sqlite3.Connection, statement: str, deadline: float) -> sqlite3.Cursor:
-    """Execute what others keep us from at times. Also the first read on a connection is: while somebody mends the file
-    after a crash, or closes it as the last one.
+    """Execute a statement, waiting while other processes have the file locked.
+
+    The first read on a connection may have to wait too: while another process recovers the file after a crash, or
+    closes it as the last one.
     """
     pause = 0.0002
     while True:
@@ -77,24 +81,22 @@ def execute_when_free(connection: sqlite3.Connection, statement: str, deadline: 
 
 @contextmanager
 def translate_errors(path: Path) -> Generator[None]:
-    """SQLite's errors as Interlock's."""
+    """Raise SQLite's errors as Interlock's."""
     try:
         yield
     except sqlite3.OperationalError as error:
         if _cannot_be_written(path):
-            raise StoreError(
-                f"{path} cannot be used: {error}.", remedy="Check the path and its permissions."
-            ) from error
+            raise StoreError(f"Could not use {path}: {error}.", remedy="Check the path and its permissions.") from error
         raise StoreUnavailableError(
-            f"{path} cannot be used now: {error}.",
-            remedy="Check the path, its permissions and who has it locked.",
+            f"Could not use {path} now: {error}.",
+            remedy="Check the path, its permissions and which process has it locked.",
         ) from error
     except sqlite3.DatabaseError as error:
-        raise StoreError(f"{path} is not usable: {error}.", remedy="Check that it is an intact SQLite file.") from error
+        raise StoreError(f"Could not use {path}: {error}.", remedy="Check that it is an intact SQLite file.") from error
 
 
 def _cannot_be_written(path: Path) -> bool:
-    """Whether waiting is in vain: there is no such folder, or the path leads to none, or we may not write there."""
+    """Return whether waiting cannot help: the directory does not exist or this process may not write there."""
     if path.is_dir() or not path.parent.is_dir():
         return True
     return not os.access(path if path.exists() else path.parent, os.R_OK | os.W_OK)

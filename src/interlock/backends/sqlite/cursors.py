@@ -1,4 +1,4 @@
-"""Cursors as the last moves of each, rows of the file."""
+"""Cursors in SQLite: rows with the last moves of each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _locks_sql = LockQueries()
 
 
 class SqliteCursors:
-    """Keeps the cursors port. Reading never waits for writers."""
+    """Implements the cursors port. Reads never wait for writers."""
 
     def __init__(self, writer: Writer, reader: Reader, settings: Settings, clock: Clock) -> None:
         self._run = writer.run
@@ -35,23 +35,23 @@ class SqliteCursors:
         self._now = clock.now
 
     async def read(self, name: str) -> CursorView | None:
-        """Where the cursor stands."""
+        """Read a cursor."""
         return next(iter(await self._views(_sql.history, name=name, limit=1)), None)
 
     async def move(self, move: Move) -> Moved | Overtaken:
-        """Move the cursor if it still stands where it was seen."""
+        """Move a cursor if it is still at the expected version."""
         return await self._run(lambda db: self._move(db, move))
 
     async def history(self, name: str) -> Sequence[CursorView]:
-        """Its last moves."""
+        """Return a cursor's last moves."""
         return await self._views(_sql.history, name=name, limit=MOVES_KEPT)
 
     async def list(self, *, limit: int = 1000) -> Sequence[CursorView]:
-        """All cursors by name."""
+        """List cursors by name."""
         return await self._views(_sql.list_cursors, limit=limit)
 
     async def forget(self, name: str, attribution: Attribution) -> CursorView | None:
-        """Remove a cursor and its history."""
+        """Delete a cursor and its history."""
         return await self._run(lambda db: self._forget(db, name, attribution))
 
     def _move(self, db: sqlite3.Connection, move: Move) -> Moved | Overtaken:

@@ -1,4 +1,4 @@
-"""Events as rows of the file, next to the jobs that they cause. Accepting is one immediate transaction for both."""
+"""Events in SQLite, next to the jobs they cause. One immediate transaction accepts both."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LOOKS = {
 }
 _LATEST = 2**63 - 1
 _KEPT_ON = 3_600_000_000
-"""How much longer an event is kept that has an unfinished job, before that is looked at again; in microseconds."""
+"""How much longer an event with an unfinished job is kept before it is checked again, in microseconds."""
 
 
 class SqliteEvents:
@@ -67,11 +67,11 @@ class SqliteEvents:
         return await self._jobs.write(lambda rows: _accepted(rows, events))
 
     async def get(self, id: int) -> EventView | None:  # noqa: A002
-        """One event."""
+        """Get one event."""
         return next(iter(await self.get_many([id])), None)
 
     async def get_many(self, ids: Sequence[int]) -> Sequence[EventView]:
-        """Those that are kept."""
+        """Get the events that are kept."""
         wanted = json.dumps(list(ids))
         return await self._jobs.read(lambda rows: [_view(rows, row) for row in rows.all(_sql.events_by_id, ids=wanted)])
 
@@ -82,11 +82,11 @@ class SqliteEvents:
         limit: int = 100,
         before: int | None = None,
     ) -> Sequence[EventView]:
-        """Events, newest first."""
+        """List events, newest first."""
         return await self._jobs.read(lambda rows: _look(rows, filter, limit, before))
 
     async def prune(self, *, most: int = 10_000) -> int:
-        """Remove what is old."""
+        """Delete what is past its retention."""
         return await self._jobs.write(lambda rows: _prune(rows, most))
 
 
@@ -94,7 +94,7 @@ def _accepted(rows: JobRows, events: Sequence[NewEvent]) -> list[int]:
     try:
         return _accept(rows, events)
     except sqlite3.IntegrityError as error:
-        raise MisuseError(f"An event or one of its jobs has an id that was used before: {error}.") from error
+        raise MisuseError(f"The ID of an event or of one of its jobs was used before: {error}.") from error
 
 
 def _accept(rows: JobRows, events: Sequence[NewEvent]) -> list[int]:
@@ -130,7 +130,7 @@ def _row(event: NewEvent) -> dict[str, Any]:
 
 def _look(rows: JobRows, wanted: EventFilter, limit: int, before: int | None) -> list[EventView]:
     found = (_LATEST,) if before is None else rows.one(_sql.received_at, id=before)
-    # Of one that is gone all that is known is its number.
+    # Of an event that was deleted only its ID is known.
     place = {"at": _LATEST if found is None else found[0], "known": found is not None}
     statement = _LOOKS[wanted.narrowest]
     values: dict[str, Any] = {**wanted._asdict(), **place, "before": before or _LATEST, "limit": limit}

@@ -1,4 +1,4 @@
-"""A caller's own statements in a transaction that only a live lease can commit."""
+"""Fenced transactions: a caller's own statements, committed only while the lease is live."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class _Transaction:
-    """Statements on the fenced connection's thread."""
+    """Runs statements in the thread of the fenced connection."""
 
     def __init__(self, writer: FencedWriter) -> None:
         self._writer = writer
@@ -38,7 +38,7 @@ class _Transaction:
 
 
 class FencedWriter:
-    """One connection and thread for fenced transactions, one at a time. Nobody else writes during one."""
+    """One connection and thread for fenced transactions, one at a time. No other connection writes meanwhile."""
 
     def __init__(self, file: DatabaseFile, wait: float, yield_to_others: Callable[[float], None]) -> None:
         self._file = file
@@ -52,7 +52,7 @@ class FencedWriter:
     async def transaction(
         self, key: str, fence: int, live: Callable[[sqlite3.Connection], bool]
     ) -> AsyncIterator[_Transaction]:
-        """Begin, check the lease, run the caller's statements, commit; roll back on any error."""
+        """Begin, check the lease, run the caller's statements and commit; roll back on any error."""
         async with self._turn:
             committed, begun = False, time.monotonic()
             try:
@@ -63,7 +63,7 @@ class FencedWriter:
                 committed = True
             finally:
                 if not committed:
-                    # Not awaited with the caller's cancellation pending: the thread does it before anything else.
+                    # Not awaited, because the caller may be cancelled. The thread runs it before anything else.
                     self._submit(_rollback)
                 self._end_superseded(time.monotonic() - begun)
 
@@ -72,7 +72,7 @@ class FencedWriter:
         return await asyncio.wrap_future(self._submit(do))
 
     async def close(self) -> None:
-        """Close the connection and end the thread."""
+        """Close the connection and stop the thread."""
         if self._executor is not None:
             await asyncio.wrap_future(self._submit(self._close))
             await asyncio.to_thread(self._executor.shutdown)
@@ -84,7 +84,7 @@ class FencedWriter:
         return self._executor.submit(self._with_connection, do)
 
     def _with_connection(self, do: Callable[[sqlite3.Connection], T]) -> T:
-        """Run ``do``; its own errors are its caller's business."""
+        """Run ``do``. Its errors are raised to the caller as they are."""
         if self._connection is None:
             with translate_errors(self._file.path):
                 self._connection = connect(self._file, time.monotonic() + self._wait)

@@ -1,8 +1,8 @@
-"""The database file: created for its owner only, opened, and recognized if it is deleted or replaced.
+"""The database file: created with mode 0600, opened, and checked for being deleted or replaced.
 
-SQLite goes on with a file that no longer has a name, and creates an empty one where a file is missing. Either way two
-databases exist, and two processes hold the same lock. So only :meth:`DatabaseFile.create` creates a file, and a store
-keeps to the file it opened: :meth:`DatabaseFile.check` fails once the path leads to another one.
+SQLite continues to use a file that was deleted, and creates an empty one where a file is missing. In both cases two
+databases exist, and two processes can hold the same lock. So only :meth:`DatabaseFile.create` creates a file, and a
+store uses only the file it opened: :meth:`DatabaseFile.check` fails once the path leads to another one.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class DatabaseFile:
         return connection
 
     def pin(self, connection: sqlite3.Connection) -> None:
-        """Keep to the file that ``connection`` has open and has read from. It stays open until :meth:`unpin`.
+        """Pin the file that ``connection`` has open and has read from. The connection stays open until :meth:`unpin`.
 
         While it is open, the inode number of a deleted file is not given to another one, and SQLite deletes neither
         the -wal nor the -shm file.
@@ -94,14 +94,14 @@ class DatabaseFile:
         self._identity = self._identify()
 
     def unpin(self) -> None:
-        """Close the connection that was kept."""
+        """Close the connection that pins the file."""
         self._identity = None
         anchor, self._anchor = self._anchor, None
         if anchor is not None:
             anchor.close()
 
     def identify(self) -> tuple[int, int] | None:
-        """The device and inode number that the path leads to."""
+        """Return the device and inode number that the path leads to."""
         return _identity_of(str(self.path))
 
     def check(self) -> None:

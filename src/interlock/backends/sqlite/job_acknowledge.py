@@ -1,4 +1,4 @@
-"""How fetches end: acknowledged by their worker, handed back, or taken from a session that has ended."""
+"""How fetched jobs end: acknowledged by their worker, returned unstarted, or rescued from a dead session."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ENDS = {
 
 
 class _Fetch(NamedTuple):
-    """A fetch that is to end."""
+    """A fetched job whose fetch ends."""
 
     id: int
     fence: int
@@ -42,7 +42,7 @@ class _Fetch(NamedTuple):
 
 
 class _Job(NamedTuple):
-    """What has to be known of a job that is not simply done."""
+    """The columns of a job that is not simply done."""
 
     id: int
     kind: int
@@ -58,7 +58,7 @@ class _Job(NamedTuple):
 
 
 def acknowledge(rows: JobRows, session: str, acknowledgements: Sequence[Acknowledgement]) -> Acknowledged:
-    """End fetches of a session, each on its own."""
+    """Acknowledge jobs of a session, each on its own."""
     worker = rows.one(sql.worker_of_session, session=session)
     if worker is None:
         return Acknowledged([False] * len(acknowledgements), ready=False)
@@ -78,12 +78,12 @@ def acknowledge(rows: JobRows, session: str, acknowledgements: Sequence[Acknowle
         ending.add(fetch, acknowledgement)
     ending.keep()
     if late:
-        _judge_late(rows, acknowledgements, late, accepted)
+        _accept_repeated(rows, acknowledgements, late, accepted)
     return Acknowledged(accepted, ready=rows.made_ready)
 
 
 def return_unstarted(rows: JobRows, session: str, but: Sequence[int], fetch_number: int | None) -> int:
-    """Return what a session has fetched, up to a fetch_number if one is given, as never started."""
+    """Return a session's jobs, up to a fetch number if one is given, as never started."""
     if fetch_number is not None:
         rows.run(sql.refuse_fetches, session=session, fetch_number=fetch_number)
     worker = rows.one(sql.worker_of_session, session=session)
@@ -104,7 +104,7 @@ def return_unstarted(rows: JobRows, session: str, but: Sequence[int], fetch_numb
 
 
 def rescue(rows: JobRows, most: int) -> list[Rescued]:
-    """Take the jobs of sessions that have ended, of each lane those behind first: they cannot have been at work."""
+    """Rescue the jobs of dead sessions. Of each lane those behind come first: they cannot have been running."""
     dead: dict[int, _Dead] = {}
     for row in rows.all(sql.fetched_by_dead, limit=most):
         (worker, session, host, pid, program, leaving, crashed, ran, all_ran, suspects), fetch = row[:10], row[10:]
@@ -116,11 +116,11 @@ def rescue(rows: JobRows, most: int) -> list[Rescued]:
 
 
 class _Dead:
-    """Jobs of one session that has ended. Those that may have been running become suspects.
+    """The jobs of one dead session. Those that may have been running become suspects.
 
-    What was no suspect before, and what was of the same half, is a group that is parted into two new halves. The
-    crash counts only for a job that was the only suspect, or was no suspect and had no other beside it; and not if
-    the session is rescued in parts and this is not the first of them.
+    Jobs that were not suspects before, and jobs of the same half, form a group that is split into two new halves. The
+    crash counts only for a job that was the only suspect, or that was not a suspect and ran alone. It does not count if
+    the session is rescued in several steps and this is not the first.
     """
 
     def __init__(self, rows: JobRows, worker: int, who: Who, crashed: int, all_ran: int, suspects: int) -> None:
@@ -135,11 +135,11 @@ class _Dead:
         self._ran: list[_Fetch] = []
 
     def add(self, fetch: _Fetch, *, ran: bool, leaving: bool) -> None:
-        """One of its jobs, whether it may have been running, and whether the process had been told to end."""
+        """Add one of its jobs, whether it may have been running, and whether the process was shutting down."""
         (self._behind if not ran else self._interrupted if leaving else self._ran).append(fetch)
 
     def rescue(self) -> list[Rescued]:
-        """Take them all."""
+        """Rescue all of them."""
         rows, ending = self._rows, self._ending
         jobs = {fetch.id: ending.job(fetch.id) for fetch in (*self._behind, *self._interrupted, *self._ran)}
         rescued = [ending.take_back(fetch, jobs[fetch.id]) for fetch in self._behind]
@@ -160,10 +160,10 @@ class _Dead:
         return rescued
 
 
-def _judge_late(
+def _accept_repeated(
     rows: JobRows, acknowledgements: Sequence[Acknowledgement], late: list[int], accepted: list[bool]
 ) -> None:
-    """Accept once more what was accepted before."""
+    """Accept again what was accepted before."""
     wanted = json.dumps([acknowledgements[at].id for at in late])
     known = {id: rest for id, *rest in rows.all(sql.last_fences, ids=wanted)}  # noqa: A001
     for at in late:
@@ -181,14 +181,14 @@ def _judge_late(
 
 
 class _Ending:
-    """The ends of several fetches of one session: gathered, then kept in a few steps."""
+    """Ends several fetches of one session: collects them, then writes them in a few statements."""
 
     def __init__(self, rows: JobRows, who: Who) -> None:
         self._rows = rows
         self._who = who
         self._ids: list[int] = []
         self._fetches: list[_Fetch] = []
-        """Those that hold more than their jobs: a lane, limits, a message."""
+        """Fetched jobs that also hold a lane or limits, or have a message."""
         self._done: dict[int, int] = {}
         self._results: list[dict[str, Any]] = []
         self._others: list[tuple[_Fetch, Acknowledgement]] = []
@@ -200,7 +200,7 @@ class _Ending:
         self._new_places: list[int] = []
 
     def add(self, row: Sequence[Any], acknowledgement: Acknowledgement) -> None:
-        """A fetch ends as its worker says, or as cancelled if that was asked for and it is not done."""
+        """End a fetch as its worker reports, or as cancelled if a cancellation was requested and it is not done."""
         id, _, _, lane, uses, _, notified = row  # noqa: A001
         self._ids.append(id)
         done = acknowledgement.outcome is Outcome.DONE
@@ -216,7 +216,7 @@ class _Ending:
             self._others.append((fetch, acknowledgement))
 
     def take_back(self, fetch: _Fetch, job: _Job) -> Rescued:
-        """A fetch of a job that cannot have been running ends with its session."""
+        """End the fetch of a job that cannot have been running, because its session ended."""
         self._ids.append(fetch.id)
         self._fetches.append(fetch)
         if fetch.cancel is not None:
@@ -226,7 +226,7 @@ class _Ending:
         return self._rescued(job, job.crashes, half=job.half)
 
     def take(self, fetch: _Fetch, job: _Job, half: int, *, alone: bool) -> Rescued:
-        """A fetch of a job that may have been running ends with its session."""
+        """End the fetch of a job that may have been running, because its session ended."""
         self._ids.append(fetch.id)
         self._fetches.append(fetch)
         crashes = job.crashes + alone
@@ -246,7 +246,7 @@ class _Ending:
         return Rescued(job.id, name, self._who.session, crashes, quarantined, half)
 
     def interrupt(self, fetch: _Fetch, job: _Job) -> Rescued:
-        """A fetch that may have been at work ends with its session, whose process had been told to end."""
+        """End the fetch of a job that may have been running when its process was shutting down."""
         if fetch.cancel is not None:
             return self.take_back(fetch, job)
         self._ids.append(fetch.id)
@@ -257,7 +257,7 @@ class _Ending:
         return self._rescued(job, job.crashes, half=job.half)
 
     def keep(self) -> None:
-        """Write it all down."""
+        """Write everything that was collected."""
         rows = self._rows
         if not self._ids:
             return
@@ -282,7 +282,7 @@ class _Ending:
             unstarted = [(fetch.id, fetch.uses) for fetch in self._unstarted if fetch.uses]
             delete_starts(rows, unstarted)
             wake(rows, keys)
-            # Some may have been left ready by a fetch that would not take the last slots in advance.
+            # A fetch that would not take the last slots in advance may have left some jobs ready.
             left = {kind for (kind,) in rows.all(sql.kinds_with_limits)}
             rows.changed_kinds |= left
             rows.made_ready = rows.made_ready or bool(left)
@@ -294,7 +294,7 @@ class _Ending:
     # -- one fetch -------------------------------------------------------------------------------------------------
 
     def job(self, id: int) -> _Job:  # noqa: A002
-        """What has to be known of one job."""
+        """Read the details of one job."""
         return _Job._make(self._rows.one(sql.job_details, ids=json.dumps([id])))
 
     def _end(self, fetch: _Fetch, job: _Job, acknowledgement: Acknowledgement) -> None:
@@ -314,10 +314,10 @@ class _Ending:
             attempts = self._attempt(fetch, job, outcome, micros(acknowledgement.ran), error, acknowledgement.trace)
             self._renew(fetch, job, parked=error, attempts=attempts)
         else:
-            self._put_off(fetch, job, acknowledgement)
+            self._reschedule(fetch, job, acknowledgement)
 
     def _refuse(self, fetch: _Fetch, job: _Job, acknowledgement: Acknowledgement) -> None:
-        """The job stands apart until a worker of another version takes it; if none lives, it is parked."""
+        """Set the job aside until a worker of another version fetches it; park it if there is no such worker."""
         rows, error = self._rows, acknowledgement.error
         attempts = self._attempt(
             fetch, job, acknowledgement.outcome, micros(acknowledgement.ran), error, acknowledgement.trace
@@ -329,8 +329,8 @@ class _Ending:
         queue, name = rows.one(sql.queue_and_name_of_kind, kind=job.kind)
         park_unreadable(rows, queue, name, versions, [(job.id, error)])
 
-    def _put_off(self, fetch: _Fetch, job: _Job, acknowledgement: Acknowledgement) -> None:
-        """The job is due again after a while."""
+    def _reschedule(self, fetch: _Fetch, job: _Job, acknowledgement: Acknowledgement) -> None:
+        """Schedule the job again for later."""
         rows = self._rows
         failed = acknowledgement.outcome is Outcome.RETRY
         attempts = self._attempt(
@@ -361,14 +361,14 @@ class _Ending:
             self._back(job)
 
     def _return(self, fetch: _Fetch, job: _Job) -> None:
-        """As if the job had never been fetched."""
+        """Return the job as if it had never been fetched."""
         self._renew(fetch, job, half=job.half)
         self._back(job)
         if fetch.uses:
             self._unstarted.append(fetch)
 
     def _back(self, job: _Job) -> None:
-        """The job may be fetched again, at once or when its lane gets to it."""
+        """Let the job be fetched again, at once or when its lane reaches it."""
         if job.lane is None and not job.unreadable_by:
             self._ready.append(job)
 
@@ -416,5 +416,5 @@ class _Ending:
 
 
 def _plain(text: str) -> str:
-    """Text that can be written down: what is no character is replaced."""
+    """Return text that can be stored: invalid characters are replaced."""
     return text.encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
-"""A job's attempts as they are kept with it: JSON, bounded. Success costs none: a history row tells of it."""
+"""A job's attempts as bounded JSON. A success needs none, because the history row describes it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OUTCOME, _FENCE = 1, 8
 
 
 class Who(NamedTuple):
-    """Who works, or worked."""
+    """A worker."""
 
     session: str
     host: str
@@ -27,13 +27,13 @@ class Who(NamedTuple):
 
 
 def add_attempt(text: str | None, attempt: Sequence[Any]) -> str:
-    """Attempts with one more: number, outcome, began, ended, session, host, pid, program, fence, error, trace."""
+    """Add an attempt: number, outcome, began, ended, session, host, pid, program, fence, error, trace."""
     attempts = json.loads(text) if text else []
     return json.dumps(_bounded([*attempts, attempt]), separators=(",", ":"))
 
 
 def read_attempts(text: str | None, *more: Attempt) -> tuple[Attempt, ...]:
-    """Attempts as people see them."""
+    """Return attempts as the port has them."""
     found = [
         Attempt(number, outcome, seconds(began), seconds(ended), WorkerView(*who), fence, error, trace)
         for number, outcome, began, ended, *who, fence, error, trace in (json.loads(text) if text else ())
@@ -42,7 +42,7 @@ def read_attempts(text: str | None, *more: Attempt) -> tuple[Attempt, ...]:
 
 
 def last_fence(text: str | None, only: str = "", *, but: Sequence[str] = ()) -> int | None:
-    """The fence of the last attempt, if it ended in one way, or in any but some."""
+    """Return the fence of the last attempt, if it ended with outcome ``only``, or with none of ``but``."""
     attempts = json.loads(text) if text else []
     if not attempts:
         return None
@@ -51,7 +51,7 @@ def last_fence(text: str | None, only: str = "", *, but: Sequence[str] = ()) -> 
 
 
 def _bounded(attempts: list[Any]) -> list[Any]:
-    """The first one and the last ones."""
+    """Keep the first attempt and the last ones."""
     if len(attempts) <= MAX_ATTEMPTS_KEPT:
         return attempts
     return [attempts[0], *attempts[1 - MAX_ATTEMPTS_KEPT :]]

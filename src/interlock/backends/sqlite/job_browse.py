@@ -1,11 +1,11 @@
-"""Finds the jobs that a list is to show, by their numbers, looking at a bounded number of rows."""
+"""Finds the IDs of the jobs that a list shows, reading a bounded number of rows."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.browsing import MOST_FEW, Found
+from interlock.backends.browsing import MAX_AT_ONCE, Found
 from interlock.backends.sqlite.job_rows import JobRows
 from interlock.backends.sqlite.job_rows import sql as jobs_sql
 from interlock.backends.sqlite.job_situation import sql
@@ -31,7 +31,7 @@ _FEW = {
 
 
 def kinds_of(rows: JobRows, wanted: JobFilter) -> set[int]:
-    """The kinds that a filter lets through."""
+    """Return the kinds that match a filter."""
     return {
         kind
         for kind, queue, name in rows.all(jobs_sql.namespace_kinds)
@@ -40,7 +40,7 @@ def kinds_of(rows: JobRows, wanted: JobFilter) -> set[int]:
 
 
 def browse(rows: JobRows, wanted: JobFilter, before: int, limit: int) -> Iterator[Found]:
-    """What each source finds below a number."""
+    """Return what each source finds below an ID."""
     kinds = kinds_of(rows, wanted)
     states = frozenset(wanted.states)
     if not kinds:
@@ -66,7 +66,7 @@ def browse(rows: JobRows, wanted: JobFilter, before: int, limit: int) -> Iterato
 
 
 class _Walk:
-    """Looks for jobs of some kinds below a number."""
+    """Finds jobs of some kinds below an ID."""
 
     def __init__(self, rows: JobRows, kinds: set[int], before: int, limit: int) -> None:
         self._rows = rows
@@ -75,7 +75,7 @@ class _Walk:
         self._limit = limit
 
     def along(self, statement: str, states: frozenset[JobState] | set[JobState] = frozenset(), **values: Any) -> Found:
-        """Along a table in the order of numbers. Rows are a number, a kind, and perhaps a state."""
+        """Scan a table in the order of IDs. Rows are an ID, a kind, and perhaps a state."""
         found: list[int] = []
         last = looked_at = 0
         for number, kind, *state in self._rows.lazily(statement, **self._values(_SCAN), **values):
@@ -88,29 +88,29 @@ class _Walk:
         return Found(found, last if looked_at >= _SCAN else None)
 
     def by_state(self, states: set[JobState]) -> Iterator[Found]:
-        """Each state from the table that has just those, unless they are many; the others along all jobs."""
+        """Read each state from its own table unless it has many rows; scan all jobs for the others."""
         many: set[JobState] = states & {JobState.BEHIND}
         for state in states - many:
-            rows = self._scan(_FEW[state], MOST_FEW + 1)
-            if len(rows) > MOST_FEW:
+            rows = self._scan(_FEW[state], MAX_AT_ONCE + 1)
+            if len(rows) > MAX_AT_ONCE:
                 many.add(state)
                 continue
             mine = (number for number, kind in rows if number < self._before and kind in self._kinds)
             ids = sorted(mine, reverse=True)
             if state is JobState.HELD:
-                ids = self._standing(ids[:MOST_FEW], {state})
+                ids = self._standing(ids[:MAX_AT_ONCE], {state})
             yield Found(ids, None)
         if many:
             yield self.along_states(many)
 
     def along_states(self, states: set[JobState]) -> Found:
-        """Along all unfinished jobs, looking at how each of them stands."""
+        """Scan all unfinished jobs and their states."""
         rows = self._scan(sql.unfinished_with_states, _SCAN_STATES)
         found = [number for number, kind, state in rows if kind in self._kinds and state in states]
         return Found(found, rows[-1][0] if len(rows) >= _SCAN_STATES else None)
 
     def unfinished(self, statement: str, states: set[JobState], **values: Any) -> Found:
-        """Rows in about the order of numbers."""
+        """Read rows in about the order of IDs."""
         rows = self._scan(statement, _SCAN, **values)
         ids = sorted((number for number, kind in rows if kind in self._kinds), reverse=True)
         if states:

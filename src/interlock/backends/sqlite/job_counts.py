@@ -1,4 +1,4 @@
-"""How many jobs stand how, counted up to a bound, from one snapshot."""
+"""Counts of jobs by state, up to a bound, from one snapshot."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOST_WALKED = 100_000
 
 
 def counts(rows: JobRows, limits: tuple[int, int]) -> JobCounts:
-    """``limits`` are those in use and those that are full."""
+    """Count jobs. ``limits`` is how many limits are in use and how many of them are full."""
     kinds: dict[int, tuple[str, str]] = {
         kind: (queue, name) for kind, queue, name in rows.all(jobs_sql.namespace_kinds)
     }
@@ -38,7 +38,7 @@ def counts(rows: JobRows, limits: tuple[int, int]) -> JobCounts:
     oldest: dict[JobState, dict[str, int]] = {JobState.READY: {}, JobState.SCHEDULED: {}}
     left: dict[tuple[JobState, str], int] = {}
     for kind, (queue, _) in kinds.items():
-        # A queue is counted up to the bound, however many kinds are in it; one of each is looked at all the same.
+        # A queue is counted up to the bound, however many kinds it has. At least one job of each kind is read.
         room = max(1, left.setdefault((JobState.READY, queue), MOST_COUNTED))
         (count,) = rows.one(sql.count_ready, kind=kind, limit=room)
         by_kind[JobState.READY][kind] = count
@@ -62,7 +62,7 @@ def counts(rows: JobRows, limits: tuple[int, int]) -> JobCounts:
     behind = by_kind[JobState.BEHIND]
     before = None
     for kind, lane in rows.lazily(sql.jobs_in_lanes, **bounds):
-        if lane == before:  # not the first of its lane
+        if lane == before:  # it is not the first of its lane
             behind[kind] += 1
         before = lane
     orphans = 0
@@ -139,7 +139,7 @@ def _queues(
 
 
 def activity(rows: JobRows, width: int, spans: int, since: int) -> Changes:
-    """What was accepted and what ended lately, by spans."""
+    """Count the jobs that were enqueued and that ended recently, by time span."""
     kinds = [kind for kind, _, _ in rows.all(jobs_sql.namespace_kinds)]
     first = max(rows.now // width - spans + 1, since)
     accepted: Counter[int] = Counter()
@@ -156,7 +156,7 @@ def activity(rows: JobRows, width: int, spans: int, since: int) -> Changes:
         for span, _, _, of_these in found:
             accepted[span] += of_these
         count = sum(row[1] for row in found)
-        # Numbers are drawn ahead, so that their order is only about that of time.
+        # IDs are reserved in advance, so their order is only about that of time.
         if count < scan or max(row[0] for row in found) < first:
             break
         walked += count

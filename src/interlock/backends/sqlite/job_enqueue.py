@@ -1,4 +1,4 @@
-"""Accepting jobs. Nothing but rows are added, apart from a counter for places; so it can be part of any transaction."""
+"""Enqueues jobs. It only adds rows, apart from a counter for positions, so it can be part of any transaction."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["enqueue"]
 
 
 def enqueue(rows: JobRows, jobs: Sequence[NewJob], *, again: bool) -> None:
-    """Accept jobs; with ``again`` those that are not known yet."""
+    """Enqueue jobs; with ``again`` only those that are not known yet."""
     now = rows.now
     if again or rows.one(sql.any_resubmitted):
         ids = json.dumps([job.id for job in jobs])
@@ -67,6 +67,6 @@ def _due(job: NewJob, now: int) -> int:
 
 
 def _places(rows: JobRows, jobs: Sequence[NewJob]) -> Any:
-    """Places for those that take one at once, in the order of the call."""
+    """Return positions for the jobs that get one at once, in the order of the call."""
     count = sum(1 for job in jobs if job.lane and _due(job, rows.now) <= rows.now)
     return iter(rows.numbers("position", count) if count else ())

@@ -1,4 +1,4 @@
-"""Giving jobs to a session: what is ready in order, each queue its share, limits taken in the same step."""
+"""Fetches jobs for a session: ready jobs in order, each queue its share, limits acquired in the same transaction."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ __all__ = ["fetch", "kinds_of"]
 
 _MOST_PROMOTED = 1000
 _MOST_MOVED = 1000
-"""How many jobs one fetch may put in line; if there are more it is cut short, and others get their turn."""
+"""How many jobs one fetch may move to the queues of limits. A fetch that finds more stops early."""
 _MOST_PASSED = 1000
-"""How many jobs one fetch may pass over, since they could not start at once, before it leaves all such alone."""
+"""How many jobs that cannot start now one fetch may skip before it ignores all jobs of their classes."""
 
 
 class Kind(NamedTuple):
-    """What there is of the jobs of one name in one queue."""
+    """The jobs of one name in one queue."""
 
     id: int
     queue: str
     name: str
     ready: tuple[int, ...]
-    """For each way to handle them, whether any is ready."""
+    """Whether any is ready, for each fetch class."""
     next_at: int | None
-    """When the next of those that wait for their time is due."""
+    """When the next scheduled job is due."""
 
 
 def kinds_of(rows: JobRows, queues: Sequence[str]) -> list[Kind]:
-    """All kinds in some queues."""
+    """Return all kinds in some queues."""
     found = rows.all(sql.kinds, queues=json.dumps(list(dict.fromkeys(queues))))
     return [Kind(id, queue, name, tuple(ready), next_at) for id, queue, name, *ready, next_at in found]  # noqa: A001
 
 
 def fetch(rows: JobRows, request: FetchRequest) -> FetchResult | SessionEnded:
-    """Fetch. Writes nothing if there is nothing to fetch, so that others are not woken by it."""
+    """Fetch jobs. Writes nothing if there is nothing to fetch, so that other processes do not wake up."""
     worker = rows.one(sql.worker, session=request.session)
     if worker is None:
         return SessionEnded()
@@ -77,7 +77,7 @@ def fetch(rows: JobRows, request: FetchRequest) -> FetchResult | SessionEnded:
 
 
 def _promote(rows: JobRows, kinds: Sequence[Kind]) -> int:
-    """Let go of jobs whose time has come, a bounded number. Those that come into a lane are placed in that order."""
+    """Make a bounded number of due jobs ready. Those with a lane get their positions in that order."""
     found = [rows.all(sql.due_jobs, kind=kind.id, limit=_MOST_PROMOTED) for kind in kinds]
     due = list(islice(merge(*found), _MOST_PROMOTED))
     if not due:
@@ -98,16 +98,16 @@ class _Run:
     def __init__(self, first: Candidate, place: int) -> None:
         self.jobs = [first]
         self.place = place
-        """That of its first job in the fetch."""
+        """The index of its first job in the fetch."""
 
 
 class _Stream:
-    """The ready jobs of one queue in order. Those that need a fetch_class which is closed are left out."""
+    """The ready jobs of one queue in order, without those of closed fetch classes."""
 
     def __init__(self, rows: JobRows, kinds: Sequence[Kind]) -> None:
         self.given = 0
         self.runs: list[_Run] = []
-        """Those that may be made longer."""
+        """Runs that may be extended."""
         self._heads: list[tuple[Any, int, Iterator[Any]]] = []
         for kind in kinds:
             for fetch_class, ready in enumerate(kind.ready):
@@ -117,7 +117,7 @@ class _Stream:
         heapify(self._heads)
 
     def next(self, closed: set[int], half: int | None) -> Any:
-        """The next one; None if there is none. Of suspects only those of a half, if one is given."""
+        """Return the next job; None if there is none. Only suspects of ``half`` are returned, if it is given."""
         heads = self._heads
         while heads:
             job, fetch_class, jobs = heads[0]
@@ -134,7 +134,7 @@ class _Stream:
 
 
 class _Fetching:
-    """One fetch: first it only chooses, then it keeps what was chosen."""
+    """One fetch: it first chooses jobs, then writes the result."""
 
     def __init__(self, rows: JobRows, request: FetchRequest, kinds: Sequence[Kind]) -> None:
         names = set(request.names)
@@ -144,23 +144,23 @@ class _Fetching:
         self._keys = LimitStates(rows, self._kinds)
         self._closed: set[int] = set()
         self._half: int | None = None
-        """The only half of which suspects may be taken, once there is one."""
+        """The half whose suspects may be fetched, once there is one."""
         self._taken: list[Any] = []
         self._heads: list[int] = []
-        """Jobs that leave the ready ones."""
+        """Jobs that are no longer ready."""
         self._queued: list[tuple[Candidate, str]] = []
         self._superseded: list[Ended] = []
         self._lanes: list[str] = []
-        """Where somebody else has to be offered."""
+        """Lanes whose next job has to become ready."""
         self._served: list[int] = []
-        """Jobs that leave the lines in which they stood."""
+        """Jobs that leave the queues of limits."""
         self._passed = 0
         self._behind = False
-        """Whether any was passed over only because of those before it in line, who may have left that since."""
+        """Whether a job was skipped only because of waiters before it, which may have left the queue since."""
         self.cut = False
 
     def choose(self) -> None:
-        """Go through what is ready, as long as there is request; what is left of it goes to runs."""
+        """Choose ready jobs, then extend runs of lanes with what is left of the request."""
         by_queue: dict[str, list[Kind]] = {}
         for kind in self._kinds.values():
             by_queue.setdefault(kind.queue, []).append(kind)
@@ -172,7 +172,7 @@ class _Fetching:
             self._lengthen([stream for stream in streams if stream.runs])
 
     def _choose_heads(self, streams: list[_Stream]) -> None:
-        """Of several queues the one that got least is next."""
+        """Choose from the queue that got least so far."""
         taken, most, at_once = self._taken, self._request.most, self._request.at_once
         while streams and len(taken) < most:
             if len(taken) >= at_once:
@@ -183,7 +183,7 @@ class _Fetching:
                 streams.remove(stream)
                 continue
             before = len(taken)
-            # Most jobs have neither lane nor limits, and are not suspects: they are simply taken.
+            # Most jobs have neither lane nor limits and are not suspects: fetch them without further checks.
             if row[3] is None and row[10] is None and row[-1] is None:
                 taken.append(row)
                 self._heads.append(row[1])
@@ -202,7 +202,7 @@ class _Fetching:
             return
         job, instead_of, cut = first_step(self._rows, head, self._kinds[head.kind].name)
         if cut or job.kind not in self._kinds:
-            # It is not for us, or not yet: it is offered as the head that it is now.
+            # This worker cannot take it, or not yet: it becomes ready as the new first job of its lane.
             self._end_superseded(job, head, instead_of)
             self._lanes.append(head.lane)
             self.cut = self.cut or cut
@@ -210,11 +210,11 @@ class _Fetching:
             stream.runs.append(_Run(job, len(self._taken) - 1))
 
     def _may_lead(self, job: Candidate) -> bool:
-        """Whether it may be the first of a run."""
+        """Return whether a job may be the first of a run."""
         return not job.uses and job.half is None and self._request.run > 1
 
     def _lengthen(self, streams: list[_Stream]) -> None:
-        """Spread what is left evenly over the queues, and within each over its lanes."""
+        """Distribute what is left of the request evenly over the queues, and within each over its lanes."""
         runs = [run for stream in streams for run in stream.runs]
         rest = self._request.most - len(self._taken)
         while rest > 0 and streams:
@@ -230,7 +230,7 @@ class _Fetching:
             self._taken = [job for place, first in enumerate(self._taken) for job in longer.get(place, (first,))]
 
     def _lengthen_some(self, stream: _Stream, share: int) -> int:
-        """Let the runs of a queue grow by so many jobs in all, or fewer; by how many they did."""
+        """Extend the runs of a queue by up to ``share`` jobs in total; return by how many."""
         rest = share
         each = max(1, share // len(stream.runs))
         for run in list(stream.runs):
@@ -245,7 +245,7 @@ class _Fetching:
         return share - rest
 
     def _make_longer(self, run: _Run, most: int) -> None:
-        """Take up to so many more of a lane, as long as they can be part of a run."""
+        """Add up to so many jobs of a lane to a run, as long as they can be part of it."""
         queue = self._kinds[run.jobs[0].kind].queue
         for job, instead_of, cut in islice(steps_after(self._rows, run.jobs[-1]), most):
             kind = self._kinds.get(job.kind)
@@ -256,7 +256,7 @@ class _Fetching:
             run.jobs.append(job)
 
     def _decide(self, job: Candidate, head: Candidate, instead_of: Sequence[int] = ()) -> bool:
-        """Take a job, put it in line, or leave it where it is; whether it was taken."""
+        """Take a job, move it to the queue of a limit, or skip it; return whether it was taken."""
         if job.half is not None and (FetchClass.SUSPECT in self._closed or self._half not in (None, job.half)):
             self._passed += 1
             return False
@@ -283,7 +283,7 @@ class _Fetching:
         return True
 
     def _end_superseded(self, job: Candidate, head: Candidate, instead_of: Sequence[int]) -> None:
-        """The head is no longer ready, and those whose place a job takes have ended."""
+        """End the jobs that another supersedes; the first job of the lane is no longer ready."""
         self._heads.append(head.id)
         for id in instead_of:  # noqa: A001
             self._superseded.append(Ended(id, JobState.SUPERSEDED, superseded_by=job.id))
@@ -291,7 +291,7 @@ class _Fetching:
     # -- keeping it ------------------------------------------------------------------------------------------------
 
     def keep(self, worker: Sequence[Any]) -> list[FetchedJob]:
-        """Write down what was chosen."""
+        """Write what was chosen."""
         rows, taken = self._rows, self._taken
         if not self._heads:
             return []
@@ -304,7 +304,7 @@ class _Fetching:
         self._stand_in_line()
         finish(rows, self._superseded)
         jobs = self._fetch(worker) if taken else []
-        # Room that the first in line did not take is for those behind them.
+        # Slots that the first waiters did not take go to those behind them.
         woken = bool(keys and wake(rows, keys) & self._kinds.keys())
         if len(taken) < self._request.most and (woken or (self._behind and leaving)):
             self.cut = True

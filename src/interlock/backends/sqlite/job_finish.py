@@ -1,4 +1,4 @@
-"""The end of jobs: out of the hot tables, into history."""
+"""Moves ended jobs from the hot tables to the history."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ class Ended(NamedTuple):
     id: int
     state: JobState
     error: str | None = None
-    """None: the one before stays."""
+    """None keeps the previous error."""
     ran: int = 0
     attempts: str | None = None
-    """All attempts; None: those before stay."""
+    """All attempts; None keeps the previous ones."""
     attempts_more: int = 0
     crashes_more: int = 0
     superseded_by: int | None = None
 
 
 def finish(rows: JobRows, ended: Sequence[Ended]) -> None:
-    """End jobs that stand nowhere any more, apart from being fetched."""
+    """End jobs that are in no table but possibly among the fetched ones."""
     if ended:
         rows.each_named(sql.add_history, [_values(one) for one in ended])
         _forget(rows, [one.id for one in ended])
 
 
 def finish_done(rows: JobRows, ran: dict[int, int]) -> None:
-    """End fetched jobs that are done, with how many microseconds they ran: the common case, in one go."""
+    """End fetched jobs that are done, given how many microseconds each ran. The common case, with few statements."""
     if ran:
         rows.run(sql.add_history_done, ran=json.dumps(ran))
         _forget(rows, list(ran))

@@ -1,4 +1,4 @@
-"""Many jobs at a glance, from the rows of the file: bounded, and apart from those who write."""
+"""The read side of jobs in SQLite: bounded queries that never wait for writers."""
 
 from __future__ import annotations
 
@@ -51,57 +51,57 @@ _MOST_LIMITS = 1000
 
 
 class SqliteJobInsight:
-    """Keeps the port over the rows of jobs."""
+    """Implements the insight port."""
 
     def __init__(self, jobs: SqliteJobs) -> None:
         self._read = jobs.read
 
     async def jobs(self, filter: JobFilter, *, limit: int, before: int | None = None) -> JobSlice:  # noqa: A002
-        """Jobs by their numbers, the largest first."""
+        """List jobs by ID, largest first."""
         return await self._read(lambda rows: _jobs(rows, filter, limit, before))
 
     async def numbers(self, filter: JobFilter, *, limit: int, before: int | None = None) -> Numbers:  # noqa: A002
-        """Just the numbers of those."""
+        """List only the IDs of jobs."""
         return await self._read(lambda rows: _numbers(rows, filter, limit, before))
 
     async def situations(self, ids: Sequence[int]) -> Sequence[JobSituation]:
-        """What decides about each of these jobs."""
+        """Return the situation of each job."""
         return await self._read(lambda rows: situations(rows, ids)) if ids else []
 
     async def neighbours(self, id: int, *, most: int) -> Neighbours:  # noqa: A002
-        """The jobs next to one in its lane."""
+        """Return the jobs next to another in its lane."""
         return await self._read(lambda rows: _neighbours(rows, id, most))
 
     async def lane_jobs(self, lane: str, *, limit: int) -> Sequence[int]:
-        """The first jobs of a lane."""
+        """Return the first jobs of a lane."""
         return await self._read(lambda rows: _lane_jobs(rows, lane, limit))
 
     async def lanes(self, *, show: LaneShow = LaneShow.ALL, limit: int, after: str = "") -> LaneSlice:
-        """Lanes by name."""
+        """List lanes by name."""
         return await self._read(lambda rows: _lanes(rows, show, limit, after))
 
     async def counts(self) -> JobCounts:
-        """How many jobs stand how."""
+        """Count jobs by state and queue."""
         return await self._read(lambda rows: _counts(rows))
 
     async def workers(self, session: str | None = None, *, limit: int) -> Sequence[WorkerStanding]:
-        """Live workers."""
+        """List live workers."""
         return await self._read(lambda rows: _workers(rows, session, limit))
 
     async def fetched(self, session: str, *, limit: int) -> Sequence[int]:
-        """Jobs that a session has fetched."""
+        """Return the jobs that a session has fetched."""
         return await self._read(lambda rows: _fetched(rows, session, limit))
 
     async def limits(self, key: str | None = None, *, limit: int, after: str = "") -> Sequence[JobLimitView]:
-        """Limits that jobs are under."""
+        """List the limits of jobs."""
         return await self._read(lambda rows: _limits(rows, key, limit, after))
 
     async def limit_users(self, key: str, *, limit: int) -> JobLimitUsers:
-        """Who has a limit's room, and who waits."""
+        """Return the jobs that hold a limit and those that wait for it."""
         return await self._read(lambda rows: _limit_users(rows, key, limit))
 
     async def activity(self, width: float, spans: int, *, since: int = 0) -> Changes:
-        """What was accepted and what ended."""
+        """Count the jobs that were enqueued and that ended, by time span."""
         return await self._read(lambda rows: activity(rows, micros(width), spans, since))
 
 
@@ -147,7 +147,7 @@ def _lane_jobs(rows: JobRows, lane: str, limit: int) -> list[int]:
 
 
 def _lanes(rows: JobRows, show: LaneShow, limit: int, after: str) -> LaneSlice:
-    """Walk along the lanes; of those that are not wanted a bounded number."""
+    """Scan the lanes; skip a bounded number of those that do not match."""
     bounds = {"after": rows.lane(after) or f"{rows.namespace}/", "beyond": f"{rows.namespace}0"}
     held = rows.all(sql.held_lanes, **bounds, scan=_SCAN_LANES)
     names: list[str]
@@ -211,7 +211,7 @@ def _limits(rows: JobRows, key: str | None, limit: int, after: str) -> list[JobL
 
 
 def _limit(rows: JobRows, key: str) -> JobLimitView | None:
-    """One limit; None if nothing counts under it any more and nobody waits."""
+    """Return one limit; None if no job holds it, waits for it or has a start that still counts."""
     values: dict[str, Any] = {"key": key, "limit": MOST_COUNTED}
     taken, most, per = rows.one(sql.limit_used, **values)
     (waiting,) = rows.one(sql.limit_waiting, **values)
@@ -222,7 +222,7 @@ def _limit(rows: JobRows, key: str) -> JobLimitView | None:
         most = min(quota.most for quota in quotas) if most is None else min(most, *(f.most for f in quotas))
         per = max(per or 0, *(quota.per for quota in quotas))
     if most is None:
-        # Only starts that count are left, of jobs that have ended: they do not say under which quota.
+        # Only starts of ended jobs are left. Their quota is not known.
         return JobLimitView(key, started, 0.0, started, 0, None, seconds(rows.now)) if started else None
     opens = None
     if waiting and per and uses:

@@ -1,4 +1,4 @@
-"""Lanes and queues as people see them, from one snapshot."""
+"""Views of lanes and queues, from one snapshot."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ __all__ = ["lane_view", "lanes", "queues", "workers_by_queue"]
 
 
 def lanes(rows: JobRows, lane: str | None, limit: int) -> list[LaneView]:
-    """Lanes with something in them, and those that are held."""
+    """List lanes that have jobs or are held."""
     if lane is not None:
         found = [rows.lane(lane)]
     else:
-        # Nothing sorts between "namespace/" and "namespace0" but what begins with the former.
+        # Only names that start with "namespace/" sort between "namespace/" and "namespace0".
         bounds = {"first": f"{rows.namespace}/", "beyond": f"{rows.namespace}0"}
         found = [name for (name,) in rows.all(sql.lanes, limit=limit, **bounds)]
     return [view for name in found if name is not None and (view := lane_view(rows, name, MOST_COUNTED)) is not None]
 
 
 def lane_view(rows: JobRows, lane: str, most: int) -> LaneView | None:
-    """One lane, its depth counted up to a bound; None if it is empty and nobody holds it."""
+    """Return one lane, its depth counted up to a bound; None if it is empty and not held."""
     hold = held(rows, lane)
     since = hold.parked_since if hold.held_since is None else hold.held_since
     head = rows.one(sql.first_of_lane, lane=lane)
@@ -54,7 +54,7 @@ def lane_view(rows: JobRows, lane: str, most: int) -> LaneView | None:
 
 
 def queues(rows: JobRows) -> list[QueueView]:
-    """Queues with what is in them. What is behind others in lanes is what is left of those after all else."""
+    """List queues with their counts. Jobs behind others in lanes are what is left after all other states."""
     kinds = {kind: queue for kind, queue, _ in rows.all(sql.namespace_kinds)}
     behind = Counter(dict(rows.all(sql.count_in_lanes)))
     counts: dict[str, Counter[int]] = {}
@@ -107,7 +107,7 @@ def _by_queue(kinds: dict[int, str], counter: Counter[int]) -> Counter[str]:
 
 
 def workers_by_queue(rows: JobRows) -> tuple[Counter[str], Counter[str]]:
-    """How many live workers, and runners, each queue has."""
+    """Count the live workers and runners of each queue."""
     workers: Counter[str] = Counter()
     runners: Counter[str] = Counter()
     for queues_text, _, count in rows.all(sql.live_workers):

@@ -1,8 +1,8 @@
-"""Limits inside the fetch: how much room keys have, who takes it, and who stands in line for it.
+"""Limits during a fetch: free capacity, the jobs that take it, and the jobs that queue for it.
 
-A job that finds no room leaves the ready jobs for the line of the key. Where there is room, the first in line of each
-kind are ready as well, and keep their places: newcomers take only what is left when all of those are served. Kinds that
-a fetcher does not take do not hold up the others.
+A job that finds no capacity moves from the ready jobs to the queue of the limit. When there is capacity, the first
+waiters of each kind are ready too and keep their tickets: new jobs take only what those leave. Kinds that a worker does
+not fetch do not block the others.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ __all__ = [
 ]
 
 _UNLIMITED = 1_000_000_000
-_MOST_WOKEN = 1000
+_MAX_WOKEN = 1000
 
 
 class _LimitState:
-    """One key during one transaction."""
+    """The state of one limit during one transaction."""
 
     __slots__ = ("_name", "_rows", "_starts", "given", "in_force", "line", "taken")
 
@@ -50,22 +50,22 @@ class _LimitState:
         self.taken = sum(count for _, _, count in known)
         self._starts: dict[int, int] = {}
         self.in_force = min((self.room_before((most, per)) for most, per, _ in known), default=_UNLIMITED)
-        """Room by the quotas of the jobs fetched, before any was given here."""
+        """Free capacity by the quotas of fetched jobs, before this fetch took any."""
         self.given = 0
         self.line: list[int] | None = None
-        """The places of the first in line; None if nobody asked."""
+        """The tickets of the first waiters; None until they are read."""
 
     def room_before(self, quota: tuple[int, int]) -> int:
-        """How many more could start by one quota alone, before any was given room here."""
+        """Return how many more could start by one quota alone, before this fetch took any."""
         most, per = quota
         return most - (self.starts(per) if per else self.taken)
 
     def room(self, quota: Quota) -> int:
-        """How many more could start by a quota and by those of the jobs fetched."""
+        """Return how many more could start by a quota and by those of the fetched jobs."""
         return min(self.in_force, self.room_before(quota)) - self.given
 
     def starts(self, per: int) -> int:
-        """How many have started within a span."""
+        """Return how many jobs started within a period."""
         count = self._starts.get(per)
         if count is None:
             found = self._rows.one(sql.starts_after, key=self._name, after=self._rows.now - per)
@@ -74,17 +74,17 @@ class _LimitState:
 
 
 class LimitShare(NamedTuple):
-    """What a job wants of one key."""
+    """A job's demand on one limit."""
 
     name: str
     key: _LimitState
     before: int
-    """Room by the job's own quota, before any was given here."""
+    """Free capacity by the job's own quota, before this fetch took any."""
     paced: bool
 
 
 class LimitStates:
-    """The keys that a fetch comes across. Most jobs share their limits, so what these come to is worked out once."""
+    """The limits that a fetch encounters. Most jobs share their limits, so each set is evaluated once."""
 
     def __init__(self, rows: JobRows, kinds: Collection[int]) -> None:
         self._rows = rows
@@ -93,7 +93,7 @@ class LimitStates:
         self._shares: dict[str, list[LimitShare]] = {}
 
     def shares(self, uses: str) -> list[LimitShare]:
-        """What a job with these limits wants."""
+        """Return the demands of a job with these limits."""
         shares = self._shares.get(uses)
         if shares is None:
             shares = self._shares[uses] = [
@@ -104,7 +104,8 @@ class LimitStates:
         return shares
 
     def full(self, shares: Iterable[LimitShare], ticket: int | None) -> tuple[str, bool]:
-        """The first key that a job has to wait for, if any; and whether only those before it are in the way."""
+        """Return the first limit that a job has to wait for, if any, and whether only earlier waiters are in its
+        way."""
         for name, key, before, _ in shares:
             room = min(key.in_force, before) - key.given
             if room <= 0 or room <= self._ahead(name, key, room, ticket):
@@ -112,14 +113,14 @@ class LimitStates:
         return "", False
 
     def scarce(self, shares: Iterable[LimitShare], at_once: int) -> bool:
-        """Whether a job would take more of some slots than may be taken in advance."""
+        """Return whether a job would take more slots than a fetch may take in advance."""
         for _, key, before, paced in shares:
             if key.given >= at_once and not paced and key.given >= min(key.in_force, before) // 2:
                 return True
         return False
 
     def take(self, shares: Iterable[LimitShare], ticket: int | None) -> None:
-        """Let a job have its limits."""
+        """Count a job under its limits."""
         for _, key, before, _ in shares:
             key.in_force = min(key.in_force, before)
             key.given += 1
@@ -128,7 +129,7 @@ class LimitStates:
 
     @property
     def touched(self) -> list[str]:
-        """All keys that were looked at."""
+        """All limits that were read."""
         return list(self._keys)
 
     def _key(self, name: str) -> _LimitState:
@@ -138,20 +139,20 @@ class LimitStates:
         return key
 
     def _ahead(self, name: str, key: _LimitState, room: int, ticket: int | None) -> int:
-        """How many stand before a job in the line, counted as far as there is room."""
+        """Count the waiters before a job, up to the free capacity."""
         if key.line is None:
             key.line = self._front(name, room)
         return len(key.line) if ticket is None else bisect_left(key.line, ticket)
 
     def _front(self, name: str, count: int) -> list[int]:
-        """The places of the first in a key's line, of all kinds together."""
+        """Return the tickets of the first waiters of a limit, of all kinds."""
         kinds = [kind for _, kind in self._rows.all(sql.limit_queues, keys=json.dumps([name])) if kind in self._kinds]
         found = [self._rows.all(sql.first_waiting, key=name, kind=kind, limit=count) for kind in kinds]
         return [ticket for (ticket,) in islice(merge(*found), count)]
 
 
 def add_uses(rows: JobRows, fetched: Iterable[tuple[int, str]]) -> None:
-    """Keep which limits fetched jobs hold, each an id with its uses. Jobs with the same limits go together."""
+    """Record the limits of fetched jobs, each an ID with its limits. Jobs with equal limits share a statement."""
     for text, ids in _by_uses(fetched).items():
         wanted = json.dumps(ids)
         for key, (most, per) in decode_limits(text):
@@ -159,7 +160,7 @@ def add_uses(rows: JobRows, fetched: Iterable[tuple[int, str]]) -> None:
 
 
 def free(rows: JobRows, ended: Iterable[tuple[int, str]]) -> set[str]:
-    """Forget that jobs hold their limits. The keys."""
+    """Delete the uses of ended jobs; return the keys."""
     keys = set()
     for text, ids in _by_uses(ended).items():
         wanted = json.dumps(ids)
@@ -170,7 +171,7 @@ def free(rows: JobRows, ended: Iterable[tuple[int, str]]) -> set[str]:
 
 
 def add_starts(rows: JobRows, started: Iterable[tuple[int, str]], within: int) -> None:
-    """Count the starts of jobs for their paces, each an id with its uses, as if they came ``within`` from now."""
+    """Record starts of jobs, each an ID with its limits, against rates and cooldowns, ``within`` from now."""
     at = rows.now + within
     starts: list[tuple[str, int, int]] = []
     longest: dict[str, int] = {}
@@ -188,7 +189,7 @@ def add_starts(rows: JobRows, started: Iterable[tuple[int, str]], within: int) -
 
 
 def delete_starts(rows: JobRows, unstarted: Iterable[tuple[int, str]]) -> None:
-    """Let the last starts of jobs, which never ran, count for nothing, each an id with its uses."""
+    """Delete the last starts of jobs that never ran, each an ID with its limits."""
     starts = [
         {"key": key, "id": id}
         for id, text in unstarted  # noqa: A001
@@ -200,9 +201,9 @@ def delete_starts(rows: JobRows, unstarted: Iterable[tuple[int, str]]) -> None:
 
 
 def wake(rows: JobRows, keys: Iterable[str]) -> set[int]:
-    """Make the first in the lines of keys ready, as far as there is room, and note when a pace will make some.
+    """Make the first waiters of limits ready, as far as there is capacity, and store when a rate allows the next start.
 
-    The kinds of those who became ready.
+    Returns the kinds of the jobs that became ready.
     """
     kinds_of: dict[str, list[int]] = {}
     for name, kind in rows.all(sql.limit_queues, keys=json.dumps(sorted(keys))):
@@ -229,12 +230,12 @@ def wake(rows: JobRows, keys: Iterable[str]) -> set[int]:
 
 
 class _First(NamedTuple):
-    """The first in a line, of one kind."""
+    """The first waiters of one kind."""
 
     ids: list[int]
-    """Those for whom there is room, and who do not know."""
+    """Jobs for which there is capacity and that are not woken yet."""
     wake_at: int | None
-    """If there is room for none: when a pace makes some."""
+    """When a rate or cooldown allows the next start, if none is possible now."""
 
 
 def _asleep(rows: JobRows, key: _LimitState, name: str, kind: int) -> _First:
@@ -244,7 +245,7 @@ def _asleep(rows: JobRows, key: _LimitState, name: str, kind: int) -> _First:
         (quota,) = (limit.quota for limit in decode_limits(uses) if limit.key == name)
         if key.room(quota) <= ahead:
             return _First(ids, None if ahead else _wake_time(rows, key, name, quota))
-        if ahead == _MOST_WOKEN:
+        if ahead == _MAX_WOKEN:
             break
         if not is_woken:
             ids.append(id)
@@ -252,7 +253,7 @@ def _asleep(rows: JobRows, key: _LimitState, name: str, kind: int) -> _First:
 
 
 def wake_due(rows: JobRows) -> bool:
-    """Wake those for whom a pace has made room by now; whether there were any."""
+    """Wake jobs that a rate or cooldown allows to start by now; return whether there were any."""
     keys = [key for (key,) in rows.all(sql.wakes_due)]
     for key in keys:
         rows.run(sql.delete_wake, key=key)
@@ -261,7 +262,7 @@ def wake_due(rows: JobRows) -> bool:
 
 
 def room_at(rows: JobRows, name: str, limits: Iterable[Limit]) -> int | None:
-    """When the pace of a key lets the next job start, if that is what one with these limits waits for."""
+    """Return when a rate or cooldown allows the next start, if a job with these limits waits for that."""
     quotas = [limit.quota for limit in limits if limit.key == name]
     return _wake_time(rows, _LimitState(rows, name), name, quotas[0]) if quotas else None
 
@@ -274,7 +275,7 @@ def _by_uses(jobs: Iterable[tuple[int, str]]) -> dict[str, list[int]]:
 
 
 def _wake_time(rows: JobRows, key: _LimitState, name: str, quota: Quota) -> int | None:
-    """When the paces of a key let the next one start; None if something else decides."""
+    """Return when the rates and cooldowns of a key allow the next start; None if something else decides."""
     known = {(most, per) for most, per, _ in rows.all(sql.quotas, key=name)} | {tuple(quota)}
     times = []
     for most, per in known:

@@ -1,4 +1,4 @@
-"""Who in this process hears of jobs: workers of something to fetch, sessions of what they await and what is taken."""
+"""Notifies workers of ready jobs, and sessions of jobs that ended or were interrupted, within this process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["JobNotifier"]
 
 
 class JobNotifier:
-    """Tells at once of what this process did itself; what others do is for whoever looks out to tell."""
+    """Notifies of this process's own commits. The watcher reports those of other processes."""
 
     def __init__(self, turn: Callable[[str, str], None], lost: Callable[[str, str, str], None]) -> None:
         self._turn = turn
@@ -25,10 +25,10 @@ class JobNotifier:
         self._workers: dict[object, tuple[frozenset[str], asyncio.AbstractEventLoop, Callable[[], None]]] = {}
         self._awaited: dict[int, set[str]] = {}
         self.on_idle: Callable[[], None] = lambda: None
-        """Called when the last worker has gone."""
+        """Called when the last worker has stopped."""
 
     def on_ready(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:
-        """Have a worker called back, on the loop that is running now."""
+        """Call a worker back in the current event loop when jobs may be ready."""
         mark = object()
         self._workers[mark] = (frozenset(queues), asyncio.get_running_loop(), call)
 
@@ -41,30 +41,30 @@ class JobNotifier:
 
     @property
     def wanted(self) -> set[frozenset[str]]:
-        """The queues that workers want to hear of."""
+        """The queues of the workers that listen."""
         return {queues for queues, _, _ in list(self._workers.values())}
 
     def awaits(self, session: str, ids: Iterable[int]) -> None:
-        """A session wants to hear of the ends of jobs."""
+        """Watch the ends of jobs for a session."""
         for id in ids:  # noqa: A001
             self._awaited.setdefault(id, set()).add(session)
 
     def knows(self, session: str, ids: Iterable[int]) -> None:
-        """A session was told of the ends of jobs."""
+        """Stop watching jobs whose ends a session knows."""
         for id in ids:  # noqa: A001
             self._awaited.get(id, set()).discard(session)
             if not self._awaited.get(id, True):
                 del self._awaited[id]
 
     def forget(self, session: str) -> None:
-        """Nobody is left in a session."""
+        """Forget a session that has ended."""
         for id, sessions in list(self._awaited.items()):  # noqa: A001
             sessions.discard(session)
             if not sessions:
                 del self._awaited[id]
 
     def tell(self, notice: CommitNotice) -> None:
-        """Pass on what was committed."""
+        """Notify of what was committed."""
         if notice.queues:
             self.notify_workers(notice.queues)
         if self._awaited:
@@ -75,8 +75,8 @@ class JobNotifier:
             self._lost(session, fetched, why)
 
     def notify_workers(self, queues: Iterable[str]) -> None:
-        """There may be something to fetch in these queues. May be called on any thread."""
+        """Notify the workers of these queues. May be called in any thread."""
         for wanted, loop, call in list(self._workers.values()):
             if not wanted.isdisjoint(queues):
-                with suppress(RuntimeError):  # that loop is closed: nobody is left to tell
+                with suppress(RuntimeError):  # that event loop is closed
                     loop.call_soon_threadsafe(call)

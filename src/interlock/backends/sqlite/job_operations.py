@@ -23,7 +23,7 @@ _CAN_COME_BACK = {JobState.FAILED, JobState.CANCELLED, JobState.DISCARDED, JobSt
 
 
 def cancel(rows: JobRows, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
-    """End a job, or ask for its end."""
+    """Cancel a job, or ask its worker to."""
     standing = rows.one(sql.job_state, id=id)
     if standing is None:
         return _ended(rows, id)
@@ -47,7 +47,7 @@ def cancel(rows: JobRows, id: int, attribution: Attribution) -> JobState | None:
 
 
 def retry(rows: JobRows, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
-    """Make a job ready now."""
+    """Retry a job now."""
     standing = rows.one(sql.job_state, id=id)
     if standing is None:
         state = _ended(rows, id)
@@ -74,7 +74,7 @@ def retry(rows: JobRows, id: int, attribution: Attribution) -> JobState | None: 
 
 
 def hold(rows: JobRows, lane: str, attribution: Attribution) -> None:
-    """Let nothing of a lane start. Its head gives up its position in line, so that no job waits for it there."""
+    """Hold a lane. Its first job leaves the queue of its limit, so that no other waits behind it."""
     key, by, reason = rows.lane(lane), attribution.actor, attribution.reason
     before = _hold_data(rows, key)
     rows.run(sql.hold_lane, lane=key, by=by, reason=reason)
@@ -92,7 +92,7 @@ def hold(rows: JobRows, lane: str, attribution: Attribution) -> None:
 
 
 def release(rows: JobRows, lane: str, attribution: Attribution) -> bool:
-    """Let a lane continue."""
+    """Release a lane."""
     key = rows.lane(lane)
     before = _hold_data(rows, key)
     if key is None or not rows.run(sql.release_lane, lane=key):
@@ -103,7 +103,7 @@ def release(rows: JobRows, lane: str, attribution: Attribution) -> bool:
 
 
 def _hold_data(rows: JobRows, lane: str | None) -> dict[str, Any]:
-    """What the journal keeps of a lane: who holds it and why, and which failure parked it."""
+    """Return what the journal keeps of a lane: who holds it and why, and which failure parked it."""
     held_by, held_reason, _, parked_reason, _ = rows.one(sql.lane_hold, lane=lane) or (None,) * 5
     return {"held_by": held_by, "held_reason": held_reason, "parked_reason": parked_reason}
 

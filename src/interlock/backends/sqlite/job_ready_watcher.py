@@ -1,4 +1,4 @@
-"""Sees jobs that other processes made ready, for workers here that found less than they would take."""
+"""Notices jobs that other processes made ready, for workers here that fetched less than they asked for."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _Wants = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 class _WaitingWorker(NamedTuple):
-    """A worker that waits."""
+    """A worker that waits for jobs."""
 
     request: FetchRequest
     next_at: float
-    """When it will look for itself, in microseconds."""
+    """When it fetches again by itself, in microseconds."""
 
 
 class ReadyWatcher:
-    """Knows what each worker would take. Whoever is told has to fetch before it is told again.
+    """Knows what each worker would fetch. A worker is notified once and has to fetch before it is notified again.
 
-    A worker that has not fetched yet is told of anything in its queues, whenever something is committed.
+    A worker that has not fetched yet is notified of any job in its queues after every commit.
     """
 
     def __init__(
@@ -51,21 +51,21 @@ class ReadyWatcher:
         self._lock = threading.Lock()
         self._waiting: dict[_Wants, _WaitingWorker] = {}
         self._asking: dict[_Wants, bool] = {}
-        """Those who are being served, and whether something was committed meanwhile."""
+        """Fetches in progress, and whether there was a commit meanwhile."""
         self._fetched: set[frozenset[str]] = set()
-        """Queues from which a worker here has fetched at least once."""
+        """Queues from which a worker of this process has fetched at least once."""
         self._told: set[int] = set()
         news.on_idle = self._forget
 
     def asks(self, request: FetchRequest) -> None:
-        """A worker fetches."""
+        """Record that a worker starts to fetch."""
         with self._lock:
             self._fetched.add(frozenset(request.queues))
             self._waiting.pop(_wants(request), None)
             self._asking[_wants(request)] = False
 
     def waits(self, request: FetchRequest, look_again: float, now: float) -> None:
-        """It found too little, and will look for itself after so many seconds."""
+        """Record that a worker got too few jobs and fetches again by itself after so many seconds."""
         if not self._news.wanted:
             return
         next_at = math.inf if math.isinf(look_again) else micros(now + look_again)
@@ -77,7 +77,7 @@ class ReadyWatcher:
             self._look_now()
 
     def is_served(self, request: FetchRequest) -> None:
-        """It found enough."""
+        """Record that a worker got enough jobs."""
         with self._lock:
             self._asking.pop(_wants(request), None)
             nobody = not self._waiting
@@ -85,7 +85,7 @@ class ReadyWatcher:
             self._eager(False)
 
     def look(self, db: sqlite3.Connection) -> None:
-        """Somebody has committed something. On the watcher's thread."""
+        """Check the file after a commit. Runs in the watcher's thread."""
         with self._lock:
             for wants in self._asking:
                 self._asking[wants] = True
@@ -102,17 +102,17 @@ class ReadyWatcher:
                 self._news.notify_workers(queues)
 
     def due_owners(self, db: sqlite3.Connection, session: str) -> list[str]:
-        """The awaited jobs of a session that have ended and were not told of yet. On the watcher's thread."""
+        """Return the watched jobs of a session that have ended and were not reported. Runs in the watcher's thread."""
         ended = {id for (id,) in self._rows(db).all(sql.watched_ended, session=session)} - self._told  # noqa: A001
         self._told |= ended
         return [owner(session, id) for id in sorted(ended)]  # noqa: A001
 
     def forget_told(self) -> None:
-        """The jobs that were told of are awaited no more."""
+        """Forget which ended jobs were reported, because they are watched no more."""
         self._told = set()
 
     def _finds(self, db: sqlite3.Connection, waiting_worker: _WaitingWorker) -> bool:
-        """Whether there is something for a worker, now or before it would look."""
+        """Return whether there is a job for a worker, now or before it fetches again by itself."""
         rows, request = self._rows(db), waiting_worker.request
         (next_wake,) = rows.one(sql.next_wake) or (math.inf,)
         if next_wake < waiting_worker.next_at:

@@ -1,4 +1,5 @@
-"""What a fetch takes of one lane: its head, or what takes the head's place, and a run of those behind."""
+"""The jobs that a fetch takes from one lane: the first one, or the one that supersedes it, and a run of those
+behind."""
 
 from __future__ import annotations
 
@@ -32,33 +33,33 @@ class Candidate(NamedTuple):
     arguments: str
     options: str
     ticket: int | None
-    """Its place in the line that it stands in, if it does."""
+    """Its ticket in the queue of a limit, if it waits."""
     apart: int
-    """Whether it stands apart from its lane: parked, or waiting for its time."""
+    """Whether it is parked, unreadable or scheduled."""
     name: str
-    """Known only of those behind a head."""
+    """Set only for jobs behind the first."""
     half: int | None
-    """The half of a group of suspects that it belongs to."""
+    """The half of a group of suspects it belongs to."""
 
 
 class Turn(NamedTuple):
-    """One job's turn in its lane, with those whose place it takes."""
+    """The next job of a lane, with the jobs it supersedes."""
 
     job: Candidate
     instead_of: list[int]
     cut: bool
-    """There are more that it would give way to, but that is enough for now."""
+    """It has more successors than are read at once."""
 
 
 def first_step(rows: JobRows, head: Candidate, name: str) -> Turn:
-    """The head's turn, or that of the job that takes its place. The head has that name."""
+    """Return the first step of a lane: its first job, whose name is given, or the job that supersedes it."""
     if not head.coalesce:
         return Turn(head, [], cut=False)
     return next(_turns(head._replace(name=name), _behind(rows, head)))
 
 
 def steps_after(rows: JobRows, job: Candidate) -> Iterator[Turn]:
-    """The turns behind a job, in order."""
+    """Return the steps behind a job, in order."""
     behind = _behind(rows, job)
     following = next(behind, None)
     return iter(()) if following is None else _turns(following, behind)
@@ -74,7 +75,7 @@ def _turns(last: Candidate, behind: Iterator[Candidate]) -> Iterator[Turn]:
         if len(instead_of) >= _MOST_SUPERSEDED:
             yield Turn(last, instead_of, cut=True)
             return
-        # A suspect takes nobody's place.
+        # A suspect supersedes no other job.
         if last.coalesce and job.coalesce and job.name == last.name and not job.apart and job.half is None:
             instead_of.append(last.id)
         else:

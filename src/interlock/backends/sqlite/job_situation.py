@@ -1,4 +1,4 @@
-"""What decides about many jobs at once, from one snapshot, in short."""
+"""The situations of many jobs, from one snapshot."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FEW = 5
 
 
 def situations(rows: JobRows, ids: Sequence[int]) -> list[JobSituation]:
-    """In the order asked for; those that are not known are left out."""
+    """Return the situations of jobs in the given order, without unknown ones."""
     wanted = json.dumps(list(ids))
     views = {view.id: view for view in _views(rows, wanted)}
     stands = {found[0]: found[1:] for found in rows.all(sql.job_keys, ids=wanted)}
@@ -69,7 +69,7 @@ def _views(rows: JobRows, wanted: str) -> Iterable[JobView]:
 def _standing(
     rows: JobRows, told: JobSituation, stand: Sequence[Any], states: dict[int, JobState], most: int
 ) -> JobSituation:
-    """The same with what is before an unfinished job, and what holds it up."""
+    """Add what is ahead of an unfinished job and what blocks it."""
     lane, position, sort, uses, *hold, head, key, ticket, _ = stand
     job = told.job
     told = told._replace(**Hold.of(hold)._asdict())

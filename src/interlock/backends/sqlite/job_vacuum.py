@@ -1,4 +1,4 @@
-"""What is kept and for how long: ids, who works, who waits for an end, and what is old enough to go."""
+"""Registers workers, watches the ends of jobs, and deletes what is past its retention."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["attend", "watch_end", "prune"]
 
 _AGAIN = 3_600_000_000
-"""How long a sending may take to arrive, in microseconds."""
+"""How long an enqueue may be in flight, in microseconds."""
 
 
 def attend(
@@ -28,7 +28,7 @@ def attend(
     runners: int,
     reads: Sequence[HandlerVersion],
 ) -> None:
-    """Keep what a worker works on."""
+    """Store the queues, jobs and runners of a worker."""
     rows.run(
         sql.register_worker,
         session=session,
@@ -40,7 +40,7 @@ def attend(
 
 
 def watch_end(rows: JobRows, session: str, ids: Sequence[int]) -> list[int]:
-    """Note that a session is to be told of ends; which ones are no longer to come."""
+    """Watch the ends of jobs for a session; return those that have ended already."""
     rows.run(sql.delete_watches, session=session)
     unfinished = {id for (id,) in rows.all(sql.unfinished, ids=json.dumps(list(ids)))}  # noqa: A001
     rows.each(sql.add_watches, [(rows.namespace, session, id) for id in unfinished])  # noqa: A001
@@ -48,7 +48,7 @@ def watch_end(rows: JobRows, session: str, ids: Sequence[int]) -> list[int]:
 
 
 def prune(rows: JobRows, keep_history: float, most: int) -> int:
-    """Remove a bounded amount of what is old: history kind by kind, so that other namespaces' is never looked at."""
+    """Delete a bounded number of old rows: history kind by kind, so that other namespaces are never read."""
     before = rows.now - micros(keep_history)
     removed = 0
     for kind, _, _ in rows.all(sql.namespace_kinds):

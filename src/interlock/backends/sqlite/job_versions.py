@@ -1,4 +1,4 @@
-"""Jobs whose arguments some version cannot read: kept apart for workers of others, parked when there are none."""
+"""Jobs that some version cannot read: set aside for workers of other versions, parked if there are none."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 __all__ = ["park_unreadable", "offer_unreadable", "still_unreadable", "unreadable_by"]
 
-_MOST = 100
-"""How many refused jobs one fetch looks at."""
-_MOST_VERSIONS = 10
+_MAX_JOBS = 100
+"""How many unreadable jobs one fetch reads."""
+_MAX_VERSIONS = 10
 
 
 def unreadable_by(before: str | None, version: str) -> str:
-    """The versions that refused a job, with one more; the last ten are kept."""
+    """Add a version to those that cannot read a job; the last ten are kept."""
     versions = [*(json.loads(before) if before else ()), json.loads(version)]
-    return json.dumps(sorted(versions[-_MOST_VERSIONS:]), separators=(",", ":"))
+    return json.dumps(sorted(versions[-_MAX_VERSIONS:]), separators=(",", ":"))
 
 
 def offer_unreadable(rows: JobRows, request: FetchRequest, kinds: Sequence[Kind]) -> list[int]:
-    """Make those refused jobs ready that this worker can read; park those that no live worker can.
+    """Make unreadable jobs ready that this worker can read; park those that no live worker can read.
 
-    The caller fetches and then calls :func:`still_unreadable`, in the same transaction.
+    The caller fetches and then calls :func:`still_unreadable` in the same transaction.
     """
     if not request.reads or rows.one(sql.any_unreadable) is None:
         return []
@@ -41,12 +41,12 @@ def offer_unreadable(rows: JobRows, request: FetchRequest, kinds: Sequence[Kind]
         if mine is None:
             continue
         for (versions,) in rows.all(sql.unreadable_sets, kind=kind.id):
-            found = rows.all(sql.unreadable_jobs, kind=kind.id, unreadable_by=versions, limit=_MOST)
+            found = rows.all(sql.unreadable_jobs, kind=kind.id, unreadable_by=versions, limit=_MAX_JOBS)
             if mine in versions:
                 unparked = [(id, why) for id, _, parked, why in found if not parked]  # noqa: A001
                 park_unreadable(rows, kind.queue, kind.name, versions, unparked)
                 continue
-            chosen = found[: max(0, min(_MOST, request.most) - len(ids))]
+            chosen = found[: max(0, min(_MAX_JOBS, request.most) - len(ids))]
             rows.run(sql.clear_unreadable, ids=json.dumps([id for id, *_ in chosen]))  # noqa: A001
             rows.make_ready([id for id, lane, *_ in chosen if not lane])  # noqa: A001
             rows.advance_lanes(dict.fromkeys(lane for _, lane, *_ in chosen if lane))
@@ -55,7 +55,7 @@ def offer_unreadable(rows: JobRows, request: FetchRequest, kinds: Sequence[Kind]
 
 
 def still_unreadable(rows: JobRows, ids: Sequence[int]) -> None:
-    """Let those stand apart again that a fetch has not taken."""
+    """Set jobs aside again that the fetch has not taken."""
     if ids:
         left = [id for (id,) in rows.all(sql.set_unreadable, ids=json.dumps(ids))]  # noqa: A001
         wake(rows, rows.detach(left))
@@ -64,7 +64,7 @@ def still_unreadable(rows: JobRows, ids: Sequence[int]) -> None:
 def park_unreadable(
     rows: JobRows, queue: str, name: str, versions: str, jobs: Iterable[tuple[int, str | None]]
 ) -> None:
-    """Park refused jobs, each with its last error, unless some live worker can read them."""
+    """Park unreadable jobs, each with its last error, unless a live worker can read them."""
     jobs = list(jobs)
     if not jobs:
         return

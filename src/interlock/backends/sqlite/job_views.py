@@ -1,4 +1,4 @@
-"""Jobs as people see them, from one snapshot: one with all that is known of it, many in short, and why one waits."""
+"""Views of jobs, from one snapshot: one in full, many in short, and why one waits."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ _LISTS = {
 
 
 def find(rows: JobRows, id: int) -> JobView | None:  # noqa: A002
-    """One job, unfinished or kept."""
+    """Return one job, unfinished or from the history."""
     return next(iter(_views(rows, [id])), None)
 
 
 def look(rows: JobRows, wanted: JobFilter, limit: int) -> list[JobView]:
-    """Jobs, newest first, in short."""
+    """List jobs in short, newest first."""
     kinds = [
         kind
         for kind, queue, name in rows.all(sql.namespace_kinds)
@@ -62,7 +62,7 @@ def look(rows: JobRows, wanted: JobFilter, limit: int) -> list[JobView]:
 
 
 def situation(rows: JobRows, id: int) -> JobSituation | None:  # noqa: A002
-    """What decides when a job will run."""
+    """Return what decides when a job runs."""
     job = find(rows, id)
     if job is None:
         return None
@@ -99,7 +99,7 @@ def _in_line(rows: JobRows, told: JobSituation, uses: str) -> JobSituation:
 
 
 class Hold(NamedTuple):
-    """What keeps the jobs of a lane from starting: a person's hold, and the failure that parked it."""
+    """The blocks on a lane: a person's hold, and the failure that parked it."""
 
     held_by: str
     held_reason: str
@@ -109,7 +109,7 @@ class Hold(NamedTuple):
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> Hold:
-        """The hold in a row."""
+        """Return the hold in a row."""
         by, reason, since, parked_reason, parked_since = row
         return cls(by or "", reason or "", seconds_or_none(since), seconds_or_none(parked_since), parked_reason or "")
 
@@ -118,13 +118,13 @@ UNHELD = Hold("", "", None, None, "")
 
 
 def held(rows: JobRows, lane: str | None) -> Hold:
-    """What keeps the jobs of a lane from starting."""
+    """Return the blocks on a lane."""
     found = None if lane is None else rows.one(sql.lane_hold, lane=lane)
     return UNHELD if found is None else Hold.of(found)
 
 
 def suspicion(rows: JobRows, half: int | None) -> Suspicion | None:
-    """The group of suspects that has this half, and the suspects that run."""
+    """Return the group of suspects that has this half, and the suspects that run."""
     if half is None:
         return None
     mine, other = (rows.all(sql.suspects, half=one, limit=_MOST_NAMED) for one in (half, half ^ 1))
@@ -138,17 +138,17 @@ def suspicion(rows: JobRows, half: int | None) -> Suspicion | None:
 
 
 def _named(found: Sequence[Any]) -> tuple[tuple[int, ...], int]:
-    """Some jobs, and how many there are in all."""
+    """Return some jobs, and the total number."""
     return tuple(id for id, _ in found), found[0][1] if found else 0  # noqa: A001
 
 
 def seconds_or_none(at: int | None) -> float | None:
-    """A time that may not be known."""
+    """Convert a time that may be unknown."""
     return None if at is None else seconds(at)
 
 
 def _ids(rows: JobRows, wanted: JobFilter, kinds: str, limit: int) -> set[int]:
-    """The newest that a filter lets through, and perhaps some more."""
+    """Return the IDs of the newest jobs that match a filter, and perhaps some more."""
     states = wanted.states or tuple(JobState)
     values: dict[str, Any] = {"kinds": kinds, "limit": limit, "states": json.dumps(wanted.states)}
     lists: list[tuple[str, dict[str, Any]]]
@@ -173,7 +173,7 @@ def _views(rows: JobRows, ids: Sequence[int]) -> Iterable[JobView]:
 
 
 def unfinished(rows: JobRows, row: Sequence[Any]) -> JobView:
-    """A row of an unfinished job."""
+    """Return the view of an unfinished job."""
     id, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, fetched_at, *rest = row  # noqa: A001
     *who, fence, error, uses, arguments, options, attempts_text = rest
     attempts = read_attempts(attempts_text)
@@ -205,7 +205,7 @@ def unfinished(rows: JobRows, row: Sequence[Any]) -> JobView:
 
 
 def finished(rows: JobRows, row: Sequence[Any]) -> JobView:
-    """A row of history."""
+    """Return the view of an ended job."""
     id, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, fetched_at, *rest = row  # noqa: A001
     finished_at, ran, *who, fence, error, superseded_by, uses, arguments, options, attempts, result, kept_until = rest
     done = state == JobState.DONE
@@ -249,6 +249,6 @@ def _worker(who: Sequence[Any], attempts: Sequence[Attempt]) -> WorkerView | Non
 
 
 def _workers(rows: JobRows, job: JobView) -> tuple[int, int]:
-    """How many live workers could run a job, and how many work on its queue."""
+    """Count the live workers that could run a job, and those that serve its queue."""
     of_queue = [names for queues, names, _ in rows.all(sql.live_workers) if job.queue in json.loads(queues)]
     return sum(1 for names in of_queue if job.name in json.loads(names)), len(of_queue)

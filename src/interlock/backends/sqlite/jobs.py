@@ -1,4 +1,4 @@
-"""Jobs as rows of the file. Each operation is one immediate transaction; looking reads a snapshot, apart from those."""
+"""Jobs in SQLite. Each operation is one immediate transaction; reads use snapshots and never wait for writers."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _STALL = 1.0
 
 
 class Run(Protocol):
-    """Does something with a connection, and returns what came of it."""
+    """Runs a function with a connection and returns its result."""
 
     async def __call__(self, do: Callable[[sqlite3.Connection], T]) -> T: ...
 
 
 class SqliteJobs:
-    """Keeps the jobs port, given a way to write, a way to read apart, and whom to tell."""
+    """Implements the jobs port, given a writer, a reader and a notifier."""
 
     def __init__(
         self,
@@ -63,23 +63,23 @@ class SqliteJobs:
         self._monotonic = clock.monotonic
         self._draw_fence = draw_fence
         self.ready_watcher: ReadyWatcher | None = None
-        """Where other processes use the same store."""
+        """Set if other processes may use the same store."""
         self.on_ready = news.on_ready
 
     def rows(self, db: sqlite3.Connection) -> JobRows:
-        """The rows as they are now."""
+        """Return the rows inside the current transaction."""
         return JobRows(db, self._namespace, self._now(), self._draw_fence)
 
     async def ids(self, count: int) -> range:
-        """Reserve ids."""
+        """Reserve job IDs."""
         return await self._do(lambda rows: rows.numbers("id", count))
 
     async def enqueue(self, jobs: Sequence[NewJob], *, again: bool = False) -> None:
-        """Accept jobs."""
+        """Enqueue jobs."""
         await self._do(lambda rows: enqueue(rows, jobs, again=again))
 
     async def fetch(self, request: FetchRequest) -> FetchResult | SessionEnded:
-        """Give jobs to a session."""
+        """Fetch jobs for a session."""
         ready_watcher = self.ready_watcher
         if ready_watcher is None:
             return await self._do(lambda rows: job_fetch.fetch(rows, request))
@@ -92,17 +92,17 @@ class SqliteJobs:
         return batch
 
     async def acknowledge(self, session: str, acknowledgements: Sequence[Acknowledgement]) -> Acknowledged:
-        """End fetches."""
+        """Acknowledge jobs."""
         return await self._do(lambda rows: job_acknowledge.acknowledge(rows, session, acknowledgements))
 
     async def return_unstarted(self, session: str, but: Sequence[int] = (), *, fetch_number: int | None = None) -> int:
-        """Return what a session has fetched."""
+        """Return a session's jobs unstarted."""
         return await self._do(lambda rows: job_acknowledge.return_unstarted(rows, session, but, fetch_number))
 
     async def rescue(self, *, most: int = 1000) -> Sequence[Rescued]:
-        """Take the jobs of sessions that have ended.
+        """Rescue the jobs of dead sessions.
 
-        None if it took long to come to that: after a stall of the store those who live are to renew or hand back first.
+        Rescues none if the transaction started late: after a stall of the store, live sessions must renew first.
         """
         asked = self._monotonic()
 
@@ -119,12 +119,12 @@ class SqliteJobs:
         runners: int,
         reads: Sequence[HandlerVersion] = (),
     ) -> None:
-        """Say what a worker works on."""
+        """Register a worker."""
         await self._do(lambda rows: job_vacuum.attend(rows, session, queues, names, runners, reads))
 
     async def watch_end(self, session: str, ids: Sequence[int]) -> Sequence[int]:
-        """Which jobs have ended; the session is told of the others."""
-        # Noted first: a job may end as soon as the store knows that it is awaited.
+        """Return the jobs that have ended; the session is notified of the others."""
+        # Watched first: a job may end as soon as the store knows that it is watched.
         self._news.awaits(session, ids)
         ended = await self._do(lambda rows: job_vacuum.watch_end(rows, session, ids))
         if self.ready_watcher is not None:
@@ -139,55 +139,55 @@ class SqliteJobs:
         await self._do(lambda rows: job_operations.hold(rows, lane, attribution))
 
     async def release(self, lane: str, attribution: Attribution) -> bool:
-        """Let a lane go on."""
+        """Release a lane."""
         return await self._do(lambda rows: job_operations.release(rows, lane, attribution))
 
     async def cancel(self, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
-        """End a job, or ask for its end."""
+        """Cancel a job, or ask its worker to."""
         return await self._do(lambda rows: job_operations.cancel(rows, id, attribution))
 
     async def retry(self, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
-        """Make a job ready now."""
+        """Retry a job now."""
         return await self._do(lambda rows: job_operations.retry(rows, id, attribution))
 
     async def get(self, id: int) -> JobView | None:  # noqa: A002
-        """One job."""
+        """Get one job."""
         return await self._look(lambda db: job_views.find(self.rows(db), id))
 
     async def list(self, filter: JobFilter, *, limit: int = 100) -> Sequence[JobView]:  # noqa: A002
-        """Jobs, newest first."""
+        """List jobs, newest first."""
         return await self._look(lambda db: job_views.look(self.rows(db), filter, limit))
 
     async def situation(self, id: int) -> JobSituation | None:  # noqa: A002
-        """What decides when a job will run."""
+        """Return what decides when a job runs."""
         return await self._look(lambda db: job_views.situation(self.rows(db), id))
 
     async def lanes(self, lane: str | None = None, *, limit: int = 100) -> Sequence[LaneView]:
-        """Lanes that are not empty or are held."""
+        """List lanes that are not empty or are held."""
         return await self._look(lambda db: job_lanes.lanes(self.rows(db), lane, limit))
 
     async def queues(self) -> Sequence[QueueView]:
-        """All queues."""
+        """List all queues."""
         return await self._look(lambda db: job_lanes.queues(self.rows(db)))
 
     async def prune(self, keep_history: float, *, most: int = 10_000) -> int:
-        """Remove what is old."""
+        """Delete what is past its retention."""
         return await self._do(lambda rows: job_vacuum.prune(rows, keep_history, most))
 
     async def vacuum(self) -> float:
-        """Do nothing: SQLite reuses the space of rows as soon as they are gone."""
+        """Do nothing: SQLite reuses the space of deleted rows."""
         return math.inf
 
     async def write(self, work: Callable[[JobRows], T]) -> T:
-        """For what commits together with jobs: do something in a transaction, and tell whom it concerns."""
+        """Run ``work`` in a transaction with jobs, and send its notifications."""
         return await self._do(work)
 
     async def read(self, work: Callable[[JobRows], T]) -> T:
-        """For what is kept next to jobs: look at one snapshot."""
+        """Run ``work`` in a snapshot."""
         return await self._look(lambda db: work(self.rows(db)))
 
     async def _do(self, work: Callable[[JobRows], T]) -> T:
-        """Do something in a transaction, and tell whom it concerns once it is committed."""
+        """Run ``work`` in a transaction, and send its notifications after the commit."""
 
         def do(db: sqlite3.Connection) -> tuple[T, CommitNotice]:
             rows = self.rows(db)

@@ -1,4 +1,4 @@
-"""The journal as rows of the file. An entry is written in the transaction of the change that it describes."""
+"""The journal in SQLite. An entry is written in the transaction of the change that it describes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def add_entry(db: sqlite3.Connection, namespace: str, now: float, entry: NewEntr
 
 
 class SqliteJournal:
-    """Keeps the journal port. Reading never waits for writers."""
+    """Implements the journal port. Reads never wait for writers."""
 
     def __init__(self, write: Run, read: Run, namespace: str, clock: Clock) -> None:
         self._write = write
@@ -45,7 +45,7 @@ class SqliteJournal:
         return await self._write(lambda db: add_entry(db, self._namespace, self._now(), entry))
 
     async def get(self, id: int) -> JournalEntry | None:  # noqa: A002
-        """One entry."""
+        """Get one entry."""
         rows = await self._fetch(_sql.get, {"id": id})
         return rows[0] if rows else None
 
@@ -56,7 +56,7 @@ class SqliteJournal:
         limit: int = 100,
         before: JournalPosition | None = None,
     ) -> Sequence[JournalEntry]:
-        """Entries, newest first."""
+        """List entries, newest first."""
         statement = _sql.list_subject if filter.subject_key else _sql.list_actor if filter.actor else _sql.list_any
         at, id = (_LATEST, _LATEST) if before is None else (micros(before.at), before.id)  # noqa: A001
         since = 0 if filter.since is None else micros(filter.since)
@@ -64,7 +64,7 @@ class SqliteJournal:
         return await self._fetch(statement, values)
 
     async def prune(self, keep: float, *, limit: int = 10_000) -> int:
-        """Remove entries that are old enough."""
+        """Delete entries past their retention."""
         values = {"namespace": self._namespace, "before": micros(self._now() - keep), "limit": limit}
         return await self._write(lambda db: db.execute(_sql.prune, values).rowcount)
 

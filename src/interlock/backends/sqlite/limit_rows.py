@@ -1,4 +1,4 @@
-"""The rows behind limits: how a key stands, and how reservations go. Inside a transaction, on the writer's thread."""
+"""The rows of limits, inside a transaction in the writer's thread."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ["NO_TICKET", "LimitRows", "sql"]
 
 sql = LimitQueries()
 NO_TICKET = 2**63 - 1
-"""The ticket of one who has none yet, behind all others."""
+"""The ticket of a reservation that has none yet: after all others."""
 
 
 class LimitRows:
-    """Limits of one namespace at one moment."""
+    """The limits of one namespace at one moment."""
 
     def __init__(self, db: sqlite3.Connection, namespace: str, now: float) -> None:
         self._db = db
@@ -40,12 +40,12 @@ class LimitRows:
         return self._db.execute(statement, self._values | values).fetchone()
 
     def turn(self, keys: Sequence[str], asked: int, longest: int) -> int:
-        """The place in line of a new reservation on these keys."""
+        """Return the turn of a new reservation on these keys."""
         (floor,) = self.one(sql.last_overdue_turn, keys=json.dumps(keys), longest=longest)
         return next_ticket(self._db, sql.largest_turn, asked, floor)
 
     def standing(self, key: str, quota: Quota, ticket: int, turn: int) -> tuple[KeyStatus, int]:
-        """How a key stands for one reservation, and how many others are on it. The dead are cleared away."""
+        """Return the status of a key for one reservation, and how many others use it. Dead reservations are dropped."""
         row = self.one(sql.key_status, key=key, ticket=ticket, turn=turn)
         if row[1]:
             self.drop(self.all(sql.dead_reservations, key=key))
@@ -60,9 +60,9 @@ class LimitRows:
         return KeyStatus(key, quotas, started, ahead, free_since or 0, ends_at, starts_after, times), live
 
     def drop(self, gone: Sequence[tuple[int, int, bool]]) -> list[str]:
-        """Forget reservations, each a ticket as of a time and whether it had started, in the order of those times.
+        """Drop reservations, each a ticket, a time and whether it had started, in the order of those times.
 
-        Slots that this frees are free since then. Says at which keys others wait.
+        Slots that this frees count as free from that time on. Returns the keys that have waiters.
         """
         at_key: dict[str, list[tuple[int, bool]]] = {}
         for ticket, at, started in gone:
@@ -80,20 +80,20 @@ class LimitRows:
         return awaited
 
     def room(self, key: str) -> tuple[Room, bool]:
-        """A key's room as the rows are, the dead included, and whether anybody is in line."""
+        """Return a key's slots as stored, dead reservations included, and whether any reservation waits."""
         slots, started, waiting = self.one(sql.room, key=key)
         return Room(UNLIMITED if slots is None else slots, started), bool(waiting)
 
     def free(self, key: str, at: int) -> None:
-        """The key has had room since then."""
+        """Record since when a key has had a free slot."""
         self._db.execute(sql.set_free_since, self._values | {"key": key, "at": at})
 
     def end_session(self, session: str) -> None:
-        """Forget a session's reservations; those behind them see it by the commit."""
+        """Delete a session's reservations. Processes of the next waiters notice the commit."""
         self.drop(self.all(sql.session_reservations, session=session))
 
     def sweep(self) -> int:
-        """Forget a bounded number of reservations, starts and keys that count no more; says how many."""
+        """Delete a bounded number of dead reservations, old starts and unused keys; return how many."""
         gone = self.all(sql.sweepable_reservations)
         self.drop(gone)
         statements = (sql.sweep_starts, sql.sweep_keys)

@@ -1,4 +1,4 @@
-"""Limits as rows of the file. Each operation is one immediate transaction on the writer's thread."""
+"""Limits in SQLite. Each operation is one immediate transaction in the writer's thread."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["SqliteLimits"]
 
 
 class SqliteLimits:
-    """Keeps the limits port."""
+    """Implements the limits port."""
 
     def __init__(self, writer: Writer, reader: Reader, settings: Settings, clock: Clock) -> None:
         self._run = writer.run
@@ -35,10 +35,10 @@ class SqliteLimits:
         self._namespace = settings.namespace
         self._now = clock.now
         self._asked = RequestTimes(clock)
-        self._longest = micros(settings.store_wait)  # for which a request is repeated
+        self._longest = micros(settings.store_wait)  # how long a request may be repeated
 
     async def ask(self, plan: Plan) -> LimitAnswer:
-        """Reserve, in the order of asking, and start if that is possible."""
+        """Reserve, in the order of the requests, and start if possible."""
         asked = self._asked.of(plan.owner)
         try:
             return await self._run(lambda db: self._ask(self._rows(db), plan, asked))
@@ -47,24 +47,24 @@ class SqliteLimits:
             raise
 
     async def finish(self, session: str, owner: str) -> Finished:
-        """Free what a reservation had."""
+        """Finish a reservation and free its slots."""
         self._asked.forget(owner)
         return await self._run(lambda db: self._finish(self._rows(db), session, owner))
 
     async def turns(self, session: str, owners: Sequence[str]) -> Turns:
-        """Whose turn may have come."""
+        """Return the waiting owners whose turn may have come."""
         return await self._run(lambda db: self._turns(self._rows(db), session, owners))
 
     async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
-        """All reservations of a session."""
+        """Return all reservations of a session."""
         return await self._run(lambda db: self._rows(db).all(sql.session_requests, session=session))
 
     async def list(self, key: str | None = None, *, limit: int = 1000, after: str = "") -> Sequence[LimitView]:
-        """Limits in use. Looking never waits for writers: it reads a snapshot on a connection of its own."""
+        """List limits in use. Reads never wait for writers."""
         return await self._read(lambda db: self._look(self._rows(db), key, limit, after))
 
     def due_owners(self, db: sqlite3.Connection, session: str) -> tuple[str, ...]:
-        """Which reservations of a session should ask again, for the watcher."""
+        """Return the reservations of a session that should ask again. For the watcher."""
         return self._turns(self._rows(db), session, ()).owners
 
     # -- operations, on the writer's thread ------------------------------------------------------------------------
@@ -82,13 +82,13 @@ class SqliteLimits:
             found = None
         if found is None:
             return self._reserve(rows, plan, about, asked)
-        ticket, turn, _, _, asked_at, at, started, waits, place, _ = found
+        ticket, turn, _, _, asked_at, at, started, wait_kind, waits_for, _ = found
         quotas = {key: Quota(most, per) for key, most, per in rows.all(sql.uses_of, ticket=ticket)}
         statuses = [rows.standing(key, quota, ticket, turn)[0] for key, quota in quotas.items()]
         if started:
             differs = next((standing.key for standing in statuses if len(standing.quotas) > 1), "")
             return Turn(True, seconds(at), "", 0, math.inf, differs)
-        decision = admit(statuses, rows.now, at, place if waits == WaitKind.TIME else "", start=plan.start)
+        decision = admit(statuses, rows.now, at, waits_for if wait_kind == WaitKind.TIME else "", start=plan.start)
         rows.one(sql.update_reservation, ticket=ticket, **_state(decision))
         self._note(rows, decision, statuses, quotas, _about(plan, about, ticket, asked_at))
         return decision.turn
@@ -118,7 +118,7 @@ class SqliteLimits:
         quotas: dict[str, Quota],
         about: dict[str, Any],
     ) -> None:
-        """Keep what a decision means for the keys. Whoever is next sees it by our commit."""
+        """Store what a decision means for the keys. Processes of the next waiters notice the commit."""
         if decision.free_since is not None:
             rows.free(decision.key, decision.free_since)
         if not decision.start:
@@ -167,10 +167,12 @@ class SqliteLimits:
         rooms = {name: Room(UNLIMITED, 0) for name in keys}
         for name, *who, most, per, asked_at, at in rows.all(sql.counted_starts, keys=wanted):
             started[name].append(LimitUser._make((*who, most, seconds(per), seconds(asked_at), seconds(at), True, "")))
-        for name, *who, most, per, asked_at, at, is_started, waits, place in rows.all(sql.reservations, keys=wanted):
-            in_line = waits == WaitKind.SLOT
-            quotas = (most, seconds(per), seconds(asked_at), None if in_line else seconds(at))
-            user = LimitUser._make((*who, *quotas, bool(is_started), place if in_line else ""))
+        for name, *who, most, per, asked_at, at, is_started, wait_kind, waits_for in rows.all(
+            sql.reservations, keys=wanted
+        ):
+            waits = wait_kind == WaitKind.SLOT
+            quotas = (most, seconds(per), seconds(asked_at), None if waits else seconds(at))
+            user = LimitUser._make((*who, *quotas, bool(is_started), waits_for if waits else ""))
             if not is_started:
                 waiting[name].append(user)
             elif per == 0:
@@ -187,13 +189,13 @@ class SqliteLimits:
 
 
 def _state(decision: Decision) -> dict[str, Any]:
-    """The part of a reservation's row that changes."""
-    waits, place = (WaitKind.NOTHING, "") if decision.start else (decision.waits, decision.key)
-    return {"at": decision.at, "started": decision.start, "waits": int(waits), "place": place}
+    """Return the columns of a reservation that change."""
+    wait_kind, waits_for = (WaitKind.NOTHING, "") if decision.start else (decision.waits, decision.key)
+    return {"at": decision.at, "started": decision.start, "wait_kind": int(wait_kind), "waits_for": waits_for}
 
 
 def _about(plan: Plan, about: Sequence[Any], ticket: int, asked_at: int) -> dict[str, Any]:
-    """What is kept with a start."""
+    """Return the columns of a start."""
     host, pid, program = about
     who = {"owner": plan.owner, "caller": plan.caller, "session": plan.session, "ticket": ticket, "asked_at": asked_at}
     return who | {"host": host, "pid": pid, "program": program}

@@ -1,4 +1,4 @@
-"""Leases as rows of the file. Each operation is one immediate transaction on the writer's thread."""
+"""Locks in SQLite. Each operation is one immediate transaction in the writer's thread."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _sql = LockQueries()
 
 
 class _Row:
-    """A key's row, with its holder's liveness judged at ``now``."""
+    """A lock's row, and whether its lease is live at ``now``."""
 
     __slots__ = ("awaited", "caller", "expires_at", "free_since", "holder", "live", "owner")
 
@@ -69,7 +69,7 @@ class _Row:
 
 
 class SqliteLocks:
-    """Keeps the locks port."""
+    """Implements the locks port."""
 
     def __init__(self, writer: Writer, reader: Reader, file: DatabaseFile, settings: Settings, clock: Clock) -> None:
         self._run = writer.run
@@ -77,11 +77,11 @@ class SqliteLocks:
         self._namespace = settings.namespace
         self._now = clock.now
         self._asked = RequestTimes(clock)
-        self._longest = settings.store_wait  # for which a request is repeated
+        self._longest = settings.store_wait  # how long a request may be repeated
         self._fenced = FencedWriter(file, settings.store_wait / 2, writer.yield_to_others)
 
     async def ask(self, want: Want) -> Answer:
-        """Take the key or queue for it, in the order of asking."""
+        """Acquire a lock or queue for it, in the order of the requests."""
         asked = self._asked.of(want.owner)
         try:
             return await self._run(lambda db: self._ask(db, want, asked))
@@ -90,44 +90,44 @@ class SqliteLocks:
             raise
 
     async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
-        """Give live leases their ttl again."""
+        """Extend live leases."""
         return await self._run(lambda db: [self._renew(db, held) for held in leases])
 
     async def leave(self, want: Want) -> Left:
-        """Give up a lease or a place in the queue."""
+        """Release a lease or leave the queue."""
         self._asked.forget(want.owner)
         return await self._run(lambda db: self._leave(db, want))
 
     async def force(self, key: str, why: str, attribution: Attribution) -> Holder | None:
-        """Take the key from its holder."""
+        """Force-release a lock."""
         return await self._run(lambda db: self._force(db, key, why, attribution))
 
     async def turns(self, session: str, owners: Sequence[str]) -> Turns:
-        """Whose turn may have come."""
+        """Return the waiting owners whose turn may have come."""
         return await self._run(lambda db: self._turns(db, session, owners))
 
     async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
-        """All leases and places of a session."""
+        """Return everything that a session holds or waits for."""
         values = {"namespace": self._namespace, "session": session}
         return await self._run(lambda db: db.execute(_sql.session_requests, values).fetchall())
 
     async def list(
         self, key: str | None = None, *, limit: int = 1000, after: str = "", waiters: int | None = None
     ) -> Sequence[LockView]:
-        """Holders and queues. Looking never waits for writers: it reads a snapshot on a connection of its own."""
+        """List locks with their holders and queues. Reads never wait for writers."""
         return await self._read(lambda db: self._look(db, key, limit, after, waiters))
 
     async def awaited_by(self, session: str, *, limit: int = 100) -> Sequence[LockView]:
-        """What a session waits for."""
+        """List the locks that a session waits for."""
         return await self._read(lambda db: self._awaited_by(db, session, limit))
 
     async def count(self) -> LockCounts:
-        """How many are held, and how many wait."""
+        """Count held locks and waiters."""
         return await self._read(self._count)
 
     @asynccontextmanager
     async def fenced(self, key: str, owner: str, fence: int) -> AsyncIterator[Transaction]:
-        """A transaction with nobody else writing, in which the lease is live."""
+        """Return a transaction that commits only while the lease is live. No other connection writes meanwhile."""
 
         def live(db: sqlite3.Connection) -> bool:
             values = self._values(key=key, owner=owner, fence=fence)
@@ -137,7 +137,7 @@ class SqliteLocks:
             yield transaction
 
     async def close(self) -> None:
-        """Stop the thread of fenced transactions."""
+        """Stop the thread for fenced transactions."""
         await self._fenced.close()
 
     # -- operations, on the writer's thread ------------------------------------------------------------------------
@@ -176,7 +176,7 @@ class SqliteLocks:
         return Waiting(max(0.0, due))
 
     def _place(self, db: sqlite3.Connection, values: dict[str, Any], asked: int) -> tuple[bool, int]:
-        """Whether the request is in the queue, and its ticket there: the one it has or the one it would get."""
+        """Return whether a request is queued, and its ticket: the one it has or the one it would get."""
         found = db.execute(_sql.ticket, values).fetchone()
         if found is not None:
             return True, found[0]
@@ -214,7 +214,7 @@ class SqliteLocks:
         return Left(row.live, "" if row.live else "it had expired", self._pass_on(db, values))
 
     def _pass_on(self, db: sqlite3.Connection, values: dict[str, Any]) -> str | None:
-        """Who is next at a free key. Other processes see it by our commit."""
+        """Return the next owner of a free lock. Other processes notice the commit."""
         db.execute(_sql.drop_dead_waiters, values)
         first = db.execute(_sql.first_waiter, values).fetchone()
         return None if first is None else str(first[0])
@@ -248,7 +248,7 @@ class SqliteLocks:
         return row[0] if row else "it had expired"
 
     def _cycle(self, db: sqlite3.Connection, want: Want, row: _Row, now: float) -> tuple[Wait, ...]:
-        """The waits that ``want`` would close into a cycle, beginning with its own."""
+        """Return the cycle of waits that ``want`` would close, starting with its own."""
         if not row.live:
             return ()
         seen = {want.caller}
@@ -314,5 +314,5 @@ class SqliteLocks:
         }
 
     def due_owners(self, db: sqlite3.Connection, session: str) -> Sequence[str]:
-        """Owners whose turn may have come, for messages."""
+        """Return the owners whose turn may have come. For messages."""
         return self._turns(db, session).owners

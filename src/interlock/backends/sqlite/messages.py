@@ -1,4 +1,4 @@
-"""Messages as what the watcher sees in the file when somebody has committed."""
+"""Messages in SQLite: the watcher reads them from the file after each commit."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _sql = MessageQueries()
 
 
 class SqliteMessages:
-    """Keeps the messages port."""
+    """Implements the messages port."""
 
     def __init__(self, file: DatabaseFile, namespace: str) -> None:
         self._namespace = namespace
         self._watcher = Watcher(file, self._check)
         self._listener: tuple[str, asyncio.AbstractEventLoop, Any, Any] | None = None
         self.sources: list[Callable[[sqlite3.Connection, str], Iterable[str]]] = []
-        """Each says, on the watcher's thread, which owners of a session should ask again."""
+        """Functions that return the owners of a session that should ask again. They run in the watcher's thread."""
         self.watchers: list[Callable[[sqlite3.Connection], None]] = []
-        """Each looks for itself, on the watcher's thread."""
+        """Functions that check the file for themselves. They run in the watcher's thread."""
         self._waiting = self._watching_closely = False
 
     async def listen(
         self, session: str, on_turn: Callable[[str | None], None], on_lost: Callable[[str, str], None]
     ) -> None:
-        """Call back when the watcher sees something for the session."""
+        """Call back when the watcher finds something for the session."""
         self._listener = (session, asyncio.get_running_loop(), on_turn, on_lost)
         self._watcher.start()
 
@@ -46,29 +46,29 @@ class SqliteMessages:
             self._listener = None
 
     def watch(self, *, waiting: bool) -> None:
-        """Look out eagerly while somebody waits."""
+        """Check the file often while a caller waits."""
         self._waiting = waiting
         self._watcher.eager(self._waiting or self._watching_closely)
 
     def watch_closely(self, eagerly: bool) -> None:
-        """The same for those of the store itself who look out."""
+        """Check the file often while a part of the store itself waits."""
         if eagerly != self._watching_closely:
             self._watching_closely = eagerly
             self._watcher.eager(self._waiting or self._watching_closely)
 
     def check_now(self) -> None:
-        """Look once, as if somebody had committed."""
+        """Check the file once, as if there had been a commit."""
         self._watcher.check_now()
 
     def turn(self, session: str, owner: str) -> None:
-        """Tell the session that listens here that it may be the owner's turn."""
+        """Notify the listening session that it may be the owner's turn."""
         listener = self._listener
         if listener is not None and listener[0] == session:
             _, loop, on_turn, _ = listener
             _call(loop, on_turn, owner)
 
     def lost(self, session: str, owner: str, why: str) -> None:
-        """Tell the session that listens here that something happened to what the owner has."""
+        """Notify the listening session that an owner's lease or job was interrupted."""
         listener = self._listener
         if listener is not None and listener[0] == session:
             _, loop, _, on_lost = listener
@@ -92,10 +92,10 @@ class SqliteMessages:
                 loop.call_soon_threadsafe(on_turn, owner)
             for owner, why in forced:
                 loop.call_soon_threadsafe(on_lost, owner, why)
-        except RuntimeError:  # the loop is closed: nobody is left to tell
+        except RuntimeError:  # the event loop is closed
             self._listener = None
 
 
 def _call(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *args: str) -> None:
-    with suppress(RuntimeError):  # the loop is closed: nobody is left to tell
+    with suppress(RuntimeError):  # the event loop is closed
         loop.call_soon_threadsafe(call, *args)

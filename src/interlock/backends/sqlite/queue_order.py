@@ -1,12 +1,12 @@
-"""Places in a queue by the time of asking, which all processes of one machine measure alike.
+"""The order of queues: by the time of the request, on the monotonic clock that all processes of a machine share.
 
-While one writer holds the file, requests of the others pile up in their processes, and then arrive process by process.
-So a request carries the time at which it was made, and its ticket is that time: it goes before requests that were made
-later and arrived sooner, unless one of them was granted already. Requests of the same microsecond keep the order in
-which they arrive.
+While one process has the file locked, requests of others queue up in their processes and then arrive process by
+process. So a request carries the time at which it was made, and its ticket is that time. It is served before requests
+that were made later but arrived earlier, unless one of them was granted already. Requests of the same microsecond keep
+the order in which they arrive.
 
-A wrong time gains little: no request is overtaken that has been in the queue for longer than an honest one can be under
-way.
+A wrong time gains little: a request cannot overtake one that has been queued for longer than a request can be in
+flight.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ if TYPE_CHECKING:
 
 __all__ = ["RequestTimes", "next_ticket"]
 
-_BITS = 12  # for requests of one microsecond; the rest lasts for 70 years since the machine was started
-_MOST_KEPT = 1000
+_BITS = 12  # for requests of one microsecond; the rest suffices for 70 years of uptime
+_MAX_KEPT = 1000
 
 
 class RequestTimes:
-    """When requests were made, in microseconds of the machine's monotonic clock."""
+    """The times of requests, in microseconds of the machine's monotonic clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._monotonic = clock.monotonic
         self._unanswered: dict[str, int] = {}
 
     def of(self, owner: str) -> int:
-        """The time of a request that is made now, or that is repeated because it was not answered."""
+        """Return the time of a request that is made now, or of an unanswered one that is repeated."""
         return self._unanswered.pop(owner, None) or int(self._monotonic() * 1e6)
 
     def keep(self, owner: str, asked: int) -> None:
-        """The request was not answered, and may be repeated."""
-        if len(self._unanswered) < _MOST_KEPT:
+        """Remember the time of a request that was not answered and may be repeated."""
+        if len(self._unanswered) < _MAX_KEPT:
             self._unanswered[owner] = asked
 
     def forget(self, owner: str) -> None:
-        """The request was given up."""
+        """Forget a request that will not be repeated."""
         self._unanswered.pop(owner, None)
 
 
 def next_ticket(db: sqlite3.Connection, statement: str, asked: int, floor: int) -> int:
-    """A free ticket for a request made at ``asked``, above ``floor``.
+    """Return a free ticket for a request made at ``asked``, above ``floor``.
 
-    ``statement`` is the SQL for the largest ticket from ``:first`` to ``:last``.
+    ``statement`` selects the largest ticket from ``:first`` to ``:last``.
     """
     first = asked << _BITS
     if first <= floor:

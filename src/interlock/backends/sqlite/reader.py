@@ -1,6 +1,6 @@
-"""Reading apart from writing: connections that see the file as it is at their first look, and never wait for writers.
+"""Read connections: each sees a snapshot of the file and never waits for writers.
 
-Each read is a snapshot of its own, unless the task that reads has opened one for several: then all of them see that.
+Each read uses a snapshot of its own, unless its task has opened one for several reads.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _MOST_IDLE = 2
 
 
 class _Look:
-    """A connection inside a transaction, and who reads through it."""
+    """A connection inside a transaction, and the task that reads through it."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self.db = db
         self.task = asyncio.current_task()
         self.broken = False
-        """A read was given up and may still be under way."""
+        """A read was abandoned and may still be running."""
         self.failed = False
 
 
 class Reader:
-    """Connections for reading, a few of them kept for the next one."""
+    """Connections for reading; a few idle ones are kept."""
 
     def __init__(self, file: DatabaseFile, wait: float) -> None:
         self._file = file
@@ -49,11 +49,11 @@ class Reader:
         self._looking: ContextVar[_Look | None] = ContextVar("interlock_sqlite_look", default=None)
 
     def open(self) -> None:
-        """Keep connections from now on."""
+        """Start keeping idle connections."""
         self._closed = False
 
     def close(self) -> None:
-        """Close those that are kept."""
+        """Close idle connections."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -61,7 +61,7 @@ class Reader:
             db.close()
 
     async def run(self, do: Callable[[sqlite3.Connection], T]) -> T:
-        """Read something: in the snapshot that this task has opened, else in one of its own."""
+        """Run ``do`` in the snapshot that this task has opened, or else in one of its own."""
         look = self._looking.get()
         if look is None or look.task is not asyncio.current_task():
             return await asyncio.to_thread(self._alone, do)
@@ -79,7 +79,7 @@ class Reader:
 
     @contextlib.asynccontextmanager
     async def snapshot(self) -> AsyncGenerator[None]:
-        """Let all that this task reads inside be of one state."""
+        """Make everything that this task reads inside see one snapshot."""
         look = _Look(await asyncio.to_thread(self._take))
         token = self._looking.set(look)
         try:
@@ -106,7 +106,7 @@ class Reader:
             return do(db)
 
     def _take(self) -> sqlite3.Connection:
-        """A connection whose snapshot begins now."""
+        """Return a connection whose snapshot starts now."""
         with self._lock:
             db = self._idle.pop() if self._idle else None
         deadline = time.monotonic() + self._wait

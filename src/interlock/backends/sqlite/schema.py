@@ -1,4 +1,4 @@
-"""Brings the file's tables up to date. Safe from any number of processes at once: SQLite lets in one writer."""
+"""Creates and updates the file's tables. Any number of processes may do so at once: SQLite admits one writer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NOW = "(julianday('now') - 2440587.5) * 86400.0"
 
 
 class SqliteMigrations:
-    """Keeps the migrations port for one file."""
+    """Implements the migrations port for one file."""
 
     def __init__(self, file: DatabaseFile, wait: float, clock: Clock) -> None:
         self._file = file
@@ -63,7 +63,7 @@ class SqliteMigrations:
         return f"begin immediate;\n{_TABLE.rstrip()};\n\n{''.join(parts)}commit;\n"
 
     def grants(self, *, workers: Sequence[str] = (), readers: Sequence[str] = (), enqueuers: Sequence[str] = ()) -> str:
-        """Refuse: a file has no roles."""
+        """Raise ``CapabilityError``: a file has no roles."""
         raise CapabilityError("A SQLite file has no roles.", remedy="Set the mode and owner of the file instead.")
 
     def _status(self) -> list[Migration]:
@@ -148,7 +148,7 @@ def _difference(name: str, expected: bool, found: bool) -> str:
 
 
 def _split(script: str) -> list[str]:
-    """The statements of a script; executescript would commit our transaction first."""
+    """Split a script into statements; executescript would commit the current transaction."""
     statements: list[str] = []
     current = ""
     for line in script.splitlines(keepends=True):

@@ -1,4 +1,4 @@
-"""Sessions as rows of the file."""
+"""Sessions in SQLite."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def _nothing() -> None:
 
 
 class SqliteSessions:
-    """Keeps the sessions port, through whichever writer it is given."""
+    """Implements the sessions port on a given writer."""
 
     def __init__(
         self, run: _Run, namespace: str, clock: Clock, *, on_close: Callable[[], Awaitable[None]] = _nothing
@@ -58,21 +58,21 @@ class SqliteSessions:
         await self._run(lambda db: db.execute(_sql.set_blocked, values).rowcount)
 
     async def end(self, id: str) -> None:  # noqa: A002
-        """End a session and free what it held; the others see the commit."""
+        """End a session and free what it held. Other processes notice the commit."""
         values = self._values(id=id)
         await self._run(lambda db: self._end(db, values))
 
     async def leave(self, id: str, *, leaving: bool = True) -> None:  # noqa: A002
-        """Note that the process was told to end."""
+        """Record that the process is shutting down."""
         values = self._values(id=id, leaving=leaving)
         await self._run(lambda db: db.execute(_sql.mark_leaving, values).rowcount)
 
     async def sweep(self) -> int:
-        """Remove what is left of sessions that ended more than an hour ago, idle keys, and claims kept long enough."""
+        """Delete sessions that ended more than an hour ago, idle locks, and claims past their retention."""
         return await self._run(self._sweep)
 
     async def close(self) -> None:
-        """Let go of the writer, if it is this one's own."""
+        """Close the writer, if it belongs to these sessions alone."""
         await self._on_close()
 
     def _end(self, db: sqlite3.Connection, values: dict[str, Any]) -> None:

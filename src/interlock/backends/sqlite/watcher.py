@@ -1,6 +1,6 @@
-"""Sees other processes' commits: one thread reads ``PRAGMA data_version``, which costs microseconds.
+"""The watcher thread: notices commits of other processes by reading ``PRAGMA data_version``, which takes microseconds.
 
-Every 5 ms while somebody in this process waits; otherwise now and then, to hear of leases taken by force.
+It checks every 5 ms while a caller in this process waits, and otherwise every 0.5 s, to notice force-released leases.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _IDLE = 0.5
 
 
 class Watcher:
-    """Calls ``look(connection)`` on its thread whenever another connection has committed something."""
+    """Calls ``look(connection)`` in its thread whenever another connection has committed."""
 
     def __init__(self, file: DatabaseFile, look: Callable[[sqlite3.Connection], None]) -> None:
         self._file = file
@@ -38,25 +38,25 @@ class Watcher:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start looking."""
+        """Start the thread."""
         if self._thread is None:
             self._stop.clear()
             self._thread = threading.Thread(target=self._run, name="interlock-watcher", daemon=True)
             self._thread.start()
 
     def eager(self, eager: bool) -> None:
-        """Look often, or only now and then."""
+        """Check often, or only twice a second."""
         if eager:
             self._eager.set()
         else:
             self._eager.clear()
 
     def check_now(self) -> None:
-        """Look at the next opportunity, whether or not anything was committed."""
+        """Check as soon as possible, whether or not there was a commit."""
         self._look_anyway = True
 
     def stop(self) -> None:
-        """Stop looking."""
+        """Stop the thread."""
         thread, self._thread = self._thread, None
         if thread is not None:
             self._stop.set()
@@ -74,7 +74,7 @@ class Watcher:
                     seen = version
                     self._look_anyway = False
                     self._look(connection)
-            except Exception as error:  # noqa: BLE001 - only hints are lost; the safety re-check goes on
+            except Exception as error:  # noqa: BLE001 - only hints are lost; waiters still check at intervals
                 emit(_log, logging.WARNING, "sqlite_watch_failed", error=str(error))
                 if connection is not None:
                     connection.close()

@@ -1,7 +1,7 @@
-"""The one thread of a process that writes.
+"""The writer thread of a process.
 
-It takes what callers have asked for so far, does it all in one transaction, commits once, and tells them. Work that
-was handed in runs in that order and to its end, also if its caller was cancelled meanwhile.
+It runs all work that callers have submitted so far in one transaction, commits once, and delivers the results. Work
+runs in the order in which it was submitted, even if its caller is cancelled meanwhile.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ __all__ = ["Writer"]
 
 T = TypeVar("T")
 _MOST_AT_ONCE = 256
-# After the file was held for long, requests of several processes wait for it. Each process lets the others in before it
-# goes on, so that all these requests are known before the next grant.
+# After the file was locked for long, requests of several processes wait for it. Each process lets the others write
+# before it continues, so that all these requests are known before the next grant.
 _LONG_HOLD = 0.25
 _YIELD = 0.05
 
 
 class _Work:
-    """Something to do in a transaction, and who wants to know."""
+    """Work to do in a transaction, and the future of its result."""
 
     __slots__ = ("deadline", "do", "error", "future", "result")
 
@@ -52,7 +52,7 @@ class _Work:
 
 
 class Writer:
-    """A connection, its thread and its queue. Starts with the first use, if not before."""
+    """A connection, its thread and its queue. The first use starts the thread."""
 
     def __init__(self, file: DatabaseFile, wait: float, *, name: str = "interlock-writer") -> None:
         self._file = file
@@ -72,7 +72,7 @@ class Writer:
             self._thread.start()
 
     async def run(self, do: Callable[[sqlite3.Connection], T]) -> T:
-        """Run ``do`` inside a transaction and return its result once that is committed."""
+        """Run ``do`` in a transaction and return its result after the commit."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._news:
             self.start()
@@ -81,7 +81,7 @@ class Writer:
         return await future
 
     async def close(self) -> None:
-        """Do what was handed in, then stop."""
+        """Finish what was submitted, then stop the thread."""
         thread, self._thread = self._thread, None
         if thread is not None:
             with self._news:
@@ -90,7 +90,7 @@ class Writer:
             await asyncio.to_thread(thread.join)
 
     def yield_to_others(self, after: float) -> None:
-        """Let other processes write first, if the file was held for ``after`` seconds and that was long."""
+        """Let other processes write first if the file was locked for long; ``after`` is for how many seconds."""
         if after >= _LONG_HOLD:
             self._not_before = time.monotonic() + _YIELD
 
@@ -111,15 +111,15 @@ class Writer:
                     return
                 try:
                     with translate_errors(self._file.path):
-                        # Whoever waited in vain behind others does not try again: that would only make those
-                        # behind it wait longer. Its turn is over at the time it was promised.
+                        # The batch fails at the deadline of its first work. Trying for longer would only make the
+                        # work behind it wait longer.
                         deadline = batch[0].deadline
                         if connection is None:
                             connection = connect(self._file, deadline)
                         self._do(connection, batch, deadline)
-                        # Callers learn of a commit only if it went to the file that others see.
+                        # Report a commit only if it went to the file that other processes see.
                         self._file.check()
-                except Exception as error:  # noqa: BLE001 - every caller hears what happened to its work
+                except Exception as error:  # noqa: BLE001 - every caller gets the error
                     if connection is not None:
                         connection.close()
                         connection = None
@@ -145,24 +145,24 @@ class Writer:
                 raise
         else:
             return
-        # One of them failed and must not take the others with it: each in a transaction of its own.
+        # One of them failed and must not fail the others: run each in a transaction of its own.
         for work in batch:
             try:
                 with translate_errors(self._file.path):
                     self._do(connection, [work], deadline)
-            except Exception as error:  # noqa: BLE001 - its caller hears it
+            except Exception as error:  # noqa: BLE001 - its caller gets the error
                 work.error = error
 
 
 def _deliver(batch: list[_Work]) -> None:
-    """Hand out results, one wake-up for each event loop."""
+    """Deliver results with one wake-up per event loop."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_Work]] = {}
     for work in batch:
         by_loop.setdefault(work.future.get_loop(), []).append(work)
     for loop, works in by_loop.items():
         try:
             loop.call_soon_threadsafe(_deliver_all, works)
-        except RuntimeError:  # that loop is closed: nobody is left to tell
+        except RuntimeError:  # that event loop is closed
             continue
 
 

@@ -79,7 +79,7 @@ left join interlock_job_worker w on w.id = h.worker
 select id, state from interlock_job_standing where id in (select value from json_each(:ids))
 
 -- name: job_keys
--- Read where unfinished jobs stand in their lanes and lines, and whether their lanes are held or parked.
+-- Read the positions of unfinished jobs in their lanes and in the queues of limits, and whether their lanes are held or parked.
 select j.id, j.lane, j.position, j.sort, j.uses, h.held_by, h.held_reason, h.held_since, h.parked_reason, h.parked_since,
        (select f.id from interlock_job f where f.lane = j.lane and f.position > 0 order by f.position limit 1),
        w.key, w.ticket, j.half

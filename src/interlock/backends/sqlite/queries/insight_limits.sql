@@ -57,7 +57,7 @@ select count(*) from (
     select 1 from interlock_job_limit_wait where namespace = :namespace and key = :key and not woken limit :limit)
 
 -- name: limit_waiters
--- List the first jobs of one kind in a key's line.
+-- List the first jobs of one kind in a limit's queue.
 select w.ticket, j.id, k.name, j.due_at
 from interlock_job_limit_wait w
 cross join interlock_job j on j.id = w.id
@@ -72,7 +72,7 @@ select j.uses from interlock_job_limit_wait w cross join interlock_job j on j.id
 where w.namespace = :namespace and w.key = :key limit 1
 
 -- name: limit_waiters_ahead
--- Count the jobs before a ticket in a key's line. Each kind is a range of the index on the line.
+-- Count the jobs before a ticket in a limit's queue. Each kind is a range of the index.
 select count(*) from (
     select 1
     from interlock_job_kind k

@@ -12,7 +12,7 @@ values (:namespace, :session, :host, :pid, :program)
 returning id
 
 -- name: kinds
--- What some queues hold: for each way to handle it whether anything is ready, and when the next job is due.
+-- Read the kinds of some queues: for each fetch class whether any job is ready, and when the next job is due.
 select k.id, k.queue, k.name,
        exists (select 1 from interlock_job_ready r where r.kind = k.id and r.class = 0),
        exists (select 1 from interlock_job_ready r where r.kind = k.id and r.class = 1),
@@ -78,11 +78,11 @@ where :half is null or j.half = :half
 limit 1
 
 -- name: add_limit_wait
--- Add a job to the line of a limit.
+-- Add a job to the queue of a limit.
 insert into interlock_job_limit_wait (namespace, key, kind, ticket, id, in_lane) values (?, ?, ?, ?, ?, ?)
 
 -- name: next_wake
--- Read when the next line of a limit may move.
+-- Read when the next queue of a limit may move.
 select at from interlock_job_wake where namespace = :namespace order by at limit 1
 
 -- name: watched_ended

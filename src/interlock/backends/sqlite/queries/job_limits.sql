@@ -35,14 +35,14 @@ where namespace = :namespace and key = :key and number = (
 delete from interlock_job_limit_start where namespace = ? and key = ? and at <= ? and counts_until <= ?
 
 -- name: first_waiting
--- Select the first jobs of one kind in a key's line.
+-- Select the first jobs of one kind in a limit's queue.
 select ticket from interlock_job_limit_wait
 where namespace = :namespace and key = :key and kind = :kind
 order by ticket
 limit :limit
 
 -- name: limit_queue
--- Select the jobs of one kind in a key's line. The reader stops when it has enough.
+-- Select the jobs of one kind in a limit's queue. The reader stops when it has enough.
 select w.ticket, w.id, w.woken, j.uses
 from interlock_job_limit_wait w
 cross join interlock_job j on j.id = w.id
@@ -50,7 +50,7 @@ where w.namespace = ? and w.key = ? and w.kind = ?
 order by w.ticket
 
 -- name: limit_queues
--- Select which of some keys have a line, and the kinds of the jobs in it, however many jobs there are.
+-- Select which of some keys have waiters, and the kinds of the jobs in it, however many jobs there are.
 select e.value, k.id
 from json_each(:keys) e
 cross join interlock_job_kind k on k.namespace = :namespace
@@ -59,18 +59,18 @@ where exists (select 1 from interlock_job_limit_wait w where w.namespace = :name
 order by e.key, k.id
 
 -- name: mark_woken
--- Mark jobs in a line as woken, so that they are tried again.
+-- Mark jobs in waiters as woken, so that they are tried again.
 update interlock_job_limit_wait set woken = 1 where id in (select value from json_each(:ids))
 
 -- name: set_wake
--- Set when a key's line may move.
+-- Set when a limit's queue may move.
 insert into interlock_job_wake (namespace, key, at) values (:namespace, :key, :at)
 on conflict (namespace, key) do update set at = excluded.at
 
 -- name: wakes_due
--- Select keys whose lines may move now.
+-- Select keys whose queues may move now.
 select key from interlock_job_wake where namespace = :namespace and at <= :now order by at limit 1000
 
 -- name: delete_wake
--- Clear when a key's line may move.
+-- Clear when a limit's queue may move.
 delete from interlock_job_wake where namespace = :namespace and key = :key

@@ -48,7 +48,7 @@ select held_by, held_reason, held_since, parked_reason, parked_since from interl
 select key, ticket from interlock_job_limit_wait where id = :id
 
 -- name: limit_waiters_ahead
--- Count the jobs before a ticket in a key's line, up to a bound.
+-- Count the jobs before a ticket in a limit's queue, up to a bound.
 select count(*) from (
     select 1 from interlock_job_limit_wait
     where namespace = :namespace and key = :key and ticket < :ticket

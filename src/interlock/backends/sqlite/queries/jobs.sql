@@ -72,7 +72,7 @@ where j.parked is null and not j.unreadable
 returning kind
 
 -- name: leave_limit_queues
--- Remove jobs from the lines of limits.
+-- Remove jobs from the queues of limits.
 delete from interlock_job_limit_wait where id in (select value from json_each(:ids)) returning key
 
 -- name: add_message

@@ -45,7 +45,7 @@ limit :limit
 -- name: reservations
 -- Select the live reservations on some keys, in order of their turns.
 select u.key, r.owner, r.caller, r.session, s.host, s.pid, s.program, u.most, u.per, r.asked_at, r.at, r.started,
-       r.waits, r.place
+       r.wait_kind, r.waits_for
 from interlock_limit_use u
 join interlock_limit_reservation r on r.ticket = u.ticket
 join interlock_session s on s.namespace = u.namespace and s.id = r.session and s.expires_at > :now

@@ -4,7 +4,7 @@ select expires_at > :now, host, pid, program from interlock_session where namesp
 
 -- name: reservation
 -- Read a reservation by its owner, and whether it went stale because its owner no longer asks.
-select ticket, turn, caller, session, asked_at, at, started, waits, place,
+select ticket, turn, caller, session, asked_at, at, started, wait_kind, waits_for,
        not started and :now_us > max(last_asked, at) + :stale
 from interlock_limit_reservation
 where namespace = :namespace and owner = :owner
@@ -12,14 +12,14 @@ where namespace = :namespace and owner = :owner
 -- name: add_reservation
 -- Add a reservation.
 insert into interlock_limit_reservation
-    (turn, namespace, owner, caller, session, asked_at, last_asked, at, started, waits, place)
-values (:turn, :namespace, :owner, :caller, :session, :now_us, :now_us, :at, :started, :waits, :place)
+    (turn, namespace, owner, caller, session, asked_at, last_asked, at, started, wait_kind, waits_for)
+values (:turn, :namespace, :owner, :caller, :session, :now_us, :now_us, :at, :started, :wait_kind, :waits_for)
 returning ticket
 
 -- name: update_reservation
 -- Update a reservation after another request: when it may start, whether it started, what it waits for.
 update interlock_limit_reservation
-set last_asked = :now_us, at = :at, started = :started, waits = :waits, place = :place
+set last_asked = :now_us, at = :at, started = :started, wait_kind = :wait_kind, waits_for = :waits_for
 where ticket = :ticket
 
 -- name: add_use
@@ -56,7 +56,7 @@ where u.namespace = :namespace and u.key in (select value from json_each(:keys))
 with used as (
     select r.ticket, r.started, u.most, u.per, coalesce(s.expires_at, 0) as expires_at,
            coalesce(s.expires_at, 0) > :now and (r.started or :now_us <= max(r.last_asked, r.at) + :stale) as live,
-           r.started or (r.waits = 1 and r.place = u.key and r.turn < :turn) as before_us
+           r.started or (r.wait_kind = 1 and r.waits_for = u.key and r.turn < :turn) as before_us
     from interlock_limit_use u
     join interlock_limit_reservation r on r.ticket = u.ticket
     left join interlock_session s on s.namespace = u.namespace and s.id = r.session
@@ -75,7 +75,7 @@ from used
 -- name: room
 -- Read a key's slots, how many are used and whether anyone waits. Dead holders count until they are dropped.
 select min(case when u.per = 0 then u.most end), coalesce(sum(r.started), 0),
-       coalesce(max(r.waits = 1 and r.place = u.key), 0)
+       coalesce(max(r.wait_kind = 1 and r.waits_for = u.key), 0)
 from interlock_limit_use u
 join interlock_limit_reservation r on r.ticket = u.ticket
 where u.namespace = :namespace and u.key = :key
@@ -160,33 +160,33 @@ group by r.ticket
 -- name: first_waiting
 -- Select the first waiters of a key, as many as there is room for.
 with live as (
-    select r.turn, r.owner, r.session, r.started, u.most, u.per, r.waits = 1 and r.place = u.key as in_line
+    select r.turn, r.owner, r.session, r.started, u.most, u.per, r.wait_kind = 1 and r.waits_for = u.key as waiting
     from interlock_limit_use u
     join interlock_limit_reservation r on r.ticket = u.ticket
     join interlock_session s on s.namespace = u.namespace and s.id = r.session and s.expires_at > :now
     where u.namespace = :namespace and u.key = :key and (r.started or :now_us <= max(r.last_asked, r.at) + :stale)
 )
 select owner, session from live
-where in_line
+where waiting
 order by turn
 limit (select max(0, coalesce(min(case when per = 0 then most end), 1000) - coalesce(sum(started), 0)) from live)
 
 -- name: turns
 -- In how many seconds each waiting reservation of a session should ask again.
 with mine as (
-    select r.owner, r.at, r.waits, r.place
+    select r.owner, r.at, r.wait_kind, r.waits_for
     from interlock_limit_reservation r
     join interlock_session s on s.namespace = r.namespace and s.id = r.session and s.expires_at > :now
     where r.namespace = :namespace and r.session = :session
       and not r.started and :now_us <= max(r.last_asked, r.at) + :stale
 ),
 live as (
-    select r.turn, r.owner, r.started, r.waits = 1 and r.place = u.key as in_line, r.session, u.key, u.most, u.per,
+    select r.turn, r.owner, r.started, r.wait_kind = 1 and r.waits_for = u.key as waiting, r.session, u.key, u.most, u.per,
            s.expires_at
     from interlock_limit_use u
     join interlock_limit_reservation r on r.ticket = u.ticket
     join interlock_session s on s.namespace = u.namespace and s.id = r.session and s.expires_at > :now
-    where u.namespace = :namespace and u.key in (select place from mine where waits = 1)
+    where u.namespace = :namespace and u.key in (select waits_for from mine where wait_kind = 1)
       and (r.started or :now_us <= max(r.last_asked, r.at) + :stale)
 ),
 room as (
@@ -196,26 +196,26 @@ room as (
     from live l
     group by l.key
 ),
-line as (
+waiting as (
     select owner, session, key, row_number() over (partition by key order by turn) - 1 as ahead,
            coalesce(min(expires_at) over (
                partition by key order by turn rows between unbounded preceding and 1 preceding), 9e18) as ends_at
     from live
-    where in_line
+    where waiting
 ),
 due as (
-    select line.owner,
-           case when line.ahead < room.free then 0
-                else min(line.ends_at, room.ends_at,
+    select waiting.owner,
+           case when waiting.ahead < room.free then 0
+                else min(waiting.ends_at, room.ends_at,
                          case when room.free > 0 then
-                             (coalesce(room.free_since, 0) + (line.ahead - room.free + 1) * :turn) / 1e6
+                             (coalesce(room.free_since, 0) + (waiting.ahead - room.free + 1) * :turn) / 1e6
                          else 9e18 end) - :now
            end as due_in
-    from line
-    join room on room.key = line.key
-    where line.session = :session
+    from waiting
+    join room on room.key = waiting.key
+    where waiting.session = :session
     union all
-    select owner, (at - :now_us) / 1e6 from mine where waits <> 1
+    select owner, (at - :now_us) / 1e6 from mine where wait_kind <> 1
 )
 select owner, due_in from due
 order by max(due_in, 0), random()

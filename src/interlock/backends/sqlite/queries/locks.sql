@@ -29,7 +29,7 @@ where namespace = :namespace and key = :key and owner = :owner and expires_at > 
       where s.namespace = interlock_lock.namespace and s.id = interlock_lock.session and s.expires_at > :now)
 
 -- name: free
--- End the holder's lease and remember why, so that the former holder can be told.
+-- End the holder's lease and remember why, so that the former holder can be notified.
 update interlock_lock
 set ended_owner = owner, ended_why = :why, owner = null, free_since = :at
 where namespace = :namespace and key = :key and owner is not null

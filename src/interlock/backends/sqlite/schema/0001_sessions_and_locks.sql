@@ -6,7 +6,7 @@ create table interlock_session (
     program    text not null,
     begun_at   real not null,
     expires_at real not null,
-    -- Since when the event loop of its process has been blocked, and by what; null while it runs.
+    -- Since when the event loop of its process has been blocked, and by what; null while it is not blocked.
     blocked_since real,
     blocked_by    text not null default '',
     primary key (namespace, id)
@@ -17,7 +17,8 @@ create table interlock_fence (
     last      integer not null
 ) without rowid;
 
--- A row while somebody holds or awaits the key. owner is null while it is free for the first in its queue.
+-- Locks that are held or waited for. owner is null while the lock is free for the first waiter. ended_owner and ended_why: the
+-- last lease that ended, and why.
 create table interlock_lock (
     namespace     text not null,
     key           text not null,
@@ -35,7 +36,7 @@ create table interlock_lock (
 
 create index interlock_lock_by_session on interlock_lock (namespace, session);
 
--- Leases taken by force, for their holders to find. Kept for an hour, or until their session ends.
+-- Messages to sessions whose leases or jobs were interrupted. Kept for an hour, or until their session ends.
 create table interlock_forced (
     namespace text not null,
     session   text not null,
@@ -45,7 +46,7 @@ create table interlock_forced (
     primary key (namespace, session, owner)
 ) without rowid;
 
--- The ticket is the time of asking, see tickets.py, and decides who is next; asked_at is when the request arrived here.
+-- The ticket is the time of the request (queue_order.py) and decides the order; asked_at is when the request arrived.
 create table interlock_waiter (
     ticket      integer primary key,
     namespace   text not null,

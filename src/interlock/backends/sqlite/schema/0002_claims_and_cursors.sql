@@ -1,5 +1,6 @@
--- Held while state is 'in progress', until expires_at; expires_at is null once settled. As good as absent from
--- kept_until on, and removed some time after. Host, pid and program are the holder's: its session is forgotten sooner.
+-- Claims. While state is 'in progress', the lease ends at expires_at, which is null once the claim is finished. From kept_until
+-- on the claim counts as absent; it is deleted later. Host, pid and program are the owner's, because its session is deleted
+-- earlier.
 create table interlock_claim (
     namespace  text not null,
     key        text not null,
@@ -24,7 +25,7 @@ create table interlock_claim (
 
 create index interlock_claim_by_kept_until on interlock_claim (namespace, kept_until);
 
--- The last moves of each cursor. It stands where the one with the largest version led.
+-- The last moves of each cursor. The move with the largest version is its current value.
 create table interlock_cursor_move (
     namespace text not null,
     name      text not null,

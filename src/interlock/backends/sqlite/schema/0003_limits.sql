@@ -1,8 +1,8 @@
--- Times and spans of limits are whole microseconds, so that "exactly so far apart" is exact.
+-- Times and durations of limits are whole microseconds, so that comparisons are exact.
 
--- One owner's wish to start something. waits: 0 for nothing, 1 in the line of the key place, 2 for its time, which the
--- pace of place decided. Tickets grow in the order of arrival, in which paces give out their times; turn is the place in
--- every line, by the time of asking, see tickets.py.
+-- Reservations: one owner's request to start something. wait_kind: 0 for nothing, 1 for a slot of the key waits_for, 2 for
+-- the start time that the rate or cooldown of waits_for allows. Tickets grow in the order of arrival, in which start times are
+-- planned. turn is its order in every queue, by the time of the request (queue_order.py).
 create table interlock_limit_reservation (
     ticket     integer primary key autoincrement,
     turn       integer not null,
@@ -14,15 +14,15 @@ create table interlock_limit_reservation (
     last_asked integer not null,
     at         integer not null,
     started    integer not null,
-    waits      integer not null,
-    place      text not null
+    wait_kind  integer not null,
+    waits_for  text not null
 );
 
 create unique index interlock_limit_reservation_by_owner on interlock_limit_reservation (namespace, owner);
 create unique index interlock_limit_reservation_by_turn on interlock_limit_reservation (turn);
 create index interlock_limit_reservation_by_session on interlock_limit_reservation (namespace, session);
 
--- The limits that a reservation is under. per is 0 for slots.
+-- The limits of each reservation. per is 0 for slots.
 create table interlock_limit_use (
     namespace text not null,
     key       text not null,
@@ -34,7 +34,7 @@ create table interlock_limit_use (
 
 create index interlock_limit_use_by_ticket on interlock_limit_use (ticket);
 
--- Starts that count for a pace, whatever became of their processes.
+-- Starts that count against a rate or cooldown, even if their processes have ended.
 create table interlock_limit_start (
     namespace    text not null,
     key          text not null,
@@ -55,7 +55,7 @@ create table interlock_limit_start (
 
 create index interlock_limit_start_by_end on interlock_limit_start (namespace, counts_until);
 
--- Since when a key with a line has had room. Only keys that somebody stood in line for have a row.
+-- Since when a key with waiters has had a free slot. Only keys that had waiters have a row.
 create table interlock_limit_key (
     namespace  text not null,
     key        text not null,

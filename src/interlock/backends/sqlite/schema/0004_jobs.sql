@@ -1,4 +1,4 @@
--- Times and spans of jobs are whole microseconds. A lane is written namespace/lane, so that one column is its key.
+-- Times and durations of jobs are whole microseconds. A lane is stored as namespace/lane, so that one column is its key.
 
 create table interlock_job_number (
     what text primary key,
@@ -7,7 +7,7 @@ create table interlock_job_number (
 
 insert into interlock_job_number (what, last) values ('id', 0), ('position', 0), ('group', 0);
 
--- The jobs of one name in one queue, as a number: it leads the keys of the hot tables and keeps their rows small.
+-- A number for each queue and job name. It leads the keys of the hot tables and keeps their rows small.
 create table interlock_job_kind (
     id        integer primary key,
     namespace text not null,
@@ -16,9 +16,9 @@ create table interlock_job_kind (
     unique (namespace, queue, name)
 );
 
--- Whoever works or worked, while history may speak of it. refused_fetches: fetches up to this turn come too late. leaving: its
--- process was notified to end, so that a death from then on counts against no job. handler_versions: by the name of a job, the
--- fingerprint of what its handler takes and the program's version. crashed: some of its jobs have become suspects.
+-- Workers, as long as the history may refer to them. refused_fetches: fetches up to this number are refused. leaving: its process
+-- is shutting down, so that a crash from then on counts against no job. handler_versions: by job name, the fingerprint of the
+-- handler's parameters and the program's version. crashed: some of its jobs have become suspects.
 create table interlock_job_worker (
     id        integer primary key,
     namespace text not null,
@@ -37,12 +37,12 @@ create table interlock_job_worker (
     unique (namespace, session)
 );
 
--- Every unfinished job. position is its place in its lane, null while it has none. limits: 0 for none, 1 for slots only,
--- 2 with a pace. crashes: how many workers died while it was their only suspect. half: the half of a group of suspects that
--- it belongs to, null if it is not a suspect; the halves of group n are 2n and 2n + 1. class is how a fetch has to handle it:
--- its limits, or 3 for a suspect. sort is due_at less 600 s for each point of priority. Only what stands in no other table
--- is said here: parked, and unreadable: apart until a worker of another version than those in unreadable_by, JSON
--- [[fingerprint, version]], takes it.
+-- Every unfinished job. position: its position in its lane, null while it has none. limits: 0 for none, 1 for slots only, 2 with
+-- a rate or cooldown. crashes: how many workers died while it was their only suspect. half: the half of a group of suspects it
+-- belongs to, null if it is not a suspect; the halves of group n are 2n and 2n + 1. class: what a fetch has to check (FetchClass
+-- in job_rows.py): its limits, or 3 for a suspect. sort: due_at minus 600 s per point of priority. The state of a job follows from
+-- the other tables, except for two: parked, and unreadable, which sets it aside until a worker of a version that is not in
+-- unreadable_by, JSON [[fingerprint, version]], fetches it.
 create table interlock_job (
     id          integer primary key,
     kind        integer not null,
@@ -76,7 +76,7 @@ create index interlock_job_by_half on interlock_job (half) where half is not nul
 create index interlock_job_by_parked on interlock_job (id) where parked is not null;
 create index interlock_job_by_unreadable on interlock_job (kind, unreadable_by, id) where unreadable;
 
--- Jobs that were sent again because nobody knew whether they had been accepted: the first sending may still come.
+-- Jobs that were enqueued a second time because the first attempt was not acknowledged; the first may still arrive.
 create table interlock_job_resubmitted (
     id integer primary key,
     at integer not null
@@ -84,7 +84,7 @@ create table interlock_job_resubmitted (
 
 create index interlock_job_again_by_time on interlock_job_resubmitted (at);
 
--- What may be fetched now. A lane is offered once.
+-- Jobs that may be fetched now. A lane has at most one ready job.
 create table interlock_job_ready (
     kind     integer not null,
     class     integer not null,
@@ -97,7 +97,7 @@ create table interlock_job_ready (
 
 create unique index interlock_job_ready_by_lane on interlock_job_ready (lane) where lane is not null;
 
--- What a worker has. cancel says why its end is asked for; notified whether its session was sent a message about it.
+-- Fetched jobs and their workers. cancel: why a cancellation was requested; notified: whether its session got a message.
 create table interlock_job_fetched (
     id         integer primary key,
     worker     integer not null,
@@ -113,7 +113,7 @@ create table interlock_job_fetched (
 create index interlock_job_fetched_by_worker on interlock_job_fetched (worker);
 create index interlock_job_fetched_by_lane on interlock_job_fetched (lane) where lane is not null;
 
--- What waits for its time, which is its due_at. has_position: it has a position in a lane all the same.
+-- Scheduled jobs; at is their due_at. has_position: it already has a position in its lane.
 create table interlock_job_scheduled (
     kind   integer not null,
     at     integer not null,
@@ -122,7 +122,7 @@ create table interlock_job_scheduled (
     primary key (kind, at, id)
 ) without rowid;
 
--- The lines of limits. One that is woken is ready as well, and keeps its place.
+-- The queues of limits. A job that is woken is ready too and keeps its ticket.
 create table interlock_job_limit_wait (
     namespace text not null,
     key       text not null,
@@ -136,7 +136,7 @@ create table interlock_job_limit_wait (
 
 create unique index interlock_job_wait_by_id on interlock_job_limit_wait (id);
 
--- The limits that fetched jobs are under. per is 0 for slots.
+-- The limits of fetched jobs. per is 0 for slots.
 create table interlock_job_use (
     namespace text not null,
     key       text not null,
@@ -146,7 +146,7 @@ create table interlock_job_use (
     primary key (namespace, key, id)
 ) without rowid;
 
--- Fetches that count for a pace, whatever became of their jobs.
+-- Starts that count against a rate or cooldown, even if their jobs have ended.
 create table interlock_job_limit_start (
     namespace    text not null,
     key          text not null,
@@ -159,7 +159,7 @@ create table interlock_job_limit_start (
 
 create index interlock_job_limit_start_by_end on interlock_job_limit_start (counts_until);
 
--- When the pace of a key with a line lets the next one start.
+-- When the rate or cooldown of a key with waiters allows the next start.
 create table interlock_job_wake (
     namespace text not null,
     key       text not null,
@@ -169,7 +169,7 @@ create table interlock_job_wake (
 
 create index interlock_job_wake_by_time on interlock_job_wake (namespace, at);
 
--- Lanes that a person holds or a failure has parked.
+-- Lanes that a person holds or that a failure has parked.
 create table interlock_job_hold (
     lane          text primary key,
     held_by       text,
@@ -179,7 +179,7 @@ create table interlock_job_hold (
     parked_since  integer
 ) without rowid;
 
--- Who is to be notified of the end of a job.
+-- Sessions to notify of the end of a job.
 create table interlock_job_watch (
     namespace text not null,
     session   text not null,
@@ -187,7 +187,7 @@ create table interlock_job_watch (
     primary key (namespace, session, id)
 ) without rowid;
 
--- Finished jobs. The last attempt of one that is done is notified by its row alone. result_until is null if there was none.
+-- Ended jobs. The row itself describes the last attempt of a job that is done. result_until is null if there was no result.
 create table interlock_job_history (
     id            integer primary key,
     kind          integer not null,
@@ -228,7 +228,7 @@ create table interlock_job_result (
 
 create index interlock_job_result_by_end on interlock_job_result (kept_until);
 
--- Unfinished jobs as people see them.
+-- Unfinished jobs with their states.
 create view interlock_job_standing as
 select j.id, k.namespace, k.queue, k.name, j.kind, j.lane, j.position, j.priority, j.class, j.sort,
        case

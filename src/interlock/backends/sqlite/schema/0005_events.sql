@@ -1,5 +1,5 @@
--- Events: what came in, with the ids of the jobs that it caused, as JSON. Times are whole microseconds. kept_until: when it
--- may go, if its jobs are finished by then.
+-- Events with the IDs of the jobs they caused, as JSON. Times are whole microseconds. kept_until: when the event may be deleted,
+-- if its jobs are finished by then.
 create table interlock_event (
     id          integer primary key,
     namespace   text not null,
@@ -15,7 +15,7 @@ create table interlock_event (
     payload     text not null
 );
 
--- What makes a delivery one.
+-- A delivery of a source is stored once.
 create unique index interlock_event_by_delivery on interlock_event (namespace, delivery, source);
 
 create index interlock_event_by_time on interlock_event (namespace, received_at, id);

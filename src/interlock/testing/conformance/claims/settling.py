@@ -50,8 +50,8 @@ class SettlingConformance(ClaimSuite):
 
             assert [one.expires_at for one in renewed.values()] == [None] * 3
             assert "expired" in renewed["a1"].why
-            assert "settled" in renewed["a2"].why
-            assert "claimed anew" in renewed["a3"].why
+            assert "finished" in renewed["a2"].why
+            assert "claimed again" in renewed["a3"].why
             assert (await b.view("done")).state is ClaimState.DONE
             assert (await b.view("taken")).owner == "b1"
 
@@ -98,7 +98,7 @@ class SettlingConformance(ClaimSuite):
             after_it_was_done = await b.done("a1", result="1")
 
             assert not while_at_work.done
-            assert "claimed anew" in while_at_work.why
+            assert "claimed again" in while_at_work.why
             assert not after_it_was_done.done
             assert ((await b.view()).owner, (await b.view()).result) == ("b1", "2")
 
