@@ -54,7 +54,7 @@ union all
 select 'a fetched job is in line too: ' || w.id from interlock.job_limit_wait w join fetched c on c.id = w.id
 union all
 select 'a fetch that was given up: ' || c.fence from interlock.job_fetched c join interlock.job_session w on w.id =
-c.session_id where c.fetch_number between 1 and w.barred
+c.session_id where c.fetch_number between 1 and w.refused_fetches
 union all
 select 'suspects of two halves in ' || c.session from interlock.job_fetched c
 cross join lateral unnest(c.ids) as o (id) join interlock.job j on j.id = o.id and j.half is not null

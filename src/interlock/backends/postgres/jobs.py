@@ -51,11 +51,11 @@ _sql = JobQueries()
 # The same fetch after unreadable jobs were made ready, and before those are set aside again that it did not take. The
 # scan positions come from the first function, so that it runs before the fetch.
 _FETCH_UNREADABLE = f"""
-with admitted as materialized (select * from interlock.job_offer_unreadable($1, $3, $12, $13, $5, $9, $11)),
-fetched as materialized ({_sql.fetch.replace("$9", "(select marks from admitted)")})
+with offered as materialized (select * from interlock.job_offer_unreadable($1, $3, $12, $13, $5, $9, $11)),
+fetched as materialized ({_sql.fetch.replace("$9", "(select scan_from from offered)")})
 select fetched.* from fetched cross join (
     select interlock.job_still_unreadable(
-        $1, (select ids from admitted), array(select id from fetched where id is not null)) offset 0
+        $1, (select ids from offered), array(select id from fetched where id is not null)) offset 0
 ) again
 """  # noqa: S608 - not from outside
 _OUTCOMES = {

@@ -27,8 +27,8 @@ create table interlock.job_namespace (
 -- null without a lane, and until it is due. apart: it has a position but is scheduled, waits for a limit, is parked
 -- or unreadable; only for jobs with a lane. fence, last_outcome: the last fetch that ended, and how. crashes: how
 -- many workers died while it was their only suspect. half: the half of a group of suspects that it belongs to; null
--- if it is not a suspect. use_*: its limit if it has one; uses: its limits if it has several. refused_by: the
--- versions that could not read its arguments, as JSON [[fingerprint, version]]; refused: it is set aside until a
+-- if it is not a suspect. use_*: its limit if it has one; uses: its limits if it has several. unreadable_by: the
+-- versions that could not read its arguments, as JSON [[fingerprint, version]]; unreadable: it is set aside until a
 -- worker of another version takes it.
 create table interlock.job (
     id          bigint primary key,
@@ -49,7 +49,7 @@ create table interlock.job (
     coalesces   boolean not null,
     paced       boolean not null,
     apart       boolean not null default false,
-    refused     boolean not null default false,
+    unreadable  boolean not null default false,
     pool        text collate "C" not null,
     name        text collate "C" not null,
     lane        text collate "C",
@@ -58,14 +58,14 @@ create table interlock.job (
     arguments   text not null,
     options     text not null,
     parked      text,
-    refused_by  text collate "C",
+    unreadable_by text collate "C",
     cancelled   text,
     error       text not null default '',
     attempts    jsonb
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
 create index job_by_lane on interlock.job (lane, position) where position is not null;
-create index job_by_refusal on interlock.job (pool, name, refused_by, id) where refused;
+create index job_by_unreadable on interlock.job (pool, name, unreadable_by, id) where unreadable;
 create index job_by_half on interlock.job (half) where half is not null;
 
 -- Jobs that can be fetched: jobs without a lane, and first jobs of lanes. class: see job_codes.py. use_key and
@@ -102,7 +102,7 @@ create table interlock.job_scheduled (
     primary key (pool, at, id)
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
 
--- Sessions that have fetched jobs, as long as history may refer to them. barred: fetches up to this number are
+-- Sessions that have fetched jobs, as long as history may refer to them. refused_fetches: fetches up to this number are
 -- refused. leaving: its process was asked to stop, so that its death from then on counts against no job. crashed:
 -- some of its jobs have become suspects.
 create table interlock.job_session (
@@ -113,7 +113,7 @@ create table interlock.job_session (
     pid       integer not null,
     program   text not null,
     seen_at   bigint not null,
-    barred    bigint not null default 0,
+    refused_fetches bigint not null default 0,
     leaving   boolean not null default false,
     crashed   boolean not null default false,
     unique (namespace, session)
@@ -272,7 +272,7 @@ create table interlock.job_result (
 
 create index job_result_by_end on interlock.job_result (namespace, kept_until);
 
--- The queues and jobs of workers. reads: by the name of a job, the fingerprint of its handler's parameters and the
+-- The queues and jobs of workers. handler_versions: by the name of a job, the fingerprint of its handler's parameters and the
 -- program's version.
 create table interlock.job_worker (
     namespace text not null,
@@ -280,7 +280,7 @@ create table interlock.job_worker (
     queues    text[] not null,
     names     text[] not null,
     runners   integer not null,
-    reads     jsonb not null default '{}',
+    handler_versions jsonb not null default '{}',
     primary key (namespace, session)
 );
 

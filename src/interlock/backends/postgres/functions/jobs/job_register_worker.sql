@@ -4,8 +4,8 @@ create or replace function interlock.job_register_worker(
 ) returns void
 language sql volatile
 as $$
-    insert into interlock.job_worker (namespace, session, queues, names, runners, reads)
+    insert into interlock.job_worker (namespace, session, queues, names, runners, handler_versions)
     values (p_namespace, p_session, p_queues, p_names, p_runners, p_reads)
     on conflict (namespace, session) do update
-    set queues = excluded.queues, names = excluded.names, runners = excluded.runners, reads = excluded.reads
+    set queues = excluded.queues, names = excluded.names, runners = excluded.runners, handler_versions = excluded.handler_versions
 $$;

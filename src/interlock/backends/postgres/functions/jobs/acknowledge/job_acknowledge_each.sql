@@ -103,11 +103,11 @@ begin
                                 else j.position end,
                 apart = j.lane is not null
                         and (s.outcome in (interlock.outcome_parked(), interlock.outcome_unreadable()) or s.delayed
-                             or j.refused_by is not null),
-                refused_by = case when s.outcome = interlock.outcome_unreadable()
-                                  then interlock.job_unreadable_by(j.refused_by, s.result) else j.refused_by end,
-                refused = s.outcome = interlock.outcome_unreadable()
-                          or j.refused_by is not null and s.outcome <> interlock.outcome_parked() and not s.delayed
+                             or j.unreadable_by is not null),
+                unreadable_by = case when s.outcome = interlock.outcome_unreadable()
+                                  then interlock.job_unreadable_by(j.unreadable_by, s.result) else j.unreadable_by end,
+                unreadable = s.outcome = interlock.outcome_unreadable()
+                          or j.unreadable_by is not null and s.outcome <> interlock.outcome_parked() and not s.delayed
             from s where j.id = s.id and s.state is null
             returning j.*, s.outcome, s.delayed
         ),
@@ -124,7 +124,7 @@ begin
                    case when k.use_per = 0 then k.use_most end, interlock.job_class(k.half, k.paced),
                    k.use_key is not null or k.uses is not null, k.name, case when k.use_per = 0 then k.use_key end
             from kept k
-            where k.lane is null and not k.delayed and not k.refused and k.outcome <> interlock.outcome_parked()
+            where k.lane is null and not k.delayed and not k.unreadable and k.outcome <> interlock.outcome_parked()
             returning r.pool, r.sort
         ),
         freed as (

@@ -15,10 +15,10 @@ begin
     returned := 0;
     blocked := 0;
     if p_fetch_number is not null then
-        insert into interlock.job_session as c (namespace, session, host, pid, program, seen_at, barred)
+        insert into interlock.job_session as c (namespace, session, host, pid, program, seen_at, refused_fetches)
         select s.namespace, s.id, s.host, s.pid, s.program, interlock.micros(interlock.now_or(p_clock)), p_fetch_number
         from interlock.session s where s.namespace = p_namespace and s.id = p_session
-        on conflict (namespace, session) do update set barred = greatest(c.barred, excluded.barred);
+        on conflict (namespace, session) do update set refused_fetches = greatest(c.refused_fetches, excluded.refused_fetches);
     end if;
     perform from interlock.job_fetched c
     where c.session = p_session and c.namespace = p_namespace order by c.fence for update;

@@ -29,7 +29,7 @@ begin
         -- Locked, so that job_return_unstarted sees either this fetch or that it does not take place.
         perform from interlock.job_session c where c.id = job_fetch_session.id for share;
         refused := exists (
-            select from interlock.job_session c where c.id = job_fetch_session.id and c.barred >= p_fetch_number);
+            select from interlock.job_session c where c.id = job_fetch_session.id and c.refused_fetches >= p_fetch_number);
     end if;
 end
 $$;

@@ -7,7 +7,7 @@ declare
 begin
     if left_over <> '{}' then
         perform interlock.job_detach(p_namespace, j) from interlock.job j where j.id = any (left_over);
-        update interlock.job j set refused = true, apart = j.lane is not null where j.id = any (left_over);
+        update interlock.job j set unreadable = true, apart = j.lane is not null where j.id = any (left_over);
     end if;
     return true;
 end

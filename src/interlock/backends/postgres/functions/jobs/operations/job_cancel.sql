@@ -31,9 +31,9 @@ begin
             perform interlock.job_lane_lock(p_namespace, locked);
             j := interlock.job_of(p_namespace, p_id);
             continue when j.id is null;
-        elsif j.parked is not null or j.refused then
+        elsif j.parked is not null or j.unreadable then
             select * into j from interlock.job x
-            where x.id = p_id and (x.parked is not null or x.refused) for update;
+            where x.id = p_id and (x.parked is not null or x.unreadable) for update;
             continue when not found;
         end if;
         select x.fence, x.session into c from interlock.job_fetched x

@@ -25,6 +25,6 @@ begin
         select p_namespace, u.key, 0, 0, 0 from interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) u;
         return true;
     end if;
-    return j.lane is not null or j.parked is not null or j.refused;
+    return j.lane is not null or j.parked is not null or j.unreadable;
 end
 $$;

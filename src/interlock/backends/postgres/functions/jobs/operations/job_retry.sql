@@ -53,7 +53,7 @@ begin
             end if;
         end if;
         update interlock.job x
-        set parked = null, refused = false, refused_by = null, due_at = now_us, apart = false,
+        set parked = null, unreadable = false, unreadable_by = null, due_at = now_us, apart = false,
             position = case when x.lane is not null then coalesce(x.position, nextval('interlock.job_position')) end
         where x.id = p_id and x.parked is not distinct from j.parked
         returning x.* into j;
