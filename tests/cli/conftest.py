@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import pty
 import subprocess
@@ -10,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import typer.main
 from typer.testing import CliRunner
 
 from interlock.cli import app
@@ -20,11 +22,15 @@ if TYPE_CHECKING:
 
 COMMAND = [sys.executable, "-c", "from interlock.cli import main; main()"]
 
+_command_of = functools.cache(typer.main.get_command)
+
 
 @pytest.fixture
 def cli(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Run a command line in this process; gives its exit code, stdout and stderr."""
     monkeypatch.delenv("INTERLOCK_URL", raising=False)
+    # The runner builds all commands anew for each command line, which takes longer than most of them.
+    monkeypatch.setattr("typer.testing._get_command", _command_of, raising=False)
 
     def run(*args: str, env: dict[str, str] | None = None) -> Any:
         result = CliRunner().invoke(app, list(args), env=env or {})
