@@ -75,7 +75,7 @@ def test_list_of_nothing_is_empty(cli: Callable[..., Any], ready_url: str) -> No
     data = cli("claims", "list", "--json", "--url", ready_url)
 
     assert (words.exit_code, words.stdout) == (0, "")
-    assert "No claim is kept." in words.stderr
+    assert "There are no claims." in words.stderr
     assert json.loads(data.stdout) == []
 
 
@@ -196,14 +196,14 @@ async def test_forget_says_what_it_was(cli: Callable[..., Any], ready_url: str) 
         await (await once.claim("k")).done()
         result = await asyncio.to_thread(cli, "claims", "forget", "k", "--reason=x", "-y", "--url", ready_url)
 
-    assert (result.exit_code, result.stdout) == (0, "Forgot 'k', which was done. It is new again.\n")
+    assert (result.exit_code, result.stdout) == (0, "Forgot 'k', which was done. It can be claimed again.\n")
 
 
 def test_forget_of_nothing_fails(cli: Callable[..., Any], ready_url: str) -> None:
     result = cli("claims", "forget", "k", "--reason", "x", "--yes", "--url", ready_url)
 
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "There is no claim on 'k'." in result.stderr
+    assert "The key 'k' is not claimed." in result.stderr
 
 
 def test_forget_needs_a_reason_and_a_yes(cli: Callable[..., Any], ready_url: str) -> None:
@@ -225,7 +225,7 @@ async def test_forget_asks_on_a_terminal(
         left = await get_or_none(once, "k")
 
     assert "was done by" in seen
-    assert "Forget it, so that it may be done again?" in seen
+    assert "Forget it, so that its key can be claimed again?" in seen
     assert code == status
     assert (left is None) == (status == 0)
 

@@ -54,7 +54,7 @@ def test_list_of_nothing_is_empty(cli: Callable[..., Any], ready_url: str) -> No
     data = cli("cursors", "list", "--json", "--url", ready_url)
 
     assert (words.exit_code, words.stdout) == (0, "")
-    assert "No cursor was ever moved." in words.stderr
+    assert "There are no cursors." in words.stderr
     assert json.loads(data.stdout) == []
 
 
@@ -74,7 +74,7 @@ def test_a_cursor_that_was_never_moved_is_said_to_be_so(cli: Callable[..., Any],
     data = cli("cursors", "show", "none", "--json", "--url", ready_url)
 
     assert (words.exit_code, words.stdout) == (0, "")
-    assert "The cursor 'none' was never moved." in words.stderr
+    assert "The cursor 'none' has never moved." in words.stderr
     assert json.loads(data.stdout) == {"name": "none", "version": None, "history": []}
 
 
@@ -87,9 +87,9 @@ async def test_forget_removes_it(cli: Callable[..., Any], ready_url: str) -> Non
         cli, "cursors", "forget", NAME, "--reason=anew", "--yes", "--json", "--url", ready_url
     )
 
-    assert words.stdout == f"Forgot {NAME!r}, which stood at 7.\n"
+    assert words.stdout == f"Forgot {NAME!r}, which was at 7.\n"
     assert (again.exit_code, again.stdout) == (1, "")
-    assert "There is no cursor" in again.stderr
+    assert "does not exist" in again.stderr
     assert json.loads(data.stdout)["forgotten"]["value"] == 8
 
 
@@ -110,7 +110,7 @@ async def test_forget_asks_on_a_terminal(
         on_terminal, answer, "cursors", "forget", NAME, "--reason=anew", "--url", ready_url
     )
 
-    assert "stands at 7" in seen
+    assert "is at 7" in seen
     assert code == status
 
 

@@ -71,7 +71,7 @@ def test_list_by_what_is_wanted(cli: Callable[..., Any], seeded: tuple[str, list
     assert listed("--before", str(ids[2])) == ids[1::-1]
     assert listed("--delivery", "guid-2") == [ids[1]]
     assert listed("--type", "push") == listed("--actor", "eva") == listed("--source", "gitlab") == []
-    assert "No such event" in cli("events", "list", "--url", url, "--type", "push").stderr
+    assert "No events match" in cli("events", "list", "--url", url, "--type", "push").stderr
 
 
 def test_show_says_what_came_of_it_and_what_was_sent(cli: Callable[..., Any], seeded: tuple[str, list[int]]) -> None:
@@ -94,8 +94,8 @@ def test_an_event_that_is_not_known(cli: Callable[..., Any], file_url: str, args
     shown = cli(*args, "4711", "--json", "--url", file_url)
 
     assert (words.exit_code, shown.exit_code) == (0, 0)
-    assert "There is no event 4711" in words.output
-    line = "There is no event 4711: it was never accepted here, or is no longer kept."
+    assert "Event 4711 does not exist" in words.output
+    line = "Event 4711 does not exist: it was never accepted here, or is no longer kept."
     assert json.loads(shown.stdout) == {"id": 4711, "reason": None, "explain": [line]}
 
 
@@ -116,7 +116,7 @@ def test_replay_has_it_handled_by_the_handlers_of_today(
     newest = json.loads(cli("events", "list", "--json", "--url", url, "--limit", "2").stdout)
 
     assert said.exit_code == 0
-    assert f"Event {ids[0]} is handled again as event {newest[1]['id']}" in said.stdout
+    assert f"Replayed event {ids[0]} as event {newest[1]['id']}" in said.stdout
     assert (newest[1]["by"], newest[1]["replay_of"]) == ("eva", ids[0])
     assert (data["verdict"], data["event"], data["jobs"]) == ("accepted", newest[0]["id"], newest[0]["jobs"])
     refused = cli("events", "replay", str(ids[0]), "--app", "bot_of_today:app")

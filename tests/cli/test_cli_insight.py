@@ -72,7 +72,7 @@ async def test_explain_event(cli: Callable[..., Any], jobs_url: str) -> None:
     async with floor(jobs_url) as jobs:
         event_id, job_id = await jobs.jobs.ids(2)
         new = new_job(job_id, name="report", queue="default", arguments=json.dumps({"event": event_id}))
-        about = ("github", "d-1", "issues.opened", "ann", "{}", 3600.0, None, "")
+        about = ("github", "d-1", "issues.opened", "ann", "{}", 3600.0, None, None)
         await jobs._store.events.accept([NewEvent(event_id, *about, (new,))])
         words = await run(cli, jobs_url, "explain", "event", str(event_id))
         told = await data(cli, jobs_url, "explain", "event", str(event_id))

@@ -47,12 +47,12 @@ async def test_what_is_overdue_is_ready_since_it_was_due(cli: Callable[..., Any]
         await asyncio.sleep(1.2)
         words = await run(cli, jobs_url, "jobs", "list")
         (listed,) = await data(cli, jobs_url, "jobs", "list")
-        queues = await run(cli, jobs_url, "jobs", "queues")
+        queues = await run(cli, jobs_url, "queues", "list")
 
     (row,) = (row for row in words.stdout.splitlines() if row.split()[:1] == [str(number)])
     assert listed["reason"] == "no-worker"
     assert listed["due_at"][11:19] in row
-    assert "Nobody works on queue 'default'." in queues.stderr
+    assert "No worker serves queue 'default'." in queues.stderr
 
 
 async def test_list_by_state_name_queue_lane_and_limit(cli: Callable[..., Any], jobs_url: str) -> None:
@@ -85,8 +85,8 @@ def test_list_of_nothing_is_empty(cli: Callable[..., Any], file_url: str) -> Non
     chosen = cli("jobs", "list", "--name", "report", "--url", file_url)
 
     assert (words.exit_code, words.stdout) == (0, "")
-    assert "There is no job." in words.stderr
-    assert "There is no such job." in chosen.stderr
+    assert "There are no jobs." in words.stderr
+    assert "No jobs match." in chosen.stderr
     assert json.loads(cli("jobs", "list", "--json", "--url", file_url).stdout) == []
 
 
@@ -95,7 +95,7 @@ def test_what_does_not_exist_is_refused(cli: Callable[..., Any], file_url: str, 
     assert cli("jobs", *args, "--url", file_url).exit_code == 2
 
 
-@pytest.mark.parametrize("args", [("jobs", "list"), ("jobs", "queues"), ("lanes",), ("explain", "job", "1")])
+@pytest.mark.parametrize("args", [("jobs", "list"), ("queues", "list"), ("lanes",), ("explain", "job", "1")])
 def test_a_store_without_jobs_says_so(cli: Callable[..., Any], interlock_redis_url: str, args: tuple[str, ...]) -> None:
     result = cli(*args, "--url", interlock_redis_url)
 
@@ -158,7 +158,7 @@ async def test_a_job_that_is_not_known(cli: Callable[..., Any], file_url: str, a
     words = await run(cli, file_url, *args, "4711")
     shown = await data(cli, file_url, *args, "4711")
 
-    assert "There is no job 4711" in words.output
+    assert "Job 4711 does not exist" in words.output
     assert shown["id"] == 4711
     assert shown["state"] is None
 
@@ -193,7 +193,7 @@ async def test_retry_of_all_that_match_goes_through_every_page_oldest_first(
         first = await jobs.fetch()
         again = await data(cli, jobs_url, "jobs", "retry", "--state", "failed", "-y")
 
-    assert "There is no such job." in nothing.stderr
+    assert "No jobs match." in nothing.stderr
     assert "Retried 150 of 150." in words.stderr
     assert [job["id"] for job in left] == [other]
     assert first.id == failed[0], "a lane keeps its order when all of it is retried"
@@ -217,7 +217,7 @@ async def test_retry_of_what_needs_none_fails(cli: Callable[..., Any], file_url:
     assert words.stderr.splitlines() == [
         f"Job {done} is done: there is nothing to retry.",
         f"Job {ready} is ready: there is nothing to retry.",
-        "There is no job 4711. See: interlock jobs list.",
+        "Job 4711 does not exist. List jobs with: interlock jobs list.",
     ]
     assert [(act["id"], act["done"], act["by"]) for act in mixed] == [
         (done, False, "ann"),
@@ -253,7 +253,7 @@ async def test_cancel_ends_what_waits_and_stops_what_runs(cli: Callable[..., Any
 
     assert words.stdout.splitlines() == [
         f"Cancelled job {waiting.id}, which was scheduled.",
-        f"Job {running.id} is running; its worker was told to stop it.",
+        f"Job {running.id} is running; its worker was asked to stop it.",
     ]
     assert again.stdout == ""
     assert f"Job {running.id} is cancelled already: there is nothing to cancel." in again.stderr
@@ -268,8 +268,8 @@ async def test_cancel_of_nothing_fails(cli: Callable[..., Any], file_url: str) -
         words = await run(cli, file_url, *args, code=1)
         acts = await data(cli, file_url, *args, code=1)
 
-    assert f"Job {done} is done already: there is nothing to cancel." in words.stderr
-    assert "There is no job 4711." in words.stderr
+    assert f"Job {done} has already ended (done): there is nothing to cancel." in words.stderr
+    assert "Job 4711 does not exist." in words.stderr
     assert [(act["state"], act["done"], act["reason"]) for act in acts] == [("done", False, "x"), (None, False, "x")]
 
 
@@ -307,7 +307,7 @@ async def test_cancel_asks_on_a_terminal(
 
 async def test_queues_say_how_many_stand_how_and_who_works(cli: Callable[..., Any], jobs_url: str) -> None:
     async with floor(jobs_url) as jobs:
-        empty = await run(cli, jobs_url, "jobs", "queues")
+        empty = await run(cli, jobs_url, "queues", "list")
         await jobs.register_worker("report")
         await jobs.add()
         await jobs.fetch()
@@ -315,13 +315,13 @@ async def test_queues_say_how_many_stand_how_and_who_works(cli: Callable[..., An
             await jobs.add()
         await jobs.add(delay=60)
         await jobs.add(queue="mail", name="sync")
-        words = await run(cli, jobs_url, "jobs", "queues")
-        queues = {queue["queue"]: queue for queue in await data(cli, jobs_url, "jobs", "queues")}
+        words = await run(cli, jobs_url, "queues", "list")
+        queues = {queue["queue"]: queue for queue in await data(cli, jobs_url, "queues", "list")}
 
-    assert "There is no queue" in empty.stderr
+    assert "There are no queues" in empty.stderr
     (default,) = (row.split() for row in words.stdout.splitlines() if row.split()[:1] == ["default"])
     assert default[1:10] == ["2", "1", "0", "1", "0", "0", "0", "1", "10"]
-    assert "Nobody works on queue 'mail'." in words.stderr
+    assert "No worker serves queue 'mail'." in words.stderr
     assert (queues["default"]["ready"], queues["default"]["workers"], queues["default"]["runners"]) == (2, 1, 10)
     assert (queues["mail"]["ready"], queues["mail"]["workers"]) == (1, 0)
     assert queues["mail"]["oldest_ready_at"].startswith("20")

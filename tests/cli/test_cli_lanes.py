@@ -56,7 +56,7 @@ def test_list_of_nothing_is_empty(cli: Callable[..., Any], file_url: str) -> Non
     words = cli("lanes", "--url", file_url)
 
     assert (words.exit_code, words.stdout) == (0, "")
-    assert "No lane has jobs or is held." in words.stderr
+    assert "No lane has jobs or is held or parked." in words.stderr
     assert json.loads(cli("lanes", "--json", "--url", file_url).stdout) == []
 
 
@@ -106,7 +106,7 @@ async def test_explain_lane(cli: Callable[..., Any], file_url: str) -> None:
     assert idle == ("idle", "lane 'l' is empty and nobody holds it\n")
     assert nobody[0] == "no-worker"
     assert f"is at job {number} (report)" in nobody[1]
-    assert held[0] == "held"
+    assert held[0] == "lane-held"
     assert "held by ann since 20" in held[1]
     assert f"job {number} (report) runs in bot.py" in held[1]
     assert parked[0] == "lane-parked"
@@ -131,9 +131,9 @@ async def test_hold_and_release(cli: Callable[..., Any], jobs_url: str) -> None:
         assert (await jobs.fetch()).id == number
         again = await run(cli, jobs_url, "lanes", "release", LANE, code=1)
 
-    assert held.stdout == f"Held {LANE!r}. To let it go on: interlock lanes release '{LANE}'\n"
+    assert held.stdout == f"Held {LANE!r}. To release it: interlock lanes release '{LANE}'\n"
     assert (shown["state"], shown["reason"]) == ("held", "lane-held")
-    assert released.stdout == f"Released {LANE!r}. It goes on.\n"
+    assert released.stdout == f"Released {LANE!r}.\n"
     assert "is neither held nor parked" in again.stderr
 
 
@@ -168,6 +168,6 @@ async def test_hold_asks_on_a_terminal(
         (lane,) = await jobs.jobs.lanes("l")
 
     assert "lane 'l' has 1 job" in seen
-    assert "Let it stand still?" in seen
+    assert "Hold it?" in seen
     assert code == status
     assert (lane.held_by == "") == (status == 1)

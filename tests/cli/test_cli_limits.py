@@ -69,7 +69,7 @@ def test_list_of_nothing_is_empty(cli: Callable[..., Any], ready_url: str) -> No
     data = cli("limits", "--json", "--url", ready_url)
 
     assert (words.exit_code, words.stdout) == (0, "")
-    assert "No limit is in use." in words.stderr
+    assert "No limits are in use." in words.stderr
     assert json.loads(data.stdout) == []
 
 

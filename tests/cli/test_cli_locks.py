@@ -91,7 +91,7 @@ def test_list_of_nothing_is_empty(cli: Callable[..., Any], ready_url: str) -> No
     data = cli("locks", "list", "--json", "--url", ready_url)
 
     assert (words.exit_code, words.stdout) == (0, "")
-    assert "No key is held or awaited." in words.stderr
+    assert "No locks are held, and none has waiters." in words.stderr
     assert json.loads(data.stdout) == []
 
 
@@ -149,7 +149,7 @@ def test_release_of_a_free_key_fails(cli: Callable[..., Any], ready_url: str) ->
     result = cli("locks", "release", "key", "--reason", "why not", "--yes", "--url", ready_url)
 
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "Nobody holds 'key'." in result.stderr
+    assert "The lock 'key' is not held." in result.stderr
 
 
 def test_release_without_a_terminal_needs_yes(cli: Callable[..., Any], ready_url: str) -> None:

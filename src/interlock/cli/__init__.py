@@ -1,7 +1,7 @@
-"""The command line: ``interlock``. Data goes to standard output, everything said about it to standard error.
+"""The command line: ``interlock``. Data goes to standard output, messages go to standard error.
 
-What a command needs is imported when it runs, so that help and completion are quick. An error ends with one line and
-an exit code: 2 if the call has to be mended, 1 for everything else.
+A command imports what it needs when it runs, so that help and completion are quick. An error is one line and an exit
+code: 2 for invalid usage, 1 for everything else.
 """
 
 from __future__ import annotations
@@ -10,7 +10,21 @@ from typing import Annotated
 
 import typer
 
-from interlock.cli import claims, cursors, demo, events, explain, jobs, journal, lanes, limits, locks, migrate, run
+from interlock.cli import (
+    claims,
+    cursors,
+    demo,
+    events,
+    explain,
+    jobs,
+    journal,
+    lanes,
+    limits,
+    locks,
+    migrate,
+    queues,
+    run,
+)
 from interlock.cli.output import Commands
 from interlock.cli.store_url import Namespace, StoreUrl
 
@@ -19,7 +33,7 @@ __all__ = ["app", "main"]
 app = typer.Typer(
     name="interlock",
     cls=Commands,
-    help="Look into and mend what Interlock keeps in a store.",
+    help="Inspect and operate an Interlock store.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -29,6 +43,7 @@ app.add_typer(claims.app, name="claims")
 app.add_typer(cursors.app, name="cursors")
 app.add_typer(limits.app, name="limits")
 app.add_typer(jobs.app, name="jobs")
+app.add_typer(queues.app, name="queues")
 app.add_typer(lanes.app, name="lanes")
 app.add_typer(events.app, name="events")
 app.add_typer(journal.app, name="journal")

@@ -1,4 +1,4 @@
-"""``interlock claims``: what was seen, how it stands, and making a key new again."""
+"""``interlock claims``: list, show and forget claims."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interlock.cli.confirmation import By, Yes, confirm, named
+from interlock.cli.explanations import explain_subject
 from interlock.cli.operations import JournalUrl, operate
 from interlock.cli.output import Json, Limit, brief, console, print_json, say, say_if_cut, shown
 from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store, opened
+from interlock.cli.tables import Column, Table, moment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,29 +22,45 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(help="What was seen, and what became of it.", no_args_is_help=True)
+app = typer.Typer(help="List, show and forget claims.", no_args_is_help=True)
 Key = Annotated[str, typer.Argument(help="The claim's key.")]
 
 
 class State(StrEnum):
-    """The states that a claim can be kept in, as words of a command line."""
+    """The states of a claim, as options of the command line."""
 
     IN_PROGRESS = "in-progress"
     DONE = "done"
     FAILED = "failed"
 
 
+_TABLE: Table[ClaimView] = Table(
+    Column("key", lambda view: view.key),
+    Column("state", lambda view: str(view.state), fixed=True),
+    Column("attempt", lambda view: view.attempt, number=True),
+    Column("holder", lambda view: f"{view.program}@{view.host}:{view.pid}"),
+    Column("since (UTC)", lambda view: moment(view.settled_at or view.claimed_at), fixed=True),
+    Column("what happens next", lambda view: _next(view)),
+)
+
+
+def _next(view: ClaimView) -> str:
+    from interlock.claims.explain import what_next
+
+    return what_next(view)
+
+
 @app.command("list")
 def list_claims(
     context: typer.Context,
-    prefix: Annotated[str, typer.Option(help="Only keys that begin so.")] = "",
+    prefix: Annotated[str, typer.Option(help="Only keys that start with this.")] = "",
     state: Annotated[State | None, typer.Option(help="Only claims in this state.")] = None,
     limit: Limit = 1000,
     json: Json = False,
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Show the claims that are kept, by key, as one snapshot."""
+    """List the claims that are kept, by key, from one snapshot."""
     from interlock.arguments import checked_prefix
     from interlock.claims.explain import as_data
     from interlock.ports.claims import ClaimState
@@ -53,15 +71,15 @@ def list_claims(
     if json:
         print_json([as_data(view) for view in views])
     elif views:
-        _print(views)
+        _TABLE.print(views)
     else:
-        say("No such claim is kept." if prefix or state else "No claim is kept.")
+        say("No claims match." if prefix or state else "There are no claims.")
     say_if_cut(len(views), limit)
 
 
 @app.command()
 def show(context: typer.Context, key: Key, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
-    """Show one claim: its state, who has or had it, and what happens next."""
+    """Show one claim: its state, its holder, and what happens next."""
     from interlock.claims.explain import explain
 
     view = look_at(chosen_store(context, url, namespace), key)
@@ -70,15 +88,23 @@ def show(context: typer.Context, key: Key, json: Json = False, url: Url = None, 
     elif view is None:
         say(explain(key, view).lines[0])
     else:
-        _print([view])
+        _TABLE.print([view])
         _print_rest(view)
+
+
+@app.command()
+def explain(context: typer.Context, key: Key, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
+    """Explain a claim: its state, its holder, and what happens next."""
+    from interlock.insight import Kind
+
+    explain_subject(context, Kind.CLAIM, key, json, url, namespace)
 
 
 @app.command()
 def forget(
     context: typer.Context,
     key: Key,
-    reason: Annotated[str, typer.Option(help="Why; whoever works on it is told.")],
+    reason: Annotated[str, typer.Option(help="Why; the holder and the journal get it.")],
     by: By = None,
     yes: Yes = False,
     json: Json = False,
@@ -86,7 +112,7 @@ def forget(
     namespace: Namespace = None,
     journal_url: JournalUrl = None,
 ) -> None:
-    """Make a key new again, so that whoever claims it next does the work anew. Work in progress is cancelled."""
+    """Forget a claim, so that its key can be claimed again. Work in progress is cancelled."""
     from interlock.arguments import checked_key
     from interlock.claims.explain import as_data, explain
     from interlock.errors import NotFoundError
@@ -100,7 +126,7 @@ def forget(
         return None if view is None else f"{explain(key, view).lines[0]}."
 
     if not yes:
-        confirm("Forgetting a claim", "Forget it, so that it may be done again?", kept)
+        confirm("Forgetting a claim", "Forget it, so that its key can be claimed again?", kept)
     name = checked_key(key)
     view = operate(
         store_url,
@@ -109,15 +135,15 @@ def forget(
         journal_url,
     )
     if view is None:
-        raise NotFoundError(f"There is no claim on {key!r}.", remedy="See: interlock claims list.")
+        raise NotFoundError(f"The key {key!r} is not claimed.", remedy="List claims with: interlock claims list.")
     if json:
         print_json({"key": key, "by": by, "reason": reason, "forgotten": as_data(view)})
     else:
-        typer.echo(shown(f"Forgot {key!r}, which was {view.state}. It is new again."))
+        typer.echo(shown(f"Forgot {key!r}, which was {view.state}. It can be claimed again."))
 
 
 def look_at(store_url: StoreUrl, key: str) -> ClaimView | None:
-    """One claim, None if none is kept."""
+    """Return one claim, or None if it is not kept."""
     from interlock.arguments import checked_key
 
     views = asyncio.run(_look(store_url, checked_key(key), "", None, 1))
@@ -133,33 +159,8 @@ async def _look(
         return await store.claims.list(key, prefix=prefix, state=state, limit=limit)
 
 
-def _print(views: Sequence[ClaimView]) -> None:
-    from rich import box
-    from rich.table import Table
-
-    from interlock.claims.explain import what_next
-    from interlock.clock import as_datetime
-
-    table = Table("key", "state", box=box.SIMPLE_HEAD)
-    table.add_column("attempt", justify="right")
-    table.add_column("who")
-    table.add_column("since (UTC)")
-    table.add_column("what happens next")
-    for view in views:
-        since = view.claimed_at if view.settled_at is None else view.settled_at
-        table.add_row(
-            shown(view.key),
-            str(view.state),
-            str(view.attempt),
-            shown(f"{view.program}@{view.host}:{view.pid}"),
-            f"{as_datetime(since):%Y-%m-%d %H:%M:%S}",
-            what_next(view),
-        )
-    console().print(table)
-
-
 def _print_rest(view: ClaimView) -> None:
-    """What has no column: the words, and what was left."""
+    """Print the explanation and the result."""
     from interlock.claims.explain import explain
     from interlock.values import decoded
 

@@ -1,4 +1,4 @@
-"""``interlock cursors``: where pollers stand, how they got there, and forgetting it."""
+"""``interlock cursors``: list, show and forget the positions of pollers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import typer
 
 from interlock.cli.confirmation import By, Yes, confirm, named
 from interlock.cli.operations import JournalUrl, operate
-from interlock.cli.output import Json, Limit, brief, console, print_json, say, say_if_cut, shown
+from interlock.cli.output import Json, Limit, brief, print_json, say, say_if_cut, shown
 from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store, opened
+from interlock.cli.tables import Column, Table, moment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,8 +20,18 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Where pollers stand.", no_args_is_help=True)
+app = typer.Typer(help="List, show and forget the positions of pollers.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="The cursor's name.")]
+
+
+_MOVES: tuple[Column[CursorView], ...] = (
+    Column("value", lambda view: brief(_value(view))),
+    Column("version", lambda view: str(view.version), number=True),
+    Column("moved (UTC)", lambda view: moment(view.moved_at), fixed=True),
+    Column("by", lambda view: view.by),
+)
+_CURSORS: Table[CursorView] = Table(Column("name", lambda view: view.name), *_MOVES)
+_HISTORY: Table[CursorView] = Table(*_MOVES)
 
 
 @app.command("list")
@@ -31,28 +42,28 @@ def list_cursors(
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Show all cursors by name, as one snapshot."""
+    """List all cursors by name, from one snapshot."""
     views = asyncio.run(_look(chosen_store(context, url, namespace), limit))
     if json:
         print_json([_as_data(view) for view in views])
     elif views:
-        _print(views, "name")
+        _CURSORS.print(views)
     else:
-        say("No cursor was ever moved.")
+        say("There are no cursors.")
     say_if_cut(len(views), limit)
 
 
 @app.command()
 def show(context: typer.Context, name: Name, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
-    """Show one cursor: where it stands, and its last moves, the newest first."""
+    """Show one cursor: its position, and its last moves, newest first."""
     moves = asyncio.run(_history(chosen_store(context, url, namespace), _checked(name)))
     if json:
         data = _as_data(moves[0]) if moves else {"name": name, "version": None}
         print_json({**data, "history": [_as_data(view) for view in moves]})
     elif moves:
-        _print(moves)
+        _HISTORY.print(moves)
     else:
-        say(f"The cursor {name!r} was never moved.")
+        say(f"The cursor {name!r} has never moved.")
 
 
 @app.command()
@@ -67,7 +78,7 @@ def forget(
     namespace: Namespace = None,
     journal_url: JournalUrl = None,
 ) -> None:
-    """Remove a cursor and its history. Its poller begins anew, and a move that it has begun is refused."""
+    """Remove a cursor and its history. Its poller starts over, and a move that is in progress is refused."""
     from interlock.errors import NotFoundError
     from interlock.ports.store import Capability
 
@@ -76,10 +87,10 @@ def forget(
 
     def stands() -> str | None:
         moves = asyncio.run(_history(store_url, _checked(name)))
-        return f"{name!r} stands at {brief(_value(moves[0]))}, moved by {moves[0].by}." if moves else None
+        return f"{name!r} is at {brief(_value(moves[0]))}, moved by {moves[0].by}." if moves else None
 
     if not yes:
-        confirm("Forgetting a cursor", "Forget it, so that its poller begins anew?", stands)
+        confirm("Forgetting a cursor", "Forget it, so that its poller starts over?", stands)
     key = _checked(name)
     view = operate(
         store_url,
@@ -88,11 +99,11 @@ def forget(
         journal_url,
     )
     if view is None:
-        raise NotFoundError(f"There is no cursor {name!r}.", remedy="See: interlock cursors list.")
+        raise NotFoundError(f"The cursor {name!r} does not exist.", remedy="List cursors with: interlock cursors list.")
     if json:
         print_json({"name": name, "by": by, "reason": reason, "forgotten": _as_data(view)})
     else:
-        typer.echo(shown(f"Forgot {name!r}, which stood at {brief(_value(view))}."))
+        typer.echo(shown(f"Forgot {name!r}, which was at {brief(_value(view))}."))
 
 
 async def _look(store_url: StoreUrl, limit: int) -> Sequence[CursorView]:
@@ -126,24 +137,3 @@ def _as_data(view: CursorView) -> dict[str, Any]:
     from interlock.clock import as_text
 
     return {**view._asdict(), "value": _value(view), "moved_at": as_text(view.moved_at)}
-
-
-def _print(views: Sequence[CursorView], *first: str) -> None:
-    from rich import box
-    from rich.table import Table
-
-    from interlock.clock import as_datetime
-
-    table = Table(*first, "value", box=box.SIMPLE_HEAD)
-    table.add_column("version", justify="right")
-    table.add_column("moved (UTC)")
-    table.add_column("by")
-    for view in views:
-        table.add_row(
-            *(shown(view.name) for _ in first),
-            brief(_value(view)),
-            str(view.version),
-            f"{as_datetime(view.moved_at):%Y-%m-%d %H:%M:%S}",
-            shown(view.by),
-        )
-    console().print(table)

@@ -1,4 +1,4 @@
-"""``interlock events``: what came in, what it caused, and having it handled again."""
+"""``interlock events``: list, show and replay events."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from interlock.cli.confirmation import By, Yes, confirm, named
+from interlock.cli.explanations import explain_subject
 from interlock.cli.output import Json, Limit, console, print_formatted, print_json, say, say_if_cut, shown
 from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store, opened
+from interlock.cli.tables import Column, Table, moment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,9 +23,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Id", "app", "nothing"]
 
-app = typer.Typer(help="What came in, and what it caused.", no_args_is_help=True)
+app = typer.Typer(help="List, show and replay events.", no_args_is_help=True)
 _MOST_ID = 2**63 - 1
 Id = Annotated[int, typer.Argument(min=1, max=_MOST_ID, metavar="ID", help="The event's id.")]
+
+
+_TABLE: Table[EventView] = Table(
+    Column("id", lambda view: str(view.id), number=True),
+    Column("received (UTC)", lambda view: moment(view.received_at), fixed=True),
+    Column("source", lambda view: view.source),
+    Column("type", lambda view: view.type),
+    Column("actor", lambda view: view.actor),
+    Column("delivery", lambda view: f"replay of {view.replay_of} by {view.by}" if view.replay_of else view.delivery),
+    Column("jobs", lambda view: ", ".join(map(str, view.jobs))),
+)
 
 
 @app.command("list")
@@ -31,15 +44,17 @@ def list_events(
     context: typer.Context,
     source: Annotated[str, typer.Option(help="Only events of this source.")] = "",
     kind: Annotated[str, typer.Option("--type", help="Only events of this type, such as issues.opened.")] = "",
-    actor: Annotated[str, typer.Option(help="Only what this one did.")] = "",
-    delivery: Annotated[str, typer.Option(help="Only this delivery, by the source's name for it.")] = "",
-    before: Annotated[int | None, typer.Option(min=1, max=_MOST_ID, help="Go on behind the event of this id.")] = None,
+    actor: Annotated[str, typer.Option(help="Only events of this actor.")] = "",
+    delivery: Annotated[str, typer.Option(help="Only this delivery ID.")] = "",
+    before: Annotated[
+        int | None, typer.Option(min=1, max=_MOST_ID, help="Continue behind the event with this ID.")
+    ] = None,
     limit: Limit = 100,
     json: Json = False,
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Show the events that are kept, newest first, as one snapshot."""
+    """List the events that are kept, newest first, from one snapshot."""
     from interlock.arguments import checked_prefix
     from interlock.events.explain import as_data
     from interlock.ports.events import EventFilter
@@ -49,9 +64,9 @@ def list_events(
     if json:
         print_json([as_data(view) for view in views])
     elif views:
-        _print(views)
+        _TABLE.print(views)
     else:
-        say("No such event is kept." if any(wanted) or before else "No event is kept.")
+        say("No events match." if any(wanted) or before else "There are no events.")
     say_if_cut(len(views), limit)
 
 
@@ -59,12 +74,12 @@ def list_events(
 def show(
     context: typer.Context,
     event_id: Id,
-    payload: Annotated[bool, typer.Option("--payload/--no-payload", help="Also what was sent.")] = True,
+    payload: Annotated[bool, typer.Option("--payload/--no-payload", help="Show the payload.")] = True,
     json: Json = False,
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Show one event: what it is, what came of it, and what was sent."""
+    """Show one event: what it is, the state of its jobs, and its payload."""
     from interlock.events.explain import explain_event
 
     view, jobs = asyncio.run(_find(chosen_store(context, url, namespace), event_id))
@@ -87,6 +102,16 @@ def show(
 
 
 @app.command()
+def explain(
+    context: typer.Context, event_id: Id, json: Json = False, url: Url = None, namespace: Namespace = None
+) -> None:
+    """Explain an event: what it was, and the state of the jobs that it caused."""
+    from interlock.insight import Kind
+
+    explain_subject(context, Kind.EVENT, event_id, json, url, namespace, missing=lambda: nothing(event_id))
+
+
+@app.command()
 def replay(
     context: typer.Context,
     event_id: Id,
@@ -97,34 +122,34 @@ def replay(
             metavar="MODULE:APP",
             envvar="INTERLOCK_APP",
             show_envvar=True,
-            help="The app whose handlers are to hear it, such as bot:app.",
+            help="The app whose handlers receive it, such as bot:app.",
         ),
     ],
-    reason: Annotated[str, typer.Option(help="Why; it is logged.")] = "",
+    reason: Annotated[str, typer.Option(help="Why; the journal keeps it.")] = "",
     by: By = None,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Have a kept event handled again, by the handlers that the app has today. It becomes a new event."""
+    """Replay a kept event as a new event, with the handlers that the app has now."""
     from interlock.cli.run import load
 
     by = named("Replaying an event", reason or None, by)
     found = load(target)
     if not yes:
-        confirm("Replaying an event", "Have it handled again?", lambda: asyncio.run(_about(found, event_id)))
+        confirm("Replaying an event", "Replay it?", lambda: asyncio.run(_about(found, event_id)))
     receipt = asyncio.run(_replay(found, event_id, by, reason))
     if json:
         print_json({"replay_of": event_id, "by": by, "reason": reason, **_receipt(receipt)})
     elif receipt.event is None:
-        say(f"Nothing came of it: {receipt.reason}.")
+        say(f"No handler received it: {receipt.reason}.")
     else:
         jobs = ", ".join(map(str, receipt.jobs))
-        typer.echo(f"Event {event_id} is handled again as event {receipt.event}, by jobs {jobs}.")
+        typer.echo(f"Replayed event {event_id} as event {receipt.event}, with jobs {jobs}.")
 
 
 def nothing(event_id: int) -> dict[str, Any]:
-    """What there is to say about an event that is not known."""
-    line = f"There is no event {event_id}: it was never accepted here, or is no longer kept."
+    """Data about an event that does not exist."""
+    line = f"Event {event_id} does not exist: it was never accepted here, or is no longer kept."
     return {"id": event_id, "reason": None, "explain": [line]}
 
 
@@ -153,7 +178,7 @@ async def _about(found: App, event_id: int) -> str | None:
         except NotFoundError:
             return None
     at = view.received_at.isoformat(timespec="milliseconds")
-    return f"Event {view.id}: {view.source}.{view.type} by {view.actor or 'nobody known'}, {at}."
+    return f"Event {view.id}: {view.source}.{view.type} by {view.actor or 'an unknown actor'}, {at}."
 
 
 async def _replay(found: App, event_id: int, by: str, reason: str) -> Receipt:
@@ -174,27 +199,3 @@ def _sent(view: EventView) -> Any:
     import json
 
     return json.loads(view.payload or "null")
-
-
-def _print(views: Sequence[EventView]) -> None:
-    from rich import box
-    from rich.table import Table
-
-    from interlock.clock import as_datetime
-
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("id", justify="right")
-    for title in ("received (UTC)", "source", "type", "actor", "delivery", "jobs"):
-        table.add_column(title)
-    for view in views:
-        origin = f"replay of {view.replay_of} by {view.by}" if view.replay_of else view.delivery
-        table.add_row(
-            str(view.id),
-            f"{as_datetime(view.received_at):%Y-%m-%d %H:%M:%S}",
-            shown(view.source),
-            shown(view.type),
-            shown(view.actor),
-            shown(origin),
-            ", ".join(map(str, view.jobs)),
-        )
-    console().print(table)

@@ -1,25 +1,19 @@
-"""``interlock explain``: why something waits, in words."""
+"""``interlock explain``: why something waits, and what to do about it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from interlock.cli import events, jobs, lanes
-from interlock.cli.insight_reader import ask
-from interlock.cli.output import Json, print_json, shown
-from interlock.cli.store_url import Namespace, Url, chosen_store
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from interlock.insight import Kind
-    from interlock.ports.store import Capability
+from interlock.cli import events, jobs, lanes, queues
+from interlock.cli.explanations import explain_subject
+from interlock.cli.output import Json  # noqa: TC001 - typer reads annotations
+from interlock.cli.store_url import Namespace, Url  # noqa: TC001
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Why something waits, and what to do about it.", no_args_is_help=True)
+app = typer.Typer(help="Explain why something waits, and what to do about it.", no_args_is_help=True)
 
 
 @app.command()
@@ -30,11 +24,10 @@ def lock(
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Say who holds a key, since when, who waits for it and for how long yet."""
+    """Explain a lock: its holder, since when, and its waiters."""
     from interlock.insight import Kind
-    from interlock.ports.store import Capability
 
-    _explain(context, Capability.LOCKS, Kind.LOCK, key, json, url, namespace)
+    explain_subject(context, Kind.LOCK, key, json, url, namespace)
 
 
 @app.command()
@@ -45,11 +38,10 @@ def claim(
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Say how a claim stands, who has or had it, and what happens next."""
+    """Explain a claim: its state, its holder, and what happens next."""
     from interlock.insight import Kind
-    from interlock.ports.store import Capability
 
-    _explain(context, Capability.CLAIMS, Kind.CLAIM, key, json, url, namespace)
+    explain_subject(context, Kind.CLAIM, key, json, url, namespace)
 
 
 @app.command()
@@ -60,74 +52,47 @@ def limit(
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Say what a limit allows, who is at work under it, jobs too, and who waits, for what and until when."""
+    """Explain a limit: what it allows, its holders, jobs included, and its waiters."""
     from interlock.insight import Kind
-    from interlock.ports.store import Capability
 
-    _explain(context, Capability.LIMITS, Kind.LIMIT, key, json, url, namespace)
+    explain_subject(context, Kind.LIMIT, key, json, url, namespace)
 
 
 @app.command()
 def job(
     context: typer.Context, job_id: jobs.Id, json: Json = False, url: Url = None, namespace: Namespace = None
 ) -> None:
-    """Say how a job stands, what it waits for, who is before it, and what to do."""
-    from interlock.errors import NotFoundError
+    """Explain a job: its state, what it waits for, what is ahead of it, and what to do."""
     from interlock.insight import Kind
-    from interlock.ports.store import Capability
 
-    try:
-        _explain(context, Capability.JOBS, Kind.JOB, job_id, json, url, namespace)
-    except NotFoundError:
-        _tell(jobs.nothing(job_id), json)
+    explain_subject(context, Kind.JOB, job_id, json, url, namespace, missing=lambda: jobs.nothing(job_id))
 
 
 @app.command()
 def lane(
     context: typer.Context, lane: lanes.Lane, json: Json = False, url: Url = None, namespace: Namespace = None
 ) -> None:
-    """Say what a lane is at, why it does not go on, and what to do."""
+    """Explain a lane: the job at its head, why it waits, and what to do."""
     from interlock.insight import Kind
-    from interlock.ports.store import Capability
 
-    _explain(context, Capability.JOBS, Kind.LANE, lane, json, url, namespace)
+    explain_subject(context, Kind.LANE, lane, json, url, namespace)
+
+
+@app.command()
+def queue(
+    context: typer.Context, queue: queues.Queue, json: Json = False, url: Url = None, namespace: Namespace = None
+) -> None:
+    """Explain a queue: its jobs, its workers, and what to do."""
+    from interlock.insight import Kind
+
+    explain_subject(context, Kind.QUEUE, queue, json, url, namespace)
 
 
 @app.command()
 def event(
     context: typer.Context, event_id: events.Id, json: Json = False, url: Url = None, namespace: Namespace = None
 ) -> None:
-    """Say what an event was, and what became of the jobs that it caused."""
-    from interlock.errors import NotFoundError
+    """Explain an event: what it was, and the state of the jobs that it caused."""
     from interlock.insight import Kind
-    from interlock.ports.store import Capability
 
-    try:
-        _explain(context, Capability.EVENTS, Kind.EVENT, event_id, json, url, namespace)
-    except NotFoundError:
-        _tell(events.nothing(event_id), json)
-
-
-def _explain(
-    context: typer.Context,
-    need: Capability,
-    kind: Kind,
-    ref: str | int,
-    json: bool,
-    url: str | None,
-    namespace: str | None,
-) -> None:
-    from interlock.arguments import checked_key
-
-    store_url = chosen_store(context, url, namespace)
-    if isinstance(ref, str):
-        checked_key(ref)  # before anything is opened
-    _tell(ask(store_url, need, lambda insight: insight.explain(kind, ref)).data, json)
-
-
-def _tell(data: Mapping[str, Any], json: bool) -> None:
-    if json:
-        print_json(data)
-        return
-    for line in data["explain"]:
-        typer.echo(shown(line))
+    explain_subject(context, Kind.EVENT, event_id, json, url, namespace, missing=lambda: events.nothing(event_id))

@@ -1,4 +1,4 @@
-"""``interlock jobs``: what waits, runs and ended, one job at length, and running or ending one by hand."""
+"""``interlock jobs``: list, show, retry and cancel jobs."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from interlock.cli.confirmation import By, Yes, confirm, named
+from interlock.cli.explanations import explain_subject
 from interlock.cli.insight_reader import ask, whole_list
 from interlock.cli.operations import OptionalReason, operate
-from interlock.cli.output import Json, Limit, console, print_json, say, say_if_cut, shown
+from interlock.cli.output import Json, Limit, print_json, say, say_if_cut, shown
 from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store, opened
+from interlock.cli.tables import Column, Table, moment, state_cell, tail
 from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from interlock.insight import Insight, JobRow, QueueRow
+    from interlock.insight import Insight, JobRow
     from interlock.operations import Operations
     from interlock.ports.job_views import JobSituation, JobView
 
 __all__ = ["Id", "app", "nothing"]
 
-app = typer.Typer(help="What waits, runs and ended.", no_args_is_help=True)
+app = typer.Typer(help="List, show, retry and cancel jobs.", no_args_is_help=True)
 _MOST_ID = 2**63 - 1
 _MOST_TOLD = 10
 _UNDER_WAY = (JobState.READY, JobState.BEHIND, JobState.WAITING, JobState.HELD, JobState.RUNNING)
@@ -35,14 +37,28 @@ _STANDS = {
 
 
 def _number(text: str) -> int:
-    """A job's number. Larger ones than a store can have are no numbers of jobs."""
+    """Parse a job ID."""
     if not text.isascii() or not text.isdecimal() or len(text) > 19 or not 1 <= int(text) <= _MOST_ID:
-        raise typer.BadParameter(f"{text[:40]!r} is no number of a job.")
+        raise typer.BadParameter(f"{text[:40]!r} is not a job ID.")
     return int(text)
 
 
-Id = Annotated[int, typer.Argument(metavar="ID", parser=_number, help="The job's number.")]
-Ids = Annotated[list[int], typer.Argument(metavar="ID", parser=_number, help="The numbers of jobs.")]
+Id = Annotated[int, typer.Argument(metavar="ID", parser=_number, help="The job's ID.")]
+Ids = Annotated[list[int], typer.Argument(metavar="ID", parser=_number, help="The IDs of jobs.")]
+
+
+_QUEUE: Column[JobRow] = Column("queue", lambda row: row.job.queue)
+_LANE: Column[JobRow] = Column("lane", lambda row: row.job.lane)
+_FIRST: tuple[Column[JobRow], ...] = (
+    Column("id", lambda row: str(row.job.id), number=True),
+    Column("job", lambda row: row.job.name),
+    Column("state", lambda row: state_cell(row.job.state), fixed=True),
+)
+_LAST: tuple[Column[JobRow], ...] = (
+    Column("attempt", lambda row: row.job.attempt or None, number=True),
+    Column("since (UTC)", lambda row: moment(_since(row.job)), fixed=True),
+    Column("why, or what happens next", lambda row: tail(row.why), min_width=25),
+)
 
 
 @app.command("list")
@@ -52,15 +68,15 @@ def list_jobs(
         list[JobState] | None,
         typer.Option(metavar="STATE", help=f"Only jobs in this state: {', '.join(JobState)}. May be repeated."),
     ] = None,
-    name: Annotated[str, typer.Option(help="Only jobs of this name.")] = "",
-    queue: Annotated[str, typer.Option(help="Only jobs of this queue.")] = "",
-    lane: Annotated[str, typer.Option(help="Only jobs of this lane.")] = "",
+    name: Annotated[str, typer.Option(help="Only jobs with this name.")] = "",
+    queue: Annotated[str, typer.Option(help="Only jobs in this queue.")] = "",
+    lane: Annotated[str, typer.Option(help="Only jobs in this lane.")] = "",
     limit: Limit = 100,
     json: Json = False,
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Show jobs, those that ended too as long as they are kept, the newest first, each with why it stands so."""
+    """List jobs, newest first, including those that ended and are still kept, with the reason for each."""
     from interlock.arguments import checked_prefix
     from interlock.cli.job_cells import job_data
     from interlock.ports.job_views import JobFilter
@@ -77,7 +93,7 @@ def list_jobs(
     elif rows:
         _print(rows)
     else:
-        say("There is no job." if wanted == JobFilter() else "There is no such job.")
+        say("There are no jobs." if wanted == JobFilter() else "No jobs match.")
     say_if_cut(len(rows), limit)
 
 
@@ -85,12 +101,14 @@ def list_jobs(
 def show(
     context: typer.Context,
     job_id: Id,
-    traces: Annotated[bool, typer.Option("--traces", help="Every attempt's traceback, not just the last.")] = False,
+    traces: Annotated[
+        bool, typer.Option("--traces", help="Print the traceback of every attempt, not only the last.")
+    ] = False,
     json: Json = False,
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Show all about one job: what it is, what happened to it, why it waits or failed, and what to do."""
+    """Show one job: what it is, its history, why it waits or failed, and what to do."""
     from interlock.cli.job_cells import job_data
     from interlock.cli.job_report import print_page
     from interlock.errors import NotFoundError
@@ -113,16 +131,26 @@ def show(
 
 
 @app.command()
+def explain(
+    context: typer.Context, job_id: Id, json: Json = False, url: Url = None, namespace: Namespace = None
+) -> None:
+    """Explain a job: its state, what it waits for, what is ahead of it, and what to do."""
+    from interlock.insight import Kind
+
+    explain_subject(context, Kind.JOB, job_id, json, url, namespace, missing=lambda: nothing(job_id))
+
+
+@app.command()
 def retry(
     context: typer.Context,
-    ids: Annotated[list[int] | None, typer.Argument(metavar="ID", parser=_number, help="The numbers of jobs.")] = None,
+    ids: Annotated[list[int] | None, typer.Argument(metavar="ID", parser=_number, help="The IDs of jobs.")] = None,
     state: Annotated[
         list[JobState] | None,
-        typer.Option(metavar="STATE", help="Instead of numbers: every job in this state. May be repeated."),
+        typer.Option(metavar="STATE", help="Instead of IDs: every job in this state. May be repeated."),
     ] = None,
-    name: Annotated[str, typer.Option(help="Of those only jobs of this name.")] = "",
-    queue: Annotated[str, typer.Option(help="Of those only jobs of this queue.")] = "",
-    lane: Annotated[str, typer.Option(help="Of those only jobs of this lane.")] = "",
+    name: Annotated[str, typer.Option(help="With --state: only jobs with this name.")] = "",
+    queue: Annotated[str, typer.Option(help="With --state: only jobs in this queue.")] = "",
+    lane: Annotated[str, typer.Option(help="With --state: only jobs in this lane.")] = "",
     reason: OptionalReason = "",
     by: By = None,
     yes: Yes = False,
@@ -130,11 +158,11 @@ def retry(
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Make jobs ready now: those that wait for their time, were set aside, or ended without being done."""
+    """Make jobs ready that are scheduled, parked, or ended without success."""
     store_url = chosen_store(context, url, namespace)
     by = named("A retry", reason or None, by)
     if bool(ids) is bool(state) or ((name or queue or lane) and not state):
-        raise typer.BadParameter("Give the numbers of jobs, or --state with --name, --queue and --lane, but not both.")
+        raise typer.BadParameter("Pass job IDs, or --state with --name, --queue and --lane, but not both.")
     chosen = bool(state)
     if not ids:
         from interlock.arguments import checked_prefix
@@ -144,10 +172,10 @@ def retry(
         wanted = JobFilter(tuple(state or ()), *map(checked_prefix, (name, queue, lane)))
         ids = operate(store_url, Capability.JOBS, lambda operations: operations.matching(wanted))
         if not ids:
-            say("There is no such job.")
+            say("No jobs match.")
             raise typer.Exit(1)
         if not yes:
-            confirm("A retry", "Run them now?", lambda: f"{len(ids or ()):,} of them match.")
+            confirm("A retry", "Run them now?", lambda: f"{len(ids or ()):,} jobs match.")
     elif not yes:
         confirm("A retry", "Run it now?" if len(ids) == 1 else "Run them now?", lambda: _all_of(store_url, ids))
 
@@ -166,14 +194,14 @@ def retry(
 def cancel(
     context: typer.Context,
     ids: Ids,
-    reason: Annotated[str, typer.Option(help="Why; it is kept with the job, and its handler's log says so.")],
+    reason: Annotated[str, typer.Option(help="Why; kept with the job and in the journal.")],
     by: By = None,
     yes: Yes = False,
     json: Json = False,
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """End jobs that have not ended. One that runs is stopped by its worker."""
+    """Cancel jobs. A running job is stopped by its worker."""
     store_url = chosen_store(context, url, namespace)
     by = named("A cancellation", reason, by)
     if not yes:
@@ -186,24 +214,9 @@ def cancel(
     _tell([_cancelled(*act) for act in acts], {"by": by, "reason": reason}, json)
 
 
-@app.command()
-def queues(context: typer.Context, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
-    """Show all queues: how many jobs stand how, counted up to 10,000, and who works on them, as one snapshot."""
-    from interlock.cli.job_cells import queue_data
-    from interlock.ports.store import Capability
-
-    rows = ask(chosen_store(context, url, namespace), Capability.JOBS, lambda insight: insight.queues())
-    if json:
-        print_json([queue_data(row.queue) for row in rows])
-    elif rows:
-        _print_queues(rows)
-    else:
-        say("There is no queue: nothing waits, and nobody works.")
-
-
 def nothing(job_id: int) -> dict[str, Any]:
-    """What there is to say about a job that is not known."""
-    line = f"There is no job {job_id}: it was never enqueued here, or is no longer kept."
+    """Data about a job that does not exist."""
+    line = f"Job {job_id} does not exist: it was never enqueued here, or is no longer kept."
     return {"id": job_id, "state": None, "explain": [line]}
 
 
@@ -211,7 +224,7 @@ def nothing(job_id: int) -> dict[str, Any]:
 
 
 class _Act(NamedTuple):
-    """What came of an act on one job."""
+    """The outcome of an operation on one job."""
 
     id: int
     before: JobState | None
@@ -223,7 +236,7 @@ class _Act(NamedTuple):
 async def _each(
     store_url: StoreUrl, ids: Sequence[int], act: Callable[[Operations, int], Awaitable[JobState]]
 ) -> list[tuple[int, JobState | None, JobState | None]]:
-    """Act on each job; its state before and after."""
+    """Perform an operation on each job; return its state before and after."""
     from interlock.operations import Operations
     from interlock.ports.store import Capability
 
@@ -253,18 +266,20 @@ def _cancelled(job_id: int, before: JobState | None, state: JobState | None) -> 
     if before is None or state is None:
         return _Act(job_id, None, None, False, _nowhere(job_id))
     if before.final or (state.final and state is not JobState.CANCELLED):
-        return _Act(job_id, before, state, False, f"Job {job_id} is {state} already: there is nothing to cancel.")
+        return _Act(
+            job_id, before, state, False, f"Job {job_id} has already ended ({state}): there is nothing to cancel."
+        )
     if state is JobState.CANCELLED:
         return _Act(job_id, before, state, True, f"Cancelled job {job_id}, which was {before}.")
-    return _Act(job_id, before, state, True, f"Job {job_id} is running; its worker was told to stop it.")
+    return _Act(job_id, before, state, True, f"Job {job_id} is running; its worker was asked to stop it.")
 
 
 def _nowhere(job_id: int) -> str:
-    return f"There is no job {job_id}. See: interlock jobs list."
+    return f"Job {job_id} does not exist. List jobs with: interlock jobs list."
 
 
 def _tell(acts: Sequence[_Act], also: dict[str, str], json: bool) -> None:
-    """Say what came of it; exit code 1 if one of them could not be done."""
+    """Print the outcomes; exit code 1 if an operation had nothing to do."""
     if json:
         print_json([{**act._asdict(), **also} for act in acts])
     else:
@@ -275,11 +290,11 @@ def _tell(acts: Sequence[_Act], also: dict[str, str], json: bool) -> None:
 
 
 def _all_of(store_url: StoreUrl, ids: Sequence[int]) -> str | None:
-    """How each job stands, for the question; None if none of them is known."""
+    """Describe each job for the question; None if none of them exists."""
     from interlock.jobs.explain import explain_job
 
     ids = list(dict.fromkeys(ids))
-    found = asyncio.run(_outlooks(store_url, ids[:_MOST_TOLD]))
+    found = asyncio.run(_situations(store_url, ids[:_MOST_TOLD]))
     lines = [f"{explain_job(situation).lines[0]}." for situation in found]
     if len(ids) > _MOST_TOLD:
         lines.append(f"And {len(ids) - _MOST_TOLD} more.")
@@ -291,7 +306,7 @@ def _all_of(store_url: StoreUrl, ids: Sequence[int]) -> str | None:
 # -- looking -----------------------------------------------------------------------------------------------------------
 
 
-async def _outlooks(store_url: StoreUrl, ids: Sequence[int]) -> list[JobSituation]:
+async def _situations(store_url: StoreUrl, ids: Sequence[int]) -> list[JobSituation]:
     from interlock.ports.store import Capability
 
     async with opened(store_url, Capability.JOBS) as store:
@@ -300,71 +315,14 @@ async def _outlooks(store_url: StoreUrl, ids: Sequence[int]) -> list[JobSituatio
 
 
 def _print(rows: Sequence[JobRow]) -> None:
-    from rich import box
-    from rich.table import Table
-
-    from interlock.cli.job_cells import moment, state_cell, tail
-
-    views = [row.job for row in rows]
-    several = len({view.queue for view in views}) > 1
-    laned = any(view.lane for view in views)
-    table = Table(box=box.SIMPLE_HEAD, collapse_padding=True)
-    table.add_column("id", justify="right", no_wrap=True)
-    table.add_column("job", overflow="fold")
-    table.add_column("state", no_wrap=True)
-    if several:
-        table.add_column("queue", overflow="fold")
-    if laned:
-        table.add_column("lane", overflow="fold")
-    table.add_column("attempt", justify="right", no_wrap=True)
-    table.add_column("since (UTC)", no_wrap=True)
-    table.add_column("why, or what happens next", min_width=25)
-    for view, _, why in rows:
-        table.add_row(
-            str(view.id),
-            shown(view.name),
-            state_cell(view.state),
-            *([shown(view.queue)] if several else []),
-            *([shown(view.lane)] if laned else []),
-            str(view.attempt) if view.attempt else "",
-            moment(_since(view)),
-            tail(why),
-        )
-    console().print(table)
+    """Print jobs; queue and lane only if they tell the jobs apart."""
+    several = len({row.job.queue for row in rows}) > 1
+    laned = any(row.job.lane for row in rows)
+    table: Table[JobRow] = Table(*_FIRST, *([_QUEUE] if several else []), *([_LANE] if laned else []), *_LAST)
+    table.print(rows)
 
 
 def _since(view: JobView) -> float:
-    """When it ended, was fetched or became ready; for whatever waits for something else, when it was enqueued."""
+    """When it ended, was fetched or became ready; otherwise when it was enqueued."""
     ready = view.state is JobState.READY or (view.state is JobState.SCHEDULED and view.due_at <= view.seen_at)
     return view.finished_at or view.fetched_at or (view.due_at if ready else view.enqueued_at)
-
-
-def _print_queues(rows: Sequence[QueueRow]) -> None:
-    from rich import box
-    from rich.table import Table
-
-    from interlock.cli.job_cells import moment
-
-    table = Table(box=box.SIMPLE_HEAD, collapse_padding=True)
-    table.add_column("queue", overflow="fold")
-    columns = ("ready", "running", "behind", "scheduled", "waiting", "held", "parked", "workers", "runners")
-    for column in columns:
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("ready since (UTC)", no_wrap=True)
-    for view in (row.queue for row in rows):
-        table.add_row(
-            shown(view.queue),
-            *(_counted(getattr(view, column)) for column in columns),
-            "" if view.oldest_ready_at is None else moment(view.oldest_ready_at),
-        )
-    console().print(table)
-    for row in rows:
-        if row.why and not row.queue.workers:
-            name = row.queue.queue
-            say(f"Nobody works on queue {name!r}. Start a worker: interlock run MODULE:APP --queues {name}")
-
-
-def _counted(count: int) -> str:
-    from interlock.insight import MOST_COUNTED
-
-    return f"{count:,}{'+' if count >= MOST_COUNTED else ''}"

@@ -79,8 +79,8 @@ def list_entries(
     say_if_cut(len(entries), limit)
 
 
-@app.command("get")
-def get(
+@app.command()
+def show(
     context: typer.Context,
     entry_id: Annotated[int, typer.Argument(min=1, max=2**63 - 1, metavar="ID", help="The ID of the entry.")],
     json: Json = False,
@@ -98,11 +98,13 @@ def get(
 
     entry = ask(chosen_store(context, url, namespace), Capability.JOURNAL, look)
     if entry is None:
-        raise NotFoundError(f"There is no journal entry {entry_id}.", remedy="List them with: interlock journal list.")
+        raise NotFoundError(
+            f"The journal entry {entry_id} does not exist.", remedy="List them with: interlock journal list."
+        )
     if json:
         print_json(data(entry))
         return
     _TABLE.print([entry])
     shown = data(entry)
     about = {name: shown[name] for name in ("before", "after", "cause_event", "cause_job", "cause_fence")}
-    print_formatted(about, f"interlock journal get {entry_id} --json")
+    print_formatted(about, f"interlock journal show {entry_id} --json")

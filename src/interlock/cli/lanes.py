@@ -1,4 +1,4 @@
-"""``interlock lanes``: what each lane is at, and letting one stand still or go on."""
+"""``interlock lanes``: list, show, hold and release lanes."""
 
 from __future__ import annotations
 
@@ -7,26 +7,37 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interlock.cli.confirmation import By, Yes, confirm, named
+from interlock.cli.explanations import explain_subject
 from interlock.cli.insight_reader import ask, whole_list
 from interlock.cli.operations import OptionalReason, operate
 from interlock.cli.output import Json, Limit, console, print_json, say, say_if_cut, shown
 from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store
+from interlock.cli.tables import Column, Table, moment, state_cell, tail
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from interlock.insight import Insight, LanePage, LaneRow
 
 __all__ = ["Lane", "app", "look_at"]
 
-app = typer.Typer(help="What each lane is at, and why.", invoke_without_command=True)
+app = typer.Typer(help="List, show, hold and release lanes.", invoke_without_command=True)
 Lane = Annotated[str, typer.Argument(metavar="LANE", help="The lane, such as acme/api#7.")]
 _MOST = 100
 
 
+_TABLE: Table[LaneRow] = Table(
+    Column("lane", lambda row: row.lane.lane),
+    Column("state", lambda row: state_cell(row.lane.state), fixed=True),
+    Column("jobs", lambda row: row.lane.depth, number=True),
+    Column("head", lambda row: None if row.lane.head is None else str(row.lane.head), number=True),
+    Column("job", lambda row: row.lane.name),
+    Column("since (UTC)", lambda row: moment(row.lane.since) if row.lane.since <= row.lane.seen_at else "", fixed=True),
+    Column("why", lambda row: tail(row.why), min_width=25),
+)
+
+
 @app.callback()
 def _lanes(context: typer.Context, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
-    """What each lane is at, and why. Without a command: list."""
+    """List, show, hold and release lanes. Without a command: list."""
     store_url = chosen_store(context, url, namespace)
     if context.invoked_subcommand is None:
         _list(store_url, _MOST, json)
@@ -42,13 +53,13 @@ def list_lanes(
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Show all lanes that have jobs or are held, as one snapshot."""
+    """List the lanes that have jobs or are held or parked, from one snapshot."""
     _list(chosen_store(context, url, namespace), limit, json)
 
 
 @app.command()
 def show(context: typer.Context, lane: Lane, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
-    """Show one lane: the job it is at, how many wait behind it, why, and what to do."""
+    """Show one lane: the job at its head, how many are behind it, why it waits, and what to do."""
     from interlock.insight import LaneRow
 
     page = look_at(chosen_store(context, url, namespace), lane)
@@ -57,24 +68,34 @@ def show(context: typer.Context, lane: Lane, json: Json = False, url: Url = None
     elif page.lane is None:
         say(page.explanation.lines[0])
     else:
-        _print([LaneRow(page.lane, page.reason, page.why)])
+        _TABLE.print([LaneRow(page.lane, page.reason, page.why)])
         out = console()
         for line in page.explanation.lines:
             out.print(shown(line), soft_wrap=True)
 
 
 @app.command()
+def explain(
+    context: typer.Context, lane: Lane, json: Json = False, url: Url = None, namespace: Namespace = None
+) -> None:
+    """Explain a lane: the job at its head, why it waits, and what to do."""
+    from interlock.insight import Kind
+
+    explain_subject(context, Kind.LANE, lane, json, url, namespace)
+
+
+@app.command()
 def hold(
     context: typer.Context,
     lane: Lane,
-    reason: Annotated[str, typer.Option(help="Why; whoever asks why the lane stands still is told.")],
+    reason: Annotated[str, typer.Option(help="Why; shown with the lane and kept in the journal.")],
     by: By = None,
     yes: Yes = False,
     json: Json = False,
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Let no further job of a lane start until it is released. What runs goes on; new jobs are taken in."""
+    """Hold a lane: no further job starts until it is released. Running jobs continue, and new jobs are accepted."""
     from interlock.arguments import checked_key
     from interlock.explanation import command
     from interlock.ports.store import Capability
@@ -87,13 +108,13 @@ def hold(
         return None if page.lane is None else f"{page.explanation.lines[0]}."
 
     if not yes:
-        confirm("A hold", "Let it stand still?", at_work)
+        confirm("A hold", "Hold it?", at_work)
     key = checked_key(lane)
     operate(store_url, Capability.JOBS, lambda operations: operations.hold(key, by=by, reason=reason))
     if json:
         print_json({"lane": lane, "by": by, "reason": reason, "held": True})
     else:
-        typer.echo(shown(f"Held {lane!r}. To let it go on: {command('lanes', 'release', lane)}"))
+        typer.echo(shown(f"Held {lane!r}. To release it: {command('lanes', 'release', lane)}"))
 
 
 @app.command()
@@ -106,7 +127,7 @@ def release(
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Let a lane go on that is held, or that was parked after a failure."""
+    """Release a lane that is held, or that was parked after a failure."""
     from interlock.arguments import checked_key
     from interlock.errors import NotFoundError
     from interlock.ports.store import Capability
@@ -114,15 +135,17 @@ def release(
     by = named("A release", reason or None, by)
     key, store_url = checked_key(lane), chosen_store(context, url, namespace)
     if not operate(store_url, Capability.JOBS, lambda operations: operations.release(key, by=by, reason=reason)):
-        raise NotFoundError(f"The lane {lane!r} is neither held nor parked.", remedy="See: interlock lanes list.")
+        raise NotFoundError(
+            f"The lane {lane!r} is neither held nor parked.", remedy="List lanes with: interlock lanes list."
+        )
     if json:
         print_json({"lane": lane, "by": by, "reason": reason, "released": True})
     else:
-        typer.echo(shown(f"Released {lane!r}. It goes on."))
+        typer.echo(shown(f"Released {lane!r}."))
 
 
 def look_at(store_url: StoreUrl, lane: str) -> LanePage:
-    """One lane, also if nobody uses it."""
+    """Return one lane, also if it is not in use."""
     from interlock.ports.store import Capability
 
     return ask(store_url, Capability.JOBS, lambda insight: insight.lane(lane, limit=1))
@@ -139,34 +162,7 @@ def _list(store_url: StoreUrl, limit: int, json: bool) -> None:
     if json:
         print_json([{**lane_data(row.lane), "reason": row.reason, "why": row.why} for row in rows])
     elif rows:
-        _print(rows)
+        _TABLE.print(rows)
     else:
-        say("No lane has jobs or is held.")
+        say("No lane has jobs or is held or parked.")
     say_if_cut(len(rows), limit)
-
-
-def _print(rows: Sequence[LaneRow]) -> None:
-    from rich import box
-    from rich.table import Table
-
-    from interlock.cli.job_cells import moment, state_cell, tail
-
-    table = Table(box=box.SIMPLE_HEAD, collapse_padding=True)
-    table.add_column("lane", overflow="fold")
-    table.add_column("state", no_wrap=True)
-    table.add_column("jobs", justify="right", no_wrap=True)
-    table.add_column("head", justify="right", no_wrap=True)
-    table.add_column("job", overflow="fold")
-    table.add_column("since (UTC)", no_wrap=True)
-    table.add_column("why, or who", min_width=25)
-    for view, _, why in rows:
-        table.add_row(
-            shown(view.lane),
-            state_cell(view.state),
-            f"{view.depth:,}",
-            "" if view.head is None else str(view.head),
-            shown(view.name),
-            moment(view.since) if view.since <= view.seen_at else "",
-            tail(why),
-        )
-    console().print(table)

@@ -1,4 +1,4 @@
-"""``interlock limits``: which limits are in use, who is at work under them, and who waits."""
+"""``interlock limits``: list and show limits, their holders and their waiters."""
 
 from __future__ import annotations
 
@@ -6,25 +6,35 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from interlock.cli.explanations import explain_subject
 from interlock.cli.insight_reader import ask, whole_list
 from interlock.cli.output import Json, Limit, console, print_json, say, say_if_cut, shown
 from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store
+from interlock.cli.tables import Column, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from interlock.insight import Insight, LimitRow
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Which limits are in use, and who waits for them.", invoke_without_command=True)
+app = typer.Typer(help="List and show limits, their holders and their waiters.", invoke_without_command=True)
 Key = Annotated[str, typer.Argument(help="The limit's full key, such as slots:containers or cooldown:account:a1.")]
 _MOST = 1000
 
 
+_TABLE: Table[LimitRow] = Table(
+    Column("key", lambda row: row.key),
+    Column("counts", lambda row: row.counts, fixed=True),
+    Column("allows", lambda row: row.figure, fixed=True),
+    Column("in use", lambda row: row.taken, number=True),
+    Column("waiting", lambda row: row.waiting, number=True),
+    Column("status", lambda row: row.why),
+)
+
+
 @app.callback()
 def _limits(context: typer.Context, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
-    """Which limits are in use, and who waits for them. Without a command: list."""
+    """List and show limits, their holders and their waiters. Without a command: list."""
     store_url = chosen_store(context, url, namespace)
     if context.invoked_subcommand is None:
         _list(store_url, _MOST, json)
@@ -40,13 +50,13 @@ def list_limits(
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Show all limits in use, by key, as one snapshot."""
+    """List the limits in use, by key, from one snapshot."""
     _list(chosen_store(context, url, namespace), limit, json)
 
 
 @app.command()
 def show(context: typer.Context, key: Key, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
-    """Show one limit: who is at work, and who waits in which order, for what and until when."""
+    """Show one limit: its holders, and its waiters in order."""
     from interlock.ports.store import Capability
 
     page = ask(chosen_store(context, url, namespace), Capability.LIMITS, lambda insight: insight.limit(key))
@@ -55,7 +65,7 @@ def show(context: typer.Context, key: Key, json: Json = False, url: Url = None, 
     elif not page.rows:
         say(page.explanation.lines[0])
     else:
-        _print(page.rows)
+        _TABLE.print(page.rows)
         out = console()
         for line in page.explanation.lines:
             out.print(shown(line), soft_wrap=True)
@@ -72,20 +82,15 @@ def _list(store_url: StoreUrl, limit: int, json: bool) -> None:
     if json:
         print_json([data(row) for row in rows])
     elif rows:
-        _print(rows)
+        _TABLE.print(rows)
     else:
-        say("No limit is in use.")
+        say("No limits are in use.")
     say_if_cut(len(rows), limit)
 
 
-def _print(rows: Sequence[LimitRow]) -> None:
-    from rich import box
-    from rich.table import Table
+@app.command()
+def explain(context: typer.Context, key: Key, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
+    """Explain a limit: what it allows, its holders and its waiters."""
+    from interlock.insight import Kind
 
-    table = Table("key", "counts", "figure", box=box.SIMPLE_HEAD)
-    table.add_column("at work", justify="right")
-    table.add_column("waiting", justify="right")
-    table.add_column("how it stands")
-    for row in rows:
-        table.add_row(shown(row.key), row.counts, row.figure, f"{row.taken:,}", f"{row.waiting:,}", shown(row.why))
-    console().print(table)
+    explain_subject(context, Kind.LIMIT, key, json, url, namespace)

@@ -1,4 +1,4 @@
-"""``interlock locks``: who holds what, who waits for it, and taking a key from its holder."""
+"""``interlock locks``: list, show and force-release locks."""
 
 from __future__ import annotations
 
@@ -8,21 +8,37 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from interlock.cli.confirmation import By, Yes, confirm, named
+from interlock.cli.explanations import explain_subject
 from interlock.cli.insight_reader import ask
 from interlock.cli.operations import JournalUrl, operate
 from interlock.cli.output import Json, Limit, console, print_json, say, say_if_cut, shown
 from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store, opened
+from interlock.cli.tables import Column, Table, moment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from interlock.explanation import Explanation
     from interlock.ports.locks import Holder, LockView
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Who holds which key, and who waits for it.", no_args_is_help=True)
+app = typer.Typer(help="List, show and force-release locks.", no_args_is_help=True)
 Key = Annotated[str, typer.Argument(help="The lock's key.")]
+
+
+_TABLE: Table[LockView] = Table(
+    Column("key", lambda view: view.key),
+    Column("holder", lambda view: "free" if view.holder is None else view.holder.caller),
+    Column("fence", lambda view: None if view.holder is None else str(view.holder.fence), number=True),
+    Column("since (UTC)", lambda view: "" if view.holder is None else moment(view.holder.granted_at), fixed=True),
+    Column("waiters", lambda view: ", ".join(_waiters(view))),
+)
+
+
+def _waiters(view: LockView) -> Iterator[str]:
+    for number, waiter in enumerate(view.waiters, 1):
+        yield f"{number}. {waiter.caller}{'' if waiter.live else ' (gone)'}"
 
 
 @app.command("list")
@@ -33,7 +49,7 @@ def list_locks(
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Show all keys that are held or awaited, as one snapshot."""
+    """List the keys that are held or have waiters, from one snapshot."""
     from interlock.locks.explain import as_data
 
     views = asyncio.run(_look(chosen_store(context, url, namespace), None, limit))
@@ -42,13 +58,13 @@ def list_locks(
     elif views:
         _print(views)
     else:
-        say("No key is held or awaited.")
+        say("No locks are held, and none has waiters.")
     say_if_cut(len(views), limit)
 
 
 @app.command()
 def show(context: typer.Context, key: Key, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
-    """Show one key: its holder, and its waiters in order."""
+    """Show one lock: its holder, and its waiters in order."""
     from interlock.insight import Kind
     from interlock.ports.store import Capability
 
@@ -64,10 +80,18 @@ def show(context: typer.Context, key: Key, json: Json = False, url: Url = None, 
 
 
 @app.command()
+def explain(context: typer.Context, key: Key, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
+    """Explain a lock: its holder, since when, and its waiters."""
+    from interlock.insight import Kind
+
+    explain_subject(context, Kind.LOCK, key, json, url, namespace)
+
+
+@app.command()
 def release(
     context: typer.Context,
     key: Key,
-    reason: Annotated[str, typer.Option(help="Why; the holder is told.")],
+    reason: Annotated[str, typer.Option(help="Why; the holder and the journal get it.")],
     by: By = None,
     yes: Yes = False,
     json: Json = False,
@@ -75,7 +99,7 @@ def release(
     namespace: Namespace = None,
     journal_url: JournalUrl = None,
 ) -> None:
-    """Take a key from its holder, whoever it is. The next waiter gets it at once; the holder's work is cancelled."""
+    """Force the release of a lock. The next waiter gets it immediately, and the holder's work is cancelled."""
     from interlock.arguments import checked_key
     from interlock.errors import NotFoundError
     from interlock.locks.explain import who_holds
@@ -98,7 +122,7 @@ def release(
         journal_url,
     )
     if holder is None:
-        raise NotFoundError(f"Nobody holds {key!r}.", remedy="See: interlock locks list.")
+        raise NotFoundError(f"The lock {key!r} is not held.", remedy="List locks with: interlock locks list.")
     if json:
         print_json({"key": key, "by": by, "reason": reason, "released": _as_data(holder)})
     else:
@@ -106,7 +130,7 @@ def release(
 
 
 def look_at(store_url: StoreUrl, key: str) -> LockView | None:
-    """One key, None if nobody holds or awaits it."""
+    """Return one lock, or None if it is not held and has no waiters."""
     from interlock.arguments import checked_key
 
     views = asyncio.run(_look(store_url, checked_key(key), 1))
@@ -129,28 +153,11 @@ def _as_data(holder: Holder) -> dict[str, Any]:
 
 
 def _print(views: Sequence[LockView], why: Explanation | None = None) -> None:
-    from rich import box
-    from rich.table import Table
+    """Print the table, and an explanation of each lock."""
+    from interlock.locks.explain import explain as explain_lock
 
-    from interlock.clock import as_datetime
-    from interlock.locks.explain import explain
-
-    table = Table("key", "holder", box=box.SIMPLE_HEAD)
-    table.add_column("fence", justify="right")
-    table.add_column("since (UTC)")
-    table.add_column("waiters")
-    for view in views:
-        holder = view.holder
-        queue = (f"{n}. {w.caller}{'' if w.live else ' (gone)'}" for n, w in enumerate(view.waiters, 1))
-        table.add_row(
-            shown(view.key),
-            "free" if holder is None else shown(holder.caller),
-            "" if holder is None else str(holder.fence),
-            "" if holder is None else f"{as_datetime(holder.granted_at):%Y-%m-%d %H:%M:%S}",
-            shown(", ".join(queue)),
-        )
+    _TABLE.print(views)
     out = console()
-    out.print(table)
     for view in views:
-        for line in (why or explain(view.key, view)).lines:
+        for line in (why or explain_lock(view.key, view)).lines:
             out.print(shown(line), soft_wrap=True)

@@ -164,7 +164,7 @@ async def worker_page(stores: Stores, session: str, limit: int) -> WorkerPage:
     if not found:
         raise NotFoundError(
             f"There is no live worker of the session {session!r}.",
-            remedy="Look which there are: interlock jobs queues.",
+            remedy="Look which there are: interlock queues list.",
         )
     jobs = await job_rows_of(stores, await stores.store.insight.fetched(session, limit=limit))
     at = jobs[0].job.seen_at if jobs else stores.now()

@@ -1,0 +1,95 @@
+"""``interlock queues``: the jobs and workers of each queue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from interlock.cli.explanations import explain_subject
+from interlock.cli.insight_reader import ask
+from interlock.cli.output import Json, print_json, say
+from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store
+from interlock.cli.tables import Column, Table, moment
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock.insight import QueueRow
+
+__all__ = ["Queue", "app"]
+
+app = typer.Typer(help="List queues with their jobs and workers.", no_args_is_help=True)
+Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue's name.")]
+_COUNTS = ("ready", "running", "behind", "scheduled", "waiting", "held", "parked", "workers", "runners")
+
+
+def _count(name: str) -> Column[QueueRow]:
+    return Column(name, lambda row: _counted(getattr(row.queue, name)), number=True)
+
+
+def _counted(count: int) -> str:
+    from interlock.insight import MOST_COUNTED
+
+    return f"{count:,}{'+' if count >= MOST_COUNTED else ''}"
+
+
+_TABLE: Table[QueueRow] = Table(
+    Column("queue", lambda row: row.queue.queue),
+    *map(_count, _COUNTS),
+    Column("ready since (UTC)", lambda row: moment(row.queue.oldest_ready_at), fixed=True),
+)
+
+
+@app.command("list")
+def list_queues(context: typer.Context, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
+    """List all queues: their jobs by state, counted up to 10,000, and their workers, from one snapshot."""
+    rows = _rows(chosen_store(context, url, namespace))
+    _print(rows, json)
+    if not rows and not json:
+        say("There are no queues: no jobs are waiting, and no workers are running.")
+
+
+@app.command()
+def show(
+    context: typer.Context, queue: Queue, json: Json = False, url: Url = None, namespace: Namespace = None
+) -> None:
+    """Show one queue."""
+    from interlock.errors import NotFoundError
+
+    rows = [row for row in _rows(chosen_store(context, url, namespace)) if row.queue.queue == queue]
+    if not rows:
+        raise NotFoundError(
+            f"The queue {queue!r} has no jobs and no workers.", remedy="List queues with: interlock queues list."
+        )
+    _print(rows, json)
+
+
+@app.command()
+def explain(
+    context: typer.Context, queue: Queue, json: Json = False, url: Url = None, namespace: Namespace = None
+) -> None:
+    """Explain a queue: its jobs, its workers, and what to do."""
+    from interlock.insight import Kind
+
+    explain_subject(context, Kind.QUEUE, queue, json, url, namespace)
+
+
+def _rows(store_url: StoreUrl) -> Sequence[QueueRow]:
+    from interlock.ports.store import Capability
+
+    return ask(store_url, Capability.JOBS, lambda insight: insight.queues())
+
+
+def _print(rows: Sequence[QueueRow], json: bool) -> None:
+    from interlock.cli.job_cells import queue_data
+
+    if json:
+        print_json([queue_data(row.queue) for row in rows])
+        return
+    if rows:
+        _TABLE.print(rows)
+    for row in rows:
+        if row.why and not row.queue.workers:
+            name = row.queue.queue
+            say(f"No worker serves queue {name!r}. Start one: interlock run MODULE:APP --queues {name}")
