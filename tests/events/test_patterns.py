@@ -38,19 +38,19 @@ def test_a_pattern_means_the_names_that_it_means(pattern: str, yes: list[str], n
 
 @pytest.mark.parametrize("pattern", ["", ".", "a..b", "**.push", "a.**.b", "a.b*", "a.***", "a.\n", None, 7, ["a"]])
 def test_what_is_no_pattern_is_refused(pattern: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="no pattern"):
+    with pytest.raises(InvalidArgumentError, match="Invalid pattern"):
         Pattern(pattern)
 
 
 @pytest.mark.parametrize("pattern", ["github", "*", "github push", "github. push", "github.push "])
 def test_what_no_event_can_fit_is_refused(pattern: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="no pattern"):
+    with pytest.raises(InvalidArgumentError, match="Invalid pattern"):
         Pattern(pattern)
 
 
 @pytest.mark.parametrize("pattern", ["GitHub.push", "GitHub.**", "git hub.push", "-.push"])
 def test_a_source_that_cannot_be_is_refused(pattern: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="A source cannot be called"):
+    with pytest.raises(InvalidArgumentError, match="Invalid source name"):
         Pattern(pattern)
 
 

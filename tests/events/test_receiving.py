@@ -198,15 +198,15 @@ class TestOutages:
 
             receipt = await app.events.receive("github", *delivery(issue(), "g1"))
             store = engine_of(app.events.jobs).store_client.store.events
-            find_many, tries = store.find_many, []
+            get_many, tries = store.get_many, []
 
             async def away(ids: Sequence[int]) -> Sequence[EventView]:
                 tries.append(ids)
                 if len(tries) <= 20:
                     raise StoreUnavailableError
-                return await find_many(ids)
+                return await get_many(ids)
 
-            store.find_many = away  # type: ignore[method-assign]
+            store.get_many = away  # type: ignore[method-assign]
             async with app.worker() as worker:
                 await app.jobs.handle(*receipt.jobs).result()
 
@@ -222,15 +222,15 @@ class TestOutages:
             seen = hears_all(app)
             receipt = await app.events.receive("github", *delivery(issue(), "g1"))
             store = engine_of(app.events.jobs).store_client.store.events
-            find_many = store.find_many
+            get_many = store.get_many
             errors: list[Exception] = [StoreError("permission denied for table event"), OSError(5, "I/O error")]
 
             async def failing(ids: Sequence[int]) -> Sequence[EventView]:
                 if errors:
                     raise errors.pop(0)
-                return await find_many(ids)
+                return await get_many(ids)
 
-            store.find_many = failing  # type: ignore[method-assign]
+            store.get_many = failing  # type: ignore[method-assign]
             async with app.worker():
                 await app.jobs.handle(*receipt.jobs).result()
 
@@ -245,12 +245,12 @@ class TestOutages:
             hears_all(app)
             receipt = await app.events.receive("github", *delivery(issue(), "g1"))
             store = engine_of(app.events.jobs).store_client.store.events
-            find_many = store.find_many
+            get_many = store.get_many
 
             async def torn(ids: Sequence[int]) -> Sequence[EventView]:
-                return [view._replace(payload="{") for view in await find_many(ids)]
+                return [view._replace(payload="{") for view in await get_many(ids)]
 
-            store.find_many = torn  # type: ignore[method-assign]
+            store.get_many = torn  # type: ignore[method-assign]
             async with app.worker():
                 with pytest.raises(JobFailedError, match="cannot be decoded"):
                     await app.jobs.handle(*receipt.jobs).result()
@@ -268,13 +268,13 @@ class TestOutages:
             cancelled = await app.events.receive("github", *delivery(issue(1), "g1"))
             stopped = await app.events.receive("github", *delivery(issue(2), "g2"))
             store = engine_of(app.events.jobs).store_client.store.events
-            find_many, asked = store.find_many, []
+            get_many, asked = store.get_many, []
 
             async def never(ids: Sequence[int]) -> Sequence[EventView]:
                 asked.append(ids)
                 return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
 
-            store.find_many = never  # type: ignore[method-assign]
+            store.get_many = never  # type: ignore[method-assign]
             worker = app.worker()
             worker.open()
             await until(lambda: len(worker.status().running) == 2, what="both jobs to begin")
@@ -282,7 +282,7 @@ class TestOutages:
             await until(lambda: _state(app, cancelled.jobs[0], JobState.CANCELLED))
             await worker.stop()
             assert await _state(app, stopped.jobs[0], JobState.READY)
-            store.find_many = find_many  # type: ignore[method-assign]
+            store.get_many = get_many  # type: ignore[method-assign]
 
     async def test_nobody_asks_on_for_an_event_that_nobody_awaits(self) -> None:
         async with opened("memory://", store_wait=60.0) as app:
@@ -295,7 +295,7 @@ class TestOutages:
                 asked.append(ids)
                 raise StoreUnavailableError
 
-            store.find_many = away  # type: ignore[method-assign]
+            store.get_many = away  # type: ignore[method-assign]
             worker = app.worker()
             worker.open()
             await until(lambda: len(asked) >= 2, what="asking again")

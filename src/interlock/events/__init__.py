@@ -1,4 +1,4 @@
-"""Events: what came in from outside, each delivery once, and the jobs that it causes."""
+"""Events: deliveries from outside, each accepted once, and the jobs that they cause."""
 
 from interlock.events.event import Event
 from interlock.events.events import Events

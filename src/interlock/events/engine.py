@@ -1,4 +1,4 @@
-"""From a delivery to its jobs: verified, read, routed, and accepted by the store in one step with what it causes."""
+"""From a delivery to its jobs: verify, read, route, and accept the event with its jobs in one step."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _REFUSALS: dict[type[InterlockError], str] = {
 
 
 class EventEngine:
-    """Lives from opening to closing. With ``own_jobs`` the jobs are opened and closed along with it."""
+    """The event engine, from opening to closing. With ``own_jobs``, it also opens and closes the jobs."""
 
     def __init__(self, store_client: StoreClient, router: Router, jobs: Jobs, *, own_jobs: bool) -> None:
         self.events = store_client.store.events
@@ -68,13 +68,13 @@ class EventEngine:
         self._refusal_budgets: dict[tuple[str, str], LogBudget] = {}
 
     async def open(self) -> None:
-        """Begin to work."""
+        """Open the engine."""
         if self._own_jobs:
             await self._jobs.open()
         self.jobs = engine_of(self._jobs)
 
     async def close(self) -> None:
-        """Give everything back. What is being accepted is not tried again."""
+        """Close the engine. Pending accepts are not retried."""
         self._closed = True
         if self._own_jobs:
             await self._jobs.close()
@@ -82,7 +82,7 @@ class EventEngine:
     # -- receiving ---------------------------------------------------------------------------------------------------
 
     async def receive(self, source: Source, own: frozenset[str], headers: Mapping[str, str], body: bytes) -> Receipt:
-        """Take one delivery of a source. Nothing that is not signed gets any further than this."""
+        """Receive one delivery of a source. Unsigned deliveries go no further."""
         try:
             _verify(source, headers, body)
             incoming = _read(source, headers, body)
@@ -110,7 +110,7 @@ class EventEngine:
         return await self._route(event, numbers, text or _written(payload), own)
 
     async def _numbers(self, name: str) -> list[int]:
-        """Numbers for an event and for as many jobs as it may cause. One that nobody hears needs none."""
+        """IDs for an event and for as many jobs as it may cause; none if no handler matches."""
         heard = len(self._router.hearing(name))
         return await self.jobs.take_ids(1 + heard) if heard else [0]
 
@@ -122,7 +122,7 @@ class EventEngine:
         own: frozenset[str],
         accept: Callable[[NewEvent], Awaitable[int]] | None = None,
     ) -> Receipt:
-        """Have an event accepted with the jobs of those who want to hear of it."""
+        """Accept an event with a job for each of its handlers."""
         handlers, reason = self._router.route(event, own)
         if not handlers:
             return self._ignored(event.source, event, reason)
@@ -130,7 +130,7 @@ class EventEngine:
         kept = await (self._accept if accept is None else accept)(new)
         if kept != new.id:
             emit(_log, logging.INFO, "event_duplicate", source=new.source, delivery=new.delivery, id=kept)
-            return Receipt(Verdict.DUPLICATE, kept, (), f"this delivery was accepted before, as event {kept}")
+            return Receipt(Verdict.DUPLICATE, kept, (), f"already accepted as event {kept}")
         for job in new.jobs:
             self.jobs.metrics.of(job.name).enqueued += 1
         jobs = tuple(job.id for job in new.jobs)
@@ -161,7 +161,7 @@ class EventEngine:
         )
 
     async def _accept(self, event: NewEvent) -> int:
-        """The id under which it is kept. A call whose answer was lost is repeated: the store takes it once."""
+        """The ID under which it is kept. A call whose answer was lost is repeated; the store accepts it once."""
         clock = self._clock.monotonic
         begun = clock()
         (kept,) = await repeat(
@@ -180,7 +180,7 @@ class EventEngine:
         budget = self._refusal_budgets.get((source, reason))
         if budget is None:
             budget = self._refusal_budgets[source, reason] = LogBudget(monotonic=self._clock.monotonic)
-        suppressed = budget.admit()  # anybody can send what is not signed
+        suppressed = budget.admit()  # anyone can send unsigned requests
         if suppressed is not None:
             text = error.message
             emit(
@@ -190,14 +190,14 @@ class EventEngine:
     # -- replaying ---------------------------------------------------------------------------------------------------
 
     async def replay(self, view: EventView, own: frozenset[str], by: str, reason: str) -> Receipt:
-        """Route a kept event again, as a new one."""
+        """Route a stored event again, as a new one."""
         old = event_of(view)
         numbers = await self._numbers(old.name)
         event = Event(
             id=numbers[0],
             source=old.source,
             type=old.type,
-            # Nobody outside can have sent this before: it cannot be guessed.
+            # A random delivery ID cannot have been sent from outside.
             delivery=f"replay-of-{old.id}-{secrets.token_hex(8)}",
             actor=old.actor,
             payload=old.payload,
@@ -209,38 +209,38 @@ class EventEngine:
 
 
 def _verify(source: Source, headers: Mapping[str, str], body: bytes) -> None:
-    """Whatever a source of somebody's own fails of, what it was to verify is not verified."""
+    """Verify a delivery. If the source fails in any way, the delivery does not count as verified."""
     verify: Callable[[Mapping[str, str], bytes], object] = source.verify
     try:
         answer = verify(headers, body)
     except InterlockError:
         raise
     except Exception as error:
-        raise SignatureError(f"The source failed to verify it: {type(error).__name__}.") from error
+        raise SignatureError(f"The source failed to verify the delivery: {type(error).__name__}.") from error
     if answer is not None:
-        # Whoever wrote it took for an answer what nobody would have looked at.
+        # The author of the source expected the return value to be checked.
         if inspect.iscoroutine(answer):
             answer.close()
-        raise SignatureError(f"The source answered with a {type(answer).__name__}; to refuse it has to raise.")
+        raise SignatureError(f"verify() returned {type(answer).__name__}; it has to return None, or raise.")
 
 
 def _read(source: Source, headers: Mapping[str, str], body: bytes) -> Incoming:
     if len(body) > MOST_PAYLOAD_BYTES:
         raise MalformedEventError(
-            f"The delivery has {len(body):,} bytes, and may have {MOST_PAYLOAD_BYTES:,}.",
-            remedy="Let the sender send less.",
+            f"The delivery has {len(body):,} bytes; the maximum is {MOST_PAYLOAD_BYTES:,}.",
+            remedy="Configure the sender to send smaller payloads.",
         )
     try:
         incoming = source.read(headers, body)
     except InterlockError:
         raise
     except Exception as error:
-        raise MalformedEventError(f"The source failed to read it: {type(error).__name__}.") from error
+        raise MalformedEventError(f"The source failed to read the delivery: {type(error).__name__}.") from error
     if not isinstance(incoming, Incoming):  # pyright: ignore[reportUnnecessaryIsInstance] - sources without types
-        raise MalformedEventError(f"The source read a {type(incoming).__name__}, not an Incoming.")
+        raise MalformedEventError(f"read() of the source returned {type(incoming).__name__}, not an Incoming.")
     if not isinstance(incoming.payload, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise MalformedEventError(f"The payload is a {type(incoming.payload).__name__}, not a dict.")
-    plain_text("The delivery's id", incoming.delivery)
+        raise MalformedEventError(f"The payload is of type {type(incoming.payload).__name__}, not a dict.")
+    plain_text("The delivery ID", incoming.delivery)
     plain_text("The type", incoming.type)
     if incoming.actor != "":
         plain_text("The actor", incoming.actor)
@@ -253,18 +253,18 @@ def _call(handler: Handler, event: Event) -> Call[Any]:
     except Exception as error:
         why = error.message if isinstance(error, InterlockError) else f"{type(error).__name__}."
         raise EventRefusedError(
-            f"The lane or a limit of {handler.job.name!r} cannot be told for {event.name}: {why}",
-            remedy="Mend the template or the function, then have the event delivered again.",
+            f"Could not compute the lane or a limit of {handler.job.name!r} for {event.name}: {why}",
+            remedy="Fix the template or the function, then deliver the event again.",
         ) from error
 
 
 def _written(payload: dict[str, Any]) -> str:
-    """A payload that a source made itself."""
+    """Serialize a payload that a source created."""
     try:
         text = json.dumps(payload, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
         text.encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise MalformedEventError(f"The payload cannot be kept: {type(error).__name__}.") from error
+        raise MalformedEventError(f"The payload cannot be stored: {type(error).__name__}.") from error
     if "\\u0000" in text:
         raise MalformedEventError("The payload contains a NUL character.")
     return text

@@ -1,4 +1,4 @@
-"""An event, as handlers see it."""
+"""An event, as handlers receive it."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ __all__ = ["Event", "event_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened outside and was told to this app."""
+    """Something that happened outside and was delivered to this app."""
 
     id: int
-    """Its number here. Jobs and events never have the same."""
+    """Its ID. A job and an event never share an ID."""
     source: str
     """Where it came from, such as ``github``."""
     type: str
     """What happened, such as ``issues.opened``."""
     delivery: str
-    """What the source calls this delivery."""
+    """The source's ID of the delivery."""
     actor: str
-    """Who did it; empty if that is not known."""
+    """Who caused it; empty if unknown."""
     payload: dict[str, Any]
     received_at: datetime
     """When it was accepted, by the store's clock."""
     replay_of: int | None = None
-    """The event that it repeats, if somebody replayed it."""
+    """The event that it replays, if any."""
 
     @property
     def name(self) -> str:
-        """Source and type, which is what patterns are held against."""
+        """Source and type, which patterns are matched against."""
         return f"{self.source}.{self.type}"
 
 
 def event_of(view: EventView) -> Event:
-    """A kept event with a payload of its own, which whoever gets it may change.
+    """A stored event with its own payload, which the handler may change.
 
     Raises ``MalformedEventError`` if the payload cannot be decoded.
     """
@@ -53,7 +53,7 @@ def event_of(view: EventView) -> Event:
         payload: dict[str, Any] = from_json(view.payload or "{}")
     except ValueError as error:
         raise MalformedEventError(
-            f"The payload of event {view.id} cannot be decoded: {error}.", remedy="Have it delivered again."
+            f"The payload of event {view.id} cannot be decoded: {error}.", remedy="Deliver it again."
         ) from error
     return Event(
         id=view.id,

@@ -1,4 +1,4 @@
-"""The public face of events: ``app.events``, or alone ``Events.from_url(url)``."""
+"""The public API of events: ``app.events``, or ``Events.from_url(url)`` without an App."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ _log = logging.getLogger("interlock.events")
 
 
 class Events(Service[EventEngine]):
-    """What comes in from outside, each delivery once, and the handlers that hear of it.
+    """Deliveries from outside, each accepted once, and their handlers.
 
-    Sources and handlers are defined before or after opening; whatever talks to the store needs it open.
+    Sources and handlers can be defined before or after opening; operations on the store need it open.
     """
 
     needs = Capability.EVENTS
@@ -71,7 +71,7 @@ class Events(Service[EventEngine]):
                 remedy="Use memory://, sqlite:// or postgresql:// for the app's store.",
             )
         self.jobs = Jobs(store_client) if jobs is None else jobs
-        """Where its handlers are jobs."""
+        """The jobs of its handlers."""
         self._own_jobs = jobs is None
         self._sources: dict[str, Source] = {}
         self._own: dict[str, frozenset[str]] = {}
@@ -82,7 +82,7 @@ class Events(Service[EventEngine]):
         return EventEngine(store_client, self._router, self.jobs, own_jobs=self._own_jobs)
 
     async def open(self) -> None:
-        """Open the store and begin this process's session in it, unless another part has already."""
+        """Open the store and start this process's session in it, unless another component already has."""
         await super().open()
         for handler in self._router.handlers:
             source = handler.pattern.source
@@ -98,40 +98,38 @@ class Events(Service[EventEngine]):
 
     @property
     def metrics(self) -> EventMetrics:
-        """What these events have counted and timed; register it with a Prometheus registry."""
+        """The metrics of these events; register them with a Prometheus registry."""
         return self._opened.metrics
 
     # -- defining ----------------------------------------------------------------------------------------------------
 
     def source(self, source: Source) -> Source:
-        """Take events from a source, such as ``GitHub(secret=…)``."""
+        """Register a source, such as ``GitHub(secret=…)``."""
         if not isinstance(source, Source):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
             raise InvalidArgumentError(
-                f"A {type(source).__name__} is no source.", remedy="Pass GitHub(…), Hmac(…) or a source of your own."
+                f"{type(source).__name__} is not a source.", remedy="Pass GitHub(…), Hmac(…) or a source of your own."
             )
         name = checked_source_name(source.name)
         for step in (source.verify, source.read):
             if inspect.iscoroutinefunction(step):
                 raise InvalidArgumentError(
                     f"{step.__name__} of the source {name!r} is a coroutine function.",
-                    remedy="Make it a plain one: it is to look at the bytes alone.",
+                    remedy="Make it a plain function that only reads the bytes.",
                 )
         if name in self._sources:
-            raise MisuseError(
-                f"There are two sources called {name!r}.", remedy="Give one of them another name: name=…."
-            )
+            raise MisuseError(f"Duplicate source name {name!r}.", remedy="Give one of them another name: name=….")
         self._own[name] = checked_actors("own", getattr(source, "own", ()))
         self._sources[name] = source
         return source
 
     @property
     def sources(self) -> Mapping[str, Source]:
-        """The sources by their names."""
+        """The sources by name."""
         return MappingProxyType(self._sources)
 
     @property
     def handlers(self) -> tuple[Handler, ...]:
-        """Who hears what, in the order in which they were defined."""
+        """The handlers, in the order in which they were defined."""
         return self._router.handlers
 
     def on(
@@ -142,13 +140,13 @@ class Events(Service[EventEngine]):
         hears_own: bool = False,
         **how: Unpack[JobDefinitionOptions],
     ) -> Hears:
-        """A decorator that makes a job of a function that takes an event: ``@app.on("github.issues.*", lane=…)``.
+        """A decorator that turns a function of an event into a job: ``@app.on("github.issues.*", lane=…)``.
 
-        The pattern is held against the event's name, its source and type: ``*`` is one part, ``**`` at the end any
-        number. ``lane`` is a template over the payload or a function of the event; an event that has not got what the
-        template names has no subject, and runs at once. ``ignore`` is a function of the event, or actors. What the app
-        does itself (``own`` of the source) reaches only handlers with ``hears_own``. The rest is as for any job; see
-        :meth:`Jobs.job`.
+        The pattern is matched against the event's name, which is its source and type: ``*`` matches one part, ``**`` at
+        the end any number. ``lane`` is a template over the payload or a function of the event; an event whose payload
+        lacks a field of the template has no lane. ``ignore`` is a function of the event, or a list of actors. Events
+        that the app itself caused (``own`` of the source) reach only handlers with ``hears_own``. The other options are
+        those of any job; see :meth:`Jobs.job`.
         """
         if not isinstance(pattern, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
             raise MisuseError("A handler needs a pattern.", remedy='Write: @app.on("github.issues.*").')
@@ -168,26 +166,26 @@ class Events(Service[EventEngine]):
     # -- receiving ---------------------------------------------------------------------------------------------------
 
     async def receive(self, source_name: str, headers: Mapping[str, str], body: bytes) -> Receipt:
-        """Take a delivery: verified on its bytes, read, routed, and accepted in one step with the jobs it causes.
+        """Receive a delivery: verify its bytes, read and route it, and accept it with its jobs in one step.
 
-        Durable when this returns. Raises ``NotFoundError`` for a source that is not known, ``SignatureError`` for one
-        that is not signed, ``MalformedEventError`` for what cannot be read, ``EventRefusedError`` if a rule of the app
-        failed over it, and ``StoreUnavailableError``; then it may be delivered again without harm.
+        Durable when this returns. Raises ``NotFoundError`` for an unknown source, ``SignatureError`` for an unsigned
+        delivery, ``MalformedEventError`` if it cannot be read, ``EventRefusedError`` if a rule of the app failed, and
+        ``StoreUnavailableError``; in the last case it can safely be delivered again.
         """
         source = self._sources.get(source_name)
         if source is None:
             known = ", ".join(sorted(self._sources)) or "none"
-            raise NotFoundError(f"There is no source called {source_name!r} here.", remedy=f"Known are: {known}.")
+            raise NotFoundError(f"Unknown source {source_name!r}.", remedy=f"Valid values: {known}.")
         return await self._running.receive(source, self._own[source_name], headers, body)
 
     async def replay(self, event: int | Event, *, by: str, reason: str = "") -> Receipt:
-        """Route a kept event again, by the handlers of today and as a new event; ``by`` says who wants it."""
+        """Route a stored event again, with the current handlers and as a new event; ``by`` is the actor."""
         checked_reason("Replaying an event", reason or "by hand", by)
         engine, number = self._running, _number(event)
         view = await self._row(number)
         return await engine.replay(view, self._own.get(view.source, frozenset()), by, reason)
 
-    # -- looking -----------------------------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------------------------
 
     async def get(self, event: int | Event) -> EventView:
         """Return one event with its payload and its jobs. Raises :class:`NotFoundError` if it is not kept."""
@@ -210,7 +208,7 @@ class Events(Service[EventEngine]):
         return [event_view(row) for row in rows]
 
     async def explain(self, event: int | Event) -> Explanation:
-        """Explain what became of an event: the jobs that it caused, their states, and what to do."""
+        """Explain an event: the jobs that it caused, their states, and what to do."""
         number = _number(event)
         if self._explainer is not None:
             return await self._explainer("event", number)
@@ -232,11 +230,11 @@ class Events(Service[EventEngine]):
 def _number(event: object) -> int:
     number = getattr(event, "id", event)
     if not isinstance(number, int) or isinstance(number, bool) or not 0 < number < 2**63:
-        raise InvalidArgumentError(f"{event!r} is no event.", remedy="Pass an event, or the id of one.")
+        raise InvalidArgumentError(f"{event!r} is not an event.", remedy="Pass an event or its ID.")
     return number
 
 
 def _text(name: str, value: object) -> str:
     if not isinstance(value, str) or "\0" in value:
-        raise InvalidArgumentError(f"{name} is {value!r}.", remedy="Use plain text; empty for any.")
+        raise InvalidArgumentError(f"Invalid {name} {value!r}.", remedy="Use a string; an empty one matches all.")
     return value

@@ -1,4 +1,4 @@
-"""Says in words, and as data, what came of an event."""
+"""Explain an event, as text and as data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STUCK = (JobState.PARKED, JobState.HELD)
 
 
 def explain_event(view: EventView, jobs: Sequence[JobView]) -> Explanation[Reason]:
-    """What came of an event, given those of its jobs that are still known."""
+    """Explain an event, given those of its jobs that are still kept."""
     reason, remedy = _reason(view, jobs)
     about = f"{view.source}.{view.type}" + (f" by {view.actor}" if view.actor else "")
     origin = f"replayed by {view.by} from event {view.replay_of}" if view.replay_of else f"delivery {view.delivery!r}"
@@ -54,13 +54,13 @@ def _reason(view: EventView, jobs: Sequence[JobView]) -> tuple[Reason, str]:
         return Reason.WORKED_ON, ""
     for job in jobs:
         if job.state in _STUCK:
-            return Reason.STUCK, f"see what holds it: interlock explain job {job.id}"
+            return Reason.STUCK, f"see what blocks it: interlock explain job {job.id}"
     for job in jobs:
         if not job.state.final:
             return Reason.WAITING, f"see why: interlock explain job {job.id}"
     for job in jobs:
         if job.state in _GONE_WRONG:
-            return Reason.FAILED, f"mend the cause, then: interlock jobs retry {job.id}"
+            return Reason.FAILED, f"fix the cause, then: interlock jobs retry {job.id}"
     return (Reason.HANDLED if jobs or not view.jobs else Reason.FORGOTTEN), ""
 
 

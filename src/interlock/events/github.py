@@ -1,4 +1,4 @@
-"""Webhooks of GitHub."""
+"""GitHub webhooks."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _SENDER = ("sender", "login")
 
 
 class GitHub:
-    """GitHub, for repositories, organisations and GitHub Apps: ``app.source(GitHub(secret=…))``.
+    """GitHub, for repositories, organizations and GitHub Apps: ``app.source(GitHub(secret=…))``.
 
-    The type of an event is ``X-GitHub-Event`` and, if there is one, the action: ``issues.opened``, ``push``. The actor
-    is the sender's login. ``own`` names the accounts that this app acts as, such as ``("mybot[bot]",)``.
+    The type of an event is ``X-GitHub-Event`` and the action, if any: ``issues.opened``, ``push``. The actor is the
+    sender's login. ``own`` lists the accounts of this app, such as ``("mybot[bot]",)``.
     """
 
     def __init__(
@@ -34,9 +34,9 @@ class GitHub:
         own: str | Sequence[str] = (),
     ) -> None:
         self.name = checked_source_name(name)
-        """What its events are called by."""
+        """The name of the source."""
         self.own = checked_actors("own", own)
-        """Who this app is on GitHub, in lower case."""
+        """The accounts of this app on GitHub, in lower case."""
         self._secrets = Secrets(self.name, secret, secrets)
 
     def verify(self, headers: Mapping[str, str], body: bytes) -> None:
@@ -51,11 +51,11 @@ class GitHub:
         action = payload.get("action")
         if action is not None:
             if not isinstance(action, str):
-                raise MalformedEventError(f"The action is a {type(action).__name__}, not text.")
+                raise MalformedEventError(f"The action is of type {type(action).__name__}, not a string.")
             kind = plain_text("The type", f"{kind}.{action}") if action else kind
         actor = inside(payload, _SENDER)
         actor = plain_text("The sender's login", actor) if actor else ""
-        ignored = "a ping only asks for an answer" if kind == "ping" else ""
+        ignored = "a ping needs no handler" if kind == "ping" else ""
         return Incoming(delivery, kind, actor, payload, text, ignored)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""A handler of events: a job whose argument is an event, which events it hears, and in which lane."""
+"""An event handler: a job whose argument is an event, with the pattern and the lane of its events."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 __all__ = ["EventDefinition", "Handler", "Hears", "Ignore", "stored_event"]
 
 Ignore = Callable[[Event], bool] | str | tuple[str, ...] | list[str] | frozenset[str] | set[str]
-"""A function that says which events to ignore, or the actors whose events to ignore."""
+"""A function that returns true for events to ignore, or the actors whose events to ignore."""
 R = TypeVar("R")
 
 
 class EventDefinition(Definition):
-    """A job whose handler takes an event. What is stored is the event's id; templates are over the payload."""
+    """A job whose handler takes an event. The job stores the event's ID; templates are over the payload."""
 
     __slots__ = ("_loader", "_parameter")
 
@@ -48,7 +48,7 @@ class EventDefinition(Definition):
         super().__init__(function, options, name=name, local=local)
         if len(self.parameters) != 1:
             raise MisuseError(
-                f"{self.name!r} takes {len(self.parameters)} arguments, and a handler of events takes one.",
+                f"{self.name!r} takes {len(self.parameters)} arguments; an event handler takes one.",
                 remedy="Write: async def handler(event: Event) -> None.",
             )
         (self._parameter,) = self.parameters
@@ -57,11 +57,11 @@ class EventDefinition(Definition):
 
     @property
     def roots(self) -> None:
-        """Templates are over the payload, of which nobody knows before what is in it."""
+        """Check nothing: templates are over the payload, whose fields are not known in advance."""
         return
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """An event that is kept, as its id."""
+        """The stored event's ID."""
         given = [*args, *kwargs.values()]
         if len(given) != 1 or not isinstance(given[0], Event) or kwargs.keys() - {self._parameter}:
             raise InvalidArgumentError(
@@ -70,13 +70,13 @@ class EventDefinition(Definition):
         (event,) = given
         if not 0 < event.id < 2**63:
             raise InvalidArgumentError(
-                f"The event has the id {event.id!r}, and so is not kept.",
+                f"The event with ID {event.id!r} is not stored.",
                 remedy="Only an event that was accepted can be handled; see app.events.get.",
             )
         return stored_event(event.id), {"event": event}
 
     def lane_of(self, options: JobOptions, values: Mapping[str, Any]) -> str:
-        """The lane of an event; none if it has not got what the template names, and so no subject."""
+        """The lane of an event; none if its payload lacks a field of the template."""
         lane, event = options.lane, values["event"]
         if lane is None:
             return ""
@@ -97,7 +97,7 @@ class EventDefinition(Definition):
         for name in self.parameters:
             if hints.get(name, Event) not in (Event, Any):
                 raise MisuseError(
-                    f"{name!r} of {self.name!r} is declared as something else than an event.",
+                    f"Parameter {name!r} of {self.name!r} is not declared as an event.",
                     remedy=f"Declare it: {name}: Event.",
                 )
         return Codec.of_fields(f"The arguments of {self.name!r}", {"event": (int, True)})
@@ -107,7 +107,7 @@ class EventDefinition(Definition):
 
 
 class Handler:
-    """Who hears which events."""
+    """A handler, and the events that it receives."""
 
     __slots__ = ("_actors", "_ignores", "hears_own", "job", "pattern")
 
@@ -119,14 +119,14 @@ class Handler:
         self._actors = frozenset[str]() if ignore is None or callable(ignore) else checked_actors("ignore", ignore)
 
     def ignores(self, event: Event) -> bool:
-        """Whether it does not want to hear of this one."""
+        """Whether it ignores this event."""
         if self._ignores is not None:
             return bool(self._ignores(event))
         return bool(self._actors) and event.actor.casefold() in self._actors
 
 
 class Hears:
-    """Makes a handler of the function that it decorates."""
+    """A decorator that turns a function into a handler."""
 
     __slots__ = ("_define",)
 
@@ -142,7 +142,7 @@ class Hears:
     def __call__(self, function: Callable[..., Any], /) -> Any:
         """The job; calling it still calls the function."""
         frame = inspect.currentframe()
-        # Types defined next to the function, inside another one, are found too.
+        # Also find types that are defined locally, next to the function.
         local = frame.f_back.f_locals if frame is not None and frame.f_back is not None else None
         return self._define(function, local)
 

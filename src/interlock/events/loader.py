@@ -1,4 +1,4 @@
-"""Loads the events of jobs: what several handlers ask for at the same time is one query."""
+"""Load the events of jobs: simultaneous requests of several handlers share one query."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOG_EVERY = 10.0
 
 
 class Loader:
-    """Loads events in batches. Needs only that the store is open."""
+    """Loads events in batches. The store has to be open."""
 
     def __init__(self, events: EventStore, wait: float, monotonic: Callable[[], float]) -> None:
         self._events = events
@@ -49,7 +49,7 @@ class Loader:
         if found is None:
             raise EventGoneError(
                 f"Event {id} is no longer kept.",
-                remedy="Keep events for longer (keep_events=…), or have it delivered again.",
+                remedy="Keep events for longer (keep_events=…), or deliver it again.",
             )
         return found
 

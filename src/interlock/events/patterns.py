@@ -1,4 +1,4 @@
-"""Patterns over the names of events: ``github.issues.*``. ``*`` is one part, ``**`` at the end any number of them."""
+"""Patterns over event names, such as ``github.issues.*``. ``*`` matches one part, ``**`` at the end any number."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _REST = "**"
 
 
 class Pattern:
-    """A checked pattern."""
+    """A valid pattern."""
 
     __slots__ = ("_parts", "_rest", "text")
 
@@ -21,9 +21,9 @@ class Pattern:
         parts = parts[:-1] if rest else parts
         if not isinstance(text, str) or not text or not all(map(_fits, parts)) or not (rest or len(parts) > 1):
             raise InvalidArgumentError(
-                f"{text!r} is no pattern.",
+                f"Invalid pattern {text!r}.",
                 remedy="Use a source and a type with dots, such as 'github.issues.opened'; "
-                "* stands for one part, ** at the end for all the rest.",
+                "* matches one part, ** at the end matches the rest.",
             )
         if parts and parts[0] != "*":
             checked_source_name(parts[0])
@@ -33,11 +33,11 @@ class Pattern:
 
     @property
     def source(self) -> str | None:
-        """The one source whose events it can mean; None if it is any."""
+        """The only source that it can match; None for any."""
         return self._parts[0] if self._parts and self._parts[0] != "*" else None
 
     def fits(self, name: str) -> bool:
-        """Whether it means an event of that name."""
+        """Whether it matches an event of that name."""
         parts = name.split(".")
         count = len(self._parts)
         if len(parts) < count or (len(parts) > count and not self._rest):

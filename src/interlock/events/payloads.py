@@ -1,4 +1,4 @@
-"""Payloads from outside: a JSON object that can be kept and read back everywhere, or a refusal that says why."""
+"""Payloads from outside: a JSON object that every store can keep, or an error that says why not."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
 def read_object(body: bytes) -> tuple[str, dict[str, Any]]:
-    """The text and what it says."""
+    """The payload as text and as an object."""
     from pydantic_core import from_json
 
     try:
         text = body.decode()
-        value: Any = from_json(body, allow_inf_nan=False)  # refuses half characters, and what is nested too deeply
+        value: Any = from_json(body, allow_inf_nan=False)  # refuses unpaired surrogates and deep nesting
     except UnicodeDecodeError:
         raise MalformedEventError("The payload is not UTF-8.") from None
     except ValueError as error:
-        raise MalformedEventError(f"The payload is no JSON that could be kept: {_short(error)}.") from None
+        raise MalformedEventError(f"The payload is not valid JSON: {_short(error)}.") from None
     if not isinstance(value, dict):
         raise MalformedEventError(f"The payload is a JSON {type(value).__name__}, not an object.")
-    if b"\\u0000" in body and _NUL.search(body):  # the pattern alone takes long
+    if b"\\u0000" in body and _NUL.search(body):  # the pattern alone is slow
         raise MalformedEventError("The payload contains a NUL character.")
     return text, cast("dict[str, Any]", value)
 
 
 def is_form(headers: Mapping[str, str]) -> bool:
-    """Whether the body is a form instead of JSON itself."""
+    """Whether the body is a form instead of JSON."""
     kind = header(headers, "content-type") or ""
     return kind.partition(";")[0].strip().lower() == "application/x-www-form-urlencoded"
 
@@ -49,14 +49,14 @@ def payload_of_form(body: bytes) -> bytes:
         fields = parse_qsl(text, True, strict_parsing=True, errors="strict", max_num_fields=_MOST_FIELDS)
         found = [value.encode() for name, value in fields if name == "payload"]
     except ValueError:
-        raise MalformedEventError("The body is not a form that could be read.") from None
+        raise MalformedEventError("The body is not a valid form.") from None
     if len(found) != 1:
-        raise MalformedEventError(f"The form has {len(found)} fields called 'payload'; it has to have one.")
+        raise MalformedEventError(f"The form has {len(found)} fields named 'payload'; it must have one.")
     return found[0]
 
 
 def header(headers: Mapping[str, str], name: str) -> str | None:
-    """A header, however it is written; ``name`` in lower case."""
+    """The value of a header, case-insensitively; ``name`` is in lower case."""
     value = headers.get(name)
     if value is not None:
         return value
@@ -64,7 +64,7 @@ def header(headers: Mapping[str, str], name: str) -> str | None:
 
 
 def inside(payload: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    """What a path leads to; None if that is not there."""
+    """The value at a path; None if it is missing."""
     found: Any = payload
     for name in path:
         if not isinstance(found, dict):
@@ -74,7 +74,7 @@ def inside(payload: Mapping[str, Any], path: tuple[str, ...]) -> Any:
 
 
 def plain_text(what: str, value: object) -> str:
-    """A short text that can be kept and shown, such as the name of a delivery."""
+    """A short printable string, such as a delivery ID."""
     if type(value) is str and 0 < len(value) <= _MOST_TEXT and value.isprintable():
         return value
     if isinstance(value, int) and not isinstance(value, bool):
@@ -82,13 +82,13 @@ def plain_text(what: str, value: object) -> str:
     if value is None or value == "":
         raise MalformedEventError(f"{what} is missing.")
     if not isinstance(value, str):
-        raise MalformedEventError(f"{what} is a {type(value).__name__}, not text.")
+        raise MalformedEventError(f"{what} is of type {type(value).__name__}, not a string.")
     if len(value) > _MOST_TEXT or not value.isprintable():
         raise MalformedEventError(f"{what} is not printable, or longer than {_MOST_TEXT} characters.")
     return value
 
 
 def _short(error: ValueError) -> str:
-    # What the parser says names a place, never the content.
+    # The parser's message contains a position, never the content.
     text = str(error)
     return "a number is too large" if "out of range" in text else text[:120]

@@ -1,4 +1,4 @@
-"""What whoever handed in an event is told."""
+"""The receipt for a delivery."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ __all__ = ["Receipt", "Verdict"]
 
 
 class Verdict(StrEnum):
-    """What became of a delivery."""
+    """The status of a delivery."""
 
     ACCEPTED = "accepted"
-    """It is kept, and its jobs are."""
+    """It was stored with its jobs."""
     DUPLICATE = "duplicate"
-    """It was accepted before; nothing was stored."""
+    """It was already accepted; nothing was stored."""
     IGNORED = "ignored"
-    """Nobody wants to hear of it; nothing was stored."""
+    """No handler takes it; nothing was stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of a delivery, and what it caused."""
+    """The status of a delivery, and the jobs that it caused."""
 
     verdict: Verdict
     event: int | None = None
-    """Under which id it is kept, now or since it came first; None if it is not."""
+    """The ID under which it is stored, now or since its first delivery; None if it is not."""
     jobs: tuple[int, ...] = ()
-    """The jobs that it caused now."""
+    """The jobs that this delivery caused."""
     reason: str = ""
-    """Why it was not accepted, or not anew."""
+    """Why it was not accepted."""

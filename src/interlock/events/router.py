@@ -1,4 +1,4 @@
-"""Which handlers an event reaches, and why it reaches none."""
+"""Routing: which handlers an event reaches, and why it reaches none."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _MOST_NAMES = 1024
 
 
 class Route(NamedTuple):
-    """Who is to hear of an event."""
+    """The handlers of an event."""
 
     handlers: Sequence[Handler]
     reason: str
-    """Why it is nobody; empty otherwise."""
+    """Why there are none; empty otherwise."""
 
 
 class Router:
-    """The handlers of an app, by what they hear."""
+    """The handlers of an app, by pattern."""
 
     def __init__(self) -> None:
         self._handlers: list[Handler] = []
@@ -34,28 +34,28 @@ class Router:
 
     @property
     def handlers(self) -> tuple[Handler, ...]:
-        """All of them, in the order in which they were defined."""
+        """All handlers, in the order in which they were defined."""
         return tuple(self._handlers)
 
     def add(self, handler: Handler) -> None:
-        """One more."""
+        """Add a handler."""
         self._handlers.append(handler)
         self._by_name.clear()
 
     def hearing(self, name: str) -> tuple[Handler, ...]:
-        """Those whose pattern means events of this name."""
+        """The handlers whose pattern matches this name."""
         found = self._by_name.get(name)
         if found is None:
-            if len(self._by_name) >= _MOST_NAMES:  # names come from outside, and may be many
+            if len(self._by_name) >= _MOST_NAMES:  # names come from outside, and there may be many
                 self._by_name.clear()
             found = self._by_name[name] = tuple(one for one in self._handlers if one.pattern.fits(name))
         return found
 
     def route(self, event: Event, own: frozenset[str]) -> Route:
-        """Who is to hear of an event, given who this app is at its source; a rule that fails refuses it."""
+        """The handlers of an event, given the app's own accounts at its source; a failing rule refuses the event."""
         found = self.hearing(event.name)
         if not found:
-            return Route((), f"no handler hears {event.name}")
+            return Route((), f"no handler matches {event.name}")
         if event.actor and event.actor.casefold() in own:
             found = tuple(handler for handler in found if handler.hears_own)
             if not found:
@@ -69,6 +69,6 @@ def _ignores(handler: Handler, event: Event) -> bool:
         return handler.ignores(event)
     except Exception as error:
         raise EventRefusedError(
-            f"The ignore function of {handler.job.name!r} failed over {event.name}: {type(error).__name__}.",
-            remedy="Mend it, then have the event delivered again.",
+            f"The ignore function of {handler.job.name!r} failed for {event.name}: {type(error).__name__}.",
+            remedy="Fix it, then deliver the event again.",
         ) from error

@@ -19,9 +19,9 @@ __all__ = ["Hmac"]
 class Hmac:
     """A sender that signs the body with HMAC-SHA256, in hex: ``app.source(Hmac("shop", secret, type="body:event"))``.
 
-    ``signature`` is the header with the signature, behind ``prefix``. ``delivery``, ``type`` and ``actor`` say where
-    these are found: ``"header:X-Event"``, or just the header's name, or ``"body:event.kind"`` for a path into the body.
-    A sender that does not say who acted has no ``actor``.
+    ``signature`` is the header with the signature, after ``prefix``. ``delivery``, ``type`` and ``actor`` specify where
+    these values are: ``"header:X-Event"``, just the header's name, or ``"body:event.kind"`` for a path in the body.
+    Leave ``actor`` empty if the sender does not provide it.
     """
 
     def __init__(
@@ -38,23 +38,23 @@ class Hmac:
         own: str | Sequence[str] = (),
     ) -> None:
         self.name = checked_source_name(name)
-        """What its events are called by."""
+        """The name of the source."""
         self.own = checked_actors("own", own)
-        """Who this app is there, in lower case."""
+        """The accounts of this app, in lower case."""
         self._secrets = Secrets(self.name, secret, secrets)
         self._signature = _Place.of("signature", signature)
         if self._signature.path:
-            raise InvalidArgumentError("The signature cannot be in what it signs.", remedy="Name the header it is in.")
+            raise InvalidArgumentError("The signature cannot be in the body that it signs.", remedy="Name its header.")
         if not prefix.isascii():
-            raise InvalidArgumentError(f"prefix is {prefix!r}.", remedy="Use plain ASCII, or an empty text for none.")
+            raise InvalidArgumentError(f"Invalid prefix {prefix!r}.", remedy="Use ASCII, or an empty string.")
         self._prefix = prefix
         self._delivery = _Place.of("delivery", delivery)
         self._type = _Place.of("type", type)
         self._actor = _Place.of("actor", actor) if actor else None
         if self.own and self._actor is None:
             raise InvalidArgumentError(
-                f"own of the source {self.name!r} would never be met: its events have no actor.",
-                remedy="Say where the actor is found: actor=….",
+                f"own of the source {self.name!r} would never match: its events have no actor.",
+                remedy="Specify where the actor is: actor=….",
             )
 
     def verify(self, headers: Mapping[str, str], body: bytes) -> None:
@@ -75,7 +75,7 @@ class Hmac:
 
 
 class _Place(NamedTuple):
-    """Where something is found in a delivery."""
+    """The location of a value in a delivery."""
 
     text: str
     header: str
@@ -89,7 +89,8 @@ class _Place(NamedTuple):
         path = tuple(rest.split("."))
         if kind not in ("header", "body") or not all(path) or not rest.isascii() or not rest.isprintable():
             raise InvalidArgumentError(
-                f"{what} is {text!r}.", remedy='Use "header:X-Name", just the header\'s name, or "body:path.to.it".'
+                f"Invalid {what} {text!r}.",
+                remedy='Use "header:X-Name", just the header\'s name, or "body:path.to.it".',
             )
         return cls(text, "", path) if kind == "body" else cls(text, rest.strip().lower(), ())
 

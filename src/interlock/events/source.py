@@ -1,4 +1,4 @@
-"""Where events come from: a source checks that a delivery is genuine, on its bytes, and then reads it."""
+"""Sources of events: a source verifies the bytes of a delivery, and then reads it."""
 
 from __future__ import annotations
 
@@ -21,29 +21,28 @@ class Incoming(NamedTuple):
     """A delivery that was read."""
 
     delivery: str
-    """What the source calls it; the same when it is delivered again."""
+    """The delivery ID; the same when it is delivered again."""
     type: str
     """What happened, dotted: ``issues.opened``."""
     actor: str
-    """Who did it; empty if that is not known."""
+    """Who caused it; empty if unknown."""
     payload: dict[str, Any]
     text: str = ""
-    """The payload as it came, as JSON, which is then what is kept; empty to have it written anew."""
+    """The payload as it was received, as JSON, which is then stored; empty to serialize it again."""
     ignored: str = ""
-    """Why nobody needs to hear of it; empty for what is to be routed."""
+    """Why it is not routed; empty to route it."""
 
 
 @runtime_checkable
 class Source(Protocol):
-    """A sender of events. The names of the headers it is given may have any case.
+    """A sender of events. Header names may have any case.
 
-    It may also have ``own``: the names of the actors that this app itself is there. What these do reaches only handlers
-    that want to hear it.
+    It may also have ``own``: the accounts of this app. Events that they cause reach only handlers with ``hears_own``.
     """
 
     @property
     def name(self) -> str:
-        """What its events are called by, and where its webhook is: ``/webhooks/{name}``."""
+        """The name of the source, which is also the path of its webhook: ``/webhooks/{name}``."""
         ...
 
     def verify(self, headers: Mapping[str, str], body: bytes) -> None:
@@ -51,12 +50,12 @@ class Source(Protocol):
         ...
 
     def read(self, headers: Mapping[str, str], body: bytes) -> Incoming:
-        """Read a delivery that was verified; ``MalformedEventError`` if that cannot be done."""
+        """Read a verified delivery; raises ``MalformedEventError`` if that is not possible."""
         ...
 
 
 class Secrets:
-    """Secrets that a sender may sign with; several while one takes the place of another. Shows none of them."""
+    """The secrets of a sender; several during a rotation. Never shown."""
 
     __slots__ = ("_keys",)
 
@@ -64,7 +63,7 @@ class Secrets:
         if (secret is None) == (secrets is None):
             raise InvalidArgumentError(
                 f"The source {source!r} needs one of secret= and secrets=.",
-                remedy="Pass the webhook's secret; secrets= takes several, while one takes the place of another.",
+                remedy="Pass the webhook's secret; secrets= takes several, for a rotation.",
             )
         given: list[Any] = [secret] if secrets is None else _listed(secrets)
         self._keys = tuple(_key(source, one) for one in given)
@@ -78,35 +77,35 @@ class Secrets:
         try:
             given = signature.encode("ascii")
         except UnicodeEncodeError:
-            raise SignatureError("The signature is not a signature.") from None
+            raise SignatureError("Malformed signature.") from None
         for key in self._keys:
             expected = f"{prefix}{hmac.digest(key, body, 'sha256').hex()}".encode()
             if hmac.compare_digest(expected, given):
                 return
-        raise SignatureError("The signature does not fit.")
+        raise SignatureError("Signature mismatch.")
 
     def __repr__(self) -> str:
         return f"<{len(self._keys)} secret{'s' if len(self._keys) > 1 else ''}>"
 
 
 def checked_source_name(name: object) -> str:
-    """What a source may be called: it is a part of addresses, and the first part of patterns."""
+    """Check the name of a source, which is part of URLs and the first part of patterns."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidArgumentError(
-            f"A source cannot be called {name!r}.",
+            f"Invalid source name {name!r}.",
             remedy="Use 1 to 63 characters of a-z, 0-9, dash and underscore, with a letter or digit first.",
         )
     return name
 
 
 def checked_actors(what: str, actors: object) -> frozenset[str]:
-    """Names of actors, in lower case: forges do not tell them apart by case."""
+    """Actor names in lower case: forges compare them case-insensitively."""
     if isinstance(actors, str):
         actors = (actors,)
     given: list[Any] = _items(actors) if isinstance(actors, (tuple, list, set, frozenset)) else [None]
     names = [actor.strip() if isinstance(actor, str) else "" for actor in given]
     if not all(name and name.isprintable() for name in names):
-        raise InvalidArgumentError(f"{what} is {actors!r}.", remedy='Use names, such as ("mybot[bot]",).')
+        raise InvalidArgumentError(f"Invalid {what} {actors!r}.", remedy='Use names, such as ("mybot[bot]",).')
     return frozenset(map(str.casefold, names))
 
 
@@ -131,5 +130,5 @@ def _key(source: str, secret: object) -> bytes:
 def _empty(source: str) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"The secret of the source {source!r} is empty or missing.",
-        remedy="Set the webhook's secret here: without one anybody could send events.",
+        remedy="Set the webhook's secret here: without one, anyone could send events.",
     )

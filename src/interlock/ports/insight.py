@@ -1,7 +1,8 @@
-"""What Insight asks of a store about jobs: many at once, in bounded time however many there are.
+"""Queries of Insight about jobs: many at once, in bounded time.
 
-The jobs port answers exactly, one thing at a time; here counts end at ``MOST_COUNTED`` and a look for something rare
-ends after a bounded number of things looked at and says where to go on. Looking changes nothing and waits for nobody.
+The jobs port answers exactly, about one thing at a time. Here, counts end at ``MOST_COUNTED``, and a query for
+something rare stops after a bounded number of rows and says where to continue. Queries change nothing and wait for no
+lock.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ __all__ = [
 ]
 
 MOST_COUNTED = 10_000
-"""Counts end here: so many means "or more"."""
+"""Counts end here: this value means "or more"."""
 
 
 class LaneShow(StrEnum):
@@ -43,7 +44,7 @@ class LaneShow(StrEnum):
     ALL = ""
     RUNNING = "running"
     WAITING = "waiting"
-    """Those that have jobs of which none runs, and that nobody holds."""
+    """Lanes with jobs of which none is running, and that are not held."""
     HELD = "held"
     """By a person."""
     PARKED = "parked"
@@ -51,16 +52,16 @@ class LaneShow(StrEnum):
 
 
 class JobSlice(NamedTuple):
-    """Jobs by their numbers, the largest first."""
+    """Jobs by ID, the largest first."""
 
     situations: Sequence[JobSituation]
-    """Their jobs in short: without arguments and result, and of the attempts only the last one."""
+    """Their jobs without arguments and results, and only with the last attempt."""
     more: int | None
-    """Jobs of smaller numbers than this are still to be looked at; None if there are none."""
+    """Continue with IDs smaller than this; None at the end."""
 
 
 class Numbers(NamedTuple):
-    """Numbers of jobs, the largest first; ``more`` as in :class:`JobSlice`."""
+    """Job IDs, the largest first; ``more`` as in :class:`JobSlice`."""
 
     ids: Sequence[int]
     more: int | None
@@ -70,7 +71,7 @@ class Neighbours(NamedTuple):
     """The jobs around one in its lane, in order."""
 
     ahead: Sequence[int]
-    """Directly before it; the first is always the one that the lane is at."""
+    """Directly before it; the first one is always the head of the lane."""
     behind: Sequence[int]
 
 
@@ -80,11 +81,11 @@ class LaneSlice(NamedTuple):
     lanes: Sequence[LaneView]
     """Their depths are counted up to 1,000."""
     more: str | None
-    """Lanes after this one are still to be looked at; None if there are none."""
+    """Continue with lanes after this one; None at the end."""
 
 
 MAX_WORKERS = 100
-"""How many live workers are looked at where a job or a lane is explained."""
+"""How many live workers are read to explain a job or a lane."""
 
 
 class WorkerStanding(NamedTuple):
@@ -95,66 +96,66 @@ class WorkerStanding(NamedTuple):
     names: tuple[str, ...]
     runners: int
     running: int
-    """How many jobs it has claimed."""
+    """How many jobs it has fetched."""
     since: float
     expires_at: float
     blocked_since: float | None = None
     """Since when the event loop of its process has been blocked; None while it runs."""
     blocked_by: str = ""
     reads: tuple[HandlerVersion, ...] = ()
-    """What it can read, of the jobs that it knows."""
+    """The versions of the handlers that it has."""
 
 
 class JobCounts(NamedTuple):
-    """How many jobs stand how."""
+    """Counts of jobs by state."""
 
     states: Mapping[JobState, int]
     queues: Sequence[QueueView]
-    """``oldest_ready_at`` is that of the first hundred of each kind in the order in which they are claimed."""
+    """``oldest_ready_at`` considers the first hundred of each class in fetch order."""
     names: Mapping[str, frozenset[str]]
-    """By queue, the names of ready jobs, as far as they were seen."""
+    """The names of ready jobs by queue, as far as they were read."""
     lanes_running: int
     lanes_held: int
     lanes_parked: int
     limits_used: int
     limits_full: int
     limits_waiting: int
-    """Jobs in all lines together."""
+    """Jobs that wait for any limit."""
     orphans: int
-    """Jobs claimed by sessions that have ended and not rescued yet."""
+    """Jobs of ended sessions that are not rescued yet."""
     seen_at: float
 
 
 class JobLimitView(NamedTuple):
-    """A limit that jobs are under."""
+    """A limit on jobs."""
 
     key: str
     most: int
-    """The smallest figure that any of them knows."""
+    """The smallest figure of its jobs."""
     per: float
     """Seconds; 0 for slots."""
     taken: int
-    """Slots: claimed jobs. Pace: starts that count."""
+    """Slots: fetched jobs. Pace: starts that count."""
     waiting: int
     room_at: float | None
-    """When its pace lets the next one start, if that is known and jobs wait for it."""
+    """When its pace allows the next start, if known and jobs wait for it."""
     seen_at: float
 
 
 class JobLimitUse(NamedTuple):
-    """A job that has a limit's room, or waits for it."""
+    """A job that occupies a limit, or waits for it."""
 
     id: int
     name: str
     since: float
-    """Claimed, or started, at; waiting: since it was due."""
+    """When it was fetched or started; if it waits: when it was due."""
     until: float | None
     """Pace: until when the start counts."""
     worker: WorkerView | None
 
 
 class JobLimitUsers(NamedTuple):
-    """Who has a limit's room, the first come first, and who waits for it, in order."""
+    """The jobs that occupy a limit, oldest first, and its waiters in order."""
 
     holders: Sequence[JobLimitUse]
     waiters: Sequence[JobLimitUse]
@@ -171,63 +172,63 @@ class Change(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What came and went, by spans; those without any are left out."""
+    """Activity by span; spans without any are omitted."""
 
     changes: Sequence[Change]
     seen_at: float
 
 
 class JobInsight(Protocol):
-    """Looks at the jobs of one store and namespace."""
+    """Queries about the jobs of one store and namespace."""
 
     async def jobs(self, filter: JobFilter, *, limit: int, before: int | None = None) -> JobSlice:  # noqa: A002
-        """Jobs whose number is smaller than ``before``, with what decides about each; at most ``limit``."""
+        """Jobs with IDs below ``before``, each with its situation; at most ``limit``."""
         ...
 
     async def numbers(self, filter: JobFilter, *, limit: int, before: int | None = None) -> Numbers:  # noqa: A002
-        """Just the numbers of those."""
+        """Only their IDs."""
         ...
 
     async def situations(self, ids: Sequence[int]) -> Sequence[JobSituation]:
-        """What decides about each of these jobs, in this order; those that are not known are left out.
+        """The situations of these jobs, in this order; unknown jobs are omitted.
 
-        ``ahead`` is counted up to 1,000, of many jobs up to 100, and of ready jobs only where somebody works on them.
+        ``ahead`` is counted up to 1,000, for many jobs up to 100, and for ready jobs only if a worker serves them.
         """
         ...
 
     async def neighbours(self, id: int, *, most: int) -> Neighbours:  # noqa: A002
-        """The jobs next to an unfinished one in its lane, at most so many on each side."""
+        """The jobs next to an unfinished one in its lane, at most ``most`` on each side."""
         ...
 
     async def lane_jobs(self, lane: str, *, limit: int) -> Sequence[int]:
-        """The first unfinished jobs of a lane in order. Those that wait for their time without a place come last."""
+        """The first unfinished jobs of a lane in order. Scheduled jobs without a position come last."""
         ...
 
     async def lanes(self, *, show: LaneShow = LaneShow.ALL, limit: int, after: str = "") -> LaneSlice:
-        """Lanes that are not empty or are held, by name, those after ``after``."""
+        """Lanes that are not empty or are held, by name, after ``after``."""
         ...
 
     async def counts(self) -> JobCounts:
-        """How many jobs stand how, as one snapshot."""
+        """Counts of jobs, as one snapshot."""
         ...
 
     async def workers(self, session: str | None = None, *, limit: int) -> Sequence[WorkerStanding]:
-        """Live workers (or just the one), in the order in which they began."""
+        """Live workers (or a single one), in the order in which they started."""
         ...
 
     async def fetched(self, session: str, *, limit: int) -> Sequence[int]:
-        """Jobs that a session has claimed."""
+        """Jobs that a session has fetched."""
         ...
 
     async def limits(self, key: str | None = None, *, limit: int, after: str = "") -> Sequence[JobLimitView]:
-        """Limits that jobs hold or wait for (or just the one), by key, those after ``after``."""
+        """Limits that jobs hold or wait for (or a single one), by key, after ``after``."""
         ...
 
     async def limit_users(self, key: str, *, limit: int) -> JobLimitUsers:
-        """The jobs that have a limit's room, and those in its line; at most ``limit`` of each."""
+        """The jobs that occupy a limit, and its waiters; at most ``limit`` of each."""
         ...
 
     async def activity(self, width: float, spans: int, *, since: int = 0) -> Changes:
-        """What was accepted and what ended in the last so many spans of ``width`` seconds, the one under way included,
-        from the span of number ``since`` on. Of what is unfinished the last 100,000 by number are looked at."""
+        """Jobs accepted and ended in the last ``spans`` spans of ``width`` seconds, including the current one, from
+        span number ``since`` on. Of unfinished jobs, only the 100,000 with the largest IDs are read."""
         ...
