@@ -36,7 +36,7 @@ keys as materialized (
 ),
 uses as materialized (
     select u.key, u.ticket, u.owner, u.caller, u.session, s.host, s.pid, s.program, u.most, u.per, u.asked_at, u.at,
-           u.started, u.waits, u.place
+           u.started, u.wait_kind, u.waits_for
     from keys
     cross join clock
     join interlock.limit_use u on u.namespace = $1 and u.key = keys.key
@@ -52,8 +52,8 @@ starts as materialized (
 select keys.key, now_us,
        (select k.free_since from interlock.limit_key k where k.namespace = $1 and k.key = keys.key) as free_since,
        (select coalesce(jsonb_agg(jsonb_build_array(
-           u.owner, u.caller, u.session, u.host, u.pid, u.program, u.most, u.per, u.asked_at, u.at, u.started, u.waits,
-           u.place) order by u.ticket), '[]')
+           u.owner, u.caller, u.session, u.host, u.pid, u.program, u.most, u.per, u.asked_at, u.at, u.started, u.wait_kind,
+           u.waits_for) order by u.ticket), '[]')
         from uses u where u.key = keys.key) as uses,
        (select coalesce(jsonb_agg(jsonb_build_array(
            t.owner, t.caller, t.session, t.host, t.pid, t.program, t.most, t.per, t.asked_at, t.at)
@@ -86,28 +86,28 @@ with clock as materialized (
     select now_is, interlock.micros(now_is) as now_us from (select interlock.now_or($5) as now_is) given
 ),
 mine as materialized (
-    select u.owner, u.key, u.at, u.started, u.waits, u.place
+    select u.owner, u.key, u.at, u.started, u.wait_kind, u.waits_for
     from interlock.limit_use u
     cross join clock
     join interlock.session s on s.namespace = u.namespace and s.id = u.session and s.expires_at > now_is
     where u.namespace = $1 and u.session = $2 and (u.started or now_us <= greatest(u.last_asked, u.at) + $4::bigint)
 ),
 live as materialized (
-    select u.ticket, u.owner, u.session, u.key, u.started, u.waits = 1 and u.place = u.key as in_line, u.most, u.per,
+    select u.ticket, u.owner, u.session, u.key, u.started, u.wait_kind = 1 and u.waits_for = u.key as waiting, u.most, u.per,
            s.expires_at
     from interlock.limit_use u
     cross join clock
     join interlock.session s on s.namespace = u.namespace and s.id = u.session and s.expires_at > now_is
-    where u.namespace = $1 and u.key in (select mine.place from mine where not mine.started and mine.waits = 1)
+    where u.namespace = $1 and u.key in (select mine.waits_for from mine where not mine.started and mine.wait_kind = 1)
       and (u.started or now_us <= greatest(u.last_asked, u.at) + $4::bigint)
 ),
 places as (
-    select l.owner, l.session, l.key, l.in_line,
+    select l.owner, l.session, l.key, l.waiting,
            coalesce(min(l.most) filter (where l.per = 0) over by_key, 1000000)
                - count(*) filter (where l.started) over by_key as free,
-           count(*) filter (where l.in_line) over before_it as ahead,
+           count(*) filter (where l.waiting) over before_it as ahead,
            least(min(l.expires_at) filter (where l.started) over by_key,
-                 min(l.expires_at) filter (where l.in_line) over before_it) as ends_at
+                 min(l.expires_at) filter (where l.waiting) over before_it) as ends_at
     from live l
     window by_key as (partition by l.key),
            before_it as (partition by l.key order by l.ticket rows between unbounded preceding and 1 preceding)
@@ -124,11 +124,11 @@ due as (
            end as due_in
     from places p
     cross join clock
-    where p.session = $2 and p.in_line
+    where p.session = $2 and p.waiting
     union all
     select mine.owner, (min(mine.at) - min(now_us)) / 1e6::float8
     from mine cross join clock
-    where not mine.started and mine.waits <> 1
+    where not mine.started and mine.wait_kind <> 1
     group by mine.owner
 )
 select asked.owner, 0::float8 as due_in

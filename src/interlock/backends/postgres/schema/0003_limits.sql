@@ -11,8 +11,8 @@ create table interlock.limit_key (
 
 create sequence interlock.limit_ticket;
 
--- A reservation: one row for each limit it is under, equal except for key, most and per (0 for slots). waits: 0 for
--- nothing, 1 in the queue of the key in place, 2 for its time, which the rate of the key in place determined. The
+-- A reservation: one row for each limit it is under, equal except for key, most and per (0 for slots). wait_kind: 0 for
+-- nothing, 1 in the queue of the key waits_for, 2 for its time, which the rate of the key waits_for determined. The
 -- ticket is its position in every queue. A reservation is changed only while all of its keys are locked, so that the
 -- rows of a locked key do not change.
 create table interlock.limit_use (
@@ -28,8 +28,8 @@ create table interlock.limit_use (
     last_asked bigint not null,
     at         bigint not null,
     started    boolean not null,
-    waits      smallint not null,
-    place      text not null,
+    wait_kind  smallint not null,
+    waits_for  text not null,
     primary key (namespace, owner, key)
 ) with (fillfactor = 70);
 

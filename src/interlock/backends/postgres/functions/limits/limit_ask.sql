@@ -30,8 +30,8 @@ declare
     my_ticket bigint;
     my_at bigint;
     my_asked bigint;
-    new_waits smallint := 0;
-    new_place text := '';
+    new_wait_kind smallint := 0;
+    new_waits_for text := '';
     fit bigint;
     moved boolean;
     turn_at bigint;
@@ -51,7 +51,7 @@ begin
 
     select array_agg(u.key order by u.key collate "C") as keys, array_agg(u.most order by u.key collate "C") as mosts,
            array_agg(u.per order by u.key collate "C") as pers, min(u.ticket) as ticket, min(u.asked_at) as asked_at,
-           min(u.at) as at, bool_or(u.started) as started, min(u.waits) as waits, min(u.place) as place,
+           min(u.at) as at, bool_or(u.started) as started, min(u.wait_kind) as wait_kind, min(u.waits_for) as waits_for,
            bool_and(not u.started and greatest(u.last_asked, u.at) < fresh) as stale
     into me from interlock.limit_use u where u.namespace = p_namespace and u.owner = p_owner;
     mine := me.ticket is not null;
@@ -78,8 +78,8 @@ begin
         loop
             select count(*) filter (where u.live)::integer as live, count(*) filter (where u.dead) as dead,
                    count(*) filter (where u.live and u.started)::integer as started,
-                   count(*) filter (where u.live and u.in_line and u.ticket < my_ticket)::integer as ahead,
-                   min(u.ends_at) filter (where u.live and (u.started or u.in_line and u.ticket < my_ticket)) as ends_at,
+                   count(*) filter (where u.live and u.waiting and u.ticket < my_ticket)::integer as ahead,
+                   min(u.ends_at) filter (where u.live and (u.started or u.waiting and u.ticket < my_ticket)) as ends_at,
                    min(u.most) filter (where u.live) as least_most, max(u.most) filter (where u.live) as most_most,
                    min(u.per) filter (where u.live) as least_per, max(u.per) filter (where u.live) as most_per,
                    min(u.most) filter (where u.live and u.per = 0) as slots
@@ -139,7 +139,7 @@ begin
             end if;
         end loop;
     elsif mine then
-        new_place := me.place;
+        new_waits_for := me.waits_for;
     end if;
     if my_at is null then
         my_at := now_us;
@@ -150,7 +150,7 @@ begin
                     p_namespace, pace_keys[i], pace_mosts[i], pace_pers[i], my_at, my_ticket, now_is, fresh);
                 if fit > my_at then
                     my_at := fit;
-                    new_place := pace_keys[i];
+                    new_waits_for := pace_keys[i];
                     moved := true;
                 end if;
             end loop;
@@ -160,8 +160,8 @@ begin
 
     answer := 'waiting';
     if my_at > now_us then
-        new_waits := 2;
-        waits_for := new_place;
+        new_wait_kind := 2;
+        waits_for := new_waits_for;
         begins_at := my_at;
         look_again := (my_at - now_us) / 1e6;
     else
@@ -174,8 +174,8 @@ begin
                 from interlock.limit_key k where k.namespace = p_namespace and k.key = slot_keys[i];
                 continue when turn_at <= now_us;
             end if;
-            new_waits := 1;
-            new_place := slot_keys[i];
+            new_wait_kind := 1;
+            new_waits_for := slot_keys[i];
             waits_for := slot_keys[i];
             ahead := aheads[i];
             if ends[i] < 'infinity' then
@@ -184,40 +184,40 @@ begin
             look_again := least(look_again, (turn_at - now_us) / 1e6);
             exit;
         end loop;
-        if new_waits = 0 and p_start then
+        if new_wait_kind = 0 and p_start then
             answer := 'started';
             begins_at := now_us;
             my_at := now_us;
-            new_place := '';
-        elsif new_waits = 0 then
+            new_waits_for := '';
+        elsif new_wait_kind = 0 then
             begins_at := my_at;
             look_again := p_turn / 1e6;
-            new_place := '';
+            new_waits_for := '';
             if cardinality(slot_keys) > 0 then
-                new_waits := 1;
-                new_place := slot_keys[1];
+                new_wait_kind := 1;
+                new_waits_for := slot_keys[1];
                 since := now_us - greatest(0, aheads[1] - frees[1] + 1) * p_turn;
                 update interlock.limit_key k set free_since = since
-                where k.namespace = p_namespace and k.key = new_place and k.free_since < since;
+                where k.namespace = p_namespace and k.key = new_waits_for and k.free_since < since;
             end if;
         end if;
     end if;
 
-    if not mine or answer = 'started' or (my_at, new_waits, new_place) is distinct from (me.at, me.waits, me.place) then
+    if not mine or answer = 'started' or (my_at, new_wait_kind, new_waits_for) is distinct from (me.at, me.wait_kind, me.waits_for) then
         perform interlock.durably();
     elsif p_alone then
         perform set_config('synchronous_commit', 'off', true);
     end if;
     if mine then
         update interlock.limit_use u
-        set last_asked = now_us, at = my_at, started = answer = 'started', waits = new_waits, place = new_place
+        set last_asked = now_us, at = my_at, started = answer = 'started', wait_kind = new_wait_kind, waits_for = new_waits_for
         where u.namespace = p_namespace and u.owner = p_owner;
     else
         my_ticket := nextval('interlock.limit_ticket');
         insert into interlock.limit_use
-            (namespace, key, ticket, owner, caller, session, most, per, asked_at, last_asked, at, started, waits, place)
+            (namespace, key, ticket, owner, caller, session, most, per, asked_at, last_asked, at, started, wait_kind, waits_for)
         select p_namespace, x.key, my_ticket, p_owner, p_caller, p_session, x.most, x.per, now_us, now_us, my_at,
-               answer = 'started', new_waits, new_place
+               answer = 'started', new_wait_kind, new_waits_for
         from unnest(keys, mosts, pers) as x (key, most, per);
     end if;
     if answer = 'started' then
@@ -235,11 +235,11 @@ begin
     else
         -- What was reserved for it under the key it queued for before is available to those behind it; and those ahead
         -- of it may not know that there is room.
-        if mine and me.waits = 1 and me.place <> new_place then
-            perform interlock.limit_notify_next(p_namespace, me.place, '', now_is, fresh);
+        if mine and me.wait_kind = 1 and me.waits_for <> new_waits_for then
+            perform interlock.limit_notify_next(p_namespace, me.waits_for, '', now_is, fresh);
         end if;
-        if turn_at is not null and new_waits = 1 and begins_at is null then
-            perform interlock.limit_notify_next(p_namespace, new_place, '', now_is, fresh);
+        if turn_at is not null and new_wait_kind = 1 and begins_at is null then
+            perform interlock.limit_notify_next(p_namespace, new_waits_for, '', now_is, fresh);
         end if;
     end if;
 end

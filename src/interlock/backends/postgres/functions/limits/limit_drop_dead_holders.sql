@@ -9,7 +9,7 @@ declare
     remains record;
 begin
     select min(u.most) filter (where u.per = 0) as slots, count(*) filter (where u.started) as started,
-           coalesce(bool_or(u.in_line), false) as awaited, max(u.ends_at) filter (where u.dead) as last_death,
+           coalesce(bool_or(u.waiting), false) as awaited, max(u.ends_at) filter (where u.dead) as last_death,
            array_agg(u.ends_at order by u.ends_at nulls first) filter (where u.dead and u.started) as deaths
     into was from interlock.limit_uses(p_namespace, p_key, p_now, 0) u;
     delete from interlock.limit_use u

@@ -30,7 +30,7 @@ begin
     end if;
     -- Room is counted by rows here; null where the queue is empty.
     for i in 1 .. cardinality(keys) loop
-        select case when bool_or(u.waits = 1 and u.place = u.key)
+        select case when bool_or(u.wait_kind = 1 and u.waits_for = u.key)
                     then coalesce(min(u.most) filter (where u.per = 0), 1000) - count(*) filter (where u.started) end
         into room from interlock.limit_use u where u.namespace = p_namespace and u.key = keys[i];
         rooms := rooms || room;

@@ -15,7 +15,7 @@ begin
     if free > 0 then
         for next_one in
             select u.owner, u.session from interlock.limit_uses(p_namespace, p_key, p_now, p_fresh) u
-            where u.live and u.in_line order by u.ticket limit least(free, 1000)
+            where u.live and u.waiting order by u.ticket limit least(free, 1000)
         loop
             if next_one.session = p_leaver then
                 own := own || next_one.owner;
