@@ -25,6 +25,14 @@ COMMAND = [sys.executable, "-c", "from interlock.cli import main; main()"]
 _command_of = functools.cache(typer.main.get_command)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Ask on a real terminal for one store only: the question is the same for all of them."""
+    for item in items:
+        store = getattr(getattr(item, "callspec", None), "params", {}).get("ready_url", "sqlite")
+        if "on_terminal" in getattr(item, "fixturenames", ()) and store != "sqlite":
+            item.add_marker(pytest.mark.full)
+
+
 @pytest.fixture
 def cli(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Run a command line in this process; gives its exit code, stdout and stderr."""

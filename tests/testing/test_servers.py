@@ -149,6 +149,7 @@ def test_a_server_that_cannot_start_shows_its_log_and_leaves_nothing() -> None:
     assert not directory.exists()
 
 
+@pytest.mark.full
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root starts the server as another account")
 async def test_root_may_use_an_installation_that_only_root_can_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
