@@ -367,11 +367,11 @@ class TestNews:
         self, ready_watcher: ReadyWatcher, news: JobNotifier, db: sqlite3.Connection
     ) -> None:
         news.on_ready(("q",), lambda: None)
-        ready_watcher.asks(APPETITE)
-        ready_watcher.waits(APPETITE, math.inf, 0.0)
-        ready_watcher.asks(APPETITE)
+        ready_watcher.fetch_started(APPETITE)
+        ready_watcher.fetch_incomplete(APPETITE, math.inf, 0.0)
+        ready_watcher.fetch_started(APPETITE)
         ready_watcher.look(db)
-        ready_watcher.waits(APPETITE, math.inf, 0.0)
+        ready_watcher.fetch_incomplete(APPETITE, math.inf, 0.0)
 
     async def test_a_job_that_is_due_sooner_than_was_known_is_news(self, tmp_path: Path) -> None:
         clock = VirtualClock()

@@ -7,7 +7,7 @@ import math
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from interlock.backends.claim_words import kept_error, why_not
+from interlock.backends.claim_texts import kept_error, why_not
 from interlock.ports.claims import (
     ClaimAnswer,
     Claimed,

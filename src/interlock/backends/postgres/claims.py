@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from interlock.backends.claim_words import kept_error, why_not
+from interlock.backends.claim_texts import kept_error, why_not
 from interlock.backends.postgres.batching import KeyedBatchers, Operation
 from interlock.backends.postgres.clock import clock_of
 from interlock.backends.postgres.journal import write_attribution

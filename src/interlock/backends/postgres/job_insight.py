@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.browsing import SECONDS, merged
-from interlock.backends.job_reads import read_reads
+from interlock.backends.handler_versions import decode_versions
 from interlock.backends.pacing import micros, seconds
 from interlock.backends.postgres.clock import clock_of
 from interlock.backends.postgres.job_browse import browse, sql
@@ -136,7 +136,7 @@ class PostgresJobInsight:
         return [
             WorkerStanding(
                 WorkerView(*row[:4]), tuple(row[4]), tuple(row[5]), row[6], int(row[7]), row[8], row[9]
-            )._replace(blocked_since=row[10], blocked_by=row[11], reads=read_reads(row[12]))
+            )._replace(blocked_since=row[10], blocked_by=row[11], reads=decode_versions(row[12]))
             for row in rows
         ]
 

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.job_reads import write_reads
+from interlock.backends.handler_versions import encode_versions
 from interlock.backends.pacing import micros
 from interlock.backends.postgres.batching import new_batcher
 from interlock.backends.postgres.clock import clock_of
@@ -260,7 +260,7 @@ class PostgresJobs:
         reads: Sequence[HandlerVersion] = (),
     ) -> None:
         """Record what a worker works on."""
-        known = (list(queues), list(names), runners, write_reads(reads))
+        known = (list(queues), list(names), runners, encode_versions(reads))
         await self._operations.fetch(_sql.register_worker, self._namespace, session, *known)
 
     def on_ready(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.claim_words import kept_error, why_not
+from interlock.backends.claim_texts import kept_error, why_not
 from interlock.backends.redis.scripts import Scripts
 from interlock.ports.claims import (
     ClaimAnswer,
@@ -101,7 +101,7 @@ class RedisClaims:
         while last is not None and len(views) < limit:
             left = limit - len(views)
             last, *found = await self._connection.run(
-                scripts.look, *self._arguments(), left, prefix, str(state or ""), last, *one
+                scripts.list, *self._arguments(), left, prefix, str(state or ""), last, *one
             )
             views += map(_view, found)
         return views

@@ -48,7 +48,7 @@ class RedisCursors:
 
     async def list(self, *, limit: int = 1000) -> Sequence[CursorView]:
         """List cursors by name."""
-        return [_view(view) for view in await self._connection.run(scripts.look, *self._arguments(), limit)]
+        return [_view(view) for view in await self._connection.run(scripts.list, *self._arguments(), limit)]
 
     async def forget(self, name: str, attribution: Attribution) -> CursorView | None:
         """Delete a cursor and its history."""

@@ -61,7 +61,7 @@ class RedisLimits:
         last: str | None = after
         while last is not None and len(views) < limit:
             now, last, *found = await self._connection.run(
-                scripts.look, *self._arguments(), limit - len(views), last, *one
+                scripts.list, *self._arguments(), limit - len(views), last, *one
             )
             views += (_view(view, now / 1e6) for view in found)
         return views

@@ -124,7 +124,7 @@ class RedisLocks:
         last: str | None = after
         while last is not None and len(views) < limit:
             now, last, *found = await self._connection.run(
-                scripts.look, *self._arguments(), limit - len(views), shown, last, *one
+                scripts.list, *self._arguments(), limit - len(views), shown, last, *one
             )
             views += (_view(reply, now) for reply in found)
         return views

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.claim_words import kept_error, why_not
+from interlock.backends.claim_texts import kept_error, why_not
 from interlock.backends.sqlite.journal import add_entry
 from interlock.backends.sqlite.queries import ClaimQueries, LockQueries
 from interlock.ports.claims import (

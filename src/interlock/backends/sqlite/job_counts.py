@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["activity", "counts"]
 
 _ENDED = tuple(state for state in JobState if state.final and state is not JobState.DONE)
-_MOST_HELD = 1000
+_MAX_HELD = 1000
 _FIRST_SCAN = 500
 _SCAN = 10_000
-_MOST_WALKED = 100_000
+_MAX_WALKED = 100_000
 
 
 def counts(rows: JobRows, limits: tuple[int, int]) -> JobCounts:
@@ -74,7 +74,7 @@ def counts(rows: JobRows, limits: tuple[int, int]) -> JobCounts:
     for kind, count, follows in rows.all(sql.count_parked, limit=MOST_COUNTED):
         by_kind[JobState.PARKED][kind] = count
         behind[kind] = max(0, behind[kind] - follows)
-    by_kind[JobState.HELD].update(dict(rows.all(sql.count_held, **bounds, scan=_MOST_HELD)))
+    by_kind[JobState.HELD].update(dict(rows.all(sql.count_held, **bounds, scan=_MAX_HELD)))
     in_queue = {state: _by_queue(kinds, counter) for state, counter in by_kind.items()}
     states = {state: min(MOST_COUNTED, sum(counter.values())) for state, counter in in_queue.items()}
     (known,) = rows.one("select count(*) from interlock_job_kind")
@@ -151,7 +151,7 @@ def activity(rows: JobRows, width: int, spans: int, since: int) -> Changes:
             failed[ended] += badly
             accepted[began] += count
     before, walked, chosen, scan = 2**63 - 1, 0, json.dumps(kinds), _FIRST_SCAN
-    while walked < _MOST_WALKED:
+    while walked < _MAX_WALKED:
         found = rows.all(sql.enqueued_counts, before=before, scan=scan, kinds=chosen, width=width)
         for span, _, _, of_these in found:
             accepted[span] += of_these

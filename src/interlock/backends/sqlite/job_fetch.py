@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 __all__ = ["fetch", "kinds_of"]
 
-_MOST_PROMOTED = 1000
-_MOST_MOVED = 1000
+_MAX_PROMOTED = 1000
+_MAX_MOVED = 1000
 """How many jobs one fetch may move to the queues of limits. A fetch that finds more stops early."""
-_MOST_PASSED = 1000
+_MAX_PASSED = 1000
 """How many jobs that cannot start now one fetch may skip before it ignores all jobs of their classes."""
 
 
@@ -68,7 +68,7 @@ def fetch(rows: JobRows, request: FetchRequest) -> FetchResult | SessionEnded:
     fetching.choose()
     jobs = fetching.keep(worker)
     still_unreadable(rows, offered)
-    if fetching.cut or promoted >= _MOST_PROMOTED:
+    if fetching.cut or promoted >= _MAX_PROMOTED:
         return FetchResult(jobs, 0.0)
     names = set(request.names)
     times = [kind.next_at for kind in kinds if kind.next_at is not None and kind.name in names]
@@ -78,8 +78,8 @@ def fetch(rows: JobRows, request: FetchRequest) -> FetchResult | SessionEnded:
 
 def _promote(rows: JobRows, kinds: Sequence[Kind]) -> int:
     """Make a bounded number of due jobs ready. Those with a lane get their positions in that order."""
-    found = [rows.all(sql.due_jobs, kind=kind.id, limit=_MOST_PROMOTED) for kind in kinds]
-    due = list(islice(merge(*found), _MOST_PROMOTED))
+    found = [rows.all(sql.due_jobs, kind=kind.id, limit=_MAX_PROMOTED) for kind in kinds]
+    due = list(islice(merge(*found), _MAX_PROMOTED))
     if not due:
         return 0
     rows.run(sql.unschedule, ids=json.dumps([id for _, id, *_ in due]))  # noqa: A001
@@ -169,7 +169,7 @@ class _Fetching:
         streams = [_Stream(self._rows, kinds) for kinds in by_queue.values()]
         self._choose_heads(list(streams))
         if not self.cut:
-            self._lengthen([stream for stream in streams if stream.runs])
+            self._extend_runs([stream for stream in streams if stream.runs])
 
     def _choose_heads(self, streams: list[_Stream]) -> None:
         """Choose from the queue that got least so far."""
@@ -189,10 +189,10 @@ class _Fetching:
                 self._heads.append(row[1])
             else:
                 self._consider(stream, Candidate._make(row))
-                if len(self._queued) >= _MOST_MOVED:
+                if len(self._queued) >= _MAX_MOVED:
                     self.cut = True
                     return
-                if self._passed >= _MOST_PASSED:
+                if self._passed >= _MAX_PASSED:
                     self._closed |= {FetchClass.SLOTS, FetchClass.PACED, FetchClass.SUSPECT}
             stream.given += len(taken) - before
 
@@ -200,20 +200,20 @@ class _Fetching:
         if head.lane is None:
             self._decide(head, head)
             return
-        job, instead_of, cut = first_step(self._rows, head, self._kinds[head.kind].name)
+        job, superseded, cut = first_step(self._rows, head, self._kinds[head.kind].name)
         if cut or job.kind not in self._kinds:
             # This worker cannot take it, or not yet: it becomes ready as the new first job of its lane.
-            self._end_superseded(job, head, instead_of)
+            self._end_superseded(job, head, superseded)
             self._lanes.append(head.lane)
             self.cut = self.cut or cut
-        elif self._decide(job, head, instead_of) and self._may_lead(job):
+        elif self._decide(job, head, superseded) and self._may_lead(job):
             stream.runs.append(_Run(job, len(self._taken) - 1))
 
     def _may_lead(self, job: Candidate) -> bool:
         """Return whether a job may be the first of a run."""
         return not job.uses and job.half is None and self._request.run > 1
 
-    def _lengthen(self, streams: list[_Stream]) -> None:
+    def _extend_runs(self, streams: list[_Stream]) -> None:
         """Distribute what is left of the request evenly over the queues, and within each over its lanes."""
         runs = [run for stream in streams for run in stream.runs]
         rest = self._request.most - len(self._taken)
@@ -221,7 +221,7 @@ class _Fetching:
             stream = min(streams, key=lambda stream: stream.given)
             others = [other.given for other in streams if other is not stream]
             share = max(1, rest // len(streams), min(others) - stream.given if others else 0)
-            got = self._lengthen_some(stream, min(share, rest))
+            got = self._extend_queue_runs(stream, min(share, rest))
             stream.given += got
             rest -= got
             streams = [stream for stream in streams if stream.runs]
@@ -229,7 +229,7 @@ class _Fetching:
         if longer:
             self._taken = [job for place, first in enumerate(self._taken) for job in longer.get(place, (first,))]
 
-    def _lengthen_some(self, stream: _Stream, share: int) -> int:
+    def _extend_queue_runs(self, stream: _Stream, share: int) -> int:
         """Extend the runs of a queue by up to ``share`` jobs in total; return by how many."""
         rest = share
         each = max(1, share // len(stream.runs))
@@ -238,24 +238,24 @@ class _Fetching:
             if rest == 0:
                 break
             before = len(run.jobs)
-            self._make_longer(run, wanted)
+            self._extend_run(run, wanted)
             rest -= len(run.jobs) - before
             if len(run.jobs) < before + wanted or len(run.jobs) >= self._request.run:
                 stream.runs.remove(run)
         return share - rest
 
-    def _make_longer(self, run: _Run, most: int) -> None:
+    def _extend_run(self, run: _Run, most: int) -> None:
         """Add up to so many jobs of a lane to a run, as long as they can be part of it."""
         queue = self._kinds[run.jobs[0].kind].queue
-        for job, instead_of, cut in islice(steps_after(self._rows, run.jobs[-1]), most):
+        for job, superseded, cut in islice(steps_after(self._rows, run.jobs[-1]), most):
             kind = self._kinds.get(job.kind)
             if cut or job.uses or job.half is not None or job.apart or kind is None or kind.queue != queue:
                 return
-            for id in instead_of:  # noqa: A001
+            for id in superseded:  # noqa: A001
                 self._superseded.append(Ended(id, JobState.SUPERSEDED, superseded_by=job.id))
             run.jobs.append(job)
 
-    def _decide(self, job: Candidate, head: Candidate, instead_of: Sequence[int] = ()) -> bool:
+    def _decide(self, job: Candidate, head: Candidate, superseded: Sequence[int] = ()) -> bool:
         """Take a job, move it to the queue of a limit, or skip it; return whether it was taken."""
         if job.half is not None and (FetchClass.SUSPECT in self._closed or self._half not in (None, job.half)):
             self._passed += 1
@@ -265,7 +265,7 @@ class _Fetching:
             at_once = self._request.at_once
             key, only_behind = self._keys.full(shares, head.ticket)
             if key and not (only_behind and head.ticket is not None):
-                self._end_superseded(job, head, instead_of)
+                self._end_superseded(job, head, superseded)
                 self._queued.append((job._replace(ticket=head.ticket), key))
                 return False
             in_advance = len(self._taken) >= at_once and any(share.paced for share in shares)
@@ -276,16 +276,16 @@ class _Fetching:
             self._keys.take(shares, head.ticket)
         if job.half is not None:
             self._half = job.half
-        self._end_superseded(job, head, instead_of)
+        self._end_superseded(job, head, superseded)
         if head.ticket is not None:
             self._served.append(job.id)
         self._taken.append(job)
         return True
 
-    def _end_superseded(self, job: Candidate, head: Candidate, instead_of: Sequence[int]) -> None:
+    def _end_superseded(self, job: Candidate, head: Candidate, superseded: Sequence[int]) -> None:
         """End the jobs that another supersedes; the first job of the lane is no longer ready."""
         self._heads.append(head.id)
-        for id in instead_of:  # noqa: A001
+        for id in superseded:  # noqa: A001
             self._superseded.append(Ended(id, JobState.SUPERSEDED, superseded_by=job.id))
 
     # -- keeping it ------------------------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ class _Fetching:
         leaving = self._served + gone + [job.id for job, _ in self._queued]
         if leaving:
             keys.update(key for (key,) in rows.all(sql.leave_limit_queues, ids=json.dumps(leaving)))
-        self._stand_in_line()
+        self._queue_for_limits()
         finish(rows, self._superseded)
         jobs = self._fetch(worker) if taken else []
         # Slots that the first waiters did not take go to those behind them.
@@ -311,7 +311,7 @@ class _Fetching:
         rows.advance_lanes(self._lanes)
         return jobs
 
-    def _stand_in_line(self) -> None:
+    def _queue_for_limits(self) -> None:
         rows, queued = self._rows, self._queued
         new = sum(1 for job, _ in queued if job.ticket is None)
         tickets = iter(rows.numbers("position", new) if new else ())

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.browsing import SECONDS, merged
-from interlock.backends.job_reads import read_reads
+from interlock.backends.handler_versions import decode_versions
 from interlock.backends.pacing import micros, seconds
 from interlock.backends.sqlite.job_browse import browse
 from interlock.backends.sqlite.job_counts import activity, counts
@@ -46,8 +46,8 @@ __all__ = ["SqliteJobInsight"]
 _NEWEST = 2**63 - 1
 _ROUNDS = 10
 _SCAN_LANES = 1000
-_MOST_DEEP = 1000
-_MOST_LIMITS = 1000
+_MAX_DEEP = 1000
+_MAX_LIMITS = 1000
 
 
 class SqliteJobInsight:
@@ -107,10 +107,10 @@ class SqliteJobInsight:
 
 def _jobs(rows: JobRows, wanted: JobFilter, limit: int, before: int | None) -> JobSlice:
     found = _numbers(rows, wanted, limit, before)
-    told = situations(rows, found.ids)
+    shown = situations(rows, found.ids)
     if wanted.states:
-        told = [situation for situation in told if situation.job.state in wanted.states]
-    return JobSlice(told, found.more)
+        shown = [situation for situation in shown if situation.job.state in wanted.states]
+    return JobSlice(shown, found.more)
 
 
 def _numbers(rows: JobRows, wanted: JobFilter, limit: int, before: int | None) -> Numbers:
@@ -168,7 +168,7 @@ def _lanes(rows: JobRows, show: LaneShow, limit: int, after: str) -> LaneSlice:
     for n, name in enumerate(names):
         if len(views) >= limit:
             return LaneSlice(views, rows.lane_name(names[n - 1]))
-        view = lane_view(rows, name, _MOST_DEEP)
+        view = lane_view(rows, name, _MAX_DEEP)
         if view is None:
             continue
         waits = view.state is not JobState.RUNNING and view.held_since is None and view.parked_since is None
@@ -179,7 +179,7 @@ def _lanes(rows: JobRows, show: LaneShow, limit: int, after: str) -> LaneSlice:
 
 
 def _counts(rows: JobRows) -> JobCounts:
-    views = _limits(rows, None, _MOST_LIMITS, "")
+    views = _limits(rows, None, _MAX_LIMITS, "")
     full = sum(view.room_at is not None if view.per else view.taken >= view.most for view in views)
     return counts(rows, (len(views), full))
 
@@ -190,7 +190,7 @@ def _workers(rows: JobRows, session: str | None, limit: int) -> list[WorkerStand
         for *who, queues, names, runners, running, since, expires_at, blocked_since, blocked_by, reads in rows.all(
             sql.workers, session=session, limit=limit
         )
-        for rest in [(runners, running, since, expires_at, blocked_since, blocked_by, read_reads(reads))]
+        for rest in [(runners, running, since, expires_at, blocked_since, blocked_by, decode_versions(reads))]
     ]
 
 

@@ -23,17 +23,17 @@ class JobNotifier:
         self._turn = turn
         self._lost = lost
         self._workers: dict[object, tuple[frozenset[str], asyncio.AbstractEventLoop, Callable[[], None]]] = {}
-        self._awaited: dict[int, set[str]] = {}
+        self._watched: dict[int, set[str]] = {}
         self.on_idle: Callable[[], None] = lambda: None
         """Called when the last worker has stopped."""
 
     def on_ready(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:
         """Call a worker back in the current event loop when jobs may be ready."""
-        mark = object()
-        self._workers[mark] = (frozenset(queues), asyncio.get_running_loop(), call)
+        key = object()
+        self._workers[key] = (frozenset(queues), asyncio.get_running_loop(), call)
 
         def end() -> None:
-            self._workers.pop(mark, None)
+            self._workers.pop(key, None)
             if not self._workers:
                 self.on_idle()
 
@@ -44,32 +44,32 @@ class JobNotifier:
         """The queues of the workers that listen."""
         return {queues for queues, _, _ in list(self._workers.values())}
 
-    def awaits(self, session: str, ids: Iterable[int]) -> None:
+    def watch(self, session: str, ids: Iterable[int]) -> None:
         """Watch the ends of jobs for a session."""
         for id in ids:  # noqa: A001
-            self._awaited.setdefault(id, set()).add(session)
+            self._watched.setdefault(id, set()).add(session)
 
-    def knows(self, session: str, ids: Iterable[int]) -> None:
+    def unwatch(self, session: str, ids: Iterable[int]) -> None:
         """Stop watching jobs whose ends a session knows."""
         for id in ids:  # noqa: A001
-            self._awaited.get(id, set()).discard(session)
-            if not self._awaited.get(id, True):
-                del self._awaited[id]
+            self._watched.get(id, set()).discard(session)
+            if not self._watched.get(id, True):
+                del self._watched[id]
 
     def forget(self, session: str) -> None:
         """Forget a session that has ended."""
-        for id, sessions in list(self._awaited.items()):  # noqa: A001
+        for id, sessions in list(self._watched.items()):  # noqa: A001
             sessions.discard(session)
             if not sessions:
-                del self._awaited[id]
+                del self._watched[id]
 
-    def tell(self, notice: CommitNotice) -> None:
+    def notify(self, notice: CommitNotice) -> None:
         """Notify of what was committed."""
         if notice.queues:
             self.notify_workers(notice.queues)
-        if self._awaited:
+        if self._watched:
             for id in notice.ended:  # noqa: A001
-                for session in sorted(self._awaited.pop(id, ())):
+                for session in sorted(self._watched.pop(id, ())):
                     self._turn(session, owner(session, id))
         for session, fetched, why in notice.taken:
             self._lost(session, fetched, why)

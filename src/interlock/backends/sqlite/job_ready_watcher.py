@@ -40,46 +40,46 @@ class ReadyWatcher:
     def __init__(
         self,
         rows: Callable[[sqlite3.Connection], JobRows],
-        news: JobNotifier,
+        notifier: JobNotifier,
         eager: Callable[[bool], None],
         check_now: Callable[[], None],
     ) -> None:
         self._rows = rows
-        self._news = news
+        self._notifier = notifier
         self._eager = eager
         self._look_now = check_now
         self._lock = threading.Lock()
         self._waiting: dict[_Wants, _WaitingWorker] = {}
-        self._asking: dict[_Wants, bool] = {}
+        self._fetching: dict[_Wants, bool] = {}
         """Fetches in progress, and whether there was a commit meanwhile."""
         self._fetched: set[frozenset[str]] = set()
         """Queues from which a worker of this process has fetched at least once."""
-        self._told: set[int] = set()
-        news.on_idle = self._forget
+        self._reported: set[int] = set()
+        notifier.on_idle = self._forget
 
-    def asks(self, request: FetchRequest) -> None:
+    def fetch_started(self, request: FetchRequest) -> None:
         """Record that a worker starts to fetch."""
         with self._lock:
             self._fetched.add(frozenset(request.queues))
             self._waiting.pop(_wants(request), None)
-            self._asking[_wants(request)] = False
+            self._fetching[_wants(request)] = False
 
-    def waits(self, request: FetchRequest, look_again: float, now: float) -> None:
+    def fetch_incomplete(self, request: FetchRequest, look_again: float, now: float) -> None:
         """Record that a worker got too few jobs and fetches again by itself after so many seconds."""
-        if not self._news.wanted:
+        if not self._notifier.wanted:
             return
         next_at = math.inf if math.isinf(look_again) else micros(now + look_again)
         with self._lock:
-            missed = self._asking.pop(_wants(request), False)
+            missed = self._fetching.pop(_wants(request), False)
             self._waiting[_wants(request)] = _WaitingWorker(request, next_at)
         self._eager(True)
         if missed:
             self._look_now()
 
-    def is_served(self, request: FetchRequest) -> None:
+    def fetch_complete(self, request: FetchRequest) -> None:
         """Record that a worker got enough jobs."""
         with self._lock:
-            self._asking.pop(_wants(request), None)
+            self._fetching.pop(_wants(request), None)
             nobody = not self._waiting
         if nobody:
             self._eager(False)
@@ -87,29 +87,29 @@ class ReadyWatcher:
     def look(self, db: sqlite3.Connection) -> None:
         """Check the file after a commit. Runs in the watcher's thread."""
         with self._lock:
-            for wants in self._asking:
-                self._asking[wants] = True
+            for wants in self._fetching:
+                self._fetching[wants] = True
             waiting = list(self._waiting.items())
-            unknown = self._news.wanted - self._fetched
+            unknown = self._notifier.wanted - self._fetched
         for wants, waiting_worker in waiting:
             if self._finds(db, waiting_worker):
                 with self._lock:
                     self._waiting.pop(wants, None)
-                self._news.notify_workers(waiting_worker.request.queues)
+                self._notifier.notify_workers(waiting_worker.request.queues)
 
         for queues in unknown:
             if any(any(kind.ready) or kind.next_at is not None for kind in kinds_of(self._rows(db), list(queues))):
-                self._news.notify_workers(queues)
+                self._notifier.notify_workers(queues)
 
     def due_owners(self, db: sqlite3.Connection, session: str) -> list[str]:
         """Return the watched jobs of a session that have ended and were not reported. Runs in the watcher's thread."""
-        ended = {id for (id,) in self._rows(db).all(sql.watched_ended, session=session)} - self._told  # noqa: A001
-        self._told |= ended
+        ended = {id for (id,) in self._rows(db).all(sql.watched_ended, session=session)} - self._reported  # noqa: A001
+        self._reported |= ended
         return [owner(session, id) for id in sorted(ended)]  # noqa: A001
 
-    def forget_told(self) -> None:
+    def forget_reported(self) -> None:
         """Forget which ended jobs were reported, because they are watched no more."""
-        self._told = set()
+        self._reported = set()
 
     def _finds(self, db: sqlite3.Connection, waiting_worker: _WaitingWorker) -> bool:
         """Return whether there is a job for a worker, now or before it fetches again by itself."""
@@ -133,7 +133,7 @@ class ReadyWatcher:
     def _forget(self) -> None:
         with self._lock:
             self._waiting.clear()
-            self._asking.clear()
+            self._fetching.clear()
             self._fetched.clear()
         self._eager(False)
 

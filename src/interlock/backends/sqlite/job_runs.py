@@ -10,9 +10,9 @@ from interlock.backends.sqlite.job_rows import JobRows, sql
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Candidate", "Turn", "first_step", "steps_after"]
+__all__ = ["Candidate", "Step", "first_step", "steps_after"]
 
-_MOST_SUPERSEDED = 1000
+_MAX_SUPERSEDED = 1000
 
 
 class Candidate(NamedTuple):
@@ -42,44 +42,44 @@ class Candidate(NamedTuple):
     """The half of a group of suspects it belongs to."""
 
 
-class Turn(NamedTuple):
+class Step(NamedTuple):
     """The next job of a lane, with the jobs it supersedes."""
 
     job: Candidate
-    instead_of: list[int]
+    superseded: list[int]
     cut: bool
     """It has more successors than are read at once."""
 
 
-def first_step(rows: JobRows, head: Candidate, name: str) -> Turn:
+def first_step(rows: JobRows, head: Candidate, name: str) -> Step:
     """Return the first step of a lane: its first job, whose name is given, or the job that supersedes it."""
     if not head.coalesce:
-        return Turn(head, [], cut=False)
-    return next(_turns(head._replace(name=name), _behind(rows, head)))
+        return Step(head, [], cut=False)
+    return next(_steps(head._replace(name=name), _behind(rows, head)))
 
 
-def steps_after(rows: JobRows, job: Candidate) -> Iterator[Turn]:
+def steps_after(rows: JobRows, job: Candidate) -> Iterator[Step]:
     """Return the steps behind a job, in order."""
     behind = _behind(rows, job)
     following = next(behind, None)
-    return iter(()) if following is None else _turns(following, behind)
+    return iter(()) if following is None else _steps(following, behind)
 
 
 def _behind(rows: JobRows, job: Candidate) -> Iterator[Candidate]:
     return map(Candidate._make, rows.stream(sql.jobs_behind, job.lane, job.position))
 
 
-def _turns(last: Candidate, behind: Iterator[Candidate]) -> Iterator[Turn]:
-    instead_of: list[int] = []
+def _steps(last: Candidate, behind: Iterator[Candidate]) -> Iterator[Step]:
+    superseded: list[int] = []
     for job in behind:
-        if len(instead_of) >= _MOST_SUPERSEDED:
-            yield Turn(last, instead_of, cut=True)
+        if len(superseded) >= _MAX_SUPERSEDED:
+            yield Step(last, superseded, cut=True)
             return
         # A suspect supersedes no other job.
         if last.coalesce and job.coalesce and job.name == last.name and not job.apart and job.half is None:
-            instead_of.append(last.id)
+            superseded.append(last.id)
         else:
-            yield Turn(last, instead_of, cut=False)
-            instead_of = []
+            yield Step(last, superseded, cut=False)
+            superseded = []
         last = job
-    yield Turn(last, instead_of, cut=False)
+    yield Step(last, superseded, cut=False)

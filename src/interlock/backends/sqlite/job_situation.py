@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["situations", "sql"]
 
 sql = InsightQueries()
-_MOST_AHEAD = 1000
-_MOST_AHEAD_OF_MANY = 100
+_MAX_AHEAD = 1000
+_MAX_AHEAD_OF_MANY = 100
 _FEW = 5
 
 
@@ -46,8 +46,8 @@ def situations(rows: JobRows, ids: Sequence[int]) -> list[JobSituation]:
         (set(json.loads(queues)), set(json.loads(names))) for queues, names, _ in rows.all(jobs_sql.live_workers)
     ]
     suspicions = {half: suspicion(rows, half) for half in {stand[12] for stand in stands.values()}}
-    told = []
-    most = _MOST_AHEAD if len(ids) <= _FEW else _MOST_AHEAD_OF_MANY
+    found: list[JobSituation] = []
+    most = _MAX_AHEAD if len(ids) <= _FEW else _MAX_AHEAD_OF_MANY
     for id in ids:  # noqa: A001
         if (view := views.get(id)) is not None:
             of_queue = [names for queues, names in workers if view.queue in queues]
@@ -55,8 +55,8 @@ def situations(rows: JobRows, ids: Sequence[int]) -> list[JobSituation]:
             situation = JobSituation(view, 0, None, None, *UNHELD, "", (), None, known, len(of_queue))
             if (stand := stands.get(id)) is not None and not view.state.final:
                 situation = _standing(rows, situation._replace(suspicion=suspicions[stand[12]]), stand, states, most)
-            told.append(situation)
-    return told
+            found.append(situation)
+    return found
 
 
 def _views(rows: JobRows, wanted: str) -> Iterable[JobView]:
@@ -67,23 +67,23 @@ def _views(rows: JobRows, wanted: str) -> Iterable[JobView]:
 
 
 def _standing(
-    rows: JobRows, told: JobSituation, stand: Sequence[Any], states: dict[int, JobState], most: int
+    rows: JobRows, situation: JobSituation, stand: Sequence[Any], states: dict[int, JobState], most: int
 ) -> JobSituation:
     """Add what is ahead of an unfinished job and what blocks it."""
     lane, position, sort, uses, *hold, head, key, ticket, _ = stand
-    job = told.job
-    told = told._replace(**Hold.of(hold)._asdict())
+    job = situation.job
+    situation = situation._replace(**Hold.of(hold)._asdict())
     if head is not None and head != job.id:
-        told = told._replace(lane_head=head, lane_head_state=states.get(head))
-    if job.state is JobState.READY and told.workers:
+        situation = situation._replace(lane_head=head, lane_head_state=states.get(head))
+    if job.state is JobState.READY and situation.workers:
         (ahead,) = rows.one(jobs_sql.ready_jobs_ahead, queue=job.queue, sort=sort, id=job.id, limit=most)
-        return told._replace(ahead=ahead, more_ahead=ahead >= most)
+        return situation._replace(ahead=ahead, more_ahead=ahead >= most)
     if job.state is JobState.BEHIND and position is not None:
         (ahead,) = rows.one(jobs_sql.lane_jobs_ahead, lane=lane, position=position, limit=most)
-        return told._replace(ahead=ahead, more_ahead=ahead >= most)
+        return situation._replace(ahead=ahead, more_ahead=ahead >= most)
     if job.state is JobState.WAITING and key is not None:
         (ahead,) = rows.one(sql.limit_waiters_ahead, key=key, ticket=ticket, limit=most)
         holders = tuple(holder for (holder,) in rows.all(jobs_sql.limit_holders, key=key, limit=MOST_HOLDERS))
         opens = seconds_or_none(room_at(rows, key, decode_limits(uses)))
-        return told._replace(ahead=ahead, more_ahead=ahead >= most, waits_for=key, holders=holders, room_at=opens)
-    return told
+        return situation._replace(ahead=ahead, more_ahead=ahead >= most, waits_for=key, holders=holders, room_at=opens)
+    return situation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from interlock.backends.job_reads import write_reads
+from interlock.backends.handler_versions import encode_versions
 from interlock.backends.pacing import micros
 from interlock.backends.sqlite.job_rows import JobRows, sql
 
@@ -35,7 +35,7 @@ def attend(
         queues=json.dumps(list(queues)),
         names=json.dumps(list(names)),
         runners=runners,
-        handler_versions=write_reads(reads),
+        handler_versions=encode_versions(reads),
     )
 
 

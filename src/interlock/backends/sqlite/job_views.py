@@ -31,8 +31,8 @@ __all__ = [
 
 MOST_COUNTED = 10_000
 MOST_HOLDERS = 20
-_MOST_NAMED = 5
-_MOST_WORKERS = 20
+_MAX_NAMED = 5
+_MAX_WORKERS = 20
 _LISTS = {
     JobState.READY: sql.list_ready,
     JobState.BEHIND: sql.list_behind,
@@ -67,35 +67,35 @@ def situation(rows: JobRows, id: int) -> JobSituation | None:  # noqa: A002
     if job is None:
         return None
     workers, workers_of_queue = _workers(rows, job)
-    told = JobSituation(job, 0, None, None, *UNHELD, "", (), None, workers, workers_of_queue)
+    situation = JobSituation(job, 0, None, None, *UNHELD, "", (), None, workers, workers_of_queue)
     found = rows.one(sql.job_keys, id=id)
     if found is None:
-        return told
+        return situation
     lane, position, sort, uses, half = found
-    told = told._replace(**held(rows, lane)._asdict(), suspicion=suspicion(rows, half))
+    situation = situation._replace(**held(rows, lane)._asdict(), suspicion=suspicion(rows, half))
     if lane is not None:
-        told = _behind(rows, told, lane)
+        situation = _behind(rows, situation, lane)
     if job.state is JobState.READY:
         (ahead,) = rows.one(sql.ready_jobs_ahead, queue=job.queue, sort=sort, id=id, limit=MOST_COUNTED)
-        return told._replace(ahead=ahead)
+        return situation._replace(ahead=ahead)
     if job.state is JobState.BEHIND and position is not None:
         (ahead,) = rows.one(sql.lane_jobs_ahead, lane=lane, position=position, limit=MOST_COUNTED)
-        return told._replace(ahead=ahead)
-    return _in_line(rows, told, uses) if job.state is JobState.WAITING else told
+        return situation._replace(ahead=ahead)
+    return _in_limit_queue(rows, situation, uses) if job.state is JobState.WAITING else situation
 
 
-def _behind(rows: JobRows, told: JobSituation, lane: str) -> JobSituation:
+def _behind(rows: JobRows, situation: JobSituation, lane: str) -> JobSituation:
     (head,) = rows.one(sql.first_of_lane, lane=lane) or (None,)
-    view = None if head is None or head == told.job.id else find(rows, head)
-    return told if view is None else told._replace(lane_head=view.id, lane_head_state=view.state)
+    view = None if head is None or head == situation.job.id else find(rows, head)
+    return situation if view is None else situation._replace(lane_head=view.id, lane_head_state=view.state)
 
 
-def _in_line(rows: JobRows, told: JobSituation, uses: str) -> JobSituation:
-    key, ticket = rows.one(sql.limit_wait, id=told.job.id)
+def _in_limit_queue(rows: JobRows, situation: JobSituation, uses: str) -> JobSituation:
+    key, ticket = rows.one(sql.limit_wait, id=situation.job.id)
     (ahead,) = rows.one(sql.limit_waiters_ahead, key=key, ticket=ticket, limit=MOST_COUNTED)
     holders = tuple(holder for (holder,) in rows.all(sql.limit_holders, key=key, limit=MOST_HOLDERS))
     opens = seconds_or_none(room_at(rows, key, decode_limits(uses)))
-    return told._replace(ahead=ahead, waits_for=key, holders=holders, room_at=opens)
+    return situation._replace(ahead=ahead, waits_for=key, holders=holders, room_at=opens)
 
 
 class Hold(NamedTuple):
@@ -127,12 +127,12 @@ def suspicion(rows: JobRows, half: int | None) -> Suspicion | None:
     """Return the group of suspects that has this half, and the suspects that run."""
     if half is None:
         return None
-    mine, other = (rows.all(sql.suspects, half=one, limit=_MOST_NAMED) for one in (half, half ^ 1))
+    mine, other = (rows.all(sql.suspects, half=one, limit=_MAX_NAMED) for one in (half, half ^ 1))
     running = [
         RunningSuspects(
-            WorkerView(*who), of == half, of // 2 == half // 2, tuple(sorted(json.loads(ids))[:_MOST_NAMED]), count
+            WorkerView(*who), of == half, of // 2 == half // 2, tuple(sorted(json.loads(ids))[:_MAX_NAMED]), count
         )
-        for *who, of, ids, count in rows.all(sql.running_suspects, half=half, limit=_MOST_WORKERS)
+        for *who, of, ids, count in rows.all(sql.running_suspects, half=half, limit=_MAX_WORKERS)
     ]
     return Suspicion(*_named(mine), *_named(other), tuple(running))
 
@@ -214,7 +214,7 @@ def finished(rows: JobRows, row: Sequence[Any]) -> JobView:
         worker = WorkerView(*who) if who[0] is not None else WorkerView("", "", 0, "")
         times = (seconds(finished_at - ran), seconds(finished_at))
         more = [Attempt(attempt, state, *times, worker, fence, "", "")]
-    told = read_attempts(attempts, *more)
+    all_attempts = read_attempts(attempts, *more)
     return JobView(
         id=id,
         name=name,
@@ -228,7 +228,7 @@ def finished(rows: JobRows, row: Sequence[Any]) -> JobView:
         due_at=seconds(due_at),
         fetched_at=seconds_or_none(fetched_at),
         finished_at=seconds(finished_at),
-        worker=_worker(who, told),
+        worker=_worker(who, all_attempts),
         fence=fence,
         error=error or "",
         superseded_by=superseded_by,
@@ -237,7 +237,7 @@ def finished(rows: JobRows, row: Sequence[Any]) -> JobView:
         options=options,
         result=result,
         result_kept_until=seconds_or_none(kept_until),
-        attempts=told,
+        attempts=all_attempts,
         seen_at=seconds(rows.now),
     )
 

@@ -50,21 +50,21 @@ class SqliteJobs:
         self,
         run: Run,
         look: Run,
-        news: JobNotifier,
+        notifier: JobNotifier,
         namespace: str,
         clock: Clock,
         draw_fence: Callable[[sqlite3.Connection], int],
     ) -> None:
         self._run = run
         self._look = look
-        self._news = news
+        self._notifier = notifier
         self._namespace = namespace
         self._now = clock.now
         self._monotonic = clock.monotonic
         self._draw_fence = draw_fence
         self.ready_watcher: ReadyWatcher | None = None
         """Set if other processes may use the same store."""
-        self.on_ready = news.on_ready
+        self.on_ready = notifier.on_ready
 
     def rows(self, db: sqlite3.Connection) -> JobRows:
         """Return the rows inside the current transaction."""
@@ -83,12 +83,12 @@ class SqliteJobs:
         ready_watcher = self.ready_watcher
         if ready_watcher is None:
             return await self._do(lambda rows: job_fetch.fetch(rows, request))
-        ready_watcher.asks(request)
+        ready_watcher.fetch_started(request)
         batch = await self._do(lambda rows: job_fetch.fetch(rows, request))
         if isinstance(batch, FetchResult) and len(batch.jobs) < request.most and batch.look_again > 0:
-            ready_watcher.waits(request, batch.look_again, self._now())
+            ready_watcher.fetch_incomplete(request, batch.look_again, self._now())
         else:
-            ready_watcher.is_served(request)
+            ready_watcher.fetch_complete(request)
         return batch
 
     async def acknowledge(self, session: str, acknowledgements: Sequence[Acknowledgement]) -> Acknowledged:
@@ -125,11 +125,11 @@ class SqliteJobs:
     async def watch_end(self, session: str, ids: Sequence[int]) -> Sequence[int]:
         """Return the jobs that have ended; the session is notified of the others."""
         # Watched first: a job may end as soon as the store knows that it is watched.
-        self._news.awaits(session, ids)
+        self._notifier.watch(session, ids)
         ended = await self._do(lambda rows: job_vacuum.watch_end(rows, session, ids))
         if self.ready_watcher is not None:
-            self.ready_watcher.forget_told()
-        self._news.knows(session, ended)
+            self.ready_watcher.forget_reported()
+        self._notifier.unwatch(session, ended)
         return ended
 
     # -- people ----------------------------------------------------------------------------------------------------
@@ -194,5 +194,5 @@ class SqliteJobs:
             return work(rows), rows.notice()
 
         result, notice = await self._run(do)
-        self._news.tell(notice)
+        self._notifier.notify(notice)
         return result

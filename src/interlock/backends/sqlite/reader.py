@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Reader"]
 
 T = TypeVar("T")
-_MOST_IDLE = 2
+_MAX_IDLE = 2
 
 
 class _Look:
@@ -126,7 +126,7 @@ class Reader:
         with contextlib.suppress(sqlite3.Error):
             db.rollback()
             with self._lock:
-                if keep and not self._closed and len(self._idle) < _MOST_IDLE:
+                if keep and not self._closed and len(self._idle) < _MAX_IDLE:
                     self._idle.append(db)
                     return
         db.close()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Writer"]
 
 T = TypeVar("T")
-_MOST_AT_ONCE = 256
+_MAX_AT_ONCE = 256
 # After the file was locked for long, requests of several processes wait for it. Each process lets the others write
 # before it continues, so that all these requests are known before the next grant.
 _LONG_HOLD = 0.25
@@ -106,7 +106,7 @@ class Writer:
                 if (way := self._not_before - time.monotonic()) > 0:
                     time.sleep(way)
                 with self._news:
-                    batch = [self._queue.popleft() for _ in range(min(len(self._queue), _MOST_AT_ONCE))]
+                    batch = [self._queue.popleft() for _ in range(min(len(self._queue), _MAX_AT_ONCE))]
                 if not batch:
                     return
                 try:

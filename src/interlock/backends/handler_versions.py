@@ -10,15 +10,15 @@ from interlock.ports.jobs import HandlerVersion
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["read_reads", "write_reads"]
+__all__ = ["decode_versions", "encode_versions"]
 
 
-def write_reads(reads: Sequence[HandlerVersion]) -> str:
+def encode_versions(reads: Sequence[HandlerVersion]) -> str:
     """Encode handler versions."""
     return json.dumps({read.name: [read.fingerprint, read.version] for read in reads})
 
 
-def read_reads(text: str) -> tuple[HandlerVersion, ...]:
+def decode_versions(text: str) -> tuple[HandlerVersion, ...]:
     """The reverse."""
     return tuple(
         HandlerVersion(name, fingerprint, version) for name, (fingerprint, version) in json.loads(text).items()
