@@ -1,4 +1,4 @@
-"""The one place that answers questions, for pages, commands, the API and metrics."""
+"""The read side: every query of the pages, the commands, the API and the metrics."""
 
 from interlock.insight.data import data
 from interlock.insight.insight import Insight, Kind

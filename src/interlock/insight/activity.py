@@ -1,4 +1,4 @@
-"""What came and went lately. Spans of time that are over are counted once and remembered."""
+"""Recent activity. Spans of time that are over are counted once and cached."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 __all__ = ["Recorder"]
 
 _SETTLES = 10.0
-"""Seconds after which nothing is added to a span any more: what was under way is committed by then."""
+"""Seconds after which a span no longer changes: open transactions have committed by then."""
 _MOST_KINDS = 8
 
 
 class Recorder:
-    """Remembers spans that are over, in a row up to the last one, for each kind of question."""
+    """Caches spans that are over, up to the last one, for each kind of query."""
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores

@@ -39,6 +39,6 @@ async def claim_page(stores: Stores, key: str) -> ClaimPage:
 
 
 async def explain_a_claim(stores: Stores, key: str) -> Explanation[Reason]:
-    """How it stands."""
+    """Explain a claim."""
     views = await stores.claims.claims.list(key, limit=1)
     return explain(key, views[0] if views else None)

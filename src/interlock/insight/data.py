@@ -1,4 +1,4 @@
-"""Any answer of Insight as data for JSON: times as ISO 8601 in UTC, JSON texts as what they say."""
+"""Convert any answer of Insight to JSON data: times in ISO 8601, UTC; stored JSON as values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _JSON = frozenset({"arguments", "options", "result", "payload", "before", "after
 
 
 def data(answer: object) -> Any:
-    """Whatever Insight answers, as plain dicts, lists, texts and numbers."""
+    """Convert an answer to plain dicts, lists, strings and numbers."""
     return _plain("", answer)
 
 

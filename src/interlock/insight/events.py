@@ -1,4 +1,4 @@
-"""Events as rows and pages, with what became of the jobs that they caused."""
+"""Events as rows and pages, with the state of their jobs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["event_listing", "event_page", "event_rows", "explain_an_event", "jobs_of"]
 
 _JOBS_OF_ALL = 500
-"""How many jobs are looked at for a list of events."""
+"""How many jobs are read for a list of events."""
 
 
 async def event_listing(stores: Stores, wanted: EventFilter, limit: int, before: int | None) -> Listing[EventRow]:
@@ -40,7 +40,7 @@ def jobs_of(views: Sequence[EventView]) -> list[int]:
 
 
 def event_rows(views: Sequence[EventView], jobs: Mapping[int, JobView]) -> tuple[EventRow, ...]:
-    """Each with how the jobs stand that it caused."""
+    """Rows of events with the state of their jobs."""
     rows: list[EventRow] = []
     for view in views:
         known = [jobs[job] for job in view.jobs if job in jobs]
@@ -59,7 +59,7 @@ async def event_page(stores: Stores, number: int) -> EventPage:
 
 
 async def explain_an_event(stores: Stores, number: int) -> Explanation[Reason]:
-    """What came of it."""
+    """Explain an event."""
     view = await _find(stores, number)
     jobs: list[JobView] = [o.job for o in await stores.store.insight.situations(view.jobs[:_JOBS_OF_ALL])]
     return explain_event(view, jobs)
@@ -70,6 +70,6 @@ async def _find(stores: Stores, number: int) -> EventView:
     if view is None:
         raise NotFoundError(
             f"There is no event {number}: it was never accepted here, or is no longer kept.",
-            remedy="Look which there are: interlock events list.",
+            remedy="List them: interlock events list.",
         )
     return view

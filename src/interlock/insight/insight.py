@@ -1,6 +1,6 @@
-"""Answers every question about what waits, runs, holds and failed, for people and programs: ``app.insight``.
+"""The read side: ``app.insight`` answers every question about what is waiting, running, held and failed.
 
-Each answer is made of one snapshot of each store that it is about. To look changes nothing and holds nobody up.
+Each answer is based on one snapshot of each store that it involves. Queries change nothing and block no writer.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ if TYPE_CHECKING:
 __all__ = ["Insight", "Kind"]
 
 _PULSE = 5
-"""Seconds that a pulse tells of."""
+"""Seconds that a pulse covers."""
 _MOST_SPANS = 1000
 _MOST_DIGITS = 19
 
 
 class Kind(StrEnum):
-    """What can be explained."""
+    """The kinds that can be explained."""
 
     JOB = "job"
     LANE = "lane"
@@ -70,10 +70,10 @@ class Kind(StrEnum):
 
 
 class Insight:
-    """Questions about an app's stores, which have to be open. It has no session, and nothing to close.
+    """Queries about an app's stores, which have to be open. It has no session, and nothing to close.
 
-    What a store does not offer raises ``CapabilityError``; see :attr:`parts`. A job, an event or a worker that is not
-    known, or no longer, raises ``NotFoundError``; a key or a lane that nobody uses is answered as such.
+    A query that a store does not support raises ``CapabilityError``; see :attr:`parts`. An unknown job, event or worker
+    raises ``NotFoundError``; a key or a lane that is not in use is reported as such.
     """
 
     def __init__(
@@ -84,29 +84,29 @@ class Insight:
 
     @property
     def parts(self) -> frozenset[str]:
-        """What there is to ask about: jobs, events, limits, locks, claims."""
+        """The supported concepts: jobs, events, limits, locks, claims."""
         return self._stores.parts
 
     # -- all of it -----------------------------------------------------------------------------------------------------
 
     async def overview(self) -> Overview:
-        """How everything stands, problems first."""
+        """An overview of everything, problems first."""
         async with self._stores.at("locks", "claims"):
             return await _overview.overview(self._stores)
 
     async def activity(self, seconds: float = 600.0, buckets: int = 60) -> Activity:
-        """How many jobs were accepted, done and failed in each of so many equal spans up to now."""
+        """How many jobs were accepted, done and failed in each of ``buckets`` equal spans up to now."""
         self._stores.need("jobs")
         if not 1 <= buckets <= _MOST_SPANS or not 0.1 <= seconds / buckets <= 86_400:
             raise InvalidArgumentError(
-                f"{buckets!r} spans of {seconds!r} seconds together cannot be told.",
+                f"Invalid spans: {buckets!r} in {seconds!r} seconds.",
                 remedy=f"Use 1 to {_MOST_SPANS:,} spans of 0.1 s to a day each.",
             )
         async with self._stores.at():
             return await self._recorder.activity(seconds / buckets, buckets)
 
     async def pulse(self) -> dict[str, Any]:
-        """The little that changes all the time, as data, for those who watch. Costs next to nothing.
+        """The few values that change all the time, as data, for live displays. Costs almost nothing.
 
         ``{"states": {state: count}, "running": n, "accepted": n, "done": n, "failed": n, "seconds": s,
         "problems": n, "version": text, "seen_at": iso}``; ``accepted``, ``done`` and ``failed`` are those of the last
@@ -148,26 +148,26 @@ class Insight:
         limit: int = 50,
         before: str | int | None = None,
     ) -> Listing[JobRow]:
-        """Jobs, the newest first by their numbers, each with why it stands where it does."""
+        """Jobs, newest first by ID, each with its reason."""
         self._stores.need("jobs")
         wanted, number = _checked(filter or JobFilter()), _before(before)
         async with self._stores.at("locks"):
             return await _jobs.job_listing(self._stores, wanted, checked_limit(limit), number)
 
     async def job(self, id: int) -> JobPage:  # noqa: A002
-        """All about one job."""
+        """One job in detail."""
         self._stores.need("jobs")
         async with self._stores.at("locks"):
             return await _jobs.job_page(self._stores, _number(id))
 
     async def queues(self) -> tuple[QueueRow, ...]:
-        """All queues, what is in them and who works on them."""
+        """All queues, with their jobs and workers."""
         self._stores.need("jobs")
         async with self._stores.at():
             return tuple(_overview.queue_rows(await self._stores.store.insight.counts()))
 
     async def workers(self, *, limit: int = 100) -> Listing[WorkerRow]:
-        """Live workers, and what they work on."""
+        """Live workers, and the queues that they serve."""
         self._stores.need("jobs")
         async with self._stores.at():
             found = await self._stores.store.insight.workers(limit=checked_limit(limit))
@@ -182,21 +182,23 @@ class Insight:
     # -- lanes ---------------------------------------------------------------------------------------------------------
 
     async def lanes(self, *, show: str = "", limit: int = 50, after: str | None = None) -> Listing[LaneRow]:
-        """Lanes by name, each with why it does not go on.
+        """Lanes by name, each with its reason.
 
         ``show`` is one of ``running``, ``waiting`` (has jobs, none runs), ``held`` (by a person), ``parked`` (after a
         failure), or empty for all.
         """
         self._stores.need("jobs")
         if show not in set(LaneShow):
-            raise InvalidArgumentError(f"show is {show!r}.", remedy=f"Known are: {', '.join(filter(None, LaneShow))}.")
+            raise InvalidArgumentError(
+                f"Invalid show {show!r}.", remedy=f"Valid values: {', '.join(filter(None, LaneShow))}."
+            )
         async with self._stores.at("locks"):
             return await _jobs.lane_listing(
                 self._stores, LaneShow(show), checked_limit(limit), checked_prefix(after or "")
             )
 
     async def lane(self, name: str, *, limit: int = 50) -> LanePage:
-        """All about one lane, with its first jobs in order."""
+        """One lane in detail, with its first jobs in order."""
         self._stores.need("jobs")
         async with self._stores.at("locks"):
             return await _jobs.lane_page(self._stores, checked_key(name), checked_limit(limit))
@@ -204,13 +206,13 @@ class Insight:
     # -- locks, limits, claims -----------------------------------------------------------------------------------------
 
     async def locks(self, *, limit: int = 50, after: str | None = None) -> Listing[LockRow]:
-        """Keys that are held or awaited, by name."""
+        """Keys with a holder or waiters, by name."""
         self._stores.need("locks")
         async with self._stores.at("locks"):
             return await _locks.lock_listing(self._stores, checked_limit(limit), checked_prefix(after or ""))
 
     async def lock(self, key: str, *, limit: int = 1000) -> LockPage:
-        """Who holds a key, and who waits for it, in order."""
+        """The holder of a key, and its waiters in order."""
         self._stores.need("locks")
         async with self._stores.at("locks"):
             return await _locks.lock_page(self._stores, checked_key(key), checked_limit(limit))
@@ -222,7 +224,7 @@ class Insight:
             return await _limits.limit_listing(self._stores, checked_limit(limit), checked_prefix(after or ""))
 
     async def limit(self, key: str, *, limit: int = 100) -> LimitPage:
-        """Who has a limit's room, and who waits for it, in order."""
+        """The users of a limit, and its waiters in order."""
         self._stores.need("limits")
         async with self._stores.at():
             return await _limits.limit_page(self._stores, checked_key(key), checked_limit(limit))
@@ -237,7 +239,7 @@ class Insight:
             return await _claims.claim_listing(self._stores, *where)
 
     async def claim(self, key: str) -> ClaimPage:
-        """How a claim stands."""
+        """One claim in detail."""
         self._stores.need("claims")
         async with self._stores.at("claims"):
             return await _claims.claim_page(self._stores, checked_key(key))
@@ -251,7 +253,7 @@ class Insight:
         limit: int = 50,
         before: str | int | None = None,
     ) -> Listing[EventRow]:
-        """Events, the newest first, each with what became of the jobs that it caused."""
+        """Events, newest first, each with the state of its jobs."""
         self._stores.need("events")
         wanted, number = EventFilter(*map(checked_prefix, filter or EventFilter())), _before(before)
         async with self._stores.at():
@@ -304,7 +306,7 @@ class Insight:
     async def explain(self, kind: Kind | str, ref: str | int) -> Explanation:
         """Explain why a job, lane, queue, lock, limit, claim or event is as it is, and what to do about it."""
         if kind not in set(Kind):
-            raise InvalidArgumentError(f"A {kind!r} cannot be explained.", remedy=f"Known are: {', '.join(Kind)}.")
+            raise InvalidArgumentError(f"A {kind!r} cannot be explained.", remedy=f"Valid values: {', '.join(Kind)}.")
         stores, what = self._stores, Kind(kind)
         stores.need("jobs" if what in (Kind.LANE, Kind.QUEUE) else f"{what}s")
         async with stores.at("locks", "claims"):
@@ -326,21 +328,21 @@ class Insight:
 
 
 def _checked(wanted: JobFilter) -> JobFilter:
-    """A filter whose texts every store can be asked for."""
+    """Check a filter."""
     if unknown := set(wanted.states) - set(JobState):
         raise InvalidArgumentError(
-            f"{unknown.pop()!r} is no state of a job.", remedy=f"Known are: {', '.join(JobState)}."
+            f"{unknown.pop()!r} is not a job state.", remedy=f"Valid values: {', '.join(JobState)}."
         )
     texts = map(checked_prefix, (wanted.name, wanted.queue, wanted.lane))
     return JobFilter(tuple(map(JobState, wanted.states)), *texts)
 
 
 def _number(given: object) -> int:
-    """The number of a job or an event, also as text, as it is in a URL."""
+    """Parse the ID of a job or an event, as in a URL."""
     text = str(given)
     digits = not isinstance(given, bool) and text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
     if not digits or not 0 < int(text) < 2**63:
-        raise InvalidArgumentError(f"{text[:40]!r} is no number of a job or an event.", remedy="Pass a whole number.")
+        raise InvalidArgumentError(f"{text[:40]!r} is not the ID of a job or an event.", remedy="Pass a whole number.")
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""Jobs, queues, workers and lanes as Insight answers with them; what holds for all answers is said in ``views``."""
+"""Rows and pages of jobs, queues, workers and lanes; ``views`` describes what all answers share."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class JobRow(NamedTuple):
     reason: str
     """A :class:`interlock.jobs.Reason`."""
     why: str
-    """What it waits for, where it runs or how it ended, short enough for a row of a table. Empty for what is done."""
+    """What it waits for, where it runs or how it ended, in one line. Empty for jobs that are done."""
 
 
 class Moment(NamedTuple):
-    """Something that happened to a job, or will."""
+    """A past or future moment of a job."""
 
     at: float
     kind: str
@@ -40,7 +40,7 @@ class Moment(NamedTuple):
 
 
 class JobPage(NamedTuple):
-    """All about one job."""
+    """One job in detail."""
 
     job: JobView
     """With arguments, result and attempts."""
@@ -48,11 +48,11 @@ class JobPage(NamedTuple):
     why: str
     explanation: Explanation
     event: EventView | None
-    """The event that caused it, in short."""
+    """The event that caused it, without its payload."""
     ahead: tuple[JobRow, ...]
-    """The jobs directly before it in its lane, in order; the one that the lane is at is always the first of them."""
+    """The jobs directly before it in its lane, in order; the first one is always the head of the lane."""
     behind: tuple[JobRow, ...]
-    """Those directly behind it, in order."""
+    """The jobs directly behind it, in order."""
     waits: tuple[LockRow, ...]
     """The locks that its handler waits for."""
     timeline: tuple[Moment, ...]
@@ -64,7 +64,7 @@ class QueueRow(NamedTuple):
 
     queue: QueueView
     why: str
-    """What is wrong with it: nobody works on it, or work waits for long. Empty if nothing is."""
+    """Its problem: no worker, or jobs that have waited for long. Empty for none."""
 
 
 class WorkerRow(NamedTuple):
@@ -75,9 +75,9 @@ class WorkerRow(NamedTuple):
     names: tuple[str, ...]
     """The jobs that it knows."""
     runners: int
-    """How many it runs at once at most."""
+    """How many jobs it runs at once at most."""
     running: int
-    """How many jobs it has fetched: at work, or about to be."""
+    """How many jobs it has fetched: running, or about to run."""
     since: float
     """When its session began."""
     expires_at: float
@@ -87,7 +87,7 @@ class WorkerRow(NamedTuple):
     blocked_by: str
     """What blocks it: the job, and where its handler is."""
     reads: tuple[tuple[str, str, str], ...]
-    """Of each job that it knows the name, the version of the program, and the fingerprint of what the handler takes."""
+    """For each job that it knows: the name, the version of the program, and the fingerprint of the arguments."""
 
 
 class WorkerPage(NamedTuple):
@@ -104,11 +104,11 @@ class LaneRow(NamedTuple):
     lane: LaneView
     reason: str
     why: str
-    """Why it does not go on, or where its head runs."""
+    """Why it does not continue, or where its head is running."""
 
 
 class LanePage(NamedTuple):
-    """All about one lane. One that nobody uses has no ``lane``, no jobs, and an explanation that says so."""
+    """One lane in detail. A lane that is not in use has no ``lane``, no jobs, and an explanation that says so."""
 
     name: str
     lane: LaneView | None
@@ -118,5 +118,5 @@ class LanePage(NamedTuple):
     jobs: tuple[JobRow, ...]
     """Its first jobs, in order."""
     ended: tuple[JobRow, ...]
-    """Its last jobs that ended, the newest first."""
+    """The jobs that ended most recently, newest first."""
     seen: tuple[Seen, ...]

@@ -1,4 +1,4 @@
-"""Jobs and lanes as rows and pages, each with why it stands where it does."""
+"""Jobs and lanes as rows and pages, each with its reason."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ __all__ = [
 _NEIGHBOURS = 3
 _ENDED_OF_LANE = 10
 _MOST_SESSIONS = 20
-"""How many workers' lock waits are looked at for one list."""
+"""How many workers' lock waits are read for one list."""
 _AT_A_WORKER = (JobState.RUNNING, JobState.READY)
 _Waits = dict[int, list["LockView"]]
 
 
 def no_job(number: int) -> NotFoundError:
-    """A job that is not there."""
+    """The error for an unknown job."""
     return NotFoundError(
         f"There is no job {number}: it was never enqueued here, or is no longer kept.",
-        remedy="Look which there are: interlock jobs list.",
+        remedy="List them: interlock jobs list.",
     )
 
 
 async def job_listing(stores: Stores, wanted: JobFilter, limit: int, before: int | None) -> Listing[JobRow]:
-    """Jobs by their numbers, the largest first."""
+    """Jobs by ID, the largest first."""
     found = await stores.store.insight.jobs(wanted, limit=limit, before=before)
     rows = await job_rows(stores, found.situations)
     return Listing(
@@ -75,7 +75,7 @@ async def job_rows_of(stores: Stores, ids: Sequence[int]) -> tuple[JobRow, ...]:
 
 
 async def job_rows(stores: Stores, situations: Sequence[JobSituation]) -> tuple[JobRow, ...]:
-    """Each with why, in a few reads for all of them."""
+    """Rows of jobs with their reasons, in a few queries for all of them."""
     heads = await _heads(stores, situations)
     waits, caller_jobs = await _lock_waits(stores, situations)
     workers = await _workers(stores, situations)
@@ -93,7 +93,7 @@ async def job_rows(stores: Stores, situations: Sequence[JobSituation]) -> tuple[
 
 
 async def job_page(stores: Stores, number: int) -> JobPage:
-    """All about one job."""
+    """One job in detail."""
     situation = await _outlook(stores, number)
     why, waits, caller_jobs = await _explained(stores, situation)
     around = await stores.store.insight.neighbours(number, most=_NEIGHBOURS)
@@ -113,7 +113,7 @@ async def job_page(stores: Stores, number: int) -> JobPage:
 
 
 async def explain_a_job(stores: Stores, number: int) -> Explanation[Reason]:
-    """Why it stands where it does."""
+    """Explain it."""
     return (await _explained(stores, await _outlook(stores, number)))[0]
 
 
@@ -138,7 +138,7 @@ async def lane_listing(stores: Stores, show: LaneShow, limit: int, after: str) -
 
 
 async def lane_page(stores: Stores, name: str, limit: int) -> LanePage:
-    """All about one lane."""
+    """One lane in detail."""
     view, why = await _lane(stores, name)
     jobs = await job_rows_of(stores, await stores.store.insight.lane_jobs(name, limit=limit))
     final = tuple(state for state in JobState if state.final)
@@ -149,7 +149,7 @@ async def lane_page(stores: Stores, name: str, limit: int) -> LanePage:
 
 
 async def explain_a_lane(stores: Stores, name: str) -> Explanation[Reason]:
-    """Why it stands where it does."""
+    """Explain it."""
     return (await _lane(stores, name))[1]
 
 
@@ -163,8 +163,8 @@ async def worker_page(stores: Stores, session: str, limit: int) -> WorkerPage:
     found = await stores.store.insight.workers(session, limit=1)
     if not found:
         raise NotFoundError(
-            f"There is no live worker of the session {session!r}.",
-            remedy="Look which there are: interlock queues list.",
+            f"There is no live worker with the session {session!r}.",
+            remedy="List them: interlock queues list.",
         )
     jobs = await job_rows_of(stores, await stores.store.insight.fetched(session, limit=limit))
     at = jobs[0].job.seen_at if jobs else stores.now()
@@ -175,7 +175,7 @@ async def worker_page(stores: Stores, session: str, limit: int) -> WorkerPage:
 
 
 async def _outlook(stores: Stores, number: int) -> JobSituation:
-    """What decides about a job, with its arguments, result and attempts."""
+    """The situation of a job, with its arguments, result and attempts."""
     found = await stores.store.insight.situations([number])
     whole = await stores.store.jobs.get(number) if found else None
     if whole is None:
@@ -198,7 +198,7 @@ async def _explained(
 
 
 async def _heads(stores: Stores, situations: Iterable[JobSituation]) -> dict[int, JobSituation]:
-    """What decides about the jobs that the lanes of those behind are at."""
+    """The situations of the heads of the lanes of jobs that are behind others."""
     known = {situation.job.id: situation for situation in situations}
     wanted = {
         situation.lane_head
@@ -212,7 +212,7 @@ async def _heads(stores: Stores, situations: Iterable[JobSituation]) -> dict[int
 
 
 async def _lock_waits(stores: Stores, situations: Iterable[JobSituation]) -> tuple[_Waits, CallerJobs]:
-    """The locks that the handlers of those that run wait for, where locks and jobs are in one store."""
+    """The locks that running handlers wait for, if locks and jobs are in one store."""
     running = [situation.job for situation in situations if situation.job.state is JobState.RUNNING]
     sessions = sorted({job.worker.session for job in running if job.worker is not None})
     if stores.locks is not stores.store or not sessions:
@@ -235,7 +235,7 @@ async def _lock_waits(stores: Stores, situations: Iterable[JobSituation]) -> tup
 
 
 async def _workers(stores: Stores, situations: Iterable[JobSituation]) -> Sequence[WorkerStanding]:
-    """The live workers, if one of these jobs runs or could: the event loop of its process may be blocked."""
+    """The live workers, if one of these jobs is running or could run: an event loop may be blocked."""
     if all(situation.job.state not in _AT_A_WORKER for situation in situations):
         return ()
     return await stores.store.insight.workers(limit=MAX_WORKERS)
@@ -256,7 +256,7 @@ async def _lane(stores: Stores, name: str) -> tuple[LaneView | None, Explanation
 
 
 async def _event(stores: Stores, job: JobView) -> EventView | None:
-    """The event that a job's arguments name, if it caused the job."""
+    """The event that caused a job, if any."""
     if "events" not in stores.parts or '"event"' not in job.arguments:
         return None
     try:

@@ -1,4 +1,4 @@
-"""JSON format_json over lines for people, in bounded time and space whatever its nesting.
+"""Indented JSON for people, in bounded time and space for any nesting.
 
 Indentation makes deeply nested data grow with the square of its depth: 120 KB can become 24 MB. So parts below a depth
 are only counted, and the text ends at a bound.
@@ -20,17 +20,17 @@ _INDENT = "  "
 
 
 class FormattedJson(NamedTuple):
-    """Data as text, and what is missing from it."""
+    """Formatted data, and what is missing from it."""
 
     text: str
     folded: int
-    """How many objects and lists that are nested too deeply stand in it as ``{… 3 keys}`` or ``[… 5 items]``."""
+    """How many objects and lists are shown as ``{… 3 keys}`` or ``[… 5 items]`` because of their depth."""
     cut: bool
-    """Whether it ends before the data does."""
+    """Whether it is truncated."""
 
     @property
     def missing(self) -> str:
-        """What is not shown, in words; empty if nothing is missing."""
+        """A description of what is not shown; empty if nothing is missing."""
         parts: list[str] = []
         if self.folded:
             what = "1 part" if self.folded == 1 else f"{self.folded:,} parts"
@@ -41,7 +41,7 @@ class FormattedJson(NamedTuple):
 
 
 def format_json(data: Any, most: int = _MOST) -> FormattedJson:
-    """FormattedJson data over lines: at most so many characters, and :data:`DEEPEST` levels of nesting."""
+    """Format data with indentation, up to a number of characters and :data:`DEEPEST` levels of nesting."""
     writer = _Writer(most)
     try:
         writer.write(data, 0)
@@ -71,7 +71,7 @@ def _values(value: Any) -> Iterable[Any]:
 
 
 class _FullError(Exception):
-    """There is no more room."""
+    """The text has reached its bound."""
 
 
 class _Writer:
@@ -108,7 +108,7 @@ class _Writer:
             self._put("[… 1 item]" if number == 1 else f"[… {number:,} items]")
 
     def _text(self, text: str) -> str:
-        """A string as JSON, no longer than there is room for."""
+        """A string as JSON, truncated to the remaining room."""
         return json.dumps(text[: self._room + 1], ensure_ascii=False)
 
     def _put(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Limits as rows and pages: those of jobs and those of reservations, who has their room and who waits, in order."""
+"""Limits as rows and pages: those of jobs and of reservations, with their users and waiters in order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_NAMED = 5
 
 
 def job_limit_row(view: JobLimitView) -> LimitRow:
-    """A limit that jobs are under."""
+    """The row of a limit on jobs."""
     full = view.room_at is not None if view.per else view.taken >= view.most
     if view.per:
         reason = Reason.TOO_SOON if full else Reason.ROOM
@@ -52,7 +52,7 @@ def job_limit_row(view: JobLimitView) -> LimitRow:
 
 
 def reservation_row(view: LimitView) -> LimitRow:
-    """A limit that reservations are under."""
+    """The row of a limit on reservations."""
     why, opens = explain(view.key, view), next_at(view)
     full = opens is not None if view.per else len(view.started) >= view.most
     return LimitRow(
@@ -72,14 +72,14 @@ def reservation_row(view: LimitView) -> LimitRow:
 
 
 async def limit_listing(stores: Stores, limit: int, after: str) -> Listing[LimitRow]:
-    """Limits in use, by key; the two of one key stand together."""
+    """Limits in use, by key; the two rows of one key are on the same page."""
     rows = [reservation_row(view) for view in await stores.store.limits.list(limit=limit + 1, after=after)]
     if stores.has_jobs:
         rows += map(job_limit_row, await stores.store.insight.limits(limit=limit + 1, after=after))
     rows.sort(key=lambda row: (row.key, row.counts))
     more = None
     if len(rows) > limit:
-        # Both rows of one key, or none, so that whoever goes on misses none; if it is the first key, both.
+        # Both rows of one key, or none, so that the next page misses none; for the first key, both.
         end = limit if rows[limit - 1].key != rows[limit].key else limit - 1 or 2
         more = rows[end - 1].key if end < len(rows) else None
         rows = rows[:end]
@@ -123,7 +123,7 @@ async def limit_page(stores: Stores, key: str, limit: int) -> LimitPage:
 
 
 async def explain_a_limit(stores: Stores, key: str) -> Explanation[Reason]:
-    """How it stands."""
+    """Explain a limit."""
     return _explained(key, *await _look(stores, key, _MOST_NAMED))
 
 
@@ -143,7 +143,7 @@ async def _look(
 def _explained(
     key: str, reserved: LimitView | None, caller_jobs: CallerJobs, used: Sequence[JobLimitView], users: JobLimitUsers
 ) -> Explanation[Reason]:
-    """Of jobs first: where both are there, two things are counted."""
+    """Explain the limit on jobs first; if reservations use the key too, they are counted separately."""
     if not used:
         return explain(key, reserved, caller_jobs.name)
     (view,) = used

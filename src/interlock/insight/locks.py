@@ -1,4 +1,4 @@
-"""Locks as rows and pages: who holds a key, which job that is, and who waits, in order."""
+"""Locks as rows and pages: the holder of a key, its job, and the waiters in order."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def lock_row(view: LockView, caller_jobs: CallerJobs) -> LockRow:
 
 
 async def lock_listing(stores: Stores, limit: int, after: str) -> Listing[LockRow]:
-    """Held and awaited keys by name."""
+    """Keys with a holder or waiters, by name."""
     views = await stores.locks.locks.list(limit=limit + 1, after=after, waiters=_WAITERS_SHOWN)
     shown = views[:limit]
     caller_jobs = await stores.find_jobs(one for view in shown for one in _callers(view))
@@ -71,7 +71,7 @@ async def lock_page(stores: Stores, key: str, limit: int) -> LockPage:
 
 
 async def explain_a_lock(stores: Stores, key: str) -> Explanation[Reason]:
-    """How a key stands."""
+    """Explain a key."""
     return (await _explained(stores, key, None))[1]
 
 

@@ -1,4 +1,4 @@
-"""What all answers share: the stores, what they offer, and the jobs behind the callers that hold and wait."""
+"""Shared by all answers: the stores, their capabilities, and the jobs of callers that hold or wait."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _PARTS = ("jobs", "events", "limits", "locks", "claims", "journal")
 
 
 Caller = Holder | Waiter | LimitUser
-"""Somebody who holds or waits, as the stores tell of them."""
+"""A caller that holds or waits, as the stores return it."""
 
 
 class CallerJobs:
-    """The jobs that callers turned out to be."""
+    """The jobs that callers belong to."""
 
     def __init__(self, jobs: Iterable[JobView] = ()) -> None:
         self._jobs = {job.id: job for job in jobs if job.state is JobState.RUNNING}
 
     def job(self, one: Caller) -> JobView | None:
-        """The job that a caller is. A number alone proves nothing: locks may be shared with other stores' jobs."""
+        """The job of a caller. An ID alone proves nothing: locks may be shared with jobs of other stores."""
         match = _JOB.fullmatch(one.caller)
         job = None if match is None else self._jobs.get(int(match[1]))
         if job is None or job.worker is None or (job.worker.host, job.worker.pid) != (one.host, one.pid):
@@ -45,12 +45,12 @@ class CallerJobs:
         return job
 
     def name(self, one: Caller) -> str:
-        """What people call it."""
+        """Its name for people."""
         job = self.job(one)
         return one.caller if job is None else f"job {job.id} ({job.name})"
 
     def who(self, one: Caller) -> Who:
-        """All about it."""
+        """The caller with its job."""
         job = self.job(one)
         return Who(
             one.caller,
@@ -64,7 +64,7 @@ class CallerJobs:
 
 
 class Stores:
-    """The stores of an app, as those see them who only look."""
+    """The stores of an app, for reading."""
 
     def __init__(self, store: Store, locks: Store, claims: Store, clock: Clock) -> None:
         self.now = clock.now
@@ -81,7 +81,7 @@ class Stores:
         )
 
     def need(self, part: str) -> None:
-        """See that there is something to ask about."""
+        """Check that a concept is supported."""
         if part not in self.parts:
             raise CapabilityError(
                 f"{self.store.name} offers no {part}.",
@@ -91,19 +91,19 @@ class Stores:
 
     @property
     def has_jobs(self) -> bool:
-        """Whether there are jobs."""
+        """Whether the store has jobs."""
         return Capability.JOBS in self.store.capabilities
 
     @asynccontextmanager
     async def at(self, *parts: str) -> AsyncGenerator[None]:
-        """One state of each store that has one of these parts."""
+        """One snapshot of each store that has one of these concepts."""
         async with AsyncExitStack() as stack:
             for store in self._stores(*parts):
                 await stack.enter_async_context(store.snapshot())
             yield
 
     def seen(self, at: float, *parts: str, others: float | None = None) -> tuple[Seen, ...]:
-        """Which stores were looked at; ``others`` is the time in those that are not the app's own."""
+        """The stores that were read; ``others`` is the time in stores other than the app's own."""
         found: dict[int, tuple[Store, list[str]]] = {}
         for part in parts:
             if part in self.parts:
@@ -115,7 +115,7 @@ class Stores:
         )
 
     async def find_jobs(self, callers: Iterable[Caller]) -> CallerJobs:
-        """Look up which of these are jobs."""
+        """Look up the jobs of these callers."""
         numbers = {int(match[1]) for one in callers if (match := _JOB.fullmatch(one.caller))}
         if not numbers or not self.has_jobs:
             return CallerJobs()

@@ -1,4 +1,4 @@
-"""What happened to a job, and what is to come, in the order of time."""
+"""The timeline of a job: what happened, and what comes next."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _ENDS = {
     "interrupted": "was interrupted when its worker shut down",
 }
 _WITHOUT_ATTEMPT = (JobState.CANCELLED, JobState.SUPERSEDED, JobState.QUARANTINED)
-"""How a job ends with no attempt that says so, or not the last one."""
+"""Ends of a job that no attempt records, or not the last one."""
 
 
 def timeline(job: JobView) -> tuple[Moment, ...]:
-    """From being accepted to its end, or to the next time that it is due."""
+    """From its acceptance to its end, or to the next time that it is due."""
     return tuple(_moments(job))
 
 

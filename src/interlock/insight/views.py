@@ -1,8 +1,8 @@
-"""What Insight answers with: rows of lists and pages of single things, as one look at a store shows them.
+"""The answers of Insight: rows of lists and pages of single items, from one snapshot of a store.
 
-Times are seconds since 1970 by the clock of the store that was looked at; ``seen_at`` is the time of that look. Counts
-go up to a bound (``MOST_COUNTED``), so that stores costs the same however much there is: that many means "or more".
-Texts are as they were stored: whoever shows them escapes them.
+Times are seconds since 1970 by the clock of the store; ``seen_at`` is the time of the snapshot. Counts
+go up to a bound (``MOST_COUNTED``), so that a query costs the same however much there is: the bound means "or more".
+Texts are as they were stored: escape them for display.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
-    """Part of a list, in its order."""
+    """A part of a list, in order."""
 
     rows: tuple[T, ...]
     more: str | None
-    """Where to go on: pass it as ``before`` (jobs, events) or ``after`` (all others). None: this was the end.
+    """Where to continue: pass it as ``before`` (jobs, events) or ``after`` (all others). None at the end.
 
-    A look for something rare ends after a bounded number of things looked at; then there are fewer rows than asked
-    for, or none, and ``more`` all the same.
+    A query for something rare stops after a bounded number of rows; then there are fewer rows than requested, or none,
+    and ``more`` is still set.
     """
     seen_at: float
 
@@ -74,12 +74,12 @@ class Listing(Generic[T]):
 
 
 class Seen(NamedTuple):
-    """Which store was looked at, and when. What one store shows is one state; two stores are two."""
+    """The store that was read, and when. Each store has its own snapshot."""
 
     store: str
     """The backend's name: sqlite, postgres, redis, memory."""
     parts: tuple[str, ...]
-    """What was seen there: jobs, events, limits, locks, claims."""
+    """The concepts that were read there: jobs, events, limits, locks, claims."""
     at: float
 
 
@@ -87,11 +87,11 @@ class Who(NamedTuple):
     """A caller that holds or waits."""
 
     caller: str
-    """As the store knows it: ``job:42:1f2e`` or ``host:pid:…/task``."""
+    """Its name in the store: ``job:42:1f2e`` or ``host:pid:…/task``."""
     name: str
-    """As people call it: ``job 42 (report)``, else the caller."""
+    """Its name for people: ``job 42 (report)``, or the caller."""
     job: int | None
-    """The job that it is, if it is one that runs in the app's own store."""
+    """Its job, if it is running in the app's own store."""
     session: str
     host: str
     pid: int
@@ -102,7 +102,7 @@ class Who(NamedTuple):
 
 
 class LockHolder(NamedTuple):
-    """Who holds a key."""
+    """The holder of a key."""
 
     who: Who
     fence: int
@@ -112,7 +112,7 @@ class LockHolder(NamedTuple):
 
 
 class LockWaiter(NamedTuple):
-    """One place in a key's queue."""
+    """One position in a key's queue."""
 
     place: int
     """1 for the next."""
@@ -120,19 +120,19 @@ class LockWaiter(NamedTuple):
     since: float
     gives_up_at: float | None
     live: bool
-    """Whether it still waits; False if its process ended or its time is over."""
+    """Whether it still waits; False if its process ended or its wait timed out."""
     why: str
 
 
 class LockRow(NamedTuple):
-    """One key that is held or awaited."""
+    """One key with a holder or waiters."""
 
     key: str
     holder: LockHolder | None
     waiters: tuple[LockWaiter, ...]
     """In order; in a list only the first few."""
     waiting: int
-    """How many there are in all."""
+    """The total number."""
     free_since: float | None
     reason: str
     """A :class:`interlock.locks.Reason`."""
@@ -141,7 +141,7 @@ class LockRow(NamedTuple):
 
 
 class LockPage(NamedTuple):
-    """All about one key. Of one that nobody holds or awaits the explanation says so."""
+    """One key in detail. The explanation says if it is not in use."""
 
     key: str
     lock: LockRow | None
@@ -157,8 +157,8 @@ class LockPage(NamedTuple):
 class LimitRow(NamedTuple):
     """One limit that is in use.
 
-    ``Slots("containers", 5)`` on jobs counts jobs, and in ``app.limits`` it counts reservations: the two do not add up,
-    and are two rows.
+    ``Slots("containers", 5)`` on jobs counts jobs, and in ``app.limits`` it counts reservations: they are counted
+    separately, in two rows.
     """
 
     key: str
@@ -170,11 +170,11 @@ class LimitRow(NamedTuple):
     figure: str
     """``5 at once``, ``1 every 90 s``, ``100 in any 60 s``."""
     taken: int
-    """Slots: how many are at work. Pace: how many starts count now."""
+    """Slots: how many are in use. Pace: how many starts count now."""
     waiting: int
     full: bool
     room_at: float | None
-    """Pace without room: when the next one may start."""
+    """Pace without room: when the next start is possible."""
     reason: str
     """A :class:`interlock.limits.Reason`."""
     why: str
@@ -183,7 +183,7 @@ class LimitRow(NamedTuple):
 
 
 class LimitHolder(NamedTuple):
-    """Who has a slot, or made a start that counts."""
+    """A user of a slot, or a start that counts."""
 
     counts: str
     who: Who
@@ -193,24 +193,24 @@ class LimitHolder(NamedTuple):
 
 
 class LimitWaiter(NamedTuple):
-    """One place in a limit's line."""
+    """One position in a limit's queue."""
 
     counts: str
     place: int
     who: Who
-    """Of a waiting job only ``name`` and ``job`` are known: no process has it yet."""
+    """For a waiting job, only ``name`` and ``job`` are set: no process has it yet."""
     since: float
     at: float | None
-    """When its turn comes, as far as that is known."""
+    """When its turn comes, if known."""
     why: str
 
 
 class LimitPage(NamedTuple):
-    """All about one limit: who has its room, and who waits, in order."""
+    """One limit in detail: its users, and its waiters in order."""
 
     key: str
     rows: tuple[LimitRow, ...]
-    """None if nobody uses it; two if both jobs and reservations do."""
+    """None if it is not in use; two if jobs and reservations use it."""
     holders: tuple[LimitHolder, ...]
     waiters: tuple[LimitWaiter, ...]
     reason: str
@@ -232,7 +232,7 @@ class ClaimRow(NamedTuple):
 
 
 class ClaimPage(NamedTuple):
-    """All about one claim. Of a key that nobody claimed the explanation says so."""
+    """One claim in detail. The explanation says if the key was not claimed."""
 
     key: str
     claim: ClaimView | None
@@ -248,7 +248,7 @@ class EventRow(NamedTuple):
     event: EventView
     """Without its payload."""
     states: Mapping[JobState, int]
-    """How the jobs stand that it caused. Those that are no longer kept are not counted."""
+    """The states of its jobs. Jobs that are no longer kept are not counted."""
     reason: str
     """A :class:`interlock.events.Reason`."""
     why: str
@@ -256,7 +256,7 @@ class EventRow(NamedTuple):
 
 
 class EventPage(NamedTuple):
-    """All about one event: what it was, and what it caused."""
+    """One event in detail, with its jobs."""
 
     event: EventView
     """With its payload."""
@@ -271,7 +271,7 @@ class EventPage(NamedTuple):
 
 
 class LaneCounts(NamedTuple):
-    """Lanes with jobs, or held."""
+    """Lanes that have jobs or are held."""
 
     running: int
     held: int
@@ -281,11 +281,11 @@ class LaneCounts(NamedTuple):
 
 
 class LockCounts(NamedTuple):
-    """Locks, and those who wait for them."""
+    """Counts of locks and waiters."""
 
     held: int
     waiting: int
-    """How many wait, in all queues together."""
+    """The number of waiters in all queues."""
 
 
 class LimitCounts(NamedTuple):
@@ -294,41 +294,41 @@ class LimitCounts(NamedTuple):
     used: int
     full: int
     waiting: int
-    """How many wait, in all lines together."""
+    """The number of waiters of all limits."""
 
 
 class Problem(NamedTuple):
-    """Something that a person should look at."""
+    """Something that needs a person's attention."""
 
     text: str
     kind: str
-    """What it is about: queue, lane, job, jobs, lock, limit, worker. ``jobs``: ``ref`` is a state to list."""
+    """Its subject: queue, lane, job, jobs, lock, limit, worker. For ``jobs``, ``ref`` is a state to list."""
     ref: str
     remedy: str
 
 
 class Overview(NamedTuple):
-    """How everything stands."""
+    """The overview."""
 
     parts: frozenset[str]
-    """What there is: jobs, events, limits, locks, claims. The rest is empty below."""
+    """The supported concepts: jobs, events, limits, locks, claims. The fields of others are empty."""
     problems: tuple[Problem, ...]
-    """The worst first."""
+    """Most severe first."""
     totals: Mapping[JobState, int]
-    """Jobs by state, those that ended as long as they are kept."""
+    """Jobs by state, including ended jobs that are still kept."""
     queues: tuple[QueueRow, ...]
     workers: tuple[WorkerRow, ...]
     lanes: LaneCounts
     locks: LockCounts
     limits: LimitCounts
     running: tuple[JobRow, ...]
-    """Some of those that run."""
+    """Some of the running jobs."""
     waiting: tuple[JobRow, ...]
-    """Some of those that wait for a limit, a hold, or a person."""
+    """Some of the jobs that wait for a limit, a hold or a person."""
     failures: tuple[JobRow, ...]
-    """The last that failed or were quarantined."""
+    """The jobs that failed or were quarantined most recently."""
     events: tuple[EventRow, ...]
-    """The last that came in."""
+    """The most recent events."""
     seen: tuple[Seen, ...]
 
 
@@ -339,11 +339,11 @@ class Bucket(NamedTuple):
     accepted: int
     done: int
     failed: int
-    """For good, quarantined ones too."""
+    """Failed permanently, including quarantined jobs."""
 
 
 class Activity(NamedTuple):
-    """What came and went, in equal spans, the oldest first. The last one is not over yet."""
+    """Activity in equal spans, oldest first. The last span is not over yet."""
 
     seconds: float
     """How long each span is."""
