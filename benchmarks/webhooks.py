@@ -61,7 +61,7 @@ def serve(which: str, url: str) -> None:
 
 async def bare(request: Request) -> JSONResponse:
     event = await request.json()
-    return JSONResponse({"verdict": "parsed", "event": event["issue"]["number"], "jobs": [], "reason": ""}, 202)
+    return JSONResponse({"status": "parsed", "event": event["issue"]["number"], "jobs": [], "reason": ""}, 202)
 
 
 def defined(url: str) -> App:

@@ -14,7 +14,19 @@ if TYPE_CHECKING:
     from interlock.claims import Claim, Claims, ClaimState
     from interlock.cursors import Cursor, Cursors
     from interlock.events import Event, Events, GitHub, Hmac, Receipt
-    from interlock.jobs import Discard, Handle, Job, Jobs, JobState, Retry, RetryLater, Snooze, current_job
+    from interlock.jobs import (
+        Discard,
+        Handle,
+        Job,
+        Jobs,
+        JobState,
+        Lanes,
+        Queues,
+        Retry,
+        RetryLater,
+        Snooze,
+        current_job,
+    )
     from interlock.limits import Cooldown, Limits, Rate, Reservation, Slots
     from interlock.locks import FOREVER, Lease, Locks
     from interlock.settings import Settings
@@ -42,6 +54,8 @@ __all__ = [
     "Reservation",
     # jobs
     "Jobs",
+    "Lanes",
+    "Queues",
     "Job",
     "Handle",
     "JobState",
@@ -65,7 +79,19 @@ _MODULES = {
     "interlock.claims": ("Claim", "Claims", "ClaimState"),
     "interlock.cursors": ("Cursor", "Cursors"),
     "interlock.events": ("Event", "Events", "GitHub", "Hmac", "Receipt"),
-    "interlock.jobs": ("Discard", "Handle", "Job", "Jobs", "JobState", "Retry", "RetryLater", "Snooze", "current_job"),
+    "interlock.jobs": (
+        "Discard",
+        "Handle",
+        "Job",
+        "Jobs",
+        "JobState",
+        "Lanes",
+        "Queues",
+        "Retry",
+        "RetryLater",
+        "Snooze",
+        "current_job",
+    ),
     "interlock.limits": ("Cooldown", "Limits", "Rate", "Reservation", "Slots"),
     "interlock.locks": ("FOREVER", "Lease", "Locks"),
     "interlock.settings": ("Settings",),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
     from interlock.arguments import Seconds, Wait
-    from interlock.events.handler import Hears, Ignore
+    from interlock.events.handler import EventDecorator, IgnoreRule
     from interlock.events.source import Source
     from interlock.jobs import Outcome
     from interlock.jobs.jobs import JobDecorator
@@ -147,12 +147,12 @@ class App:
         self,
         pattern: str,
         *,
-        ignore: Ignore | None = None,
-        hears_own: bool = False,
+        ignore: IgnoreRule | None = None,
+        include_own: bool = False,
         **how: Unpack[JobDefinitionOptions],
-    ) -> Hears:
+    ) -> EventDecorator:
         """A decorator that makes a handler of events: ``@app.on("github.issues.*", lane=…)``; see :meth:`Events.on`."""
-        return self.events.on(pattern, ignore=ignore, hears_own=hears_own, **how)
+        return self.events.on(pattern, ignore=ignore, include_own=include_own, **how)
 
     def job(self, *function: Never, **how: Unpack[JobDefinitionOptions]) -> JobDecorator:
         """A decorator that makes a job of a function: ``@app.job(lane="{repo}#{number}")``; see :meth:`Jobs.job`."""

@@ -118,7 +118,7 @@ def test_replay_has_it_handled_by_the_handlers_of_today(
     assert said.exit_code == 0
     assert f"Replayed event {ids[0]} as event {newest[1]['id']}" in said.stdout
     assert (newest[1]["by"], newest[1]["replay_of"]) == ("eva", ids[0])
-    assert (data["verdict"], data["event"], data["jobs"]) == ("accepted", newest[0]["id"], newest[0]["jobs"])
+    assert (data["status"], data["event"], data["jobs"]) == ("accepted", newest[0]["id"], newest[0]["jobs"])
     refused = cli("events", "replay", str(ids[0]), "--app", "bot_of_today:app")
     assert (refused.exit_code, "--yes" in refused.stderr) == (2, True)
     missing = cli("events", "replay", "999999", "--app", "bot_of_today:app", "--yes")

@@ -165,14 +165,14 @@ def server(
 def test_a_webhook_becomes_a_job_in_the_same_process(server: Server) -> None:
     process = server.run()
     status, receipt = server.deliver(1)
-    assert (status, receipt["verdict"], len(receipt["jobs"])) == (202, "accepted", 1)
+    assert (status, receipt["status"], len(receipt["jobs"])) == (202, "accepted", 1)
     again, duplicate = server.deliver(1)
-    assert (again, duplicate["verdict"], duplicate["event"]) == (200, "duplicate", receipt["event"])
+    assert (again, duplicate["status"], duplicate["event"]) == (200, "duplicate", receipt["event"])
     server.until(lambda: server.log)
     assert server.log == [f"1 {process.pid}"]
     assert json.loads(server.get("/health")[1])["status"] == "ok"
     assert server.get("/")[0] == 200
-    assert 'interlock_events_received_total{source="github",verdict="accepted"} 1.0' in server.get("/metrics")[1]
+    assert 'interlock_events_received_total{source="github",status="accepted"} 1.0' in server.get("/metrics")[1]
     assert server.get("/", {"Host": "evil.example"})[0] == 403
     _check_raw_requests(server)
     process.send_signal(signal.SIGTERM)

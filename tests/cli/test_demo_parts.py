@@ -125,7 +125,7 @@ def test_every_kind_of_webhook_is_heard_by_the_handlers_that_the_audit_waits_for
     define(app)
 
     for kind, handlers in HEARD_BY.items():
-        heard = {handler.job.name for handler in app.events._router.hearing(f"github.{kind}")}
+        heard = {handler.job.name for handler in app.events._router.matching(f"github.{kind}")}
         assert heard == set(handlers)
 
 

@@ -47,7 +47,7 @@ def test_the_example_receives_webhooks_and_runs_its_jobs(bot: str) -> None:
         _post(bot, "push", "guid-3", push, actor="mybot[bot]"),
     ]
 
-    assert [answer["verdict"] for answer in answers] == ["accepted", "duplicate", "accepted", "ignored"]
+    assert [answer["status"] for answer in answers] == ["accepted", "duplicate", "accepted", "ignored"]
     assert _result(bot, answers[0]["jobs"][0]) == "ann opened It stops"
     assert _result(bot, answers[2]["jobs"][0]).startswith("acme/api at a1b2c3, written with fence ")
 

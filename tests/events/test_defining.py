@@ -215,7 +215,7 @@ async def test_a_source_may_be_anybodys_own(app: App) -> None:
     assert app.source(source) is source
     async with app:
         await app.events.receive("ticker", {}, b"1")
-        assert (await app.events.receive("ticker", {"who": "me"}, b"2")).verdict == "ignored"
+        assert (await app.events.receive("ticker", {"who": "me"}, b"2")).status == "ignored"
         for wrong in ("\0", "\ud800", float("nan"), {1}):
             with pytest.raises(MalformedEventError):
                 await app.events.receive("ticker", {"x": wrong}, b"3")  # type: ignore[dict-item]

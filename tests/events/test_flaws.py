@@ -8,7 +8,7 @@ import pytest
 
 from interlock import App, Event, GitHub
 from interlock.backends.sqlite import events as sqlite_events
-from interlock.events import Verdict
+from interlock.events import ReceiptStatus
 from interlock.jobs.jobs import engine_of
 from interlock.testing.conformance.events.apps import SECRET, delivery, issue
 
@@ -36,7 +36,7 @@ async def test_a_delivery_is_not_marked_before_its_work_is_safe(monkeypatch: pyt
                 await app.events.receive("github", *delivery(issue(), "g1"))
         again = await app.events.receive("github", *delivery(issue(), "g1"))
 
-        assert again.verdict is Verdict.ACCEPTED
+        assert again.status is ReceiptStatus.ACCEPTED
         assert await app.drain() == {"done": 1}
         assert handle.name == "handle"
 
@@ -77,7 +77,7 @@ async def test_the_answer_does_not_wait_for_the_work() -> None:
         await running.wait()
         second = await asyncio.wait_for(app.events.receive("github", *delivery(issue(), "g2")), 2)
 
-        assert second.verdict is Verdict.ACCEPTED
+        assert second.status is ReceiptStatus.ACCEPTED
         finish.set()
         await app.jobs.handle(*second.jobs).result()
         assert agent.name == "agent"
@@ -94,6 +94,6 @@ async def test_own_writes_do_not_look_like_a_humans() -> None:
         own = delivery(issue(action="created", sender={"login": "Squadron[bot]"}), "g1", "issue_comment")
         receipt = await app.events.receive("github", *own)
 
-        assert receipt.verdict is Verdict.IGNORED
-        assert "is this app itself" in receipt.reason
+        assert receipt.status is ReceiptStatus.IGNORED
+        assert "is this app itself" in receipt.cause
         assert answer.name == "answer"

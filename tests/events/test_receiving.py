@@ -18,7 +18,7 @@ from interlock.errors import (
     StoreError,
     StoreUnavailableError,
 )
-from interlock.events import Verdict
+from interlock.events import ReceiptStatus
 from interlock.jobs import JobState
 from interlock.jobs.jobs import engine_of
 from interlock.testing.clock import until
@@ -85,7 +85,7 @@ class TestCounts:
                 if family.name.startswith("interlock_event")
             }
 
-            for verdict in Verdict:
+            for verdict in ReceiptStatus:
                 assert samples["interlock_events_received_total", "github", str(verdict)] == 1
             for reason in ("signature", "malformed", "refused"):
                 assert samples["interlock_events_refused_total", "github", reason] == 1
@@ -137,7 +137,7 @@ class TestCounts:
             with pytest.raises(MalformedEventError, match="bytes"):
                 await app.events.receive("github", *large)
             fits = delivery({"x": "y" * (5 * 1024 * 1024 - 100)}, "g1")
-            assert (await app.events.receive("github", *fits)).verdict is Verdict.ACCEPTED
+            assert (await app.events.receive("github", *fits)).status is ReceiptStatus.ACCEPTED
 
 
 class TestOutages:
@@ -149,7 +149,7 @@ class TestOutages:
             receipt = await app.events.receive("github", *delivery(issue(), "g1"))
 
             assert postgres.proxy.fired["drop_replies"] == 1
-            assert receipt.verdict is Verdict.ACCEPTED
+            assert receipt.status is ReceiptStatus.ACCEPTED
             await app.drain()
             assert [event.delivery for event in seen] == ["warm-up", "g1"]
 
@@ -168,7 +168,7 @@ class TestOutages:
             again = await other.events.receive("github", *delivery(issue(), "g1"))
             await until(lambda: _drained(app), what="the store to be back")
 
-            assert again.verdict is Verdict.DUPLICATE
+            assert again.status is ReceiptStatus.DUPLICATE
             assert [event.delivery for event in seen] == ["warm-up", "g1"]
 
     async def test_a_store_that_is_away_for_a_moment_is_waited_for(self, postgres: Remote) -> None:
@@ -180,7 +180,7 @@ class TestOutages:
             await until(lambda: postgres.proxy.fired["refuse"], what="a try that fails")
             postgres.proxy.heal()
 
-            assert (await sending).verdict is Verdict.ACCEPTED
+            assert (await sending).status is ReceiptStatus.ACCEPTED
             await app.drain()
             assert [event.delivery for event in seen] == ["warm-up", "g1"]
 

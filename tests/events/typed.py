@@ -15,7 +15,7 @@ async def triage(event: Event) -> str:
     return event.name
 
 
-@app.on("github.push", ignore=lambda event: event.actor == "x", hears_own=True)
+@app.on("github.push", ignore=lambda event: event.actor == "x", include_own=True)
 def note(event: Event) -> int:
     return event.id
 

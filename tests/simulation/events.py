@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from interlock.errors import MisuseError, StoreUnavailableError
-from interlock.events import Event, Events, Incoming, Verdict
+from interlock.events import Event, Events, Incoming, ReceiptStatus
 from interlock.jobs import Retry, current_job
 from interlock.ports.events import EventFilter
 from interlock.ports.job_views import JobFilter
@@ -159,9 +159,9 @@ class EventScenario:
                 break
 
     def _answered(self, process: SimulatedProcess, guid: str, receipt: Receipt) -> None:
-        self.verdicts.append(str(receipt.verdict))
+        self.verdicts.append(str(receipt.status))
         self.answers[guid].add(receipt.event)
-        if receipt.verdict is Verdict.ACCEPTED:
+        if receipt.status is ReceiptStatus.ACCEPTED:
             self.world.history.add(EnqueueEnded(self.world.clock.now(), process.name, list(receipt.jobs)))
 
     async def _heal(self, process: SimulatedProcess) -> None:

@@ -115,7 +115,7 @@ def send(bot: Running, deliveries: list[Delivery]) -> dict[str, tuple[int, str]]
         }
         connection.request("POST", "/webhooks/github", one.body, headers)
         answer = connection.getresponse()
-        answers[one.id] = answer.status, json.loads(answer.read())["verdict"]
+        answers[one.id] = answer.status, json.loads(answer.read())["status"]
     connection.close()
     return answers
 

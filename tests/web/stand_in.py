@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 class Receipt:
-    def __init__(self, verdict: str, event: int | None = None, jobs: tuple[int, ...] = (), reason: str = "") -> None:
-        self.verdict = verdict
+    def __init__(self, status: str, event: int | None = None, jobs: tuple[int, ...] = (), cause: str = "") -> None:
+        self.status = status
         self.event = event
         self.jobs = jobs
-        self.reason = reason
+        self.cause = cause
 
 
 class Events:

@@ -66,7 +66,7 @@ async def test_alone_it_opens_and_closes_the_app() -> None:
     assert app.is_open
     answer = await ask(web, "POST", "/webhooks/github", *delivery())
     assert answer.status == 202
-    assert (await ask(web, "POST", "/webhooks/github", *delivery())).json["verdict"] == "duplicate"
+    assert (await ask(web, "POST", "/webhooks/github", *delivery())).json["status"] == "duplicate"
     assert await server.say("shutdown") == {"type": "lifespan.shutdown.complete"}
     await server.task
     assert not app.is_open

@@ -41,7 +41,7 @@ async def test_what_cannot_be_kept_is_to_be_sent_again(proxy: ThreadedFaultProxy
             while (answer := await ask(web, "POST", "/webhooks/github", headers, body)).status == 503:
                 pass
             # One whose answer was lost may have been kept all the same.
-            assert answer.json["verdict"] in (["duplicate"] if number == 1 else ["accepted", "duplicate"])
+            assert answer.json["status"] in (["duplicate"] if number == 1 else ["accepted", "duplicate"])
         events = await app.events.list()
         assert sorted(event.delivery for event in events) == ["delivery-1", "delivery-2", "delivery-3"]
         assert all(len(event.jobs) == 1 for event in events)
@@ -60,5 +60,5 @@ async def test_a_lost_answer_of_the_store_does_not_double_an_event(
         proxy.heal()
         while (answer := await ask(web, "POST", "/webhooks/github", *delivery(2))).status == 503:
             pass
-        assert answer.json["verdict"] == "duplicate"
+        assert answer.json["status"] == "duplicate"
         assert len(await app.events.list()) == 2

@@ -42,10 +42,10 @@ async def test_what_became_of_an_event_is_answered_as_json(outcome: Receipt, sta
     assert answer.status == status
     assert answer.header("content-type") == "application/json"
     assert answer.json == {
-        "verdict": outcome.verdict,
+        "status": outcome.status,
         "event": outcome.event,
         "jobs": list(outcome.jobs),
-        "reason": outcome.reason,
+        "cause": outcome.cause,
     }
     ((source, headers, body),) = app.events.received
     assert (source, headers["x-one"], body) == ("github", "1", b"{}")
@@ -68,7 +68,7 @@ async def test_each_way_to_fail_has_its_status(error: Exception, status: int) ->
     _, web = made(error)
     answer = await ask(web, "POST", HOOK, body=b"{}")
     assert answer.status == status
-    assert answer.json["verdict"] == "refused"
+    assert answer.json["status"] == "refused"
     assert answer.json["event"] is None
     assert "10.0.0.1" not in answer.text
     assert (answer.header("retry-after") is not None) == (status == 503)

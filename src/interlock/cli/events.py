@@ -141,7 +141,7 @@ def replay(
     if json:
         print_json({"replay_of": event_id, "by": by, "reason": reason, **_receipt(receipt)})
     elif receipt.event is None:
-        say(f"No handler received it: {receipt.reason}.")
+        say(f"No handler received it: {receipt.cause}.")
     else:
         jobs = ", ".join(map(str, receipt.jobs))
         typer.echo(f"Replayed event {event_id} as event {receipt.event}, with jobs {jobs}.")
@@ -188,10 +188,10 @@ async def _replay(found: App, event_id: int, by: str, reason: str) -> Receipt:
 
 def _receipt(receipt: Receipt) -> dict[str, Any]:
     return {
-        "verdict": str(receipt.verdict),
+        "status": str(receipt.status),
         "event": receipt.event,
         "jobs": list(receipt.jobs),
-        "why": receipt.reason,
+        "why": receipt.cause,
     }
 
 

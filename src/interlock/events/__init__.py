@@ -3,7 +3,7 @@
 from interlock.events.event import Event
 from interlock.events.events import Events
 from interlock.events.github import GitHub
-from interlock.events.receipt import Receipt, Verdict
+from interlock.events.receipt import Receipt, ReceiptStatus
 from interlock.events.signed import Hmac
 from interlock.events.source import Incoming, Source
 from interlock.events.views import EventView
@@ -21,5 +21,5 @@ __all__ = [
     "Incoming",
     "Receipt",
     "Source",
-    "Verdict",
+    "ReceiptStatus",
 ]

@@ -19,7 +19,7 @@ from interlock.errors import (
 )
 from interlock.events.event import Event, event_of
 from interlock.events.payloads import plain_text
-from interlock.events.receipt import Receipt, Verdict
+from interlock.events.receipt import Receipt, ReceiptStatus
 from interlock.events.source import Incoming
 from interlock.jobs.job import Call
 from interlock.jobs.jobs import engine_of
@@ -90,7 +90,7 @@ class EventEngine:
         except InterlockError as error:
             self._refused(source.name, error)
             raise
-        self.metrics.received(source.name, receipt.verdict)
+        self.metrics.received(source.name, receipt.status)
         return receipt
 
     async def _take(self, source: str, own: frozenset[str], incoming: Incoming) -> Receipt:
@@ -111,7 +111,7 @@ class EventEngine:
 
     async def _numbers(self, name: str) -> list[int]:
         """IDs for an event and for as many jobs as it may cause; none if no handler matches."""
-        heard = len(self._router.hearing(name))
+        heard = len(self._router.matching(name))
         return await self.jobs.take_ids(1 + heard) if heard else [0]
 
     async def _route(
@@ -123,14 +123,14 @@ class EventEngine:
         accept: Callable[[NewEvent], Awaitable[int]] | None = None,
     ) -> Receipt:
         """Accept an event with a job for each of its handlers."""
-        handlers, reason = self._router.route(event, own)
+        handlers, cause = self._router.route(event, own)
         if not handlers:
-            return self._ignored(event.source, event, reason)
+            return self._ignored(event.source, event, cause)
         new = self._new(event, numbers, text, handlers)
         kept = await (self._accept if accept is None else accept)(new)
         if kept != new.id:
             emit(_log, logging.INFO, "event_duplicate", source=new.source, delivery=new.delivery, id=kept)
-            return Receipt(Verdict.DUPLICATE, kept, (), f"already accepted as event {kept}")
+            return Receipt(ReceiptStatus.DUPLICATE, kept, (), f"already accepted as event {kept}")
         for job in new.jobs:
             self.jobs.metrics.of(job.name).enqueued += 1
         jobs = tuple(job.id for job in new.jobs)
@@ -144,7 +144,7 @@ class EventEngine:
             id=kept,
             jobs=jobs,
         )
-        return Receipt(Verdict.ACCEPTED, kept, jobs)
+        return Receipt(ReceiptStatus.ACCEPTED, kept, jobs)
 
     def _new(self, event: Event, numbers: Sequence[int], text: str, handlers: Sequence[Handler]) -> NewEvent:
         return NewEvent(
@@ -170,22 +170,20 @@ class EventEngine:
         self.metrics.accepting.observe(clock() - begun)
         return kept
 
-    def _ignored(self, source: str, what: Event | Incoming, reason: str) -> Receipt:
-        emit(_log, logging.DEBUG, "event_ignored", source=source, delivery=what.delivery, type=what.type, reason=reason)
-        return Receipt(Verdict.IGNORED, reason=reason)
+    def _ignored(self, source: str, what: Event | Incoming, cause: str) -> Receipt:
+        emit(_log, logging.DEBUG, "event_ignored", source=source, delivery=what.delivery, type=what.type, cause=cause)
+        return Receipt(ReceiptStatus.IGNORED, cause=cause)
 
     def _refused(self, source: str, error: InterlockError) -> None:
-        reason = next((word for kind, word in _REFUSALS.items() if isinstance(error, kind)), "error")
-        self.metrics.refused(source, reason)
-        budget = self._refusal_budgets.get((source, reason))
+        cause = next((word for kind, word in _REFUSALS.items() if isinstance(error, kind)), "error")
+        self.metrics.refused(source, cause)
+        budget = self._refusal_budgets.get((source, cause))
         if budget is None:
-            budget = self._refusal_budgets[source, reason] = LogBudget(monotonic=self._clock.monotonic)
+            budget = self._refusal_budgets[source, cause] = LogBudget(monotonic=self._clock.monotonic)
         suppressed = budget.admit()  # anyone can send unsigned requests
         if suppressed is not None:
             text = error.message
-            emit(
-                _log, logging.WARNING, "event_refused", source=source, reason=reason, error=text, suppressed=suppressed
-            )
+            emit(_log, logging.WARNING, "event_refused", source=source, cause=cause, error=text, suppressed=suppressed)
 
     # -- replaying ---------------------------------------------------------------------------------------------------
 

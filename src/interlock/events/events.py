@@ -11,7 +11,7 @@ from interlock.arguments import checked_limit, checked_reason
 from interlock.errors import CapabilityError, InvalidArgumentError, MisuseError, NotFoundError
 from interlock.events.engine import EventEngine
 from interlock.events.explain import explain_event
-from interlock.events.handler import EventDefinition, Handler, Hears
+from interlock.events.handler import EventDecorator, EventDefinition, Handler
 from interlock.events.loader import Loader
 from interlock.events.patterns import Pattern
 from interlock.events.router import Router
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from interlock.clock import Clock
     from interlock.events.event import Event
-    from interlock.events.handler import Ignore
+    from interlock.events.handler import IgnoreRule
     from interlock.events.receipt import Receipt
     from interlock.events.views import EventView
     from interlock.explanation import Explanation
@@ -136,17 +136,17 @@ class Events(Service[EventEngine]):
         self,
         pattern: str,
         *,
-        ignore: Ignore | None = None,
-        hears_own: bool = False,
+        ignore: IgnoreRule | None = None,
+        include_own: bool = False,
         **how: Unpack[JobDefinitionOptions],
-    ) -> Hears:
+    ) -> EventDecorator:
         """A decorator that turns a function of an event into a job: ``@app.on("github.issues.*", lane=…)``.
 
         The pattern is matched against the event's name, which is its source and type: ``*`` matches one part, ``**`` at
         the end any number. ``lane`` is a template over the payload or a function of the event; an event whose payload
         lacks a field of the template has no lane. ``ignore`` is a function of the event, or a list of actors. Events
-        that the app itself caused (``own`` of the source) reach only handlers with ``hears_own``. The other options are
-        those of any job; see :meth:`Jobs.job`.
+        that the app itself caused (``own`` of the source) reach only handlers with ``include_own``. The other options
+        are those of any job; see :meth:`Jobs.job`.
         """
         if not isinstance(pattern, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
             raise MisuseError("A handler needs a pattern.", remedy='Write: @app.on("github.issues.*").')
@@ -158,10 +158,10 @@ class Events(Service[EventEngine]):
         def define(function: Callable[..., Any], local: Mapping[str, Any] | None) -> Job[..., Any]:
             definition = EventDefinition(function, options, self._loader, name=name, local=local)
             job = self.jobs.define(definition, aliases)
-            self._router.add(Handler(job, checked, ignore, hears_own=hears_own))
+            self._router.add(Handler(job, checked, ignore, include_own=include_own))
             return job
 
-        return Hears(define)
+        return EventDecorator(define)
 
     # -- receiving ---------------------------------------------------------------------------------------------------
 

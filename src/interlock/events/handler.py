@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from interlock.jobs.options import JobOptions
     from interlock.ports.limits import Use
 
-__all__ = ["EventDefinition", "Handler", "Hears", "Ignore", "stored_event"]
+__all__ = ["EventDefinition", "Handler", "EventDecorator", "IgnoreRule", "stored_event"]
 
-Ignore = Callable[[Event], bool] | str | tuple[str, ...] | list[str] | frozenset[str] | set[str]
+IgnoreRule = Callable[[Event], bool] | str | tuple[str, ...] | list[str] | frozenset[str] | set[str]
 """A function that returns true for events to ignore, or the actors whose events to ignore."""
 R = TypeVar("R")
 
@@ -109,12 +109,12 @@ class EventDefinition(Definition):
 class Handler:
     """A handler, and the events that it receives."""
 
-    __slots__ = ("_actors", "_ignores", "hears_own", "job", "pattern")
+    __slots__ = ("_actors", "_ignores", "include_own", "job", "pattern")
 
-    def __init__(self, job: Job[..., Any], pattern: Pattern, ignore: Ignore | None, *, hears_own: bool) -> None:
+    def __init__(self, job: Job[..., Any], pattern: Pattern, ignore: IgnoreRule | None, *, include_own: bool) -> None:
         self.job = job
         self.pattern = pattern
-        self.hears_own = hears_own
+        self.include_own = include_own
         self._ignores = ignore if callable(ignore) else None
         self._actors = frozenset[str]() if ignore is None or callable(ignore) else checked_actors("ignore", ignore)
 
@@ -125,7 +125,7 @@ class Handler:
         return bool(self._actors) and event.actor.casefold() in self._actors
 
 
-class Hears:
+class EventDecorator:
     """A decorator that turns a function into a handler."""
 
     __slots__ = ("_define",)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Receipt", "Verdict"]
+__all__ = ["Receipt", "ReceiptStatus"]
 
 
-class Verdict(StrEnum):
+class ReceiptStatus(StrEnum):
     """The status of a delivery."""
 
     ACCEPTED = "accepted"
@@ -23,10 +23,10 @@ class Verdict(StrEnum):
 class Receipt:
     """The status of a delivery, and the jobs that it caused."""
 
-    verdict: Verdict
+    status: ReceiptStatus
     event: int | None = None
     """The ID under which it is stored, now or since its first delivery; None if it is not."""
     jobs: tuple[int, ...] = ()
     """The jobs that this delivery caused."""
-    reason: str = ""
+    cause: str = ""
     """Why it was not accepted."""

@@ -21,7 +21,7 @@ class Route(NamedTuple):
     """The handlers of an event."""
 
     handlers: Sequence[Handler]
-    reason: str
+    cause: str
     """Why there are none; empty otherwise."""
 
 
@@ -42,7 +42,7 @@ class Router:
         self._handlers.append(handler)
         self._by_name.clear()
 
-    def hearing(self, name: str) -> tuple[Handler, ...]:
+    def matching(self, name: str) -> tuple[Handler, ...]:
         """The handlers whose pattern matches this name."""
         found = self._by_name.get(name)
         if found is None:
@@ -53,11 +53,11 @@ class Router:
 
     def route(self, event: Event, own: frozenset[str]) -> Route:
         """The handlers of an event, given the app's own accounts at its source; a failing rule refuses the event."""
-        found = self.hearing(event.name)
+        found = self.matching(event.name)
         if not found:
             return Route((), f"no handler matches {event.name}")
         if event.actor and event.actor.casefold() in own:
-            found = tuple(handler for handler in found if handler.hears_own)
+            found = tuple(handler for handler in found if handler.include_own)
             if not found:
                 return Route((), f"{event.actor} is this app itself")
         wanted = [handler for handler in found if not _ignores(handler, event)]

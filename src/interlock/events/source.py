@@ -37,7 +37,7 @@ class Incoming(NamedTuple):
 class Source(Protocol):
     """A sender of events. Header names may have any case.
 
-    It may also have ``own``: the accounts of this app. Events that they cause reach only handlers with ``hears_own``.
+    It may also have ``own``: the accounts of this app. Events that they cause reach only handlers with ``include_own``.
     """
 
     @property

@@ -21,20 +21,20 @@ class EventMetrics(Collector):
     def __init__(self, store: str, prefix: str = "interlock") -> None:
         self.store = store
         self.prefix = prefix
-        self.verdicts: dict[tuple[str, str], int] = {}
-        """By source and verdict."""
+        self.statuses: dict[tuple[str, str], int] = {}
+        """By source and status."""
         self.refusals: dict[tuple[str, str], int] = {}
-        """By source and reason."""
+        """By source and cause."""
         self.accepting = Durations()
         """How long the store took to accept an event with its jobs."""
 
-    def received(self, source: str, verdict: str) -> None:
+    def received(self, source: str, status: str) -> None:
         """Count a response to a sender."""
-        self.verdicts[source, verdict] = self.verdicts.get((source, verdict), 0) + 1
+        self.statuses[source, status] = self.statuses.get((source, status), 0) + 1
 
-    def refused(self, source: str, reason: str) -> None:
+    def refused(self, source: str, cause: str) -> None:
         """Count a refused delivery."""
-        self.refusals[source, reason] = self.refusals.get((source, reason), 0) + 1
+        self.refusals[source, cause] = self.refusals.get((source, cause), 0) + 1
 
     def collect(self) -> Iterable[Metric]:
         """The current metric families."""
@@ -42,13 +42,13 @@ class EventMetrics(Collector):
 
         name = f"{self.prefix}_{{}}".format
         received = CounterMetricFamily(
-            name("events_received"), "Deliveries processed, by status.", labels=["source", "verdict"]
+            name("events_received"), "Deliveries processed, by status.", labels=["source", "status"]
         )
-        for labels, count in list(self.verdicts.items()):
+        for labels, count in list(self.statuses.items()):
             received.add_metric(labels, count)
         yield received
         refused = CounterMetricFamily(
-            name("events_refused"), "Deliveries refused, by cause.", labels=["source", "reason"]
+            name("events_refused"), "Deliveries refused, by cause.", labels=["source", "cause"]
         )
         for labels, count in list(self.refusals.items()):
             refused.add_metric(labels, count)

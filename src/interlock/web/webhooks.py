@@ -53,7 +53,7 @@ _RETRY_AFTER = (b"retry-after", b"5")
 _CLOSE = (b"connection", b"close")
 _UNKNOWN = ""
 _BY_ERROR: dict[type[EventError], int] = {SignatureError: 401, MalformedEventError: 400, EventRefusedError: 422}
-_BY_VERDICT = {"accepted": 202, "duplicate": 200, "ignored": 200}
+_BY_STATUS = {"accepted": 202, "duplicate": 200, "ignored": 200}
 
 
 class Webhooks:
@@ -92,7 +92,7 @@ class Webhooks:
             if isinstance(error, TimeoutError) and body is None:
                 error = BodyRefusedError(408, f"The body did not arrive within {_SECONDS:g} s.")
             return await self._refused(scope, send, source, error)
-        status = _BY_VERDICT[receipt.verdict]
+        status = _BY_STATUS[receipt.status]
         await answer(send, status, _receipt(receipt), JSON)
         return status
 
@@ -126,15 +126,15 @@ def _decoded(headers: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
 
 def _receipt(receipt: Receipt) -> bytes:
     """The receipt as JSON."""
-    if not receipt.reason:  # only numbers, so nothing needs escaping
+    if not receipt.cause:  # only numbers, so nothing needs escaping
         jobs = ", ".join(map(str, receipt.jobs))
-        text = f'{{"verdict": "{receipt.verdict}", "event": {receipt.event or "null"}, "jobs": [{jobs}], "reason": ""}}'
+        text = f'{{"status": "{receipt.status}", "event": {receipt.event or "null"}, "jobs": [{jobs}], "cause": ""}}'
         return text.encode()
-    data = {"verdict": receipt.verdict, "event": receipt.event, "jobs": receipt.jobs, "reason": receipt.reason}
+    data = {"status": receipt.status, "event": receipt.event, "jobs": receipt.jobs, "cause": receipt.cause}
     return json.dumps(data).encode()
 
 
 async def _refuse(send: Send, status: int, reason: str, *more: tuple[bytes, bytes]) -> int:
-    data: dict[str, Any] = {"verdict": "refused", "event": None, "jobs": [], "reason": reason}
+    data: dict[str, Any] = {"status": "refused", "event": None, "jobs": [], "cause": reason}
     await answer_json(send, status, data, more)
     return status

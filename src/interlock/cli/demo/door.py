@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from interlock.errors import EventRefusedError, MalformedEventError, SignatureError, StoreUnavailableError
-from interlock.events import Verdict
+from interlock.events import ReceiptStatus
 
 if TYPE_CHECKING:
     from interlock.app import App
@@ -83,7 +83,7 @@ class HandDoor:
             )
         except tuple(_CODES) as error:
             return Answer(_CODES[type(error)], "refused")
-        return Answer(202 if receipt.verdict is Verdict.ACCEPTED else 200, str(receipt.verdict), receipt.jobs)
+        return Answer(202 if receipt.status is ReceiptStatus.ACCEPTED else 200, str(receipt.status), receipt.jobs)
 
 
 def _answer(said: bytes) -> Answer:
@@ -95,4 +95,4 @@ def _answer(said: bytes) -> Answer:
         told = None
     if not isinstance(told, dict):
         return Answer(status)
-    return Answer(status, str(told.get("verdict", "")), tuple(told.get("jobs") or ()))
+    return Answer(status, str(told.get("status", "")), tuple(told.get("jobs") or ()))

@@ -136,7 +136,7 @@ async def _forget(app: App, order: Order) -> Done:
 
 async def _replay(app: App, order: Order) -> Done:
     receipt = await app.events.replay(order.ref, by=order.by, reason=order.reason)
-    data = {"verdict": str(receipt.verdict), "event": receipt.event, "jobs": list(receipt.jobs)}
+    data = {"status": str(receipt.status), "event": receipt.event, "jobs": list(receipt.jobs)}
     if receipt.event is None:
         return Done("replay-ignored", data)
     return Done("replayed", data, receipt.event)

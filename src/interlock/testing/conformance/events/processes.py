@@ -7,7 +7,7 @@ from collections import Counter
 from contextlib import AsyncExitStack
 
 from interlock.app import App
-from interlock.events import Event, GitHub, Verdict
+from interlock.events import Event, GitHub, ReceiptStatus
 from interlock.ports.events import EventFilter
 from interlock.ports.job_views import JobFilter
 from interlock.ports.store import Capability
@@ -46,7 +46,7 @@ async def take_deliveries(url: str, namespace: str, count: int, at_once: int) ->
         async def take(number: int) -> None:
             async with places:
                 receipt = await app.events.receive("github", *delivery(issue(number % _LANES), f"g{number}"))
-                report("answered", guid=f"g{number}", verdict=receipt.verdict)
+                report("answered", guid=f"g{number}", verdict=receipt.status)
 
         await asyncio.gather(*(take(number) for number in range(count)))
         report("done")
@@ -73,10 +73,12 @@ class EventProcessConformance(EventAppSuite):
             for door in doors:
                 for _ in range(60):
                     answer = await door.wait_for("answered", timeout=30)
-                    verdicts[answer["guid"], answer["verdict"]] += 1
+                    verdicts[answer["guid"], answer["status"]] += 1
 
             assert verdicts == {
-                (f"g{number}", verdict): 1 for number in range(60) for verdict in (Verdict.ACCEPTED, Verdict.DUPLICATE)
+                (f"g{number}", verdict): 1
+                for number in range(60)
+                for verdict in (ReceiptStatus.ACCEPTED, ReceiptStatus.DUPLICATE)
             }
             await self._everything_once(store_url, {f"g{number}" for number in range(60)})
 
@@ -98,7 +100,7 @@ class EventProcessConformance(EventAppSuite):
         async with _door(store_url, self.namespace) as app:
             for guid in sorted(kept):
                 again = await app.events.receive("github", *delivery(issue(), guid))
-                assert again.verdict is Verdict.DUPLICATE
+                assert again.status is ReceiptStatus.DUPLICATE
 
     async def _everything_once(self, url: str, expected: set[str]) -> None:
         """Check that each delivery is one event with exactly its jobs, in order within lanes."""

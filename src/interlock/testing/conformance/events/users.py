@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interlock.errors import EventRefusedError, JobFailedError, NotFoundError, SignatureError
-from interlock.events import Event, Receipt, Verdict
+from interlock.events import Event, Receipt, ReceiptStatus
 from interlock.jobs import JobState, Retry, current_job
 from interlock.jobs.jobs import engine_of
 from interlock.limits import Slots
@@ -49,7 +49,7 @@ class EventsConformance(EventProcessConformance):
                 result = await app.jobs.handle(*receipt.jobs).result()
 
             (event,) = seen
-            assert receipt == Receipt(Verdict.ACCEPTED, event.id, receipt.jobs)
+            assert receipt == Receipt(ReceiptStatus.ACCEPTED, event.id, receipt.jobs)
             assert (event.name, event.delivery, event.actor) == ("github.issues.opened", "g1", "ann")
             assert (event.payload, event.replay_of) == (issue(), None)
             assert event == (await app.events.get(event.id)).event
@@ -185,11 +185,11 @@ class EventsConformance(EventProcessConformance):
                 await app.drain()
 
             assert handled == {"g0": 1, "g1": 1, "g2": 1}
-            verdicts = Counter((receipt.verdict, receipt.event) for receipt in receipts)
-            accepted = {event for verdict, event in verdicts if verdict is Verdict.ACCEPTED}
+            verdicts = Counter((receipt.status, receipt.event) for receipt in receipts)
+            accepted = {event for verdict, event in verdicts if verdict is ReceiptStatus.ACCEPTED}
             assert len(accepted) == 3
-            assert {event for verdict, event in verdicts if verdict is Verdict.DUPLICATE} == accepted
-            assert sum(count for (verdict, _), count in verdicts.items() if verdict is Verdict.ACCEPTED) == 3
+            assert {event for verdict, event in verdicts if verdict is ReceiptStatus.DUPLICATE} == accepted
+            assert sum(count for (verdict, _), count in verdicts.items() if verdict is ReceiptStatus.ACCEPTED) == 3
 
     async def test_a_delivery_again_is_a_duplicate_whatever_became_of_the_first(self, store_url: str) -> None:
         async with self.hearing(store_url) as app:
@@ -202,8 +202,8 @@ class EventsConformance(EventProcessConformance):
             await app.drain()
             again = await self.send(app, "g1")
 
-            assert again == Receipt(Verdict.DUPLICATE, first.event, (), again.reason)
-            assert str(first.event) in again.reason
+            assert again == Receipt(ReceiptStatus.DUPLICATE, first.event, (), again.cause)
+            assert str(first.event) in again.cause
             assert await app.drain() == {}
             assert fail.name == "fail"
 
@@ -218,14 +218,14 @@ class EventsConformance(EventProcessConformance):
             @app.on("github.issues.*", ignore=lambda event: event.payload["issue"]["number"] > 100)
             async def two(event: Event) -> None: ...
 
-            @app.on("github.**", hears_own=True, ignore=lambda event: not event.type.startswith("agent"))
+            @app.on("github.**", include_own=True, ignore=lambda event: not event.type.startswith("agent"))
             async def own(event: Event) -> None: ...
 
             nobody = await self.send(app, "g1", "push", action=None, number=200)
             ping = await self.send(app, "g2", "ping", action=None)
             ourselves = await self.send(app, "g3", sender={"login": "MyBot[bot]"})
             both = await self.send(app, "g4", number=101, sender={"login": "Dependabot[bot]"})
-            assert {receipt.verdict for receipt in (nobody, ping, ourselves, both)} == {Verdict.IGNORED}
+            assert {receipt.status for receipt in (nobody, ping, ourselves, both)} == {ReceiptStatus.IGNORED}
             assert all(receipt.event is None and not receipt.jobs for receipt in (nobody, ping, ourselves, both))
             assert await app.events.list() == []
             assert await app.jobs.list() == []
@@ -301,7 +301,7 @@ class EventsConformance(EventProcessConformance):
             await app.drain()
             view = await app.events.get(again.event or 0)
 
-            assert (again.verdict, len(again.jobs)) == (Verdict.ACCEPTED, 2)
+            assert (again.status, len(again.jobs)) == (ReceiptStatus.ACCEPTED, 2)
             assert again.event != first.event
             assert set(seen) == {("new", 7, first.event), ("old", 7, None), ("old", 7, first.event)}
             assert len(seen) == 3
@@ -400,7 +400,7 @@ class EventsConformance(EventProcessConformance):
             explained = [await app.events.explain(receipt.event or 0) for receipt in (good, bad)]
 
             assert [explanation.reason for explanation in explained] == ["handled", "failed"]
-            assert explained[1].remedy == f"mend the cause, then: interlock jobs retry {bad.jobs[0]}"
+            assert explained[1].remedy == f"Fix the cause, then: interlock jobs retry {bad.jobs[0]}"
             assert "RuntimeError: unlucky" in explained[1].lines[1]
             assert hear.name == "hear"
 
