@@ -37,6 +37,8 @@ PLANNER_SETTINGS: dict[str, dict[str, str]] = {
     "index_reads": {**_INDEX_ONLY, **_ANY_JOINS, **_GENERIC},
     # Join arrays of up to thousands of elements with one another, which nested loops would do in quadratic time.
     "array_joins": {**_INDEX_ONLY, **_HASH_JOINS, **_GENERIC},
+    # Keep the settings of the caller: for steps that only functions with settings call. Each setting costs time.
+    "caller": {},
 }
 """Settings by the name that a function's ``-- planner:`` directive gives."""
 

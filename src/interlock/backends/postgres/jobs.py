@@ -138,7 +138,7 @@ class PostgresJobs:
             self._clock(),
             *([[read.name for read in reads], [read.fingerprint for read in reads]] if reads else ()),
         )
-        session_ended, look_again, scan_from, first_id, *_ = rows[0]
+        first_id, *_, session_ended, look_again, scan_from = rows[0]
         if session_ended:
             return SessionEnded()
         positions.end(pools, scan_from)
@@ -406,8 +406,8 @@ def _locked_by(what: str, pid: int, program: str, state: str, seconds: float | N
 
 
 def _fetched(row: Any) -> FetchedJob:
-    _, _, _, *values, slots, paced = row
-    return FetchedJob._make((*values, tuple(slots) if slots else (), paced, None))
+    slots = row[13]
+    return FetchedJob._make((*row[:13], tuple(slots) if slots else (), row[14], None))
 
 
 def _plain(text: str) -> str:

@@ -13,13 +13,17 @@ select interlock.job_enqueue_again($1, row(
     $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)::interlock.new_jobs, $20)
 
 -- name: fetch
--- Fetch jobs for a session. The first three columns belong to the whole fetch; without a job there is one row, and
--- its other columns are null.
-select f.session_ended, f.look_again, f.scan_from,
-       j.id, j.name, j.queue, j.lane, j.fence, j.attempt, j.crashes, j.half, j.priority, j.enqueued_at, j.due_at,
-       j.arguments, j.options, j.slots, j.paced
+-- Fetch jobs for a session. The last three columns belong to the whole fetch and are set in the first row only. Without a
+-- job there is one row, and its other columns are null.
+select j.id, j.name, j.queue, j.lane, j.fence, j.attempt, j.crashes, j.half, j.priority, j.enqueued_at, j.due_at,
+       j.arguments, j.options, j.slots, j.paced,
+       case when j.n > 1 then null else f.session_ended end as session_ended,
+       case when j.n > 1 then null else f.look_again end as look_again,
+       case when j.n > 1 then null else f.scan_from end as scan_from
 from interlock.job_fetch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) f
-left join lateral interlock.job_fetched_rows($1, f.ids, f.fences) j on true
+left join lateral interlock.job_fetched_rows($1, f.ids, f.fences) with ordinality as j (
+    id, name, queue, lane, fence, attempt, crashes, half, priority, enqueued_at, due_at, arguments, options, slots, paced,
+    n) on true
 
 -- name: acknowledge
 -- Acknowledge fetched jobs.

@@ -1,6 +1,6 @@
 -- Write the decisions about ready jobs: rows that are taken or wait for a limit leave job_ready, lanes are marked as
 -- fetched, and jobs that others wait behind become ready where there is room. units: how many rows were taken.
--- planner: lookups
+-- planner: caller
 create or replace function interlock.job_fetch_apply(
     request interlock.fetch_request, inout state interlock.fetch_state, p_pool text, ready interlock.ready_jobs,
     runs interlock.lane_runs, p_decisions smallint[], p_keys text[], p_first_run integer, p_half bigint, p_ticketed boolean,

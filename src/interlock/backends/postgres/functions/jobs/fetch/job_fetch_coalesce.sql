@@ -1,6 +1,6 @@
 -- Coalesce the first jobs of lanes with those behind them. p_units: the ready rows whose job coalesces. Each such row is
 -- replaced by one of the newest job. If there are more jobs to coalesce than one fetch looks at, the row is not taken.
--- planner: lookups
+-- planner: caller
 create or replace function interlock.job_fetch_coalesce(
     request interlock.fetch_request, inout state interlock.fetch_state, p_pool text, p_units integer[],
     inout ready interlock.ready_jobs, inout runs interlock.lane_runs

@@ -1,7 +1,7 @@
 -- Read the lanes of ready jobs and lock them. Rows of lanes whose first job is another one are replaced. Where the first
 -- job coalesces with those behind it, the row becomes that of the newest one. ticketed: whether a job has a ticket from a
 -- limit's queue in which it waited.
--- planner: lookups
+-- planner: caller
 create or replace function interlock.job_fetch_lanes(
     request interlock.fetch_request, inout state interlock.fetch_state, p_pool text, p_quota integer,
     inout ready interlock.ready_jobs, out runs interlock.lane_runs, out ticketed boolean

@@ -1,6 +1,6 @@
 -- Decide which ready jobs are taken: p_able says which can be, limits and classes decide among them. decisions: one for
 -- each; keys: the limits among them. slots_taken: all of them are taken, at once, because slots are plenty.
--- planner: lookups
+-- planner: caller
 create or replace function interlock.job_fetch_limits(
     request interlock.fetch_request, inout state interlock.fetch_state, p_pool text, p_quota integer,
     ready interlock.ready_jobs, p_able boolean[], out decisions smallint[], out keys text[], out slots_taken boolean

@@ -1,6 +1,6 @@
 -- After how many seconds another fetch may find more; null if nothing is known to come. p_due_at, p_wake_at: the next times
 -- as they were before the fetch.
--- planner: lookups
+-- planner: caller
 create or replace function interlock.job_fetch_look_again(
     request interlock.fetch_request, state interlock.fetch_state, p_due_at bigint, p_wake_at bigint
 ) returns double precision

@@ -1,7 +1,7 @@
 -- Lock ready jobs of a pool: usual ones, and in the first round (p_first) those that are given only to a worker that can
 -- start them now. simple: none of them has a lane, a limit or another class than the usual. half: the half of suspects that
 -- is among them. more: whether there may be more. from_sort, from_id: where the next round continues.
--- planner: lookups
+-- planner: caller
 create or replace function interlock.job_fetch_pick(
     request interlock.fetch_request, inout state interlock.fetch_state, p_pool text, p_quota integer, p_first boolean,
     inout scan_from bigint, inout from_sort bigint, inout from_id bigint,

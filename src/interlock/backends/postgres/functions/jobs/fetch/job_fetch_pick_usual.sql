@@ -1,6 +1,6 @@
 -- Lock up to p_max ready jobs of the usual class: those behind (from_sort, from_id). If these are fewer, the ones before
 -- scan_from are added and go first, and scan_from becomes the lowest. simple: none of them has a lane or a limit.
--- planner: lookups
+-- planner: caller
 create or replace function interlock.job_fetch_pick_usual(
     p_pool text, p_names text[], p_max integer, inout scan_from bigint, p_from_sort bigint, p_from_id bigint,
     out ready interlock.ready_jobs, out simple boolean

@@ -1,6 +1,6 @@
 -- Make ready what can run: jobs that are due, jobs whose limit has room again, and lanes that were signaled. scan_from:
 -- from which sort key to scan each pool. due_at, wake_at: when the next job is due, and when a limit has room again.
--- planner: lookups
+-- planner: caller
 create or replace function interlock.job_fetch_prepare(
     request interlock.fetch_request, inout state interlock.fetch_state, inout scan_from bigint[],
     out due_at bigint, out wake_at bigint

@@ -1,7 +1,7 @@
 -- Take ready jobs in up to five rounds. In each round every pool that has more gets an equal share of what is missing.
 -- ids, runs: the jobs in the order in which to start them, and the run of its lane that each belongs to. scan_from: from
 -- which sort key the next fetch scans each pool; the lowest where this one left something.
--- planner: lookups
+-- planner: caller
 create or replace function interlock.job_fetch_scan(
     request interlock.fetch_request, inout state interlock.fetch_state, inout scan_from bigint[], out ids bigint[],
     out runs integer[]

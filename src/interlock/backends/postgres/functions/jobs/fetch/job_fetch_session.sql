@@ -1,6 +1,6 @@
 -- Find the session that fetches. id: its number in job_session, null if it is not live. refused: this fetch was given up
 -- before it began, and must not take place.
--- planner: lookups
+-- planner: caller
 create or replace function interlock.job_fetch_session(
     p_namespace text, p_session text, p_fetch_number bigint, p_now bigint, out id bigint, out refused boolean
 )

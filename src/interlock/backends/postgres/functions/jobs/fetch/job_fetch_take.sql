@@ -1,7 +1,7 @@
 -- Take picked jobs, at most p_quota of them: of each lane its first job, and what is left of the quota as longer runs,
 -- spread evenly; jobs with limits as far as there is room. Jobs that are not taken and do not wait for a limit stay ready.
 -- left_some: whether there are any of them.
--- planner: lookups
+-- planner: caller
 create or replace function interlock.job_fetch_take(
     request interlock.fetch_request, inout state interlock.fetch_state, p_pool text, ready interlock.ready_jobs,
     p_simple boolean, p_half bigint, p_quota integer, out taken interlock.taken_jobs, out left_some boolean

@@ -1,6 +1,6 @@
 -- After the decisions about jobs with limits: note whether some wait for slots since now, which may have been freed
 -- meanwhile unseen, and make waiting jobs ready under keys that have room.
--- planner: lookups
+-- planner: caller
 create or replace function interlock.job_fetch_wake(
     request interlock.fetch_request, state interlock.fetch_state, p_pool text, ready interlock.ready_jobs,
     p_decisions smallint[], p_keys text[]

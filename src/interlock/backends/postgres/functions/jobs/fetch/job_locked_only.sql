@@ -1,5 +1,5 @@
 -- Exclude ready jobs that have a limit whose key is not locked.
--- planner: lookups
+-- planner: caller
 create or replace function interlock.job_locked_only(
     ready interlock.ready_jobs, p_able boolean[], p_locked text[]
 ) returns boolean[]

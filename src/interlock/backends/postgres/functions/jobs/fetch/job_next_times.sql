@@ -1,5 +1,5 @@
 -- When the next scheduled job of some pools is due, and when the next limit of a namespace has room again.
--- planner: lookups
+-- planner: caller
 create or replace function interlock.job_next_times(
     p_namespace text, p_pools text[], out due_at bigint, out wake_at bigint
 )

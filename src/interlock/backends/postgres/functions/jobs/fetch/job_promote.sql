@@ -1,6 +1,6 @@
 -- Make scheduled jobs ready that are due, up to p_max per pool. unfinished: whether there may be more; signalled: the
 -- lanes of those that have one.
--- planner: lookups
+-- planner: caller
 create or replace function interlock.job_promote(
     p_namespace text, p_pools text[], p_now bigint, p_max integer, out unfinished boolean, out signalled text[]
 )

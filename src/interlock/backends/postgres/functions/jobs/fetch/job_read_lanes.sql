@@ -3,7 +3,7 @@
 -- be taken. lane_tids, lows: the row of its lane and the position of the lane's first job. units, ids: the jobs of all
 -- units that can be taken, in order. stale: lanes whose first job is another one. wanting: units whose first job
 -- coalesces. ticketed: whether any job has a ticket from a limit's queue.
--- planner: lookups
+-- planner: caller
 create or replace function interlock.job_read_lanes(
     p_namespace text, p_pool text, p_names text[], p_ids bigint[], p_lanes text[], p_max integer,
     out able boolean[], out lane_tids tid[], out lows bigint[], out units integer[], out ids bigint[], out stale text[],

@@ -1,5 +1,5 @@
 -- The keys of all limits of ready jobs.
--- planner: lookups
+-- planner: caller
 create or replace function interlock.job_ready_keys(ready interlock.ready_jobs) returns text[]
 language plpgsql volatile
 as $$

@@ -1,6 +1,6 @@
 -- Take slots for jobs that have no other limit, all of them at once, if no job is queued and slots are plenty. counts:
 -- how many under each key. Otherwise nothing is changed. The caller has locked the keys.
--- planner: lookups
+-- planner: caller
 create or replace function interlock.job_take_slots(
     p_namespace text, p_keys text[], p_mosts integer[], p_at_once integer, p_now bigint,
     out taken boolean, out counts jsonb
