@@ -34,10 +34,10 @@ class MemoryCursors:
     async def move(self, move: Move) -> Moved | Overtaken:
         """Move a cursor if it is still at the expected version."""
         moves = self._moves.get(move.name)
-        stands = moves[0][1] if moves else None
-        if move.expected != (stands.version if stands else 0):
+        current = moves[0][1] if moves else None
+        if move.expected != (current.version if current else 0):
             done = (view for id, view in moves or () if id == move.id)  # noqa: A001
-            return next((Moved(view) for view in done), Overtaken(stands))
+            return next((Moved(view) for view in done), Overtaken(current))
         view = CursorView(move.name, move.value, self._next_version(), self._now(), move.by)
         if moves is None:
             moves = self._moves[move.name] = deque(maxlen=MOVES_KEPT)

@@ -56,25 +56,25 @@ class SqliteCursors:
 
     def _move(self, db: sqlite3.Connection, move: Move) -> Moved | Overtaken:
         values = self._values(name=move.name, value=move.value, id=move.id, by=move.by, now=self._now())
-        stands = self._stands(db, move.name)
-        if move.expected != (stands.version if stands else 0):
+        current = self._current(db, move.name)
+        if move.expected != (current.version if current else 0):
             done = db.execute(_sql.find_move, values).fetchone()
-            return Overtaken(stands) if done is None else Moved(CursorView(*done))
+            return Overtaken(current) if done is None else Moved(CursorView(*done))
         (version,) = db.execute(_locks_sql.next_fence, values).fetchone()
         db.execute(_sql.add_move, values | {"version": version})
         db.execute(_sql.trim_history, values | {"kept": MOVES_KEPT})
         return Moved(CursorView(move.name, move.value, version, values["now"], move.by))
 
     def _forget(self, db: sqlite3.Connection, name: str, attribution: Attribution) -> CursorView | None:
-        stands = self._stands(db, name)
+        current = self._current(db, name)
         db.execute(_sql.delete_cursor, self._values(name=name))
-        if stands is not None:
-            before = cursor_data(stands)
-            entry = new_entry(attribution, Action.CURSOR_FORGET, name, before, from_version=stands.version)
+        if current is not None:
+            before = cursor_data(current)
+            entry = new_entry(attribution, Action.CURSOR_FORGET, name, before, from_version=current.version)
             add_entry(db, self._namespace, self._now(), entry)
-        return stands
+        return current
 
-    def _stands(self, db: sqlite3.Connection, name: str) -> CursorView | None:
+    def _current(self, db: sqlite3.Connection, name: str) -> CursorView | None:
         row = db.execute(_sql.history, self._values(name=name, limit=1)).fetchone()
         return None if row is None else CursorView(*row)
 

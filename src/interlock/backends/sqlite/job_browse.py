@@ -98,7 +98,7 @@ class _Walk:
             mine = (number for number, kind in rows if number < self._before and kind in self._kinds)
             ids = sorted(mine, reverse=True)
             if state is JobState.HELD:
-                ids = self._standing(ids[:MAX_AT_ONCE], {state})
+                ids = self._in_states(ids[:MAX_AT_ONCE], {state})
             yield Found(ids, None)
         if many:
             yield self.along_states(many)
@@ -116,12 +116,12 @@ class _Walk:
         if states:
             ids = ids[:_SCAN_STATES]
             floor = ids[-1] if len(ids) >= _SCAN_STATES else None
-            return Found(self._standing(ids, states), floor)
+            return Found(self._in_states(ids, states), floor)
         return Found(ids, ids[-1] if len(rows) >= _SCAN and ids else None)
 
-    def _standing(self, ids: list[int], states: set[JobState]) -> list[int]:
-        stands = self._rows.all(sql.states, ids=json.dumps(ids))
-        return [number for number, state in stands if state in states]
+    def _in_states(self, ids: list[int], states: set[JobState]) -> list[int]:
+        found_states = self._rows.all(sql.states, ids=json.dumps(ids))
+        return [number for number, state in found_states if state in states]
 
     def _scan(self, statement: str, scan: int, **values: Any) -> list[Any]:
         return self._rows.all(statement, **self._values(scan), **values)

@@ -80,8 +80,8 @@ class ReadyWatcher:
         """Record that a worker got enough jobs."""
         with self._lock:
             self._fetching.pop(_wants(request), None)
-            nobody = not self._waiting
-        if nobody:
+            idle = not self._waiting
+        if idle:
             self._eager(False)
 
     def look(self, db: sqlite3.Connection) -> None:

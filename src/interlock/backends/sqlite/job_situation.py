@@ -39,13 +39,13 @@ def situations(rows: JobRows, ids: Sequence[int]) -> list[JobSituation]:
     """Return the situations of jobs in the given order, without unknown ones."""
     wanted = json.dumps(list(ids))
     views = {view.id: view for view in _views(rows, wanted)}
-    stands = {found[0]: found[1:] for found in rows.all(sql.job_keys, ids=wanted)}
-    heads = {stand[9] for stand in stands.values() if stand[9] is not None}
+    keys_of = {found[0]: found[1:] for found in rows.all(sql.job_keys, ids=wanted)}
+    heads = {keys[9] for keys in keys_of.values() if keys[9] is not None}
     states = {id: JobState(state) for id, state in rows.all(sql.states, ids=json.dumps(list(heads)))}  # noqa: A001
     workers = [
         (set(json.loads(queues)), set(json.loads(names))) for queues, names, _ in rows.all(jobs_sql.live_workers)
     ]
-    suspicions = {half: suspicion(rows, half) for half in {stand[12] for stand in stands.values()}}
+    suspicions = {half: suspicion(rows, half) for half in {keys[12] for keys in keys_of.values()}}
     found: list[JobSituation] = []
     most = _MAX_AHEAD if len(ids) <= _FEW else _MAX_AHEAD_OF_MANY
     for id in ids:  # noqa: A001
@@ -53,8 +53,8 @@ def situations(rows: JobRows, ids: Sequence[int]) -> list[JobSituation]:
             of_queue = [names for queues, names in workers if view.queue in queues]
             known = sum(view.name in names for names in of_queue)
             situation = JobSituation(view, 0, None, None, *UNHELD, "", (), None, known, len(of_queue))
-            if (stand := stands.get(id)) is not None and not view.state.final:
-                situation = _standing(rows, situation._replace(suspicion=suspicions[stand[12]]), stand, states, most)
+            if (keys := keys_of.get(id)) is not None and not view.state.final:
+                situation = _with_blocks(rows, situation._replace(suspicion=suspicions[keys[12]]), keys, states, most)
             found.append(situation)
     return found
 
@@ -66,11 +66,11 @@ def _views(rows: JobRows, wanted: str) -> Iterable[JobView]:
         yield finished(rows, row)
 
 
-def _standing(
-    rows: JobRows, situation: JobSituation, stand: Sequence[Any], states: dict[int, JobState], most: int
+def _with_blocks(
+    rows: JobRows, situation: JobSituation, keys: Sequence[Any], states: dict[int, JobState], most: int
 ) -> JobSituation:
     """Add what is ahead of an unfinished job and what blocks it."""
-    lane, position, sort, uses, *hold, head, key, ticket, _ = stand
+    lane, position, sort, uses, *hold, head, key, ticket, _ = keys
     job = situation.job
     situation = situation._replace(**Hold.of(hold)._asdict())
     if head is not None and head != job.id:

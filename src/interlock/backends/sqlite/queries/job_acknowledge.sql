@@ -136,5 +136,5 @@ update interlock_job_worker set crashed = 1 where id = :worker
 select k.id
 from interlock_job_kind k
 where k.namespace = :namespace
-  and (exists (select 1 from interlock_job_ready r where r.kind = k.id and r.class = 1)
-       or exists (select 1 from interlock_job_ready r where r.kind = k.id and r.class = 2))
+  and (exists (select 1 from interlock_job_ready r where r.kind = k.id and r.class = 1 /* slots */)
+       or exists (select 1 from interlock_job_ready r where r.kind = k.id and r.class = 2 /* paced */))

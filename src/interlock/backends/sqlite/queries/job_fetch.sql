@@ -14,10 +14,10 @@ returning id
 -- name: kinds
 -- Read the kinds of some queues: for each fetch class whether any job is ready, and when the next job is due.
 select k.id, k.queue, k.name,
-       exists (select 1 from interlock_job_ready r where r.kind = k.id and r.class = 0),
-       exists (select 1 from interlock_job_ready r where r.kind = k.id and r.class = 1),
-       exists (select 1 from interlock_job_ready r where r.kind = k.id and r.class = 2),
-       exists (select 1 from interlock_job_ready r where r.kind = k.id and r.class = 3),
+       exists (select 1 from interlock_job_ready r where r.kind = k.id and r.class = 0 /* plain */),
+       exists (select 1 from interlock_job_ready r where r.kind = k.id and r.class = 1 /* slots */),
+       exists (select 1 from interlock_job_ready r where r.kind = k.id and r.class = 2 /* paced */),
+       exists (select 1 from interlock_job_ready r where r.kind = k.id and r.class = 3 /* suspect */),
        (select t.at from interlock_job_scheduled t where t.kind = k.id order by t.at limit 1)
 from json_each(:queues) q
 cross join interlock_job_kind k on k.namespace = :namespace and k.queue = q.value
@@ -72,7 +72,7 @@ limit 1
 -- Check for ready suspects that a session may fetch: of the half it has, or of any if it has none.
 select 1
 from json_each(:kinds) e
-cross join interlock_job_ready r on r.kind = e.value and r.class = 3
+cross join interlock_job_ready r on r.kind = e.value and r.class = 3 /* suspect */
 cross join interlock_job j on j.id = r.id
 where :half is null or j.half = :half
 limit 1

@@ -56,7 +56,7 @@ where u.namespace = :namespace and u.key in (select value from json_each(:keys))
 with used as (
     select r.ticket, r.started, u.most, u.per, coalesce(s.expires_at, 0) as expires_at,
            coalesce(s.expires_at, 0) > :now and (r.started or :now_us <= max(r.last_asked, r.at) + :stale) as live,
-           r.started or (r.wait_kind = 1 and r.waits_for = u.key and r.turn < :turn) as before_us
+           r.started or (r.wait_kind = 1 /* slot */ and r.waits_for = u.key and r.turn < :turn) as before_us
     from interlock_limit_use u
     join interlock_limit_reservation r on r.ticket = u.ticket
     left join interlock_session s on s.namespace = u.namespace and s.id = r.session
@@ -75,7 +75,7 @@ from used
 -- name: room
 -- Read a key's slots, how many are used and whether anyone waits. Dead holders count until they are dropped.
 select min(case when u.per = 0 then u.most end), coalesce(sum(r.started), 0),
-       coalesce(max(r.wait_kind = 1 and r.waits_for = u.key), 0)
+       coalesce(max(r.wait_kind = 1 /* slot */ and r.waits_for = u.key), 0)
 from interlock_limit_use u
 join interlock_limit_reservation r on r.ticket = u.ticket
 where u.namespace = :namespace and u.key = :key
@@ -160,7 +160,7 @@ group by r.ticket
 -- name: first_waiting
 -- Select the first waiters of a key, as many as there is room for.
 with live as (
-    select r.turn, r.owner, r.session, r.started, u.most, u.per, r.wait_kind = 1 and r.waits_for = u.key as waiting
+    select r.turn, r.owner, r.session, r.started, u.most, u.per, r.wait_kind = 1 /* slot */ and r.waits_for = u.key as waiting
     from interlock_limit_use u
     join interlock_limit_reservation r on r.ticket = u.ticket
     join interlock_session s on s.namespace = u.namespace and s.id = r.session and s.expires_at > :now
@@ -181,12 +181,12 @@ with mine as (
       and not r.started and :now_us <= max(r.last_asked, r.at) + :stale
 ),
 live as (
-    select r.turn, r.owner, r.started, r.wait_kind = 1 and r.waits_for = u.key as waiting, r.session, u.key, u.most, u.per,
+    select r.turn, r.owner, r.started, r.wait_kind = 1 /* slot */ and r.waits_for = u.key as waiting, r.session, u.key, u.most, u.per,
            s.expires_at
     from interlock_limit_use u
     join interlock_limit_reservation r on r.ticket = u.ticket
     join interlock_session s on s.namespace = u.namespace and s.id = r.session and s.expires_at > :now
-    where u.namespace = :namespace and u.key in (select waits_for from mine where wait_kind = 1)
+    where u.namespace = :namespace and u.key in (select waits_for from mine where wait_kind = 1 /* slot */)
       and (r.started or :now_us <= max(r.last_asked, r.at) + :stale)
 ),
 room as (
@@ -215,7 +215,7 @@ due as (
     join room on room.key = waiting.key
     where waiting.session = :session
     union all
-    select owner, (at - :now_us) / 1e6 from mine where wait_kind <> 1
+    select owner, (at - :now_us) / 1e6 from mine where wait_kind <> 1 /* slot */
 )
 select owner, due_in from due
 order by max(due_in, 0), random()
