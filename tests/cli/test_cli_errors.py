@@ -32,7 +32,7 @@ def test_a_store_has_to_be_named(cli: Callable[..., Any]) -> None:
     result = cli("locks", "list")
 
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == "Error (misuse): No store was named. Use --url, or set INTERLOCK_URL.\n"
+    assert result.stderr == "Error (misuse): No store was given. Use --url, or set INTERLOCK_URL.\n"
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_file_that_is_not_there_is_said_to_be_missing(
     result = cli("--url", f"sqlite:///{str(path).replace(' ', '%20')}", *command)
 
     assert (result.exit_code, result.stdout) == (1, "")
-    assert f"There is no file {path}. Check --url; `interlock migrate up` would make it." in result.stderr
+    assert f"The file {path} does not exist. Check --url; `interlock migrate up` creates it." in result.stderr
     assert not path.exists()
 
 

@@ -122,7 +122,7 @@ def test_replay_has_it_handled_by_the_handlers_of_today(
     refused = cli("events", "replay", str(ids[0]), "--app", "bot_of_today:app")
     assert (refused.exit_code, "--yes" in refused.stderr) == (2, True)
     missing = cli("events", "replay", "999999", "--app", "bot_of_today:app", "--yes")
-    assert (missing.exit_code, "There is no event" in missing.stderr) == (1, True)
+    assert (missing.exit_code, "does not exist" in missing.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("number", ["99999999999999999999", "9" * 5000])

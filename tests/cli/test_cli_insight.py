@@ -82,4 +82,4 @@ async def test_explain_event(cli: Callable[..., Any], jobs_url: str) -> None:
     assert words.stdout.startswith(f"event {event_id} is github.issues.opened by ann")
     assert (told["reason"], told["jobs"]) == ("waiting", [job_id])
     assert f"{event_id} (github.issues.opened)" in job.stdout
-    assert "There is no event" in missing.stdout
+    assert "does not exist" in missing.stdout

@@ -31,7 +31,7 @@ async def test_list_shows_each_job_and_what_happens_next(cli: Callable[..., Any]
     rows = {int(row.split()[0]): row for row in words.stdout.splitlines() if row.split() and row.split()[0].isdigit()}
     assert list(rows) == [ready, later, failed, done]
     assert rows[ready].split()[1:4] == ["sync", "ready", "acme/api#7"]
-    assert "is ready, but nobody works on queue 'default'" in rows[ready]
+    assert "is ready, but no worker serves queue 'default'" in rows[ready]
     assert rows[later].split()[1:3] == ["report", "scheduled"]
     assert "due in 60.0 min" in rows[later] or "due in 59." in rows[later]
     assert rows[failed].split()[1:4] == ["report", "failed", "1"]

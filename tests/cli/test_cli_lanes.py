@@ -103,7 +103,7 @@ async def test_explain_lane(cli: Callable[..., Any], file_url: str) -> None:
         await jobs.add(lane="p")
         parked = await explained("p")
 
-    assert idle == ("idle", "lane 'l' is empty and nobody holds it\n")
+    assert idle == ("idle", "lane 'l' is empty and not held\n")
     assert nobody[0] == "no-worker"
     assert f"is at job {number} (report)" in nobody[1]
     assert held[0] == "lane-held"
@@ -118,7 +118,7 @@ async def test_a_lane_that_is_not_there(cli: Callable[..., Any], file_url: str) 
     shown = await data(cli, file_url, "lanes", "show", LANE)
 
     assert words.stdout == ""
-    assert "is empty and nobody holds it" in words.stderr
+    assert "is empty and not held" in words.stderr
     assert (shown["lane"], shown["depth"]) == (LANE, 0)
 
 

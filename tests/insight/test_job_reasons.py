@@ -30,7 +30,7 @@ async def told(b: Floor, job_id: int, reason: Reason) -> str:
 async def test_ready(floor: Floors) -> None:
     async with floor() as b:
         first, second, third = [await b.add() for _ in range(3)]
-        assert await told(b, second, Reason.NO_WORKER) == "is ready, but nobody works on queue 'q'"
+        assert await told(b, second, Reason.NO_WORKER) == "is ready, but no worker serves queue 'q'"
         await b.jobs.register_worker("a", ["q"], ["other"], 5)
         assert await told(b, second, Reason.UNKNOWN_NAME) == "is ready, but no worker of queue 'q' knows 'n'"
         await b.jobs.register_worker("b", ["q"], ["n"], 5)
@@ -75,7 +75,7 @@ async def test_later(floor: Floors) -> None:
         assert await told(b, retried, Reason.TO_BE_RETRIED) == (
             "failed in attempt 1, next try in 30.0 s: ValueError: no more of it"
         )
-        assert await told(b, snoozed, Reason.SNOOZED) == "was put off, comes back in 3.0 min: not yet"
+        assert await told(b, snoozed, Reason.SNOOZED) == "was snoozed, is due again in 3.0 min: not yet"
 
 
 async def test_what_is_overdue_waits_for_a_worker(floor: Floors) -> None:
@@ -89,7 +89,7 @@ async def test_what_is_overdue_waits_for_a_worker(floor: Floors) -> None:
         await b.let_pass(40, "a", "b")
 
         for job_id in (retried, delayed, cooling):
-            assert await told(b, job_id, Reason.NO_WORKER) == "is ready, but nobody works on queue 'q'"
+            assert await told(b, job_id, Reason.NO_WORKER) == "is ready, but no worker serves queue 'q'"
             explanation = await b.insight.explain("job", job_id)
             assert explanation.remedy.startswith("start one")
             assert "in -" not in str(explanation)
@@ -175,7 +175,7 @@ async def test_held_parked_and_set_aside(floor: Floors) -> None:
         assert (await told(b, stuck, Reason.LANE_PARKED)).startswith(
             "is next in its lane, which was parked after a failure: "
         )
-        assert await told(b, aside, Reason.PARKED) == "was set aside until somebody acts: its arguments changed"
+        assert await told(b, aside, Reason.PARKED) == "was set aside until a person acts: its arguments changed"
         assert await told(b, parks, Reason.FAILED) == "no"
 
 

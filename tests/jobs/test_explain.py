@@ -107,7 +107,7 @@ WAITING = [
     (
         situation(JobState.READY, workers=0, workers_of_queue=0),
         Reason.NO_WORKER,
-        ["no live worker works on its queue 'slow'", "start one: interlock run"],
+        ["no live worker serves its queue 'slow'", "start one: interlock run"],
     ),
     (
         situation(JobState.READY, workers=0),
@@ -171,12 +171,12 @@ WAITING = [
     (
         situation(JobState.SCHEDULED, {"due_at": NOW + 30, "attempts": (attempt("snoozed", "not yet"),)}),
         Reason.SNOOZED,
-        ["was put off and comes back", "in 30.0 s", "not yet"],
+        ["was snoozed and is due again", "in 30.0 s", "not yet"],
     ),
     (
         situation(JobState.SCHEDULED, {"attempt": 1, "attempts": (attempt("retry"),)}, workers=0, workers_of_queue=0),
         Reason.NO_WORKER,
-        ["ready since", "no live worker works on its queue 'slow'", "start one: interlock run"],
+        ["ready since", "no live worker serves its queue 'slow'", "start one: interlock run"],
     ),
     (situation(JobState.SCHEDULED, workers=0), Reason.UNKNOWN_NAME, ["none knows a job called 'report'"]),
     (situation(JobState.SCHEDULED), Reason.READY, ["ready since", "2 workers take", "when they next look"]),
@@ -190,11 +190,11 @@ WAITING = [
         Reason.LIMIT,
         ["first in line", "jobs 1, 2, 3, 4, 5 and others"],
     ),
-    (situation(JobState.WAITING, {}, waits_for="slots:c"), Reason.LIMIT, ["room has come free"]),
+    (situation(JobState.WAITING, {}, waits_for="slots:c"), Reason.LIMIT, ["a slot has become free"]),
     (
         situation(JobState.WAITING, {}, waits_for="cooldown:a", room_at=NOW - 8, workers=0, workers_of_queue=0),
         Reason.NO_WORKER,
-        ["room has come free", "no live worker works on its queue 'slow'", "start one: interlock run"],
+        ["a slot has become free", "no live worker serves its queue 'slow'", "start one: interlock run"],
     ),
     (
         situation(JobState.WAITING, {}, waits_for="cooldown:a", room_at=NOW + 12),
@@ -209,13 +209,13 @@ WAITING = [
     (
         situation(JobState.HELD, {"lane": "x#1"}, parked_reason="job 5 failed", parked_since=NOW - 60),
         Reason.LANE_PARKED,
-        ["lane 'x#1' is parked since", "after a failure: job 5 failed", "mend the cause", "lanes release 'x#1'"],
+        ["lane 'x#1' has been parked since", "after a failure: job 5 failed", "fix the cause", "lanes release 'x#1'"],
     ),
     (
         situation(JobState.PARKED, {"lane": "x#1", "error": "arguments no longer fit"}),
         Reason.PARKED,
         [
-            "set aside until somebody acts: arguments no longer fit",
+            "set aside until a person acts: arguments no longer fit",
             "lane 'x#1' waits with it",
             "jobs retry 7",
             "cancel 7",
@@ -239,7 +239,7 @@ WAITING = [
     (
         situation(JobState.SCHEDULED, {"due_at": NOW + 1}, workers=0),
         Reason.DELAYED,
-        ["besides, no live worker takes jobs like it"],
+        ["also, no live worker runs jobs like it"],
     ),
     (
         situation(
@@ -258,7 +258,7 @@ ENDED = [
     (
         situation(JobState.FAILED, {"finished_at": NOW - 1, "attempt": 3, "error": "OSError: x"}),
         Reason.FAILED,
-        ["failed for good", "attempt 3", "it failed with OSError: x", "jobs retry 7"],
+        ["failed permanently", "attempt 3", "it failed with OSError: x", "jobs retry 7"],
     ),
     (
         situation(JobState.DISCARDED, {"finished_at": NOW - 1, "error": "closed"}),
@@ -364,7 +364,7 @@ def test_a_held_lane() -> None:
     assert empty.lines[0] == "lane 'x#1' has 0 jobs"
     assert "held by ann since 2027-01-15T07:59:00.000+00:00: audit" in str(empty)
     assert "runs in bot.py" in str(at_work)
-    assert empty.remedy == at_work.remedy == "ask ann, or let it go on: interlock lanes release 'x#1'"
+    assert empty.remedy == at_work.remedy == "ask ann, or release it: interlock lanes release 'x#1'"
 
 
 def test_a_parked_lane() -> None:
@@ -374,14 +374,14 @@ def test_a_parked_lane() -> None:
 
     assert told.reason is Reason.LANE_PARKED
     assert "parked since 2027-01-15T07:59:00.000+00:00 after a failure: job 5 (report) failed" in str(told)
-    assert "mend the cause" in told.remedy
+    assert "fix the cause" in told.remedy
 
 
 def test_an_idle_lane() -> None:
     told = explain_lane("x#1", None)
 
     assert (told.reason, told.remedy) == (Reason.IDLE, "")
-    assert told.lines == ("lane 'x#1' is empty and nobody holds it",)
+    assert told.lines == ("lane 'x#1' is empty and not held",)
 
 
 def test_a_lane_whose_head_has_ended_meanwhile() -> None:
@@ -485,7 +485,7 @@ async def test_a_parked_lane_names_the_job_that_failed_and_all_that_is_to_be_don
             assert why.reason == Reason.FAILED
             assert "parked its lane 'api#1', where nothing starts until it is released" in str(why)
             assert "at the end of the lane, and does not release the lane" in str(why)
-            assert f"let the lane go on: {release}; and if this one is to be done after all: {retry}" in why.remedy
+            assert f"release the lane: {release}; and if this job is still needed: {retry}" in why.remedy
         assert (await app.jobs.explain(early)).remedy == ""
 
         await app.jobs.retry(failed, by="ann")
@@ -498,9 +498,9 @@ def test_one_that_ended_in_a_lane_that_another_parked() -> None:
 
     told = explain_job(situation(JobState.CANCELLED, {"lane": "x#1", "error": "ann: no"}, **parked), failure=other)
 
-    assert "lane 'x#1' is parked since 2027-01-15T07:59:00.000+00:00 after job 5 (report) failed" in str(told)
+    assert "lane 'x#1' has been parked since 2027-01-15T07:59:00.000+00:00 after job 5 (report) failed" in str(told)
     assert told.remedy.endswith(
-        "interlock lanes release 'x#1'; and if this one is to be done after all: interlock jobs retry 7"
+        "interlock lanes release 'x#1'; and if this job is still needed: interlock jobs retry 7"
     )
 
 

@@ -1,4 +1,4 @@
-"""What takes something from others is done for a reason, in somebody's name, and after a yes."""
+"""Operations need an actor and, unless --yes is given, a confirmation."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 __all__ = ["By", "Yes", "confirm", "named"]
 
-By = Annotated[str | None, typer.Option(help="Who does it; user@host if not given.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+By = Annotated[str | None, typer.Option(help="The actor; default: user@host.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 def named(act: str, reason: str | None, by: str | None) -> str:
-    """In whose name: the one given, else user@host. Refuses an empty reason; None is for acts that need none."""
+    """Return the actor: the one given, or user@host. Raises for an empty reason; None is for optional ones."""
     from interlock.arguments import checked_reason
 
     by = by or f"{getpass.getuser()}@{socket.gethostname()}"
@@ -30,11 +30,11 @@ def named(act: str, reason: str | None, by: str | None) -> str:
 
 
 def confirm(act: str, question: str, about: Callable[[], str | None]) -> None:
-    """Ask on a terminal, after saying what it is about; if that is None there is nothing to lose, and no question."""
+    """Ask on a terminal, after describing the subject. If there is none (``about`` returns None), do not ask."""
     from interlock.errors import MisuseError
 
     if not sys.stdin.isatty():
-        raise MisuseError(f"{act} needs a yes, and there is no terminal to ask.", remedy="Add --yes.")
+        raise MisuseError(f"{act} needs a confirmation, and standard input is not a terminal.", remedy="Add --yes.")
     found = about()
     if found is not None:
         say(found)

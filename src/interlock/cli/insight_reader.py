@@ -1,4 +1,4 @@
-"""Commands that only look ask Insight, as the dashboard does, so that both say the same."""
+"""Commands that read use Insight, like the dashboard, so that both show the same."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _PAGE = 200
 
 
 def ask(store_url: StoreUrl, need: Capability, question: Callable[[Insight], Coroutine[None, None, T]]) -> T:
-    """What Insight answers about a store."""
+    """Run a query of Insight on a store."""
     return asyncio.run(_ask(store_url, need, question))
 
 
 async def whole_list(limit: int, page: Callable[[int, str | None], Awaitable[Listing[T]]]) -> list[T]:
-    """So many rows, page by page; a look for something rare goes on to the end."""
+    """Read up to ``limit`` rows, page by page."""
     rows: list[T] = []
     more: str | None = None
     while len(rows) < limit:

@@ -1,7 +1,7 @@
-"""How commands speak: tables and JSON on standard output, messages and errors on standard error.
+"""Output of commands: tables and JSON on standard output, messages and errors on standard error.
 
-Whatever comes out of a store is shown with its control characters made visible, so that a key cannot play tricks
-with a terminal, and no password of a URL is ever shown.
+Text from a store is shown with its control characters made visible, so that a key cannot control a terminal. The
+password of a URL is never shown.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Limit = Annotated[int, typer.Option(min=1, max=1_000_000_000, help="At most so many.")]
+Limit = Annotated[int, typer.Option(min=1, max=1_000_000_000, help="The maximum number of rows.")]
 
 
 _WIDE = 1000
@@ -61,7 +61,7 @@ class Commands(TyperGroup):
 
 
 def say(text: str) -> None:
-    """Tell the person something, on one line of standard error."""
+    """Print a message as one line of standard error."""
     typer.echo(shown(text), err=True)
 
 
@@ -86,13 +86,13 @@ def print_formatted(data: object, whole: str) -> None:
 
 
 def say_if_cut(count: int, limit: int) -> None:
-    """Tell that a list may go on."""
+    """Say that a list may continue."""
     if count == limit:
         say(f"These are the first {limit}; there may be more (--limit).")
 
 
 def console() -> Console:
-    """Where tables go. A pipe gets every row on one line, whatever its length."""
+    """Return the console for tables. A pipe gets every row on one line."""
     from rich.console import Console
 
     return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else _WIDE)

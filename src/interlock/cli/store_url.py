@@ -1,4 +1,4 @@
-"""Which store a command works on, and how it gets at it without opening a session."""
+"""The store that a command uses, opened without a session."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class StoreUrl:
         from interlock.settings import Settings
 
         if not self.url:
-            raise MisuseError("No store was named.", remedy="Use --url, or set INTERLOCK_URL.")
+            raise MisuseError("No store was given.", remedy="Use --url, or set INTERLOCK_URL.")
         settings = Settings() if self.namespace is None else Settings(namespace=self.namespace)
         return from_url(self.url, settings=settings, needs=needs)
 
 
 def chosen_store(context: typer.Context, url: str | None, namespace: str | None) -> StoreUrl:
-    """What the command was told, else what ``interlock`` itself was told, else the environment."""
+    """Return the store given to the command, else to ``interlock`` itself, else by the environment."""
     root = context.find_root()
     given = root.obj if isinstance(root.obj, StoreUrl) else StoreUrl()
     store_url = root.obj = StoreUrl(url or given.url, namespace or given.namespace)
@@ -74,7 +74,7 @@ async def opened(store_url: StoreUrl, need: Capability) -> AsyncGenerator[Store]
 
 
 def _check_file(store_url: StoreUrl) -> None:
-    """Say that the file is not there, rather than what it lacks."""
+    """Report a missing file as such, rather than as a schema that is out of date."""
     from interlock.errors import SchemaMismatchError
 
     path = Path(unquote(urlsplit(store_url.url or "").path.removeprefix("/")))
@@ -83,5 +83,5 @@ def _check_file(store_url: StoreUrl) -> None:
             path.stat()
         except FileNotFoundError:
             raise SchemaMismatchError(
-                f"There is no file {path}.", remedy="Check --url; `interlock migrate up` would make it."
+                f"The file {path} does not exist.", remedy="Check --url; `interlock migrate up` creates it."
             ) from None

@@ -69,7 +69,7 @@ async def _find(stores: Stores, number: int) -> EventView:
     view = await stores.store.events.get(number)
     if view is None:
         raise NotFoundError(
-            f"There is no event {number}: it was never accepted here, or is no longer kept.",
+            f"Event {number} does not exist: it was never accepted here, or is no longer kept.",
             remedy="List them: interlock events list.",
         )
     return view

@@ -53,7 +53,7 @@ _Waits = dict[int, list["LockView"]]
 def no_job(number: int) -> NotFoundError:
     """The error for an unknown job."""
     return NotFoundError(
-        f"There is no job {number}: it was never enqueued here, or is no longer kept.",
+        f"Job {number} does not exist: it was never enqueued here, or is no longer kept.",
         remedy="List them: interlock jobs list.",
     )
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["SUBJECT_KINDS", "journal_listing", "journals"]
 
 SUBJECT_KINDS = tuple(dict.fromkeys(action.subject_kind for action in Action))
-"""What entries can be about."""
+"""The kinds of subjects of entries."""
 
 
 def journals(stores: Sequence[Store]) -> list[JournalStore]:

@@ -80,12 +80,12 @@ async def overview(stores: Stores) -> Overview:
 
 
 async def problems(stores: Stores, counts: JobCounts, workers: Sequence[WorkerStanding]) -> list[Problem]:
-    """What a person should look at, the worst first."""
+    """Return the problems that need a person, the worst first."""
     found = [*_nobody_works(counts), *_nobody_knows(counts, workers), *_blocked(counts, workers)]
     if counts.orphans and not any(queue.workers for queue in counts.queues):
         found.append(
             Problem(
-                f"{_jobs(counts.orphans)} were given to workers that are gone, and nobody is there to take them over",
+                f"{_jobs(counts.orphans)} were given to workers that are gone, and no worker can rescue them",
                 "jobs",
                 str(JobState.RUNNING),
                 "start a worker: interlock run module:app",
@@ -97,7 +97,7 @@ async def problems(stores: Stores, counts: JobCounts, workers: Sequence[WorkerSt
                 f"{_jobs(quarantined)} {_are(quarantined)} quarantined: workers died while they ran them",
                 "jobs",
                 str(JobState.QUARANTINED),
-                "find out what kills them (memory, signals), then retry them",
+                "find out why they died (memory, signals), then retry them",
             )
         )
     if counts.lanes_parked:
@@ -105,10 +105,10 @@ async def problems(stores: Stores, counts: JobCounts, workers: Sequence[WorkerSt
     if parked := counts.states.get(JobState.PARKED, 0):
         found.append(
             Problem(
-                f"{_jobs(parked)} {_are(parked)} set aside until somebody acts",
+                f"{_jobs(parked)} {_are(parked)} set aside until a person acts",
                 "jobs",
                 str(JobState.PARKED),
-                "mend the cause, then retry them",
+                "fix the cause, then retry them",
             )
         )
     found += _late(counts)
@@ -153,7 +153,7 @@ def _nobody_works(counts: JobCounts) -> Iterator[Problem]:
         undone = "" if queue.workers else _undone(counts, queue)
         if undone:
             yield Problem(
-                f"nobody works on queue {queue.queue!r}: {undone}",
+                f"no worker serves queue {queue.queue!r}: {undone}",
                 "queue",
                 queue.queue,
                 f"start a worker: interlock run module:app --queues {queue.queue}",
@@ -198,7 +198,7 @@ def _late(counts: JobCounts) -> Iterator[Problem]:
 
 
 async def _parked_lanes(stores: Stores, count: int) -> Problem:
-    remedy = "mend the cause, then let them go on: interlock lanes release LANE"
+    remedy = "fix the cause, then release them: interlock lanes release LANE"
     if count == 1:
         found = await stores.store.insight.lanes(show=LaneShow.PARKED, limit=1)
         if found.lanes:
@@ -209,7 +209,7 @@ async def _parked_lanes(stores: Stores, count: int) -> Problem:
 
 
 def _undone(counts: JobCounts, queue: QueueView) -> str:
-    """What of a queue could be done by now, or as soon as there is room. Who is behind others waits for those."""
+    """Describe the jobs of a queue that could run now, or as soon as a limit has room."""
     if queue.ready:
         return f"{_jobs(queue.ready)} {_are(queue.ready)} ready{_since(counts, queue)}"
     if queue.next_due_at is not None and queue.next_due_at <= counts.seen_at:

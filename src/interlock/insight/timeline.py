@@ -16,7 +16,7 @@ __all__ = ["timeline"]
 
 _ENDS = {
     "done": "done",
-    "failed": "failed for good",
+    "failed": "failed permanently",
     "retry": "failed, to be retried",
     "snoozed": "snoozed",
     "discarded": "discarded",

@@ -88,7 +88,7 @@ def explain_lane(
     :func:`explain_job`."""
     subject = Subject("lane", lane)
     if view is None:
-        lines = [f"lane {lane!r} is empty and nobody holds it"]
+        lines = [f"lane {lane!r} is empty and not held"]
         return Explanation.of(subject, Reason.IDLE, "empty", lines, "", {"lane": lane, "depth": 0})
     depth = f"{counted(view.depth)} {'job' if view.depth == 1 else 'jobs'}"
     lines = [f"lane {lane!r} has {depth}" + (f" and is at job {view.head} ({view.name})" if view.head else "")]
@@ -123,7 +123,7 @@ def explain_lane(
 def _ready(situation: JobSituation) -> _Told:
     job = situation.job
     waited = max(0.0, job.seen_at - job.due_at)
-    lines = [f"{_job(job)} is ready since {as_text(job.due_at)}, for {waited:.1f} s"]
+    lines = [f"{_job(job)} has been ready since {as_text(job.due_at)}, for {waited:.1f} s"]
     if not situation.workers:
         return _nobody(situation, lines)
     run = f"interlock run module:app --queues {job.queue}"
@@ -153,7 +153,7 @@ def _refused(told: _Told, job: JobView, workers: Sequence[WorkerStanding]) -> _T
         return _Told(
             Reason.UNREADABLE, lines, "finish the deployment: start a worker whose handler takes these arguments"
         )
-    lines.append(f"these can take it and look for it every few seconds: {'; '.join(able[:_MOST_NAMED])}")
+    lines.append(f"these workers can run it and look for it every few seconds: {'; '.join(able[:_MOST_NAMED])}")
     return _Told(Reason.UNREADABLE, lines, "wait; if they have no room, start more workers of their version")
 
 
@@ -171,7 +171,7 @@ def _nobody(situation: JobSituation, lines: list[str]) -> _Told:
     """It could run, but there is no worker for it."""
     job = situation.job
     if not situation.workers_of_queue:
-        line = f"no live worker works on its queue {job.queue!r}"
+        line = f"no live worker serves its queue {job.queue!r}"
         run = f"interlock run module:app --queues {job.queue}"
         return _Told(Reason.NO_WORKER, [*lines, line], f"start one: {run}")
     known = f"{situation.workers_of_queue} {'works' if situation.workers_of_queue == 1 else 'work'}"
@@ -184,11 +184,11 @@ def _later(situation: JobSituation) -> _Told:
     if job.due_at <= job.seen_at:
         return _ready(situation)
     due = f"at {as_text(job.due_at)}, in {job.due_at - job.seen_at:.1f} s"
-    now = f"to have it tried at once: interlock jobs retry {job.id}"
+    now = f"to retry it now: interlock jobs retry {job.id}"
     last = job.attempts[-1] if job.attempts else None
     if last is not None and last.outcome == Outcome.SNOOZED:
         why = f": {last.error}" if last.error else ""
-        return _Told(Reason.SNOOZED, [f"{_job(job)} was put off and comes back {due}{why}"], now)
+        return _Told(Reason.SNOOZED, [f"{_job(job)} was snoozed and is due again {due}{why}"], now)
     if last is not None or job.attempt:
         tries = "one attempt" if job.attempt == 1 else f"{job.attempt} attempts"
         return _Told(
@@ -203,7 +203,7 @@ def _behind(situation: JobSituation) -> _Told:
     lines = [f"{_job(job)} is behind {ahead} in its lane {job.lane!r}"]
     if situation.lane_head is not None:
         lines.append(f"the lane is at job {situation.lane_head}, which is {situation.lane_head_state or 'there'}")
-        return _Told(Reason.BEHIND, lines, f"see what that one waits for: interlock explain job {situation.lane_head}")
+        return _Told(Reason.BEHIND, lines, f"see what that job waits for: interlock explain job {situation.lane_head}")
     return _Told(Reason.BEHIND, lines, f"see what the lane waits for: {command('explain', 'lane', job.lane)}")
 
 
@@ -215,9 +215,9 @@ def _waiting(situation: JobSituation) -> _Told:
         lines.append(f"the next may start at {as_text(situation.room_at)}, in {situation.room_at - job.seen_at:.1f} s")
         return _Told(Reason.PACE, lines, "wait, or allow starts closer together")
     if not situation.holders and not situation.workers:
-        return _nobody(situation, [*lines, "room has come free meanwhile"])
+        return _nobody(situation, [*lines, "a slot has become free"])
     if not situation.holders:
-        lines.append("room has come free meanwhile; it should start within a moment")
+        lines.append("a slot has become free; it should start within a moment")
         return _Told(Reason.LIMIT, lines, "")
     named = ", ".join(map(str, situation.holders[:_MOST_NAMED]))
     more = " and others" if len(situation.holders) > _MOST_NAMED else ""
@@ -234,10 +234,10 @@ def _held(situation: JobSituation, failure: JobView | None = None) -> _Told:
 
 def _parked(situation: JobSituation) -> _Told:
     job = situation.job
-    lines = [f"{_job(job)} was set aside until somebody acts: {job.error or 'no reason was given'}"]
+    lines = [f"{_job(job)} was set aside until a person acts: {job.error or 'no reason was given'}"]
     if job.lane:
         lines.append(f"the lane {job.lane!r} waits with it")
-    mend = f"mend the cause, then: interlock jobs retry {job.id}"
+    mend = f"fix the cause, then: interlock jobs retry {job.id}"
     return _Told(Reason.PARKED, lines, f"{mend}; or give it up: interlock jobs cancel {job.id} --reason …")
 
 
@@ -291,8 +291,8 @@ def _done(situation: JobSituation) -> _Told:
 def _failed(situation: JobSituation) -> _Told:
     job = situation.job
     tries = "its only attempt" if job.attempt <= 1 else f"attempt {job.attempt}"
-    lines = [f"{_job(job)} failed for good at {_ended(job)}, in {tries}", _failure(job)]
-    return _Told(Reason.FAILED, lines, f"mend the cause, then: interlock jobs retry {job.id}")
+    lines = [f"{_job(job)} failed permanently at {_ended(job)}, in {tries}", _failure(job)]
+    return _Told(Reason.FAILED, lines, f"fix the cause, then: interlock jobs retry {job.id}")
 
 
 def _in_a_parked_lane(told: _Told, situation: JobSituation, failure: JobView | None) -> _Told:
@@ -304,7 +304,7 @@ def _in_a_parked_lane(told: _Told, situation: JobSituation, failure: JobView | N
         parked = f"{_parking(job.lane, situation, failure)}; nothing starts there"
     lines = [*told.lines, parked, "a retry puts it at the end of the lane, and does not release the lane"]
     release, retry = command("lanes", "release", job.lane), command("jobs", "retry", str(job.id))
-    remedy = f"mend the cause, then let the lane go on: {release}; and if this one is to be done after all: {retry}"
+    remedy = f"fix the cause, then release the lane: {release}; and if this job is still needed: {retry}"
     return _Told(told.reason, lines, remedy)
 
 
@@ -312,14 +312,14 @@ def _discarded(situation: JobSituation) -> _Told:
     job = situation.job
     why = f": {job.error}" if job.error else ""
     lines = [f"{_job(job)} was discarded by its handler at {_ended(job)}{why}"]
-    return _Told(Reason.DISCARDED, lines, f"if it is to be done after all: interlock jobs retry {job.id}")
+    return _Told(Reason.DISCARDED, lines, f"if it is still needed: interlock jobs retry {job.id}")
 
 
 def _cancelled(situation: JobSituation) -> _Told:
     job = situation.job
     why = f": {job.error}" if job.error else ""
     lines = [f"{_job(job)} was cancelled at {_ended(job)}{why}"]
-    return _Told(Reason.CANCELLED, lines, f"if it is to be done after all: interlock jobs retry {job.id}")
+    return _Told(Reason.CANCELLED, lines, f"if it is still needed: interlock jobs retry {job.id}")
 
 
 def _superseded(situation: JobSituation) -> _Told:
@@ -334,7 +334,7 @@ def _quarantined(situation: JobSituation) -> _Told:
         f"{_job(job)} was quarantined at {_ended(job)}: {job.crashes} workers died while it was their only suspect"
     ]
     return _Told(
-        Reason.QUARANTINED, lines, f"find out what kills them (memory, signals), then: interlock jobs retry {job.id}"
+        Reason.QUARANTINED, lines, f"find out why they died (memory, signals), then: interlock jobs retry {job.id}"
     )
 
 
@@ -373,7 +373,7 @@ def _in_general(situation: JobSituation, reason: Reason, failure: JobView | None
         lines.append(f"{held}; no job of it starts until it is released" if job.lane else held)
     ready = reason in (Reason.READY, Reason.SUSPECT, Reason.NO_WORKER, Reason.UNKNOWN_NAME)
     if not situation.workers and not ready and job.state is not JobState.RUNNING:
-        lines.append(f"besides, no live worker takes jobs like it from the queue {job.queue!r}")
+        lines.append(f"also, no live worker runs jobs like it from the queue {job.queue!r}")
     return lines
 
 
@@ -383,8 +383,8 @@ def _hold(lane: str, hold: LaneView | JobSituation, failure: JobView | None) -> 
     parked = [] if hold.parked_since is None else [_parking(lane, hold, failure)]
     if hold.held_since is not None:
         held = f"lane {lane!r} is held by {hold.held_by} since {as_text(hold.held_since)}: {hold.held_reason}"
-        return Reason.LANE_HELD, [held, *parked], f"ask {hold.held_by}, or let it go on: {release}"
-    remedy = f"mend the cause, then let it go on: {release}"
+        return Reason.LANE_HELD, [held, *parked], f"ask {hold.held_by}, or release it: {release}"
+    remedy = f"fix the cause, then release it: {release}"
     if failure is not None:
         again = command("jobs", "retry", str(failure.id))
         remedy = f"{remedy}; to have job {failure.id} done too, at the end of the lane: {again}"
@@ -393,7 +393,9 @@ def _hold(lane: str, hold: LaneView | JobSituation, failure: JobView | None) -> 
 
 def _parking(lane: str, hold: LaneView | JobSituation, failure: JobView | None) -> str:
     after = "a failure" if failure is None else f"{_job(failure)} failed"
-    return f"lane {lane!r} is parked since {as_text(hold.parked_since or 0.0)} after {after}: {hold.parked_reason}"
+    return (
+        f"lane {lane!r} has been parked since {as_text(hold.parked_since or 0.0)} after {after}: {hold.parked_reason}"
+    )
 
 
 def _job(job: JobView) -> str:
@@ -401,7 +403,7 @@ def _job(job: JobView) -> str:
 
 
 def _failure(job: JobView) -> str:
-    return f"it failed with {job.error}" if job.error else "it did not say why"
+    return f"it failed with {job.error}" if job.error else "it gave no reason"
 
 
 def _ended(job: JobView) -> str:

@@ -68,7 +68,7 @@ def _why(situation: JobSituation, reason: Reason, head: str) -> str:
             first = blocking(situation)[0]
             return f"is a suspect of a crash, waits for {named(first.jobs, first.total)} in {where(first.worker)}"
         case Reason.NO_WORKER:
-            return f"is ready, but nobody works on queue {job.queue!r}"
+            return f"is ready, but no worker serves queue {job.queue!r}"
         case Reason.UNKNOWN_NAME:
             return f"is ready, but no worker of queue {job.queue!r} knows {job.name!r}"
         case Reason.DELAYED:
@@ -76,7 +76,7 @@ def _why(situation: JobSituation, reason: Reason, head: str) -> str:
         case Reason.TO_BE_RETRIED:
             return f"failed in attempt {job.attempt}, next try in {span(job.due_at - job.seen_at)}: {_error(job)}"
         case Reason.SNOOZED:
-            return f"was put off, comes back in {span(job.due_at - job.seen_at)}{_said(_last(job))}"
+            return f"was snoozed, is due again in {span(job.due_at - job.seen_at)}{_said(_last(job))}"
         case Reason.UNREADABLE:
             return f"waits for a worker of a version that can read its arguments{_said(_last(job))}"
         case Reason.BEHIND:
@@ -86,7 +86,7 @@ def _why(situation: JobSituation, reason: Reason, head: str) -> str:
         case Reason.LANE_HELD | Reason.LANE_PARKED:
             return f"is next in its lane, which {_hold(situation)}"
         case Reason.PARKED:
-            return f"was set aside until somebody acts{_said(job.error)}"
+            return f"was set aside until a person acts{_said(job.error)}"
         case Reason.RUNNING | Reason.LOCK:
             lasted = "" if job.fetched_at is None else f" for {span(job.seen_at - job.fetched_at)}"
             return f"runs{lasted} in {where(job.worker)}"
@@ -136,7 +136,7 @@ def _hold(lane: LaneView | JobSituation) -> str:
 
 
 def _error(job: JobView) -> str:
-    return job.error or ("" if job.state is JobState.CANCELLED else "it did not say why")
+    return job.error or ("" if job.state is JobState.CANCELLED else "it gave no reason")
 
 
 def _last(job: JobView) -> str:

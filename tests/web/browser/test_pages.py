@@ -161,7 +161,7 @@ def test_a_page_that_is_not_there_says_so(visitor: Visitor) -> None:
     assert visitor.go("/nope").status == 404
     assert "Not found" in visitor.find("h1").inner_text()
     assert visitor.go("/jobs/987654321").status == 404
-    assert "There is no job 987654321" in visitor.find(".centered").inner_text()
+    assert "Job 987654321 does not exist" in visitor.find(".centered").inner_text()
     assert visitor.wider_than_its_window() <= 0
     assert all("404" in complaint for complaint in visitor.complaints)
     visitor.complaints.clear()

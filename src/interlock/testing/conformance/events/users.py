@@ -400,7 +400,7 @@ class EventsConformance(EventProcessConformance):
             explained = [await app.events.explain(receipt.event or 0) for receipt in (good, bad)]
 
             assert [explanation.reason for explanation in explained] == ["handled", "failed"]
-            assert explained[1].remedy == f"Fix the cause, then: interlock jobs retry {bad.jobs[0]}"
+            assert explained[1].remedy == f"fix the cause, then: interlock jobs retry {bad.jobs[0]}"
             assert "RuntimeError: unlucky" in explained[1].lines[1]
             assert hear.name == "hear"
 
