@@ -301,9 +301,11 @@ def base_side(base: str, directory: Path) -> Side:
     return Side("base", directory / "src", commit)
 
 
-def working_tree() -> Side:
+def working_tree(directory: Path) -> Side:
+    """A copy of the working tree's sources, which may change during the run."""
+    shutil.copytree(ROOT / "src", directory / "src", ignore=shutil.ignore_patterns("__pycache__"))
     changed = "+" if git("status", "--porcelain", "--", "src") else ""
-    return Side("working tree", ROOT / "src", git("rev-parse", "--short", "HEAD") + changed)
+    return Side("working tree", directory / "src", git("rev-parse", "--short", "HEAD") + changed)
 
 
 def git(*words: str) -> str:
@@ -311,7 +313,7 @@ def git(*words: str) -> str:
 
 
 async def compare(options: argparse.Namespace, directory: Path, server: PostgresServer) -> bool:
-    sides = (base_side(options.base, directory / "base"), working_tree())
+    sides = (base_side(options.base, directory / "base"), working_tree(directory / "working"))
     stores = Stores(server, directory)
     figures = [figure for figure in FIGURES if options.only in (None, figure.name)]
     for figure, side in itertools.product(figures, sides):

@@ -266,7 +266,7 @@ def run_worker() -> None:
     global _worker
     target, args, parent = sys.argv[1:]
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # Whoever started us in the background ignores it; what a worker does of it is its own business.
+        # A shell starts background processes with SIGINT ignored. The worker's code decides what to do with it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     _worker = _WorkerSide(int(parent))
     module, _, function = target.partition(":")
@@ -312,7 +312,7 @@ _worker: _WorkerSide | None = None
 
 def _this_worker() -> _WorkerSide:
     if _worker is None:
-        raise RuntimeError("this process is no worker: start the function with Worker.spawn")
+        raise RuntimeError("This process is not a worker: start the function with Worker.spawn.")
     return _worker
 
 
@@ -396,7 +396,7 @@ class _Mailbox:
                 del self._messages[position]
                 return [message]
         if self._overflow:
-            raise EOFError(f", after more than {UNREAD_MESSAGES} messages that nobody took")
+            raise EOFError(f", after more than {UNREAD_MESSAGES} unread messages")
         if self._closed:
             raise EOFError
         return []
@@ -404,7 +404,7 @@ class _Mailbox:
     def _wake(self) -> None:
         self._changed.notify_all()
         for loop, event in self._listeners:
-            with contextlib.suppress(RuntimeError):  # that loop is closed, and nobody waits there any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so nothing waits there
                 loop.call_soon_threadsafe(event.set)
 
 
