@@ -28,7 +28,7 @@ select kind, count(*) from (select kind from interlock_job_limit_wait where name
 -- Count the first jobs of held lanes by kind.
 select s.kind, count(*)
 from (select lane from interlock_job_hold where lane > :first and lane < :beyond limit :scan) h
-cross join interlock_job_standing s on s.id = (
+cross join interlock_job_with_state s on s.id = (
     select f.id from interlock_job f where f.lane = h.lane and f.position > 0 order by f.position limit 1)
 where s.state = 'held'
 group by s.kind

@@ -6,7 +6,7 @@ select id, kind from interlock_job where id < :before order by id desc limit :sc
 -- List unfinished jobs with their states, newest first.
 select s.id, s.kind, s.state
 from (select id from interlock_job where id < :before order by id desc limit :scan) j
-cross join interlock_job_standing s on s.id = j.id
+cross join interlock_job_with_state s on s.id = j.id
 order by s.id desc
 
 -- name: lane_unfinished
@@ -61,7 +61,7 @@ select id, kind from interlock_job where parked is not null limit :scan
 -- Read unfinished jobs in short: no arguments, and only the last attempt.
 select id, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, fetched_at, session, host, pid, program,
        fence, error, uses, '', options, '[' || json_extract(attempts, '$[#-1]') || ']'
-from interlock_job_standing
+from interlock_job_with_state
 where id in (select value from json_each(:ids)) and namespace = :namespace
 
 -- name: history_views
@@ -76,7 +76,7 @@ left join interlock_job_worker w on w.id = h.worker
 
 -- name: states
 -- Read the states of unfinished jobs.
-select id, state from interlock_job_standing where id in (select value from json_each(:ids))
+select id, state from interlock_job_with_state where id in (select value from json_each(:ids))
 
 -- name: job_keys
 -- Read the positions of unfinished jobs in their lanes and in the queues of limits, and whether their lanes are held or parked.

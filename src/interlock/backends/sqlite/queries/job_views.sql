@@ -2,7 +2,7 @@
 -- Read unfinished jobs in full.
 select id, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, fetched_at, session, host, pid, program,
        fence, error, uses, arguments, options, attempts
-from interlock_job_standing
+from interlock_job_with_state
 where id in (select value from json_each(:ids)) and namespace = :namespace
 
 -- name: history_views
@@ -114,7 +114,7 @@ limit :limit
 
 -- name: list_behind
 -- List jobs behind another in their lane, newest first.
-select id from interlock_job_standing
+select id from interlock_job_with_state
 where lane is not null and +kind in (select value from json_each(:kinds)) and state = 'behind'
 order by id desc
 limit :limit
@@ -123,7 +123,7 @@ limit :limit
 -- List the first jobs of held lanes, unless another state applies to them.
 select s.id
 from interlock_job_hold h
-cross join interlock_job_standing s on s.id = (
+cross join interlock_job_with_state s on s.id = (
     select f.id from interlock_job f where f.lane = h.lane and f.position > 0 order by f.position limit 1)
 where s.state = 'held' and s.kind in (select value from json_each(:kinds))
 order by s.id desc
@@ -135,7 +135,7 @@ select id from interlock_job where parked is not null and kind in (select value 
 
 -- name: list_lane
 -- List the unfinished jobs of a lane, newest first.
-select id from interlock_job_standing
+select id from interlock_job_with_state
 where lane = :lane and kind in (select value from json_each(:kinds))
   and (:states = '[]' or state in (select value from json_each(:states)))
 order by id desc
@@ -193,7 +193,7 @@ select kind, count(*), sum(lane is not null and position is not null) from inter
 -- Count the first jobs of held lanes by kind.
 select s.kind, count(*)
 from interlock_job_hold h
-cross join interlock_job_standing s on s.id = (
+cross join interlock_job_with_state s on s.id = (
     select f.id from interlock_job f where f.lane = h.lane and f.position > 0 order by f.position limit 1)
 where s.state = 'held'
 group by s.kind

@@ -229,7 +229,7 @@ create table interlock_job_result (
 create index interlock_job_result_by_end on interlock_job_result (kept_until);
 
 -- Unfinished jobs with their states.
-create view interlock_job_standing as
+create view interlock_job_with_state as
 select j.id, k.namespace, k.queue, k.name, j.kind, j.lane, j.position, j.priority, j.class, j.sort,
        case
            when c.id is not null then 'running'
