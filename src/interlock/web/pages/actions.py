@@ -30,7 +30,7 @@ __all__ = ["ACTS", "Actions", "Done", "Order"]
 
 
 class Order(NamedTuple):
-    """What somebody wants done."""
+    """A requested operation."""
 
     ref: Any
     reason: str
@@ -38,7 +38,7 @@ class Order(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What came of it."""
+    """The result of an operation."""
 
     said: str
     """The word for the page to say; see said.py."""
@@ -94,7 +94,7 @@ async def _fields(request: Request) -> dict[str, str]:
         given = None
     if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):
         raise InvalidArgumentError(
-            "The body is no JSON object of texts.", remedy='Send {"act": "…", "reason": "…"}.'
+            "The body is not a JSON object of strings.", remedy='Send {"act": "…", "reason": "…"}.'
         ) from None
     return given
 

@@ -1,4 +1,4 @@
-"""The same answers as JSON, under ``/api``: whatever a page shows, a program can ask for."""
+"""The same answers as JSON, under ``/api``."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Api:
         return _json(data(await self.site.app.insight.overview()))
 
     async def activity(self, request: Request) -> Response:
-        """What came and went: ``?seconds=600&buckets=60``."""
+        """Activity: ``?seconds=600&buckets=60``."""
         seconds = _figure(request, "seconds", 600.0, _MOST_SECONDS)
         buckets = _figure(request, "buckets", 60.0, _MOST_BUCKETS)
         return _json(data(await self.site.app.insight.activity(seconds, int(buckets))))

@@ -40,7 +40,7 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ActivityChart:
-    """What came and went."""
+    """The activity chart."""
 
     columns: tuple[Column, ...]
     accepted: str
@@ -53,7 +53,7 @@ class ActivityChart:
     middle: str
     totals: Mapping[str, int]
     rate: float
-    """Accepted in a second, of late."""
+    """Recently accepted jobs per second."""
 
 
 def activity_chart(activity: Activity) -> ActivityChart:

@@ -1,4 +1,4 @@
-"""Errors as people and programs hear of them: a status, a title, what happened, and what to do."""
+"""Errors for people and programs: a status, a title, what happened, and what to do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Fault", "fault_of"]
 
 
 class Fault(NamedTuple):
-    """What went wrong, for the one who asked."""
+    """An error for the client."""
 
     status: int
     code: str
@@ -36,7 +36,7 @@ class Fault(NamedTuple):
 
 
 def fault_of(error: Exception) -> Fault:
-    """The fault that an error is. What is not ours is not told: it may say things that nobody should read."""
+    """Convert an error. Details of unknown errors are omitted, because they may be confidential."""
     if isinstance(error, HTTPException):
         return _of_http(error)
     if not isinstance(error, InterlockError):

@@ -40,7 +40,7 @@ _FILTERS = {
     "events": ("source", "type", "actor", "delivery"),
     "journal": ("kind", "key", "actor", "action"),
 }
-"""What each page can be asked for."""
+"""The query parameters of each page."""
 
 
 class Lists:
@@ -170,7 +170,7 @@ def job_filter(request: Request) -> JobFilter:
             states[JobState(given)] = None
         except ValueError:
             raise InvalidArgumentError(
-                f"{given!r} is no state of a job.", remedy=f"Known are: {', '.join(JobState)}, {', '.join(_GROUPS)}."
+                f"{given!r} is not a job state.", remedy=f"Valid values: {', '.join(JobState)}, {', '.join(_GROUPS)}."
             ) from None
     asked = {name: request.query_params.get(name, "").strip() for name in ("name", "queue")}
     return JobFilter(tuple(states), asked["name"], asked["queue"], request.query_params.get("lane", ""))
@@ -200,7 +200,7 @@ def _claim_state(request: Request) -> ClaimState | None:
         return ClaimState(given)
     except ValueError:
         raise InvalidArgumentError(
-            f"{given!r} is no state of a claim.", remedy=f"Known are: {', '.join(CLAIM_STATES)}."
+            f"{given!r} is not a claim state.", remedy=f"Valid values: {', '.join(CLAIM_STATES)}."
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""What a page says after an action. The link that follows the action names it by a word; the texts are here."""
+"""Notices after an action. The redirect after the action carries a code; the texts are here."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ class Notice(NamedTuple):
 _TEXTS: Mapping[str, Notice] = {
     "retried": Notice("It is tried again.", True),
     "cancelled": Notice("It was cancelled.", True),
-    "cancelling": Notice("It runs, and was told to stop. Whatever it does now but end well counts as cancelled.", True),
-    "ended": Notice("It had ended already; nothing was changed.", False),
-    "held": Notice("The lane is held: what runs goes on, nothing else of it starts.", True),
+    "cancelling": Notice("It is running and is being stopped. Unless it completes, it counts as cancelled.", True),
+    "ended": Notice("It had already ended; nothing was changed.", False),
+    "held": Notice("The lane is held: a running job continues, and no other job starts.", True),
     "released": Notice("The lane goes on.", True),
-    "not-held": Notice("Nobody held the lane; nothing was changed.", False),
-    "lock-released": Notice("The lock was taken from its holder, who was told why. The next in line has it.", True),
-    "lock-free": Notice("Nobody held the lock; nothing was changed.", False),
-    "forgotten": Notice("The claim was forgotten: whoever comes next finds the key new.", True),
-    "no-claim": Notice("There was no claim; nothing was changed.", False),
+    "not-held": Notice("The lane was not held; nothing was changed.", False),
+    "lock-released": Notice("The lock was taken from its holder. The next waiter gets it.", True),
+    "lock-free": Notice("The lock was not held; nothing was changed.", False),
+    "forgotten": Notice("The claim was forgotten: the key is new for the next claimant.", True),
+    "no-claim": Notice("The key was not claimed; nothing was changed.", False),
     "replayed": Notice("The event was replayed: this is the new one, with the jobs that it caused.", True),
-    "replay-ignored": Notice("Nothing came of the replay: no handler of today wants this event.", False),
+    "replay-ignored": Notice("The replay had no effect: no current handler takes this event.", False),
 }
 
 
 def notice_of(request: Request) -> Notice | None:
-    """What the link that led here says, if it says something we know."""
+    """The notice for the code in the URL, if it is known."""
     word = request.query_params.get("said", "")
     if word == "retried":
         state = request.query_params.get("state", "")

@@ -1,4 +1,4 @@
-"""What an explanation speaks about, as links: the jobs, lanes, limits and workers that stand in the way."""
+"""Links from an explanation to the jobs, lanes, limits and workers that it names."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Site:
         return HTMLResponse(text, status, headers={"vary": "HX-Request"})
 
     async def _numbers(self) -> dict[str, int]:
-        """What stands next to the links; nothing if the store does not answer, for the page itself will say that."""
+        """The counts next to the links; empty if the store does not respond, because the page itself reports that."""
         try:
             return numbers_of(await self.app.insight.pulse())
         except InterlockError:
@@ -122,7 +122,7 @@ def thing_url(request: Request, kind: str, ref: object, **query: object) -> str:
 
 
 def numbers_of(pulse: dict[str, Any]) -> dict[str, int]:
-    """What the links show, from a pulse. The script in the browser does the same."""
+    """The counts next to the links, from a pulse. The script in the browser does the same."""
     states: dict[str, int] = pulse.get("states", {})
     return {
         **{f"states.{state}": number for state, number in states.items()},
