@@ -221,7 +221,7 @@ class Events(Service[EventEngine]):
         row = await engine.jobs.repeat(lambda: engine.events.get(number))
         if row is None:
             raise NotFoundError(
-                f"There is no event {number}: it was never accepted here, or is no longer kept.",
+                f"Event {number} does not exist: it was never accepted here, or is no longer kept.",
                 remedy="See: interlock events list.",
             )
         return row

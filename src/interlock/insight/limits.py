@@ -34,7 +34,7 @@ def job_limit_row(view: JobLimitView) -> LimitRow:
         reason = Reason.FULL if full else Reason.PASSING if view.waiting else Reason.ROOM
     waiting = "" if not view.waiting else f", {counted(view.waiting)} {'waits' if view.waiting == 1 else 'wait'}"
     opens = "" if view.room_at is None else f", room in {span(view.room_at - view.seen_at)}"
-    why = f"{counted(view.taken)} of {view.most} {'started' if view.per else 'at work'}{waiting}{opens}"
+    why = f"{counted(view.taken)} of {view.most} {'started' if view.per else 'running'}{waiting}{opens}"
     return LimitRow(
         view.key,
         JOBS,
@@ -188,7 +188,7 @@ def _limit_line(view: JobLimitView, users: JobLimitUsers) -> str:
         return f"{allows}; {counted(view.taken)} of the starts count now{opens}"
     named = "; ".join(f"job {use.id} ({use.name}) since {as_text(use.since)}" for use in users.holders[:_MOST_NAMED])
     more = " and others" if view.taken > min(len(users.holders), _MOST_NAMED) else ""
-    return f"{allows}; {counted(view.taken)} at work{f': {named}{more}' if named else ''}"
+    return f"{allows}; {counted(view.taken)} running{f': {named}{more}' if named else ''}"
 
 
 def _waiter_line(view: JobLimitView, use: JobLimitUse, ahead: int) -> str:
