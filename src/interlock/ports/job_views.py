@@ -1,4 +1,4 @@
-"""Jobs, lanes and queues as people see them."""
+"""Jobs, lanes and queues, as a store returns them to readers. Times are seconds of the store's clock."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 class WorkerView(NamedTuple):
-    """Who works, or worked."""
+    """A worker process, live or past."""
 
     session: str
     host: str
@@ -31,11 +31,11 @@ class WorkerView(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """One fetch of a job that came to an end other than being returned."""
+    """One fetch of a job that ended other than by being returned."""
 
     number: int
     outcome: str
-    """As text: that of an ``Outcome``, ``crashed``, or ``interrupted`` by the end of a process that was told to."""
+    """An ``Outcome``, ``crashed``, or ``interrupted`` by the end of a process that was asked to end."""
     started_at: float
     ended_at: float
     worker: WorkerView
@@ -54,18 +54,18 @@ class JobView(NamedTuple):
     priority: int
     state: JobState
     attempt: int
-    """How many attempts have failed, were done or are under way."""
+    """The number of attempts, including a running one."""
     crashes: int
-    """How many workers died while it was their only suspect."""
+    """How many workers died while this job was their only suspect."""
     enqueued_at: float
     due_at: float
     fetched_at: float | None
     finished_at: float | None
     worker: WorkerView | None
-    """Who runs it, or ran it last."""
+    """The worker that runs it, or ran it last."""
     fence: int
     error: str
-    """Why it failed last, was parked, cancelled or discarded."""
+    """The last failure, or why it was parked, cancelled or discarded."""
     superseded_by: int | None
     uses: tuple[Use, ...]
     arguments: str
@@ -87,13 +87,13 @@ class JobFilter(NamedTuple):
 
 
 class RunningSuspects(NamedTuple):
-    """Suspects of one half that a worker has."""
+    """Suspects of one half that one worker has fetched."""
 
     worker: WorkerView
     same_half: bool
-    """Whether they are of the half that was asked about."""
+    """Whether they belong to the half in question."""
     same_group: bool
-    """Whether they are of that half or the other half of its group."""
+    """Whether they belong to that half or the other half of its group."""
     jobs: tuple[int, ...]
     """Up to 5 of them."""
     total: int
@@ -113,14 +113,14 @@ class Suspicion(NamedTuple):
 
 
 class JobSituation(NamedTuple):
-    """What decides when a job will run."""
+    """The facts that decide when a job will run."""
 
     job: JobView
     ahead: int
     """Ready: how many ready jobs of its queue come first. Behind: how many of its lane. Waiting: how many in the line.
     Counted up to 10,000."""
     lane_head: int | None
-    """The job that its lane is at, if it is another."""
+    """The head of its lane, if that is another job."""
     lane_head_state: JobState | None
     held_by: str
     held_reason: str
@@ -134,14 +134,14 @@ class JobSituation(NamedTuple):
     holders: tuple[int, ...]
     """Up to 20 jobs that hold slots of that key."""
     room_at: float | None
-    """When a pace lets the next one start, if that is what it waits for."""
+    """When a pace allows the next start, if the job waits for that."""
     workers: int
     """How many live workers know its name and work on its queue."""
     workers_of_queue: int
     more_ahead: bool = False
-    """Whether ``ahead`` was counted only so far, and there may be more."""
+    """Whether ``ahead`` is a lower bound because counting stopped."""
     suspicion: Suspicion | None = None
-    """Set if the job is a suspect: it was there when a worker died."""
+    """Set if the job is a suspect: a worker died while it had the job."""
 
 
 class LaneView(NamedTuple):
@@ -149,13 +149,13 @@ class LaneView(NamedTuple):
 
     lane: str
     state: JobState
-    """That of its head; HELD also if there is no job."""
+    """The state of its head; HELD also for a lane without jobs."""
     head: int | None
     name: str
     depth: int
     """How many jobs, counted up to 10,000."""
     since: float
-    """Since when it is held or parked; if it is neither, when its head was due."""
+    """Since when it has been held or parked; otherwise when its head was due."""
     worker: WorkerView | None
     held_by: str
     held_reason: str
@@ -178,10 +178,10 @@ class QueueView(NamedTuple):
     waiting: int
     running: int
     held: int
-    """The first of lanes that are held or were parked after a failure."""
+    """The heads of lanes that are held or were parked after a failure."""
     parked: int
     oldest_ready_at: float | None
     next_due_at: float | None
-    """When the first of those for later is due; it has passed if nobody was there to take it up."""
+    """When the first scheduled job is due; in the past if no worker was there to take it."""
     workers: int
     runners: int

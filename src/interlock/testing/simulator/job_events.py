@@ -1,4 +1,4 @@
-"""What happened to jobs in a run: what the store did, and what handlers did."""
+"""The history of jobs in a run: the steps of the store, and those of handlers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class JobsFetched(NamedTuple):
 
 
 class JobsAcknowledged(NamedTuple):
-    """The store was told how fetches ended."""
+    """The store was given acknowledgements."""
 
     at: float
     process: str
@@ -74,7 +74,7 @@ class JobsAcknowledged(NamedTuple):
 
 
 class JobsHandedBack(NamedTuple):
-    """A session gave back all it had but some."""
+    """A session returned all its jobs but some."""
 
     at: float
     process: str
@@ -127,7 +127,7 @@ class JobRetried(NamedTuple):
 
 
 class EnqueueEnded(NamedTuple):
-    """An enqueuer was told that its jobs were accepted."""
+    """An enqueue call returned: its jobs were accepted."""
 
     at: float
     process: str
@@ -165,7 +165,7 @@ class HandlerRan(NamedTuple):
 
 
 class HandlerResisted(NamedTuple):
-    """A handler was cancelled and goes on all the same; nobody can stop it."""
+    """A handler was cancelled and goes on; it cannot be stopped."""
 
     at: float
     process: str

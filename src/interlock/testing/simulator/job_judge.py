@@ -176,7 +176,7 @@ class _Check:
             self._broken("suspects", f"{session} has suspects of several halves: {sorted(halves)}")
 
     def _held(self, session: str) -> list[_Job]:
-        """What a session has fetched."""
+        """The jobs that a session has fetched."""
         return [job for job in self._jobs.values() if job.fetch is not None and job.fetch.session == session]
 
     def _check_lane(self, job: _Job, lanes: dict[str, int], given: set[int]) -> None:
@@ -210,7 +210,7 @@ class _Check:
         job = self._jobs.get(acknowledgement.id)
         fetch = job.fetch if job is not None else None
         if job is None:
-            self._broken("acknowledged", f"job {acknowledgement.id} was acknowledged that nobody knows")
+            self._broken("acknowledged", f"unknown job {acknowledgement.id} was acknowledged")
             return
         mine = fetch is not None and fetch.fence == acknowledgement.fence
         said = (acknowledgement.fence, acknowledgement.outcome)

@@ -1,1 +1,1 @@
-"""What a store of jobs, and those who enqueue and run them, promise."""
+"""The promises of a store of jobs, and of the API that enqueues and runs them."""

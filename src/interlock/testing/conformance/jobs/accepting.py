@@ -1,4 +1,4 @@
-"""Accepting jobs: all or none, once, in order, whatever is in them."""
+"""Accepting jobs: all or none, once, in order, with any arguments."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class AcceptingConformance(JobSuite):
                 await b.let_pass(60)
                 while await b.jobs.prune(10):
                     pass
-            with suppress(Exception):  # the answer is for nobody
+            with suppress(Exception):  # the answer is lost
                 await b.jobs.enqueue(jobs)
 
             assert len(done) == 4

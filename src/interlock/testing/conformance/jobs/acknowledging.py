@@ -12,7 +12,7 @@ __all__ = ["AcknowledgingConformance"]
 
 
 class AcknowledgingConformance(JobSuite):
-    """A fetch ends once, by whoever has its fence."""
+    """A fetch ends once, and only with its fence."""
 
     async def test_fences_of_a_job_grow_with_every_fetch(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:

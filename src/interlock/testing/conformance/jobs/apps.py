@@ -30,7 +30,7 @@ class AppSuite(StoreSuite):
 
     @asynccontextmanager
     async def app(self, url: str, **settings: Any) -> AsyncIterator[App]:
-        """An open app. Looking now and then would take a minute, so whatever is quick was told."""
+        """An open app. It polls once a minute, so whatever happens sooner was notified."""
         usual: dict[str, Any] = {"session_ttl": 30.0, "recheck_interval": 60.0, "stuck_work": "report"}
         async with App(url, namespace=self.namespace, **(usual | settings)) as app:
             yield app

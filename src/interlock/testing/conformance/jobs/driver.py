@@ -187,7 +187,7 @@ class JobDriver(Driver):
         return [seen[job_id] for job_id in ids]
 
     async def situation(self, job_id: int) -> JobSituation:
-        """What decides when the job will run; it is known."""
+        """The situation of a known job."""
         situation = await self.jobs.situation(job_id)
         assert situation is not None, f"job {id} is not known"
         return situation

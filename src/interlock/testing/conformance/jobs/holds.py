@@ -73,7 +73,7 @@ class HoldConformance(JobSuite):
             b.store.messages.watch(waiting=True)
             await b.jobs.hold("l", Attribution("ann", "deploying"))
             told = {job.id: f"a.{job.fence}.j{job.id}" for job in run}
-            await until(lambda: {told[ids[1]], told[ids[2]]} <= set(taken), what="the session is told of each")
+            await until(lambda: {told[ids[1]], told[ids[2]]} <= set(taken), what="the session is notified of each")
             assert not any(owner.endswith(f".j{other}") for owner in taken)
             assert all(why.startswith("held") for why in taken.values()), taken
             await b.done(next(job for job in run if job.id == ids[0]))

@@ -1,4 +1,4 @@
-"""Lanes: one at a time, in order, whatever happens to the head."""
+"""Lanes: one job at a time, in order, whatever happens to the head."""
 
 from __future__ import annotations
 

@@ -221,7 +221,7 @@ class JobSlotConformance(JobSuite):
             assert await b.fetch() == []
             if how == "held":
                 await b.done(job)
-                assert await b.fetch() == [], "a held lane went on because a slot came free"
+                assert await b.fetch() == [], "a held lane continued because a slot became free"
                 await b.jobs.release("l", ANN)
                 assert await b.ids() == [first]
 
@@ -330,7 +330,7 @@ class JobSlotConformance(JobSuite):
             await b.done(*await b.fetch())
 
             await b.add_many(7, uses=wide)
-            assert len(await b.fetch()) == 5, "a figure that nobody has any more still holds"
+            assert len(await b.fetch()) == 5, "a figure that no job has any more still holds"
 
     async def test_a_job_with_slots_is_fetched_without_its_lane_following(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:

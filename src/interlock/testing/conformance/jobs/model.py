@@ -1,4 +1,4 @@
-"""What the jobs port allows, as plain lists: told of every step that a store took, it says whether that was right.
+"""A model of the jobs port in plain lists: given every step that a store took, it checks whether that was allowed.
 
 Where the port leaves a choice (ties, which job of a limit's line has been woken already), the store's is taken over
 after it was checked; everything else must be exactly as it is here.

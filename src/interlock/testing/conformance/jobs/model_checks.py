@@ -61,12 +61,12 @@ def check_halves(group: Sequence[ModelJob], told: Mapping[int, Rescued], used: i
     numbers = [half for half in halves if half is not None]
     assert all(half > used for half in numbers), f"halves {numbers} were there before"
     assert len({half // 2 for half in numbers}) <= 1, f"halves {numbers} are not of one group"
-    assert max(halves.values(), default=0) <= (len(group) + 1) // 2, f"{halves} are no halves"
+    assert max(halves.values(), default=0) <= (len(group) + 1) // 2, f"{halves} are not halves"
     assert sum(halves.values()) == len(group) - ended
 
 
 def check_order(offered: Mapping[int, ModelJob], given: Sequence[FetchedJob], wish: FetchRequest) -> None:
-    """Of jobs without limits that are no suspects, those come first in each queue whose sort key is the smallest."""
+    """Of jobs without limits that are not suspects, those with the smallest sort key come first in each queue."""
     heads = {job.lane: job for job in offered.values() if job.lane}
     for queue in wish.queues:
         units = []

@@ -21,7 +21,7 @@ __all__ = ["NewsConformance"]
 
 
 class _Listener:
-    """What one process was told."""
+    """The notifications of one process."""
 
     def __init__(self) -> None:
         self.news = 0
@@ -33,7 +33,7 @@ class _Listener:
 
 
 class NewsConformance(JobSuite):
-    """Whoever works on a queue, or waits for a job, is told."""
+    """Workers of a queue and callers that wait for a job are notified."""
 
     @asynccontextmanager
     async def _two(self, url: str) -> AsyncIterator[tuple[JobDriver, JobDriver]]:
@@ -47,7 +47,7 @@ class NewsConformance(JobSuite):
                 yield mine, mine
 
     async def _listen(self, b: JobDriver, queues: tuple[str, ...] = ("q",)) -> _Listener:
-        """As workers do: look out, then look, then wait to be told."""
+        """Subscribe, then fetch, then wait for a notification, as workers do."""
         listener = _Listener()
         await b.store.messages.listen("b", listener.turns.append, lambda *_: None)
         b.store.messages.watch(waiting=True)
@@ -198,5 +198,5 @@ class NewsConformance(JobSuite):
                 assert list(await mine.jobs.watch_end(session, [job_id])) == []
             await mine.done(await mine.one())
 
-            await until(lambda: f"b.j{job_id}" in told.turns, what="one is told")
-            await until(lambda: f"c.j{job_id}" in others, what="the other is told")
+            await until(lambda: f"b.j{job_id}" in told.turns, what="one is notified")
+            await until(lambda: f"c.j{job_id}" in others, what="the other is notified")

@@ -11,7 +11,7 @@ __all__ = ["OrderConformance"]
 
 
 class OrderConformance(JobSuite):
-    """Jobs come by the time they became ready, weighed by priority, to whoever knows them."""
+    """Jobs are fetched by the time they became ready, weighted by priority, by workers that know their names."""
 
     async def test_nothing_is_fetched_where_nothing_is(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:

@@ -18,7 +18,7 @@ __all__ = ["JobPaceConformance"]
 
 
 class JobPaceConformance(JobSuite):
-    """Never more fetches than the pace allows in any span, whatever becomes of the jobs."""
+    """Never more fetches than the pace allows in any span, whatever happens to the jobs."""
 
     async def test_as_many_are_fetched_as_the_pace_allows_and_the_rest_in_time(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
@@ -293,7 +293,7 @@ class JobPaceConformance(JobSuite):
 
             async with jobs.worker():
                 await given.wait()
-                clock.advance(11.0)  # the worker has a job and stands still, while the next one's time comes
+                clock.advance(11.0)  # the worker has a job and is paused until the next one is due
                 go_on.set()
                 await until(lambda: started)
 

@@ -1,4 +1,4 @@
-"""What people do to jobs: cancel them, and make them run again."""
+"""Operations on jobs: cancel and retry."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class PeopleConformance(JobSuite):
             b.store.messages.watch(waiting=True)
             assert await b.jobs.cancel(job_id, Attribution("ann", "not wanted")) is JobState.RUNNING
 
-            await until(lambda: told in taken, what="the session is told")
+            await until(lambda: told in taken, what="the session is notified")
             assert taken[told].startswith("cancelled")
 
     @pytest.mark.parametrize("outcome", list(Outcome))

@@ -28,7 +28,7 @@ _SOON = Retry(attempts=3, delay=0.001, max_delay=0.002)
 
 @dataclasses.dataclass
 class Order:
-    """What a handler takes and gives."""
+    """Arguments and results of handlers."""
 
     number: int
     at: datetime

@@ -42,4 +42,4 @@ class JobStoreConformance(
     StormConformance,
     WalkConformance,
 ):
-    """What the jobs port promises."""
+    """The promises of the jobs port."""

@@ -34,7 +34,7 @@ _ENDS = (
 
 
 class _Storm:
-    """What everybody in it knows of the others."""
+    """The state that all participants share."""
 
     def __init__(self, hands: Sequence[JobDriver], seed: int) -> None:
         self.hands = hands
@@ -71,7 +71,7 @@ class _Storm:
         )
 
     async def work(self, hand: JobDriver) -> None:
-        """Fetch and acknowledge, die now and then, until all has been fed."""
+        """Fetch and acknowledge, die at random, until all has been fed."""
         while not self.over:
             session = await self._new_session(hand)
             for _ in range(12):

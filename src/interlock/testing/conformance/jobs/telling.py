@@ -29,7 +29,7 @@ async def _reason(app: App, handle: Handle[Any]) -> Reason:
 
 
 class TellingConformance(AppSuite):
-    """Whoever asks is told."""
+    """Status, explanations and lists."""
 
     async def test_it_is_told_why_a_job_does_not_run(self, store_url: str) -> None:
         async with self.app(store_url) as app:

@@ -300,7 +300,7 @@ class TogetherConformance(AppSuite):
 
     @needs(Capability.PROCESSES)
     async def test_what_a_dead_worker_had_runs_again_in_two_halves_each_side_by_side(self, store_url: str) -> None:
-        """The second half starts when the first has ended, at once: looking now and then would take a minute."""
+        """The second half starts when the first has ended, at once: polling would take a minute."""
         async with self.app(store_url) as app, self.port(store_url) as port:
             begun: list[int] = []
             ended: list[int] = []

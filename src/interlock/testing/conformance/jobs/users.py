@@ -1,4 +1,4 @@
-"""What users of ``app.jobs`` and of workers rely on, through the public face and the whole engine, in real time."""
+"""The promises of ``app.jobs`` and of workers, through the public API and the whole engine, in real time."""
 
 from interlock.testing.conformance.jobs.running import RunningConformance
 from interlock.testing.conformance.jobs.telling import TellingConformance

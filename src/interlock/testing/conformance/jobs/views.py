@@ -1,4 +1,4 @@
-"""What people are told about jobs, lanes and queues."""
+"""Views of jobs, lanes and queues."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class _Walk:
             self.model.check(await self.jobs.list(JobFilter(), limit=10_000))
 
     def tell(self, *what: object) -> None:
-        """Note a step, for whoever reads the failure."""
+        """Record a step for the failure message."""
         self.story.append(f"{self.driver.clock.monotonic():.3f} {' '.join(map(str, what))}")
 
     async def enqueue(self) -> None:
@@ -301,7 +301,7 @@ class _Walk:
 
 
 class WalkConformance(JobSuite):
-    """Whatever is done in whatever order, the store does what the model allows."""
+    """For any operations in any order, the store does what the model allows."""
 
     @pytest.mark.parametrize("seed", range(2))
     @pytest.mark.parametrize("mix", list(_MIXES))
