@@ -127,7 +127,7 @@ class App:
 
     @property
     def events(self) -> Events:
-        """What comes in from outside, and who hears of it."""
+        """Deliveries from outside, and their handlers."""
         if self._events is None:
             raise self._lacks("events")
         return self._events
@@ -165,7 +165,7 @@ class App:
         return self.jobs.worker(concurrency=concurrency, queues=queues, finish_within=finish_within)
 
     async def drain(self, *, wait: Seconds = 60.0, queues: Iterable[str] | None = None) -> dict[Outcome, int]:
-        """Run whatever can run now, in this process, until nothing is ready. For tests; see :meth:`Jobs.drain`."""
+        """Run all jobs that can run now, in this process, until none is ready. For tests; see :meth:`Jobs.drain`."""
         return await self.jobs.drain(wait=wait, queues=queues)
 
     def web(

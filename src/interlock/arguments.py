@@ -1,4 +1,4 @@
-"""What callers may pass: keys, times to live and times to wait. Anything else is refused before it goes anywhere."""
+"""Checks of arguments: keys, times to live and times to wait. Invalid ones are refused before they reach a store."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Forever(Enum):
 
 
 FOREVER: Final = _Forever.FOREVER
-"""Wait without a limit. It has to be said, so that nobody waits for ever by accident."""
+"""Wait without a limit. It has to be explicit, so that no caller waits forever by accident."""
 
 Seconds = float | timedelta
 Wait = Seconds | Literal[_Forever.FOREVER]
@@ -106,7 +106,7 @@ def checked_reason(what: str, reason: object, by: object) -> None:
 
 
 def checked_prefix(prefix: object) -> str:
-    """What keys begin with; may be empty."""
+    """Check a prefix of keys, which may be empty."""
     if not isinstance(prefix, str) or not _storable(prefix):
         raise InvalidArgumentError(f"The prefix is {prefix!r}.", remedy="Use plain text without NUL characters.")
     return prefix

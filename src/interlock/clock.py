@@ -18,7 +18,7 @@ __all__ = ["Clock", "SystemClock", "as_datetime", "as_optional_datetime", "as_te
 
 
 class Clock(Protocol):
-    """What Interlock needs to know about time."""
+    """The clocks that Interlock needs."""
 
     def monotonic(self) -> float:
         """Seconds that never go back; also counts time during which the machine was suspended, if it can."""

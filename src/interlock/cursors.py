@@ -1,7 +1,7 @@
 """Durable positions of pollers: ``app.cursors``, or alone ``Cursors.from_url(url)``.
 
-A poller reads where it stands, handles what is new, and moves the cursor only then. The move is refused if somebody
-else moved it meanwhile, so that two pollers can never throw each other back.
+A poller reads its position, handles what is new, and only then moves the cursor. The move is refused if another poller
+has moved it meanwhile, so that two pollers can never undo each other's progress.
 """
 
 from __future__ import annotations
@@ -124,23 +124,23 @@ class CursorEngine:
 
     @property
     def operations(self) -> Operations:
-        """What people and programs do to the store, journaled."""
+        """The journaled operations on this store."""
         return self._store_client.operations
 
     async def _repeat(self, operation: Callable[[], Awaitable[R]]) -> R:
         return await repeat(operation, self._store_client.settings.store_wait, self._store_client.clock.monotonic)
 
     def session_began(self, session: Session) -> None:
-        """Nothing: cursors belong to no session."""
+        """Do nothing: cursors do not belong to a session."""
 
     def session_lost(self, session: Session) -> None:
-        """Nothing: cursors belong to no session."""
+        """Do nothing: cursors do not belong to a session."""
 
     def turn(self, owner: str | None) -> None:
-        """Nothing: nobody waits for a cursor."""
+        """Do nothing: cursors have no waiters."""
 
     def taken(self, owner: str, why: str) -> None:
-        """Nothing: nobody owns a cursor."""
+        """Do nothing: cursors have no owners."""
 
 
 class Cursors(Service[CursorEngine]):

@@ -16,7 +16,7 @@ MOST_WHY = 160
 """How long a text for a row of a table may be."""
 _MOST_COUNTED = 10_000
 _PLAIN = re.compile(r"[A-Za-z0-9@%+:,./_-](?:[A-Za-z0-9@%+=:,./_-]*[A-Za-z0-9@%+=/_-])?")
-"""What stands for itself in every shell, and ends with nothing that may end a sentence."""
+"""Text that needs no quotes in any shell and does not end like a sentence."""
 _WORD = r"""(?:[A-Za-z0-9@%+=:,./_…-]|'[^']*'|"'"|\$'[^']*')+(?<![:,.])"""
 COMMAND = rf"\binterlock (?:run|jobs|lanes|locks|claims|cursors|limits|events|explain|migrate)\b(?: {_WORD})*"
 """A pattern for what :func:`command` made, from its begin to its end in a sentence."""
@@ -43,7 +43,7 @@ class Explanation(Generic[R]):
     why: str
     """The short of it, for a row of a table; without the subject's name. Empty where there is nothing to say."""
     lines: tuple[str, ...]
-    """For people: how it stands, what that depends on, what to do about it."""
+    """For people: the state, what it depends on, and what to do."""
     remedy: str
     """What to do; the last of the lines too. Empty where nothing is to be done."""
     data: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -83,7 +83,7 @@ def span(seconds: float) -> str:
 
 
 def command(*words: str, options: str = "") -> str:
-    """A command for people to copy: whatever is in the words, a shell takes each as one, and does nothing else.
+    """Return a command for people to copy. A shell takes each word as one argument, whatever it contains.
 
     ``options`` go last, or before the first word that would be taken for one of them.
     """

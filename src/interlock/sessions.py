@@ -1,8 +1,8 @@
 """A process's sign of life in one store, kept by a heartbeat.
 
 Where a store can outlive the process, the heartbeat runs on a thread, an event loop and a connection of its own, so
-that a busy event loop does not cost the process its leases. When the session cannot be renewed, its work is told to
-stop while the store still honours it; work that does not stop by the time the session ends is dealt with as
+that a busy event loop does not cost the process its leases. When the session cannot be renewed, its work is
+cancelled while the store still honors it; work that does not stop by the time the session ends is dealt with as
 ``Settings.stuck_work`` says. An ended session is never revived: a new one takes its place.
 
 That thread waits for nothing but the store. It hands what it logs to another thread, and acts before it logs.
@@ -61,7 +61,7 @@ class Session:
         self.at_work = 0
         """How many bodies rely on it right now."""
         self.leaving = False
-        """Whether the store knows that this process was told to end."""
+        """Whether the store knows that this process is shutting down."""
 
 
 class SessionKeeper:
@@ -122,7 +122,7 @@ class SessionKeeper:
             raise
 
     async def stop(self) -> None:
-        """End the session, so that whatever is still held is free at once."""
+        """End the session, so that everything still held is released at once."""
         if self._ended is None:
             return
         self._stopping = True
@@ -133,7 +133,7 @@ class SessionKeeper:
         self._thread = self._task = self._ended = None
 
     def leave(self, *, leaving: bool = True) -> None:
-        """Have the store note that this process was told to end, so that its death counts against no job.
+        """Record in the store that this process is shutting down, so that its death counts against no job.
 
         Returns at once and may be called from any thread: the heartbeat sees to it, even while the loop is blocked.
         """
@@ -212,7 +212,7 @@ class SessionKeeper:
             self._tell(self._finish)
 
     async def _attempt(self, chore: str, work: Callable[..., Awaitable[object]], *args: object) -> tuple[bool, object]:
-        """Do something that may fail without harm, in bounded time: the heart goes on beating whatever happens.
+        """Do something that may fail without harm, in bounded time, so that the heartbeat continues.
 
         Whether it was done, and what came of it.
         """
@@ -232,7 +232,7 @@ class SessionKeeper:
             sent = self._clock.monotonic()
             try:
                 await sessions.begin(card, self._settings.session_ttl)
-            except Exception as error:  # noqa: BLE001 - the heart goes on beating whatever happens
+            except Exception as error:  # noqa: BLE001 - the heartbeat continues after any error
                 if isinstance(error, StoreReplacedError):
                     self._end_for_good(error)
                     return None
@@ -260,7 +260,7 @@ class SessionKeeper:
             try:
                 async with asyncio.timeout(min(seconds / 6, max(0.0, session.deadline - sent))):
                     alive = not session.lost and await sessions.renew(session.id, seconds)
-            except Exception as error:  # noqa: BLE001 - the heart goes on beating whatever happens
+            except Exception as error:  # noqa: BLE001 - the heartbeat continues after any error
                 emit(_log, logging.WARNING, "session_renewal_failed", session=session.id, error=repr(error))
                 alive = self._clock.monotonic() < session.deadline
                 if isinstance(error, StoreReplacedError):
@@ -350,7 +350,7 @@ class SessionKeeper:
 
     def _tell(self, what: Callable[..., None], *args: object) -> None:
         assert self._loop is not None
-        with contextlib.suppress(RuntimeError):  # that loop is gone, and so is whoever listened
+        with contextlib.suppress(RuntimeError):  # that loop is closed, and its listeners with it
             self._loop.call_soon_threadsafe(what, *args)
 
     def _announce(self, session: Session) -> None:
@@ -371,5 +371,5 @@ class SessionKeeper:
 
 
 def program() -> str:
-    """What this process calls itself."""
+    """Return the name of this program."""
     return Path(sys.argv[0] or "python").name[:64] if sys.argv else "python"

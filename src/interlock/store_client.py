@@ -79,7 +79,7 @@ class StoreClient:
 
     @property
     def operations(self) -> Operations:
-        """What people and programs do to this store, journaled."""
+        """The journaled operations on this store."""
         return Operations(self.store, self.journal, repeat=self.repeat)
 
     async def repeat(self, operation: Callable[[], Awaitable[T]]) -> T:

@@ -26,7 +26,7 @@ _PATH = re.compile(r"\w+(\.\w+)*")
 
 
 class Template:
-    """A parsed template. Parsing refuses what cannot work; rendering refuses values that do not fit."""
+    """A parsed template. Parsing refuses invalid templates; rendering refuses invalid values."""
 
     def __init__(self, text: str) -> None:
         self.text = text

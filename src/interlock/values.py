@@ -66,6 +66,6 @@ def _restored(found: dict[str, Any]) -> Any:
 
 
 def describe_type(value: object) -> str:
-    """What something is, for the middle of a sentence: ``an int``."""
+    """Describe a value's type, for the middle of a sentence: ``an int``."""
     name = type(value).__name__
     return f"{'an' if name[:1].lower() in 'aeio' else 'a'} {name}"
