@@ -178,7 +178,7 @@ def load(target: str) -> App:
 
 
 def app_jobs(app: App) -> Sequence[str]:
-    """What an app can run."""
+    """The jobs and handlers of an app."""
     return app.jobs.names
 
 
@@ -317,7 +317,7 @@ async def _serve_until_told(
 
 
 class _Orders:
-    """What signals mean."""
+    """Handle signals."""
 
     def __init__(self, task: asyncio.Task[Any], deadline: Deadline, finish_within: float, ending: float) -> None:
         self._task = task

@@ -27,7 +27,7 @@ _KILL_AFTER = 0.3
 
 
 class Supervisor:
-    """Keeps so many processes running until it is told to end them."""
+    """Keeps a number of processes running until it is asked to end them."""
 
     def __init__(
         self,

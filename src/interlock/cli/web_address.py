@@ -29,11 +29,11 @@ class WebAddress:
     sockets: Sequence[socket.socket]
     credentials: Credentials | None
     token: str | None = None
-    """What lets in without credentials, where the processes that follow one another there share it."""
+    """The token that is accepted without credentials, shared by the processes that follow one another."""
 
     @classmethod
     def named(cls, listen: str | None, credentials_file: Path | None, file_option: str = _OPTION) -> Self | None:
-        """Where somebody said; None if nobody did. Raises ``MisuseError`` if others could see it unasked.
+        """Return the address that was given, or None. Raises ``MisuseError`` if others could see it unasked.
 
         ``file_option`` is empty for a command that has none for a file with credentials.
         """
@@ -59,7 +59,7 @@ class WebAddress:
 
     @classmethod
     def handed_down(cls, listening: str | None, credentials_file: Path | None) -> Self | None:
-        """Sockets that whoever started this process holds open; None if the web app is not this one's business."""
+        """Sockets that the parent process holds open; None if this process does not serve the web app."""
         token = os.environ.pop(_TOKEN, None)  # for us, and for no process that a handler starts
         if listening is None:
             return None
