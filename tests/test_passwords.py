@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 
 from interlock import App, Locks, Settings
-from interlock.cli.store_url import Place
+from interlock.cli.store_url import StoreUrl
 from interlock.errors import InterlockError
 from interlock.testing.clock import until
 
@@ -92,7 +92,7 @@ def test_no_representation_shows_a_password() -> None:
     app = App(url, listen_url=url)
     things = [
         Settings(listen_url=url),
-        Place(url),
+        StoreUrl(url),
         app,
         app.locks,
         app.jobs,

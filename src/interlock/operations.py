@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from interlock.ports.locks import Holder
     from interlock.ports.store import Store
 
-__all__ = ["Cause", "Operations", "add_cause_lookup", "attributed"]
+__all__ = ["Cause", "Operations", "add_cause_lookup", "attributed", "unknown_job"]
 
 T = TypeVar("T")
 Cause = tuple[int | None, int, int]
@@ -233,8 +233,16 @@ class Operations:
 
 def _known(job: int, state: JobState | None) -> JobState:
     if state is None:
-        raise NotFoundError(f"There is no job {job}.", remedy="List jobs with: interlock jobs list.")
+        raise unknown_job(job)
     return state
+
+
+def unknown_job(job: int) -> NotFoundError:
+    """Return the error for a job that does not exist."""
+    return NotFoundError(
+        f"Job {job} does not exist: it was never enqueued here, or is no longer kept.",
+        remedy="List the jobs: interlock jobs list.",
+    )
 
 
 def attributed(what: str, by: str, reason: str, *, optional: bool = False) -> Attribution:

@@ -113,7 +113,7 @@ async def test_a_process_opens_no_more_connections_than_the_setting_says(
 
 @pytest.mark.parametrize("connections", [3, 1001, 0, -1, 4.0, "8", True, None])
 def test_a_number_of_connections_that_cannot_work_is_refused(connections: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"connections is .*\. Use a whole number from 4 to 1000\."):
+    with pytest.raises(InvalidArgumentError, match=r"Invalid connections .*\. Use a whole number from 4 to 1000\."):
         Settings(connections=connections)
 
 

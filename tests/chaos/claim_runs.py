@@ -69,9 +69,7 @@ async def final_claims(plan: ClaimPlan) -> dict[str, Final]:
 
 def as_final(views: Sequence[ClaimView]) -> dict[str, Final]:
     """How keys stand."""
-    return {
-        view.key: Final(str(view.state), view.attempt, view.fence, json.loads(view.result or "null")) for view in views
-    }
+    return {view.key: Final(str(view.state), view.attempt, view.fence, view.result) for view in views}
 
 
 def gather_claims(

@@ -157,8 +157,8 @@ class _Overseer:
         """Put right what a person has to put right, and wait until nothing is left to do."""
         give_up = time.monotonic() + patience
         while time.monotonic() < give_up:
-            left = await self._store.look(JobFilter(states=_UNFINISHED), limit=1000)
-            quarantined = await self._store.look(JobFilter(states=(JobState.QUARANTINED,)), limit=1000)
+            left = await self._store.list(JobFilter(states=_UNFINISHED), limit=1000)
+            quarantined = await self._store.list(JobFilter(states=(JobState.QUARANTINED,)), limit=1000)
             if not left and not quarantined:
                 return
             for view in quarantined:
@@ -166,17 +166,17 @@ class _Overseer:
                 await self._store.retry(view.id, "an operator")
             await self._release()
             await asyncio.sleep(0.1)
-        for view in await self._store.look(JobFilter(states=_UNFINISHED), limit=20):
+        for view in await self._store.list(JobFilter(states=_UNFINISHED), limit=20):
             self.unfinished.append(f"{view._replace(arguments='')}: {await self._store.situation(view.id)}")
 
     async def look(self) -> dict[int, Final]:
         """How every job stands."""
-        return {view.id: _final(view) for view in await self._store.look(JobFilter(), limit=_ALL)}
+        return {view.id: _final(view) for view in await self._store.list(JobFilter(), limit=_ALL)}
 
     async def _watch(self) -> None:
         while True:
             try:
-                self.idle = not await self._store.look(JobFilter(states=_UNFINISHED), limit=1)
+                self.idle = not await self._store.list(JobFilter(states=_UNFINISHED), limit=1)
                 await self._release()
             except StoreUnavailableError:
                 self.idle = False

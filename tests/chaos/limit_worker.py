@@ -107,7 +107,7 @@ class Starter(Actor):
     async def _body(self, name: str, reservation: Reservation, work: float | None) -> None:
         """Work for a while. Nothing cancels what was started by hand, so it looks for itself."""
         dice = self.dice
-        self.note("enter", turn=name, at=reservation.turn.at, wall=time.time())
+        self.note("enter", turn=name, at=reservation._turn.at, wall=time.time())
         left = work
         if left is None:
             left = dice.uniform(0.5, 2.5) if dice.random() < self.plan.slow else 0.03 * dice.random()

@@ -87,7 +87,7 @@ def test_demo_says_where_it_cannot_listen(run_demo: Demo) -> None:
     output, errors = process.communicate(timeout=60)
 
     assert (process.returncode, output) == (2, "")
-    assert "no credentials" in errors
+    assert "without credentials" in errors
     assert "Set INTERLOCK_WEB_CREDENTIALS=user:password, or listen on 127.0.0.1." in " ".join(errors.split())
     assert "--credentials-file" not in errors  # which the demo does not have
 

@@ -256,7 +256,7 @@ async def test_cancel_ends_what_waits_and_stops_what_runs(cli: Callable[..., Any
         f"Job {running.id} is running; its worker was asked to stop it.",
     ]
     assert again.stdout == ""
-    assert f"Job {running.id} is cancelled already: there is nothing to cancel." in again.stderr
+    assert f"Job {running.id} has already ended (cancelled): there is nothing to cancel." in again.stderr
     assert [job["state"] for job in shown] == ["cancelled", "cancelled"]
     assert all("carol" in job["error"] and "not needed" in job["error"] for job in shown)
 
@@ -294,8 +294,8 @@ async def test_cancel_asks_on_a_terminal(
         code, seen = await asyncio.to_thread(on_terminal, answer, *args)
         view = await jobs.jobs.get(first)
 
-    assert f"job {first} (report) is ready" in seen
-    assert f"job {second} (report) is ready" in seen
+    assert f"job {first} (report) has been ready since" in seen
+    assert f"job {second} (report) has been ready since" in seen
     assert "Cancel them?" in seen
     assert code == status
     assert view is not None

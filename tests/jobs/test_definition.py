@@ -134,7 +134,7 @@ def test_names_are_unique_in_an_app() -> None:
     jobs = Jobs.from_url("memory://")
     jobs.job(name="one")(lambda: None)
 
-    with pytest.raises(MisuseError, match="two jobs called 'one'"):
+    with pytest.raises(MisuseError, match="Two jobs have the name or alias 'one'"):
         jobs.job(name="one")(lambda: None)
     assert "one" in jobs
     assert jobs["one"].name == "one"

@@ -281,7 +281,7 @@ async def test_a_job_that_nobody_knows(store_url: str) -> None:
             app.jobs.retry(2**62, by="ann"),
             app.jobs.explain(unknown),
         ):
-            with pytest.raises(NotFoundError, match="no job 4611686018427387904"):
+            with pytest.raises(NotFoundError, match="Job 4611686018427387904 does not exist"):
                 await act
         with pytest.raises(NotFoundError):
             await app.jobs.get(unknown)

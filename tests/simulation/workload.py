@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.errors import ConcurrencyConflictError, DeadlockError, LeaseLostError, MisuseError, StoreUnavailableError
 from interlock.locks import FOREVER
-from interlock.ports.journal import Attribution
 from interlock.settings import Settings
 from interlock.testing.simulator import (
     Bounds,
@@ -293,7 +292,7 @@ class Worker:
             await request.work(self._pieces() if request.leases else [])
 
     async def _hold(self) -> None:
-        async with self.client.hold(self._key(), Attribution(self._wait(), self._ttl())) as request:
+        async with self.client.hold(self._key(), self._ttl(), self._wait()) as request:
             await request.work(self._pieces())
 
     async def _enter_late(self) -> None:

@@ -285,6 +285,6 @@ def flood(messages: int) -> None:
 async def test_messages_that_nobody_takes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "UNREAD_MESSAGES", 100)
     async with worker(flood, 1000) as process:
-        with pytest.raises(WorkerFailedError, match="more than 100 messages"):
+        with pytest.raises(WorkerFailedError, match="more than 100 unread messages"):
             await process.wait_for("never")
         assert len(process._inbox._messages) == 100

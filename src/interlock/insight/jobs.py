@@ -13,6 +13,7 @@ from interlock.insight.timeline import timeline
 from interlock.insight.views import Listing
 from interlock.jobs.explain import explain_job, explain_lane
 from interlock.jobs.parked_lanes import failure_of, with_its_lane
+from interlock.operations import unknown_job
 from interlock.ports.insight import MAX_WORKERS
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
@@ -37,7 +38,6 @@ __all__ = [
     "job_rows_of",
     "lane_listing",
     "lane_page",
-    "no_job",
     "worker_page",
     "worker_row",
 ]
@@ -48,14 +48,6 @@ _MOST_SESSIONS = 20
 """How many workers' lock waits are read for one list."""
 _AT_A_WORKER = (JobState.RUNNING, JobState.READY)
 _Waits = dict[int, list["LockView"]]
-
-
-def no_job(number: int) -> NotFoundError:
-    """The error for an unknown job."""
-    return NotFoundError(
-        f"Job {number} does not exist: it was never enqueued here, or is no longer kept.",
-        remedy="List them: interlock jobs list.",
-    )
 
 
 async def job_listing(stores: Stores, wanted: JobFilter, limit: int, before: int | None) -> Listing[JobRow]:
@@ -179,7 +171,7 @@ async def _outlook(stores: Stores, number: int) -> JobSituation:
     found = await stores.store.insight.situations([number])
     whole = await stores.store.jobs.get(number) if found else None
     if whole is None:
-        raise no_job(number)
+        raise unknown_job(number)
     return found[0]._replace(job=whole)
 
 

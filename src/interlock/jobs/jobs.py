@@ -17,6 +17,7 @@ from interlock.jobs.options import JobOptions, checked_aliases, checked_name
 from interlock.jobs.parked_lanes import failure_of, with_its_lane
 from interlock.jobs.results import end_of, newest, result_in
 from interlock.jobs.views import job_view
+from interlock.operations import unknown_job
 from interlock.ports.insight import MAX_WORKERS
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
@@ -283,7 +284,7 @@ class Jobs(Service[JobEngine]):
         number = _number(job)
         row = await self._running.jobs.get(number)
         if row is None:
-            raise _not_found(number)
+            raise unknown_job(number)
         return job_view(row)
 
     async def explain(self, job: int | Handle[Any]) -> Explanation[Reason]:
@@ -293,7 +294,7 @@ class Jobs(Service[JobEngine]):
             return cast("Explanation[Reason]", await self._explainer("job", number))
         situation = await engine.jobs.situation(number)
         if situation is None:
-            raise _not_found(number)
+            raise unknown_job(number)
         head = None
         if situation.job.state is JobState.BEHIND and situation.lane_head is not None:
             head = await engine.jobs.situation(situation.lane_head)
@@ -406,7 +407,3 @@ def _queues(queues: Any) -> tuple[str, ...]:
     if not names:
         raise InvalidArgumentError("No queue was given.", remedy="Pass at least one.")
     return names
-
-
-def _not_found(number: int) -> NotFoundError:
-    return NotFoundError(f"There is no job {number}.", remedy="List jobs with: interlock jobs list.")

@@ -17,6 +17,7 @@ from interlock.errors import (
 )
 from interlock.jobs.current import CURRENT, current_engine
 from interlock.jobs.explain import explain_job
+from interlock.operations import unknown_job
 from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
@@ -37,9 +38,7 @@ async def newest(engine: JobEngine, job: int) -> JobView:
         number = job
         view = await engine.repeat(lambda: engine.jobs.get(number))  # noqa: B023 - awaited at once
         if view is None:
-            raise NotFoundError(
-                f"There is no job {job}.", remedy="List jobs with: interlock jobs list. Old jobs are removed."
-            )
+            raise unknown_job(job)
         seen.add(job)
         if view.state is not JobState.SUPERSEDED or view.superseded_by is None or view.superseded_by in seen:
             return view

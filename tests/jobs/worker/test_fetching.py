@@ -153,7 +153,7 @@ async def test_whatever_a_fetch_fails_of_is_tried_again(caplog: pytest.LogCaptur
     async with floor() as place:
         place.job(nothing)
         place.jobs.mishaps["fetch"] = [ValueError("a bug")]
-        place.jobs.mishaps["attend"] = [ValueError("another")]
+        place.jobs.mishaps["register_worker"] = [ValueError("another")]
         job = place.jobs.add()
         async with place.at_work():
             await place.until_ended(job)
@@ -170,7 +170,7 @@ async def test_jobs_that_are_defined_later_are_fetched_too() -> None:
             job = place.jobs.add("new")
             place.jobs.tell()
             await place.until_ended(job)
-            assert place.jobs.called("attend")[-1][3] == ("work", "new")
+            assert place.jobs.called("register_worker")[-1][3] == ("work", "new")
 
 
 async def test_a_time_to_look_again_does_not_keep_a_busy_worker_looking(monkeypatch: pytest.MonkeyPatch) -> None:

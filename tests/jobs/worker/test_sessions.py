@@ -278,7 +278,8 @@ async def test_two_workers_of_one_process_share_a_session_and_know_of_one_anothe
             await until(lambda: len(first.status().running) == 2)
             async with place.at_work(second):
                 mine = [job.id for job in first.status().running]
-                await until(lambda: place.jobs.called("attend")[-1][2:] == (("default", "other"), ("work",), 5))
+                expected = (("default", "other"), ("work",), 5)
+                await until(lambda: place.jobs.called("register_worker")[-1][2:] == expected)
                 place.jobs.lose["fetch"] = 1
                 place.jobs.add()
                 place.jobs.tell()
@@ -291,7 +292,7 @@ async def test_two_workers_of_one_process_share_a_session_and_know_of_one_anothe
             assert place.jobs.called("return_unstarted")[-1][2] == mine
             assert place.jobs.outcomes(*theirs) == ["snoozed"]
             assert len(first.status().running) == 2
-            assert place.jobs.called("attend")[-1][2:] == (("default",), ("work",), 2)
+            assert place.jobs.called("register_worker")[-1][2:] == (("default",), ("work",), 2)
 
 
 async def test_nothing_is_handed_back_that_is_just_being_fetched() -> None:

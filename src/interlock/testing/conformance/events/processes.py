@@ -46,7 +46,7 @@ async def take_deliveries(url: str, namespace: str, count: int, at_once: int) ->
         async def take(number: int) -> None:
             async with places:
                 receipt = await app.events.receive("github", *delivery(issue(number % _LANES), f"g{number}"))
-                report("answered", guid=f"g{number}", verdict=receipt.status)
+                report("answered", guid=f"g{number}", status=receipt.status)
 
         await asyncio.gather(*(take(number) for number in range(count)))
         report("done")
