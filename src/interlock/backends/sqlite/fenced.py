@@ -109,8 +109,8 @@ class FencedWriter:
 def _in_transaction(db: sqlite3.Connection) -> sqlite3.Connection:
     if not db.in_transaction:
         raise MisuseError(
-            "The fenced transaction was ended by a statement in it, and fences nothing any more.",
-            remedy="Leave commit and rollback to the block.",
+            "A statement ended the fenced transaction, so the lease no longer protects the block.",
+            remedy="Do not commit or roll back inside the block.",
         )
     return db
 
