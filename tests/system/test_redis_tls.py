@@ -73,7 +73,7 @@ async def test_another_authoritys_certificate_is_refused(
         error = await refused(url(tls_port, authority))
 
         assert not isinstance(error, StoreUnavailableError)  # it does not pass by itself
-        assert "certificate was refused" in str(error)
+        assert "The certificate of the Redis server is invalid" in str(error)
 
 
 async def test_a_certificate_for_another_host_is_refused(

@@ -288,7 +288,7 @@ class Server:
             raise
         except ssl.SSLError as error:
             raise StoreError(
-                f"PostgreSQL's certificate was refused: {error}.",
+                f"The certificate of the PostgreSQL server is invalid: {error}.",
                 remedy="Check sslrootcert and the host name in the URL.",
             ) from error
         except FileNotFoundError as error:
