@@ -37,7 +37,7 @@ test: setup
 
 # The rest: long forms, runs under faults, planted bugs.
 test-full: setup
-	$(BIN)/pytest tests -m "full and not system and not chaos" $(PARALLEL_FAULTS)
+	$(BIN)/pytest tests -m "full and not system and not chaos" $(PARALLEL_FAULTS) --timeout 600
 
 test-system: setup
 	tests/system/install.sh

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from interlock.ports.claims import ClaimAnswer, ClaimView, ClaimWant, Held, Settlement
     from interlock.ports.cursors import Move
+    from interlock.ports.journal import Attribution
 
 __all__ = ["BUGS"]
 
@@ -183,9 +184,9 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("kept", "a claim in progress cannot be forgotten")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def forget(original: Any, self: Any, key: str, why: str) -> ClaimView | None:
+    async def forget(original: Any, self: Any, key: str, why: str, attribution: Attribution) -> ClaimView | None:
         claim = self._claims.get(key)
-        view: ClaimView | None = await original(self, key, why)
+        view: ClaimView | None = await original(self, key, why, attribution)
         if claim is not None and claim.state is ClaimState.IN_PROGRESS:
             self._claims[key] = claim
         return view

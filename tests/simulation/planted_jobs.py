@@ -81,12 +81,12 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("limits", "slots are never counted as taken")
 def _(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(job_fetch, "note_uses", lambda _rows, _fetched: None)
+    patch.setattr(job_fetch, "add_uses", lambda _rows, _fetched: None)
 
 
 @_breaks("limits", "starts do not count for a pace")
 def _(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(job_fetch, "note_starts", lambda *_: None)
+    patch.setattr(job_fetch, "add_starts", lambda *_: None)
 
 
 @_breaks("durable", "slots are not freed")
@@ -106,7 +106,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
         if not any("a" in lane for lane in lanes):
             original(self, lanes)
 
-    around(patch, JobRows, "advance", advance)
+    around(patch, JobRows, "advance_lanes", advance)
 
 
 @_breaks("fence", "every fetch has the same fence")

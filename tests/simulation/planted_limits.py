@@ -39,7 +39,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
         answer: LimitAnswer = await original(self, plan)
         for reservation in self._by_session.get(plan.session, {}).values():
             if reservation.owner == plan.owner and not plan.start:
-                reservation.waits, reservation.where = admission.Waits.NOT, ""
+                reservation.waits, reservation.where = admission.WaitKind.NOTHING, ""
         return answer
 
     around(patch, MemoryLimits, "ask", ask)
@@ -57,9 +57,9 @@ def _(patch: pytest.MonkeyPatch) -> None:
 @_breaks("slots", "where figures differ the larger one holds")
 def _(patch: pytest.MonkeyPatch) -> None:
     def slots(self: Any) -> int | None:
-        return max((figure.most for figure in self.figures if not figure.per), default=None)
+        return max((quota.most for quota in self.quotas if not quota.per), default=None)
 
-    patch.setattr(admission.Standing, "slots", property(slots))
+    patch.setattr(admission.KeyStatus, "slots", property(slots))
 
 
 @_breaks("slots", "only the first of several limits is looked at")
@@ -76,7 +76,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
         mine = self._by_session.get(session, {}).get(owner)
         finished: Finished = await original(self, session, owner)
         if finished.started:
-            others = [other for key in mine.figures if key in self._keys for other in self._keys[key].uses.values()]
+            others = [other for key in mine.quotas if key in self._keys for other in self._keys[key].uses.values()]
             self._drop([(round(self._now() * 1e6), other) for other in others if other.started][:1])
         return finished
 
@@ -121,7 +121,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 
 def _forget_starts(self: Any, reservation: Any) -> None:
-    for name in reservation.figures:
+    for name in reservation.quotas:
         key = self._keys.get(name)
         if key is not None:
             key.starts = [start for start in key.starts if start.user.owner != reservation.owner]
@@ -164,8 +164,8 @@ def _(patch: pytest.MonkeyPatch) -> None:
 def _(patch: pytest.MonkeyPatch) -> None:
     def settle(original: Any, self: Any, reservation: Any, verdict: Any, standings: Any, now: int) -> None:
         original(self, reservation, verdict, standings, now)
-        if verdict.waits is admission.Waits.LINE:
-            paces = [standing for standing in standings if reservation.figures[standing.key].per]
+        if verdict.waits is admission.WaitKind.SLOT:
+            paces = [standing for standing in standings if reservation.quotas[standing.key].per]
             original(self, reservation, verdict._replace(start=True), paces, now)
             reservation.started, reservation.waits, reservation.where = False, verdict.waits, verdict.key
 

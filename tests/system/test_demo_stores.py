@@ -11,7 +11,11 @@ pytestmark = pytest.mark.system
 
 
 @pytest.mark.parametrize(
-    ("flag", "told"), [("--postgres", "a PostgreSQL server started for the demo"), ("--redis", "locks and claims on a Redis server started for the demo")]
+    ("flag", "told"),
+    [
+        ("--postgres", "a PostgreSQL server started for the demo"),
+        ("--redis", "locks and claims on a Redis server started for the demo"),
+    ],
 )
 def test_demo_keeps_every_promise_on_a_server_of_its_own(flag: str, told: str) -> None:
     command = [sys.executable, "-c", "from interlock.cli import main; main()", "demo", flag, "--seconds", "10"]

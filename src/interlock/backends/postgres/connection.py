@@ -130,6 +130,7 @@ _BEATS = {"read-write": _UNLESS.format(_READ_ONLY), "primary": _UNLESS.format(_S
 _GONE = (
     OSError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # the end of an earlier error has not arrived, so nothing more can be sent
     asyncpg.PostgresConnectionError,
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
