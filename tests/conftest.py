@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -83,3 +84,9 @@ def remote(request: pytest.FixtureRequest) -> Iterator[Remote]:
     server: Any = request.getfixturevalue(f"interlock_{request.param}_server")
     with ThreadedFaultProxy("127.0.0.1", server.port) as proxy:
         yield Remote(direct, proxy)
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collected tests out of garbage collections, which otherwise traverse them again and again."""
+    gc.collect()
+    gc.freeze()

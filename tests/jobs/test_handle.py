@@ -267,7 +267,7 @@ async def test_a_result_that_is_no_longer_kept() -> None:
         await store.jobs.prune(1000.0)
         with pytest.raises(ResultGoneError, match="is no longer kept"):
             await handle.result(wait=0)
-        with pytest.raises(NotFoundError, match=f"no job {handle.id}"):
+        with pytest.raises(NotFoundError, match=f"Job {handle.id} does not exist"):
             await handle.status()
 
 
