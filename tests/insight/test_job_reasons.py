@@ -36,8 +36,8 @@ async def test_ready(floor: Floors) -> None:
         await b.jobs.register_worker("b", ["q"], ["n"], 5)
         b.clock.advance(3)
 
-        assert await told(b, first, Reason.READY) == "is ready for 3.0 s and is the next"
-        assert await told(b, third, Reason.READY) == "is ready for 3.0 s and has 2 before it"
+        assert await told(b, first, Reason.READY) == "has been ready for 3.0 s and is the next"
+        assert await told(b, third, Reason.READY) == "has been ready for 3.0 s and has 2 before it"
 
 
 async def test_workers_with_blocked_event_loops(floor: Floors) -> None:
@@ -96,7 +96,7 @@ async def test_what_is_overdue_waits_for_a_worker(floor: Floors) -> None:
         await b.jobs.register_worker("a", ["q"], ["other"], 5)
         assert await told(b, cooling, Reason.UNKNOWN_NAME) == "is ready, but no worker of queue 'q' knows 'n'"
         await b.jobs.register_worker("b", ["q"], ["n"], 5)
-        assert await told(b, delayed, Reason.READY) == "is ready for 10.0 s"
+        assert await told(b, delayed, Reason.READY) == "has been ready for 10.0 s"
 
 
 async def test_behind_says_what_the_head_waits_for(floor: Floors) -> None:

@@ -79,7 +79,7 @@ async def test_problems_come_with_what_to_do(floor: Floors) -> None:
         problems = {(problem.kind, problem.ref): problem for problem in overview.problems}
 
         texts = [problem.text for problem in overview.problems]
-        assert texts[0] == "no worker serves queue 'empty': 1 job is ready for 2.0 min"
+        assert texts[0] == "no worker serves queue 'empty': 1 job has been ready for 2.0 min"
         assert texts[1] == "jobs are ready that no worker of queue 'q' knows: 'n'"
         assert problems["lane", "l"].text == "lane 'l' is parked after a failure: no"
         assert problems["jobs", "parked"].text == "1 job is set aside until a person acts"
@@ -111,7 +111,7 @@ async def test_what_is_due_and_nobody_is_there_for_is_a_problem(floor: Floors) -
         b.clock.advance(40)
         problems = {problem.ref: problem for problem in (await b.insight.overview()).problems}
 
-        assert problems["due"].text == "no worker serves queue 'due': work is due for 10.0 s"
+        assert problems["due"].text == "no worker serves queue 'due': work has been due for 10.0 s"
         assert problems["due"].remedy.startswith("start a worker")
         assert problems["limited"].text == "no worker serves queue 'limited': 1 job waits for a limit"
         assert "not-due" not in problems

@@ -190,7 +190,7 @@ def _late(counts: JobCounts) -> Iterator[Problem]:
     for queue in counts.queues:
         if queue.workers and queue.oldest_ready_at is not None and counts.seen_at - queue.oldest_ready_at > LATE:
             yield Problem(
-                f"queue {queue.queue!r} is late: work is ready{_since(counts, queue)}",
+                f"queue {queue.queue!r} is late: work has been ready{_since(counts, queue)}",
                 "queue",
                 queue.queue,
                 f"start more workers: interlock run module:app --queues {queue.queue}",
@@ -211,9 +211,9 @@ async def _parked_lanes(stores: Stores, count: int) -> Problem:
 def _undone(counts: JobCounts, queue: QueueView) -> str:
     """Describe the jobs of a queue that could run now, or as soon as a limit has room."""
     if queue.ready:
-        return f"{_jobs(queue.ready)} {_are(queue.ready)} ready{_since(counts, queue)}"
+        return f"{_jobs(queue.ready)} {'has' if queue.ready == 1 else 'have'} been ready{_since(counts, queue)}"
     if queue.next_due_at is not None and queue.next_due_at <= counts.seen_at:
-        return f"work is due for {span(counts.seen_at - queue.next_due_at)}"
+        return f"work has been due for {span(counts.seen_at - queue.next_due_at)}"
     return f"{_jobs(queue.waiting)} {'waits' if queue.waiting == 1 else 'wait'} for a limit" if queue.waiting else ""
 
 

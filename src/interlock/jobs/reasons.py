@@ -58,7 +58,7 @@ def _why(situation: JobSituation, reason: Reason, head: str) -> str:
     job = situation.job
     match reason:
         case Reason.READY:
-            ready = f"is ready for {span(job.seen_at - job.due_at)}"
+            ready = f"has been ready for {span(job.seen_at - job.due_at)}"
             if job.state is JobState.SCHEDULED:  # its place among the others is not known yet
                 return ready
             if situation.suspicion is not None:
