@@ -21,6 +21,7 @@ from interlock import App
 from interlock.errors import StoreUnavailableError
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
+from interlock.ports.journal import Attribution
 from interlock.testing.clock import until
 from tests.chaos.actor import Ear
 from tests.chaos.job_checker import JobVerdict, judge_jobs
@@ -46,6 +47,7 @@ __all__ = ["STOPPED", "run_jobs", "run_jobs_here"]
 
 STOPPED = "server stopped at once"
 _MOST_SECONDS = 1800.0
+_OPERATOR = Attribution("an operator", "the run is over")
 _UNFINISHED = tuple(state for state in JobState if not state.final)
 _ALL = 10_000_000
 _LONGEST_HOLD = 2.0
@@ -163,7 +165,7 @@ class _Overseer:
                 return
             for view in quarantined:
                 self.quarantined[view.id] = _final(view)
-                await self._store.retry(view.id, "an operator")
+                await self._store.retry(view.id, _OPERATOR)
             await self._release()
             await asyncio.sleep(0.1)
         for view in await self._store.list(JobFilter(states=_UNFINISHED), limit=20):
@@ -186,7 +188,7 @@ class _Overseer:
         """End holds whose holder was killed before it could."""
         for lane in await self._store.lanes(limit=10_000):
             if lane.held_by == "nemesis" and lane.seen_at - (lane.held_since or 0.0) > _LONGEST_HOLD:
-                await self._store.release(lane.lane)
+                await self._store.release(lane.lane, _OPERATOR)
 
 
 def _final(view: JobView) -> Final:
