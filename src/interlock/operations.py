@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from interlock.ports.locks import Holder
     from interlock.ports.store import Store
 
-__all__ = ["Cause", "Operations", "add_cause_lookup", "attributed", "unknown_job"]
+__all__ = ["Cause", "Operations", "add_cause_lookup", "attributed", "unknown_event", "unknown_job"]
 
 T = TypeVar("T")
 Cause = tuple[int | None, int, int]
@@ -242,6 +242,14 @@ def unknown_job(job: int) -> NotFoundError:
     return NotFoundError(
         f"Job {job} does not exist: it was never enqueued here, or is no longer kept.",
         remedy="List the jobs: interlock jobs list.",
+    )
+
+
+def unknown_event(event: int) -> NotFoundError:
+    """Return the error for an event that does not exist."""
+    return NotFoundError(
+        f"Event {event} does not exist: it was never accepted here, or is no longer kept.",
+        remedy="List the events: interlock events list.",
     )
 
 

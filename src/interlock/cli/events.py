@@ -149,8 +149,9 @@ def replay(
 
 def nothing(event_id: int) -> dict[str, Any]:
     """Data about an event that does not exist."""
-    line = f"Event {event_id} does not exist: it was never accepted here, or is no longer kept."
-    return {"id": event_id, "reason": None, "explain": [line]}
+    from interlock.operations import unknown_event
+
+    return {"id": event_id, "reason": None, "explain": [unknown_event(event_id).message]}
 
 
 async def _look(store_url: StoreUrl, wanted: EventFilter, limit: int, before: int | None) -> Sequence[EventView]:

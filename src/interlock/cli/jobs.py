@@ -216,8 +216,9 @@ def cancel(
 
 def nothing(job_id: int) -> dict[str, Any]:
     """Data about a job that does not exist."""
-    line = f"Job {job_id} does not exist: it was never enqueued here, or is no longer kept."
-    return {"id": job_id, "state": None, "explain": [line]}
+    from interlock.operations import unknown_job
+
+    return {"id": job_id, "state": None, "explain": [unknown_job(job_id).message]}
 
 
 # -- acts --------------------------------------------------------------------------------------------------------------

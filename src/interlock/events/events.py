@@ -19,6 +19,7 @@ from interlock.events.source import Source, checked_actors, checked_source_name
 from interlock.events.views import event_view
 from interlock.jobs.jobs import Jobs
 from interlock.jobs.options import JobOptions, checked_aliases
+from interlock.operations import unknown_event
 from interlock.ports.events import EventFilter
 from interlock.ports.store import Capability
 from interlock.service import Service
@@ -220,10 +221,7 @@ class Events(Service[EventEngine]):
         engine = self._running
         row = await engine.jobs.repeat(lambda: engine.events.get(number))
         if row is None:
-            raise NotFoundError(
-                f"Event {number} does not exist: it was never accepted here, or is no longer kept.",
-                remedy="See: interlock events list.",
-            )
+            raise unknown_event(number)
         return row
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from interlock.errors import NotFoundError
 from interlock.events.explain import explain_event
 from interlock.insight.jobs import job_rows
 from interlock.insight.views import EventPage, EventRow, Listing
+from interlock.operations import unknown_event
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,8 +68,5 @@ async def explain_an_event(stores: Stores, number: int) -> Explanation[Reason]:
 async def _find(stores: Stores, number: int) -> EventView:
     view = await stores.store.events.get(number)
     if view is None:
-        raise NotFoundError(
-            f"Event {number} does not exist: it was never accepted here, or is no longer kept.",
-            remedy="List them: interlock events list.",
-        )
+        raise unknown_event(number)
     return view

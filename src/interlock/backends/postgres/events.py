@@ -102,7 +102,7 @@ class PostgresEvents:
         events = [event for request in requests for event in request]
         jobs = [job for event in events for job in event.jobs]
         ids, sources, deliveries, types, actors, payloads, keeps, replays, by, all_jobs = zip(*events, strict=True)
-        attributions = [None if one is None else write_attribution(one) for one in by]
+        attributions = [None if one is None else write_attribution(one) for one in by] if any(by) else None
         about = (ids, sources, deliveries, types, actors, payloads, keeps, replays, attributions, [*map(len, all_jobs)])
         work = columns(jobs)[1] if jobs else (None,) * _JOB_COLUMNS
         try:

@@ -33,7 +33,7 @@ end
 $$;
 
 -- Events to accept, as parallel arrays. job_counts: how many of the jobs that are accepted with them belong to each.
--- attributions: actor and reason of a replay, as JSON.
+-- attributions: actor and reason of a replay, as JSON; null as a whole if none of them is a replay.
 create type interlock.new_events as (
     ids          bigint[],
     sources      text[],

@@ -67,11 +67,13 @@ begin
     if cardinality(known) < coalesce(cardinality(p_jobs.ids), 0) then
         perform interlock.job_enqueue(p_namespace, p_jobs, known, p_clock);
     end if;
-    perform interlock.journal_add(
-        p_namespace, now_us, u.attribution::jsonb, 'event.replay', u.replay_of::text, null,
-        json_build_object('event', u.id, 'jobs', (select to_json(e.jobs) from interlock.event e where e.id = u.id)))
-    from unnest(p_events.ids, p_events.replays, p_events.attributions) as u (id, replay_of, attribution)
-    where u.attribution is not null and u.id = any (fresh);
+    if p_events.attributions is not null then
+        perform interlock.journal_add(
+            p_namespace, now_us, u.attribution::jsonb, 'event.replay', u.replay_of::text, null,
+            json_build_object('event', u.id, 'jobs', (select to_json(e.jobs) from interlock.event e where e.id = u.id)))
+        from unnest(p_events.ids, p_events.replays, p_events.attributions) as u (id, replay_of, attribution)
+        where u.attribution is not null and u.id = any (fresh);
+    end if;
     return kept;
 end
 $$;
