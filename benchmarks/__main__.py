@@ -93,13 +93,13 @@ def judge_locks(report: Report) -> None:
         f"≤1/15 of redis-py's ({totals['redis-py'] / totals['redis']:.0f}× faster), ≤1.2× python-redis-lock's",
         totals["redis"] <= totals["redis-py"] / 15 and totals["redis"] <= totals["python-redis-lock"] * 1.2,
     )
-    for name, most in (
+    for name, max_count in (
         ("50×10 postgres: hand-off p50", 2),
         ("50×10 redis: hand-off p99", 5),
         ("2 processes 25×10 redis: hand-off p99", 5),
         ("2 processes 25×10 sqlite: hand-off p50", 8),
     ):
-        report.judge(name, f"≤{most} ms", figures[name].median <= most)
+        report.judge(name, f"≤{max_count} ms", figures[name].median <= max_count)
     for store in STORES[1:]:
         name = f"idle 1,000 waiters {store}"
         report.judge(name, "<5 a second", figures[name].median < 5)

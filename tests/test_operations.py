@@ -10,7 +10,7 @@ from interlock import App
 from interlock.backends.memory import MemoryStore
 from interlock.errors import InvalidArgumentError, NotFoundError, StoreUnavailableError
 from interlock.operations import Operations
-from interlock.ports.claims import ClaimWant
+from interlock.ports.claims import ClaimRequest
 from interlock.ports.journal import JournalFilter
 from interlock.ports.sessions import SessionCard
 from interlock.ports.store import Capability
@@ -25,7 +25,7 @@ class WithoutJournal(MemoryStore):
 async def _claimed() -> WithoutJournal:
     store = WithoutJournal()
     await store.sessions.begin(SessionCard("a", "host-a", 7, "test"), 15.0)
-    await store.claims.claim(ClaimWant("k", "a1", "a", 60.0, 60.0))
+    await store.claims.claim(ClaimRequest("k", "a1", "a", 60.0, 60.0))
     return store
 
 

@@ -7,12 +7,12 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.harness import console
-from interlock.ports.claims import ClaimState, ClaimWant, Settlement
+from interlock.ports.claims import ClaimOutcome, ClaimRequest, ClaimState
 from interlock.ports.events import NewEvent
-from interlock.ports.jobs import Acknowledgement, Failing, FetchRequest, FetchResult, NewJob, Outcome
+from interlock.ports.jobs import Acknowledgement, FetchRequest, FetchResult, NewJob, OnFailure, Outcome
 from interlock.ports.journal import Attribution
 from interlock.ports.limits import Use
-from interlock.ports.locks import Want
+from interlock.ports.locks import LockRequest
 from interlock.ports.sessions import SessionCard
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ async def _enqueue(
                     delay,
                     None,
                     uses if uses_of is None else uses_of(n),
-                    Failing.BLOCK,
+                    OnFailure.BLOCK,
                     False,
                     3600.0,
                     '{"repository": "acme/api", "number": 7, "title": "a title of the usual length"}',
@@ -127,7 +127,7 @@ async def _fetch(store: Store, queues: Sequence[str], count: int) -> list[Fetche
         batch = await store.jobs.fetch(FetchRequest(SESSION, tuple(queues), NAMES, min(_FETCH, count), count, 1))
         assert isinstance(batch, FetchResult)
         found += batch.jobs
-        if len(found) >= count or (not batch.jobs and batch.look_again > 0):
+        if len(found) >= count or (not batch.jobs and batch.recheck_in > 0):
             break
     return found
 
@@ -167,24 +167,26 @@ async def _locks(store: Store, count: int) -> None:
         await asyncio.gather(
             *(
                 store.locks.ask(
-                    Want(f"repo:{n:06}", f"{SESSION}.l{n}", f"host:1:ab/Task#{n}", SESSION, 36_000.0, 0.0, False)
+                    LockRequest(f"repo:{n:06}", f"{SESSION}.l{n}", f"host:1:ab/Task#{n}", SESSION, 36_000.0, 0.0, False)
                 )
                 for n in range(start, min(count, start + 500))
             )
         )
     for n in range(0, count, 10):
-        want = Want(f"repo:{n:06}", f"{SESSION}.l{count + n}", f"host:1:ab/Wait#{n}", SESSION, 36_000.0, None, False)
-        await store.locks.ask(want)
+        request = LockRequest(
+            f"repo:{n:06}", f"{SESSION}.l{count + n}", f"host:1:ab/Wait#{n}", SESSION, 36_000.0, None, False
+        )
+        await store.locks.ask(request)
 
 
 async def _claims(store: Store, count: int) -> None:
     for start in range(0, count, 500):
         numbers = range(start, min(count, start + 500))
-        wants = [ClaimWant(f"github:{n:06}", f"{SESSION}.c{n}", SESSION, 36_000.0, 36_000.0) for n in numbers]
+        wants = [ClaimRequest(f"github:{n:06}", f"{SESSION}.c{n}", SESSION, 36_000.0, 36_000.0) for n in numbers]
         await asyncio.gather(*(store.claims.claim(want) for want in wants))
         await asyncio.gather(
             *(
-                store.claims.settle(Settlement(want.key, want.owner, ClaimState.DONE, '"ok"', "", 0.0, 36_000.0))
+                store.claims.finish(ClaimOutcome(want.key, want.owner, ClaimState.DONE, '"ok"', "", 0.0, 36_000.0))
                 for want in wants
             )
         )
@@ -200,7 +202,7 @@ async def _events(store: Store, count: int) -> int:
         for n in numbers:
             last, job = next(ids), next(ids)
             new = NewJob(
-                job, "triage", "default", f"repo#{n}", 50, 0.0, None, (), Failing.BLOCK, False, 3600.0, "{}", "{}"
+                job, "triage", "default", f"repo#{n}", 50, 0.0, None, (), OnFailure.BLOCK, False, 3600.0, "{}", "{}"
             )
             events.append(
                 NewEvent(last, "github", f"d-{n}", "issues.opened", "ann", payload, 259_200.0, None, None, (new,))

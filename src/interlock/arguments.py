@@ -23,11 +23,11 @@ __all__ = [
     "checked_wait",
 ]
 
-_MOST_KEY_BYTES = 512
+_MAX_KEY_BYTES = 512
 _LEAST_TTL = 1.0
-_MOST_LISTED = 100_000
-_MOST_REASON = 500
-_MOST_SECONDS = 366 * 24 * 3600
+_MAX_LISTED = 100_000
+_MAX_REASON = 500
+_MAX_SECONDS = 366 * 24 * 3600
 
 
 class _Forever(Enum):
@@ -47,7 +47,7 @@ Wait = Seconds | Literal[_Forever.FOREVER]
 def checked_key(key: object) -> str:
     """The key, if it is text of 1 to 512 bytes in UTF-8."""
     # Most keys are short; then even four bytes a character fit and nothing needs encoding.
-    if type(key) is str and 0 < len(key) <= _MOST_KEY_BYTES // 4 and key.isprintable():
+    if type(key) is str and 0 < len(key) <= _MAX_KEY_BYTES // 4 and key.isprintable():
         return key
     if not isinstance(key, str):
         raise InvalidArgumentError(f"A key is text, not {type(key).__name__}.", remedy="Use str(…).")
@@ -59,9 +59,9 @@ def checked_key(key: object) -> str:
         ) from None
     if "\0" in key:
         raise InvalidArgumentError(f"The key {key[:40]!r} contains a NUL character.", remedy="Remove it.")
-    if not 1 <= size <= _MOST_KEY_BYTES:
+    if not 1 <= size <= _MAX_KEY_BYTES:
         raise InvalidArgumentError(
-            f"A key has 1 to {_MOST_KEY_BYTES} bytes; {key[:40]!r} has {size}.",
+            f"A key has 1 to {_MAX_KEY_BYTES} bytes; {key[:40]!r} has {size}.",
             remedy="Shorten it, for instance by hashing its tail.",
         )
     return key
@@ -79,16 +79,16 @@ def checked_url(url: object) -> str:
 def checked_ttl(ttl: Seconds, *, name: str = "ttl") -> float:
     """The time to live in seconds, if it is finite and at least a second."""
     seconds = _seconds(name, ttl)
-    if not _LEAST_TTL <= seconds <= _MOST_SECONDS:
-        raise InvalidArgumentError(f"{name} is {ttl!r}.", remedy=f"Use {_LEAST_TTL:g} to {_MOST_SECONDS:,} seconds.")
+    if not _LEAST_TTL <= seconds <= _MAX_SECONDS:
+        raise InvalidArgumentError(f"{name} is {ttl!r}.", remedy=f"Use {_LEAST_TTL:g} to {_MAX_SECONDS:,} seconds.")
     return seconds
 
 
 def checked_seconds(name: str, value: Seconds) -> float:
     """A span of seconds, from none to a year."""
     seconds = _seconds(name, value)
-    if not 0 <= seconds <= _MOST_SECONDS:
-        raise InvalidArgumentError(f"{name} is {value!r}.", remedy=f"Use 0 to {_MOST_SECONDS:,} seconds.")
+    if not 0 <= seconds <= _MAX_SECONDS:
+        raise InvalidArgumentError(f"{name} is {value!r}.", remedy=f"Use 0 to {_MAX_SECONDS:,} seconds.")
     return seconds
 
 
@@ -99,9 +99,9 @@ def checked_reason(what: str, reason: object, by: object) -> None:
             raise InvalidArgumentError(
                 f"{what} needs a reason and a name, in plain text.", remedy="Say why, and who: reason=…, by=…."
             )
-        if len(text) > _MOST_REASON:
+        if len(text) > _MAX_REASON:
             raise InvalidArgumentError(
-                f"{what} was given {len(text):,} characters of text.", remedy=f"Use up to {_MOST_REASON} for each."
+                f"{what} was given {len(text):,} characters of text.", remedy=f"Use up to {_MAX_REASON} for each."
             )
 
 
@@ -114,8 +114,8 @@ def checked_prefix(prefix: object) -> str:
 
 def checked_limit(limit: object) -> int:
     """How many to list at most."""
-    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MOST_LISTED:
-        raise InvalidArgumentError(f"limit is {limit!r}.", remedy=f"Use a whole number from 1 to {_MOST_LISTED:,}.")
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MAX_LISTED:
+        raise InvalidArgumentError(f"limit is {limit!r}.", remedy=f"Use a whole number from 1 to {_MAX_LISTED:,}.")
     return limit
 
 
@@ -124,9 +124,9 @@ def checked_wait(wait: Wait, *, name: str = "wait") -> float | None:
     if wait is FOREVER:
         return None
     seconds = _seconds(name, wait)
-    if not 0 <= seconds <= _MOST_SECONDS:
+    if not 0 <= seconds <= _MAX_SECONDS:
         raise InvalidArgumentError(
-            f"{name} is {wait!r}.", remedy=f"Use a number of seconds from 0 to {_MOST_SECONDS:,}, or FOREVER."
+            f"{name} is {wait!r}.", remedy=f"Use a number of seconds from 0 to {_MAX_SECONDS:,}, or FOREVER."
         )
     return seconds
 

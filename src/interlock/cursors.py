@@ -37,7 +37,7 @@ __all__ = ["Cursor", "Cursors", "Position", "Reason"]
 
 T = TypeVar("T")
 R = TypeVar("R")
-_MOST_VALUE = 64 * 1024
+_MAX_VALUE = 64 * 1024
 
 
 class Reason(StrEnum):
@@ -78,7 +78,7 @@ class Cursor(Generic[T]):
 
         Raises :class:`ConcurrencyConflictError` if it stands elsewhere by now, and changes nothing then.
         """
-        text = encoded("The position of a cursor", value, most_bytes=_MOST_VALUE)
+        text = encoded("The position of a cursor", value, max_bytes=_MAX_VALUE)
         answer = await self._engine.move(self.name, 0 if after is None else after.version, text)
         if isinstance(answer, Overtaken):
             where = "does not exist any more" if answer.view is None else f"was moved by {answer.view.by} meanwhile"

@@ -10,11 +10,11 @@ from typing import Any, Generic, NamedTuple
 
 from typing_extensions import TypeVar
 
-__all__ = ["COMMAND", "MOST_WHY", "Explanation", "Subject", "brief", "command", "counted", "ordinal", "span"]
+__all__ = ["COMMAND", "MAX_WHY", "Explanation", "Subject", "brief", "command", "counted", "ordinal", "span"]
 
-MOST_WHY = 160
+MAX_WHY = 160
 """How long a text for a row of a table may be."""
-_MOST_COUNTED = 10_000
+_MAX_COUNTED = 10_000
 _PLAIN = re.compile(r"[A-Za-z0-9@%+:,./_-](?:[A-Za-z0-9@%+=:,./_-]*[A-Za-z0-9@%+=/_-])?")
 """Text that needs no quotes in any shell and does not end like a sentence."""
 _WORD = r"""(?:[A-Za-z0-9@%+=:,./_…-]|'[^']*'|"'"|\$'[^']*')+(?<![:,.])"""
@@ -65,10 +65,10 @@ class Explanation(Generic[R]):
 # -- parts of sentences -----------------------------------------------------------------------------------------------
 
 
-def brief(text: str, most: int = MOST_WHY) -> str:
+def brief(text: str, limit: int = MAX_WHY) -> str:
     """A text on one line, and not at any length."""
     line = " ".join(text.split()) if "\n" in text or "\t" in text else text
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
 def span(seconds: float) -> str:
@@ -76,8 +76,8 @@ def span(seconds: float) -> str:
     seconds = max(0.0, seconds)
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
-    for unit, size, most in (("s", 1, 120), ("min", 60, 7200), ("h", 3600, 172_800)):
-        if seconds < most:
+    for unit, size, limit in (("s", 1, 120), ("min", 60, 7200), ("h", 3600, 172_800)):
+        if seconds < limit:
             return f"{seconds / size:.1f} {unit}"
     return f"{seconds / 86_400:.1f} days"
 
@@ -109,9 +109,9 @@ def _escaped(char: str) -> str:
     return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogatepass"))
 
 
-def counted(count: int, most: int = _MOST_COUNTED) -> str:
+def counted(count: int, limit: int = _MAX_COUNTED) -> str:
     """A number that was counted up to a bound."""
-    return f"{most:,} or more" if count >= most else f"{count:,}"
+    return f"{limit:,} or more" if count >= limit else f"{count:,}"
 
 
 def ordinal(place: int) -> str:

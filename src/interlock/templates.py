@@ -21,7 +21,7 @@ from interlock.values import describe_type
 __all__ = ["Template"]
 
 _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
-_MOST_NUMBER = 10**100
+_MAX_NUMBER = 10**100
 _PATH = re.compile(r"\w+(\.\w+)*")
 
 
@@ -89,7 +89,7 @@ class Template:
     def _text(self, path: tuple[str, ...], found: Any) -> str:
         if type(found) is str:
             return found if found.isalnum() else found.translate(self._escapes)
-        if isinstance(found, int) and not -_MOST_NUMBER < found < _MOST_NUMBER:
+        if isinstance(found, int) and not -_MAX_NUMBER < found < _MAX_NUMBER:
             raise InvalidArgumentError(
                 f"The number at {'.'.join(path)!r} is too long for a key.", remedy="Use fewer than 100 digits."
             )

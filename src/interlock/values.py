@@ -14,7 +14,7 @@ _DATETIME = "$datetime"
 _PLAIN = "Use None, bool, int, float, str, aware datetime, and lists and dicts (with str keys) of these."
 
 
-def encoded(what: str, value: object, *, most_bytes: int) -> str:
+def encoded(what: str, value: object, *, max_bytes: int) -> str:
     """A value as JSON text; ``what`` names it in errors."""
     try:
         text = json.dumps(_plain(what, value), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
@@ -27,9 +27,9 @@ def encoded(what: str, value: object, *, most_bytes: int) -> str:
         raise InvalidArgumentError(f"{what} cannot be kept: {error}.", remedy=_PLAIN) from None
     except RecursionError:
         raise InvalidArgumentError(f"{what} is nested too deeply.", remedy="Make it flatter.") from None
-    if size > most_bytes:
+    if size > max_bytes:
         raise InvalidArgumentError(
-            f"{what} has {size:,} bytes as JSON, and may have {most_bytes:,}.",
+            f"{what} has {size:,} bytes as JSON, and may have {max_bytes:,}.",
             remedy="Keep it elsewhere and store where it is.",
         )
     return text

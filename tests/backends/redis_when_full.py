@@ -10,10 +10,10 @@ import redis
 
 from interlock.backends import from_url
 from interlock.errors import StoreUnavailableError
-from interlock.ports.claims import Claimed, ClaimState, ClaimWant, Settlement
+from interlock.ports.claims import Claimed, ClaimOutcome, ClaimRequest, ClaimState
 from interlock.ports.leases import Held
 from interlock.ports.limits import Plan, Turn, Use
-from interlock.ports.locks import Granted, Want
+from interlock.ports.locks import Granted, LockRequest
 from interlock.ports.sessions import SessionCard
 from interlock.settings import Settings
 
@@ -39,10 +39,10 @@ async def takes_what_keeps_or_ends(url: str) -> None:
     await store.open()
     for session in ("s", "other"):
         await store.sessions.begin(SessionCard(session, "host", 7, "test"), 600.0)
-    want = Want("lock", "s.1", "p", "s", 60.0, 0, False)
+    want = LockRequest("lock", "s.1", "p", "s", 60.0, 0, False)
     assert isinstance(await store.locks.ask(want), Granted)
-    await store.locks.ask(Want("lock", "other.1", "q", "other", 60.0, None, False))
-    work = ClaimWant("delivery", "s.2", "s", 60.0, 600.0)
+    await store.locks.ask(LockRequest("lock", "other.1", "q", "other", 60.0, None, False))
+    work = ClaimRequest("delivery", "s.2", "s", 60.0, 600.0)
     assert isinstance(await store.claims.claim(work), Claimed)
     plan = Plan("s.3", "p", "s", (Use("slots", 1, 0.0), Use("zrate", 5, 60.0)), True)
     turn = await store.limits.ask(plan)
@@ -52,14 +52,14 @@ async def takes_what_keeps_or_ends(url: str) -> None:
 
     with full(url):
         with pytest.raises(StoreUnavailableError, match="OOM"):
-            await store.locks.ask(Want("new", "s.9", "p", "s", 60.0, 0, False))
+            await store.locks.ask(LockRequest("new", "s.9", "p", "s", 60.0, 0, False))
         assert await store.sessions.renew("s", 600.0)
         (renewed,) = await store.locks.renew([Held("lock", "s.1", 60.0)])
         assert renewed.expires_at is not None
         (renewed,) = await store.claims.renew([Held("delivery", "s.2", 60.0)])
         assert renewed.expires_at is not None
-        done = Settlement("delivery", "s.2", ClaimState.DONE, '"result"', "", 0.0, 600.0)
-        assert (await store.claims.settle(done)).done
+        done = ClaimOutcome("delivery", "s.2", ClaimState.DONE, '"result"', "", 0.0, 600.0)
+        assert (await store.claims.finish(done)).done
         assert (await store.limits.finish("s", "s.3")).known
         assert (await store.locks.leave(want)).held
         await store.sessions.end("other")

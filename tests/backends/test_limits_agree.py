@@ -98,7 +98,7 @@ async def do(store: Store, what: str, value: Any) -> Any:
         return await store.limits.finish(value.session, value.owner)
     if what == "turns":
         turns = await store.limits.turns(*value)
-        return sorted(turns.owners), turns.look_again
+        return sorted(turns.owners), turns.recheck_in
     if what == "session_requests":
         return sorted(await store.limits.session_requests(value))
     if what == "begin":

@@ -14,8 +14,8 @@ figures = st.builds(Quota, st.integers(1, 4), st.integers(1, 15))
 
 
 def fits(times: list[int], figure: Quota, at: int) -> bool:
-    """No ``most`` of the times lie, together with ``at``, within less than ``per``: by looking at all of them."""
-    return all(max(*some, at) - min(*some, at) >= figure.per for some in combinations(times, figure.most))
+    """No ``max_count`` of the times lie, together with ``at``, within less than ``per``: by looking at all of them."""
+    return all(max(*some, at) - min(*some, at) >= figure.per for some in combinations(times, figure.max_count))
 
 
 def first_that_fits(wanted: list[tuple[list[int], Quota]], at: int) -> int:

@@ -11,11 +11,11 @@ import pytest
 from interlock.backends.postgres.batching import KeyedBatchers, Operation
 from interlock.backends.postgres.locks import ASK, LEAVE
 from interlock.errors import StoreUnavailableError
-from interlock.ports.locks import Want
+from interlock.ports.locks import LockRequest
 
 
-def want(key: str, owner: str = "o") -> Want:
-    return Want(key, owner, "p", "s", 30.0, 5.0, False)
+def want(key: str, owner: str = "o") -> LockRequest:
+    return LockRequest(key, owner, "p", "s", 30.0, 5.0, False)
 
 
 class OneConnection:
@@ -35,9 +35,9 @@ class Wire:
 
     async def send(self, connection: Any, batch: list[Operation]) -> list[Any]:
         self.batches.append([(kind, want.key, want.owner) for kind, want in batch])
-        if self.error is not None and any(operation.want.owner == "bad" for operation in batch):
+        if self.error is not None and any(operation.request.owner == "bad" for operation in batch):
             raise self.error
-        return [operation.want.owner for operation in batch]
+        return [operation.request.owner for operation in batch]
 
 
 def batchers(wire: Wire) -> KeyedBatchers:

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends import from_url
-from interlock.ports.claims import Claimed, ClaimState, ClaimWant, Known, Settlement
+from interlock.ports.claims import Claimed, ClaimOutcome, ClaimRequest, ClaimState, Known
 from interlock.ports.sessions import SessionCard
 from interlock.settings import Settings
 from tests.backends.others import blocked
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 TAKE = "select answer, fence from interlock.claim_take('default', $1, $2, 's', 60, $3, null)"
 
 
-def want(owner: str, key: str = "k", keep: float = 3600.0) -> ClaimWant:
-    return ClaimWant(key, owner, "s", 60.0, keep)
+def request(owner: str, key: str = "k", keep: float = 3600.0) -> ClaimRequest:
+    return ClaimRequest(key, owner, "s", 60.0, keep)
 
 
 async def claimed(store: Store, owner: str, key: str = "k") -> Claimed:
-    answer = await store.claims.claim(want(owner, key))
+    answer = await store.claims.claim(request(owner, key))
     assert isinstance(answer, Claimed), answer
     return answer
 
@@ -32,7 +32,7 @@ async def test_who_waits_for_anothers_claim_hears_that_it_is_in_progress(store: 
     transaction = other.transaction()
     await transaction.start()
     await other.fetch(TAKE, "k", "first", 3600.0)
-    async with blocked(other, store.claims.claim(want("second"))) as (second,):
+    async with blocked(other, store.claims.claim(request("second"))) as (second,):
         await transaction.commit()
 
     answer = await second
@@ -44,7 +44,7 @@ async def test_a_fence_is_drawn_once_the_key_is_the_claimants(store: Store, othe
     transaction = other.transaction()
     await transaction.start()
     await other.fetch(TAKE, "k", "first", 3600.0)
-    async with blocked(other, store.claims.claim(want("second"))) as (second,):
+    async with blocked(other, store.claims.claim(request("second"))) as (second,):
         drawn_meanwhile = await other.fetchval("select nextval('interlock.fence')")
         await transaction.rollback()
 
@@ -55,11 +55,11 @@ async def test_a_fence_is_drawn_once_the_key_is_the_claimants(store: Store, othe
 
 async def test_a_claim_is_decided_by_what_the_row_is_once_it_is_locked(store: Store, other: Any) -> None:
     await claimed(store, "first")
-    await store.claims.settle(Settlement("k", "first", ClaimState.FAILED, None, "no", 0.0, 3600.0))
+    await store.claims.finish(ClaimOutcome("k", "first", ClaimState.FAILED, None, "no", 0.0, 3600.0))
     transaction = other.transaction()
     await transaction.start()
     await other.fetch("select from interlock.claim for update")
-    async with blocked(other, store.claims.claim(want("third"))) as (third,):
+    async with blocked(other, store.claims.claim(request("third"))) as (third,):
         ((answer, fence),) = await other.fetch(TAKE, "k", "second", 3600.0)
         await transaction.commit()
 
@@ -75,11 +75,11 @@ async def test_a_settlement_behind_a_takeover_is_refused(store: Store, other: An
     transaction = other.transaction()
     await transaction.start()
     await other.fetch(TAKE, "k", "second", 3600.0)
-    late = store.claims.settle(Settlement("k", "first", ClaimState.DONE, None, "", 0.0, 3600.0))
-    async with blocked(other, late) as (settling,):
+    late = store.claims.finish(ClaimOutcome("k", "first", ClaimState.DONE, None, "", 0.0, 3600.0))
+    async with blocked(other, late) as (finishing,):
         await transaction.commit()
 
-    assert not (await settling).done
+    assert not (await finishing).done
     (view,) = await store.claims.list("k")
     assert (view.owner, view.state) == ("second", ClaimState.IN_PROGRESS)
 
@@ -105,7 +105,7 @@ async def test_who_claims_what_is_being_swept_finds_the_key_new(store: Store, ot
     transaction = other.transaction()
     await transaction.start()
     assert await other.fetchval("select interlock.claim_sweep('default', null)") == 1
-    async with blocked(other, store.claims.claim(want("second"))) as (second,):
+    async with blocked(other, store.claims.claim(request("second"))) as (second,):
         await transaction.commit()
 
     answer = await second
@@ -136,7 +136,7 @@ async def test_claims_and_settlements_wait_for_the_disk_also_where_the_server_do
         await claimed(store, f"o{number}", f"k{number}")
         on_disk.append(await other.fetchval("select pg_current_wal_flush_lsn() > $1", before))
         before = await other.fetchval("select pg_current_wal_insert_lsn()")
-        await store.claims.settle(Settlement(f"k{number}", f"o{number}", ClaimState.DONE, None, "", 0.0, 3600.0))
+        await store.claims.finish(ClaimOutcome(f"k{number}", f"o{number}", ClaimState.DONE, None, "", 0.0, 3600.0))
         on_disk.append(await other.fetchval("select pg_current_wal_flush_lsn() > $1", before))
     await store.close()
 

@@ -104,11 +104,11 @@ async def test_a_process_opens_no_more_connections_than_the_setting_says(
     complete_postgres_url: str, other: Any
 ) -> None:
     async with Locks.from_url(complete_postgres_url, connections=5) as locks:
-        most, busy = 0, asyncio.gather(*(_work(locks, f"key-{number}") for number in range(40)))
+        limit, busy = 0, asyncio.gather(*(_work(locks, f"key-{number}") for number in range(40)))
         while not busy.done():
-            most = max(most, await other.fetchval(OURS))
+            limit = max(limit, await other.fetchval(OURS))
         await busy
-    assert most == 5
+    assert limit == 5
 
 
 @pytest.mark.parametrize("connections", [3, 1001, 0, -1, 4.0, "8", True, None])

@@ -23,7 +23,7 @@ FETCH = (
 )
 SETTLE = "select * from interlock.job_acknowledge('default', 's', $1, $2, null, $3, null, null, null, null, 3, null)"
 JOBS = """
-insert into interlock.job (id, position, enqueued_at, due_at, keep_result, priority, failing, coalesces, paced, pool,
+insert into interlock.job (id, position, enqueued_at, due_at, keep_result, priority, on_failure, coalesces, paced, pool,
                            name, lane, arguments, options)
 select n, case when $3::text is not null then n end, n, n, 0, 0, 0, false, false, 'default/q', 'n',
        'default/' || replace($3, '%', n::text), '{}', '' from generate_series($1::bigint, $2::bigint) n
@@ -193,7 +193,8 @@ async def test_slots_with_a_key_per_lane_cost_the_same_however_many_keys_are_kno
     async def lanes_with_slots(first: int, last: int) -> None:
         await connection.execute(JOBS, first, last, "lane-%")
         await connection.execute(
-            "update interlock.job set use_key = 'slots:' || id, use_most = 2, use_per = 0 where id between $1 and $2",
+            "update interlock.job set use_key = 'slots:' || id, use_max_count = 2, use_per = 0"
+            " where id between $1 and $2",
             first,
             last,
         )
@@ -203,7 +204,7 @@ async def test_slots_with_a_key_per_lane_cost_the_same_however_many_keys_are_kno
     await lanes_with_slots(1, 600)
     few = await cost(connection)
     await connection.execute(
-        "insert into interlock.job_limit (namespace, key, most, per)"
+        "insert into interlock.job_limit (namespace, key, max_count, per)"
         " select 'default', 'slots:' || n, 2, 0 from generate_series(1001, 30000) n"
     )
     await lanes_with_slots(1001, 1600)

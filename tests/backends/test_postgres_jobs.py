@@ -61,7 +61,7 @@ async def test_any_program_enqueues_in_its_own_transaction(store: Store, other: 
         ("'n', p_delay => -1", "p_delay"),
         ("'n', p_delay => 'NaN'", "p_delay"),
         ("'n', p_at => 'infinity'", "p_at"),
-        ("'n', p_failing => 'never'", "p_failing"),
+        ("'n', p_on_failure => 'never'", "p_on_failure"),
         ("'n', p_coalesce => true", "p_coalesce"),
         ("'n', p_keep_result => -1", "p_keep_result"),
         ("'n', p_options => '[]'", "p_options"),
@@ -249,7 +249,7 @@ async def test_days_that_others_have_filled_do_not_keep_empty_ones(store: Store,
         if ago > 48:
             await other.execute(
                 "insert into interlock.job_history (id, enqueued_at, due_at, fence, keep_result, finished_at, attempt,"
-                " priority, crashes, state, failing, coalesces, paced, pool, name, arguments, options, error)"
+                " priority, crashes, state, on_failure, coalesces, paced, pool, name, arguments, options, error)"
                 " values ($1, 0, 0, 1, 0, $2, 1, 50, 0, 0, 0, false, false, 'left/q', 'n', '{}', '{}', '')",
                 ago,
                 now - ago * day,

@@ -16,7 +16,7 @@ DAY = 86_400_000_000
 ROWS = 200_000
 HISTORY = """
 insert into interlock.job_history (id, enqueued_at, due_at, fence, keep_result, finished_at, attempt, priority, crashes,
-                                   state, failing, coalesces, paced, pool, name, arguments, options, error)
+                                   state, on_failure, coalesces, paced, pool, name, arguments, options, error)
 select n, 0, 0, 1, 0, $1::bigint - n * ($2::bigint / $3::bigint), 1, 50, 0, 0, 0, false, false, 'default/q', 'n', '{}',
        '{}', ''
 from generate_series($3::bigint, 1, -1) n

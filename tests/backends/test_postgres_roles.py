@@ -120,7 +120,7 @@ async def test_a_worker_can_do_all_that_work_needs(url_of: dict[str, str], owner
         store: Any = app.jobs._store_client.store
         await store.jobs.prune(0.0)
         await store.events.prune()
-        await store.jobs.rescue(most=10)
+        await store.jobs.rescue(limit=10)
         await store.sessions.sweep()
         await app.insight.overview()
 

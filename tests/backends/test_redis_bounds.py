@@ -10,7 +10,7 @@ import redis
 
 from interlock.backends import from_url
 from interlock.ports.limits import Plan, Use
-from interlock.ports.locks import Want
+from interlock.ports.locks import LockRequest
 from interlock.ports.sessions import SessionCard
 from interlock.settings import Settings
 from tests.backends.redis_when_full import takes_what_keeps_or_ends
@@ -57,7 +57,7 @@ async def test_a_look_at_limits_reads_a_bounded_number_of_keys_at_a_time(store: 
 
 
 async def test_a_look_at_locks_reads_a_bounded_number_of_keys_at_a_time(store: Any, url: str) -> None:
-    await store.locks.ask(Want("zzz", "s.1", "p", "s", 600.0, 0, False))
+    await store.locks.ask(LockRequest("zzz", "s.1", "p", "s", 600.0, 0, False))
     with redis.Redis.from_url(url) as client:
         client.zadd("interlock:default:names", {f"idle-{number}": 0 for number in range(KEYS)})
         found, commands = await commands_of_a_script(client, store.locks.list(limit=10))

@@ -67,8 +67,8 @@ class Table:
         jobs: list[NewJob] = [new_job(number, **change(number)) for number in self.rows().numbers("id", count)]
         enqueue(self.rows(), jobs, again=False)
 
-    def fetch(self, most: int = 100, run: int = 1, queue: str = "q") -> FetchResult:
-        batch = fetch(self.rows(), FetchRequest("s", (queue,), ("n",), most, most, run))
+    def fetch(self, limit: int = 100, run: int = 1, queue: str = "q") -> FetchResult:
+        batch = fetch(self.rows(), FetchRequest("s", (queue,), ("n",), limit, limit, run))
         assert isinstance(batch, FetchResult)
         return batch
 
@@ -211,7 +211,7 @@ class TestFlatness:
     def test_a_key_without_room(self, db: sqlite3.Connection, limit: Any) -> None:
         def add(table: Table, count: int) -> None:
             table.add(count, lambda _: {"uses": (limit,), "priority": 100})
-            while table.fetch(1).look_again == 0:
+            while table.fetch(1).recheck_in == 0:
                 pass
             table.add(100)
 
@@ -223,7 +223,7 @@ class TestFlatness:
         def add(table: Table, count: int) -> None:
             table.add(count, lambda _: {"uses": (slots(20),)})
             batch = table.fetch(20)
-            while table.fetch(20).look_again == 0:
+            while table.fetch(20).recheck_in == 0:
                 pass
             table.done(batch)
 
@@ -255,7 +255,7 @@ class TestFetches:
         batch = table.fetch()
 
         assert batch.jobs == []
-        assert 59 < batch.look_again < 60
+        assert 59 < batch.recheck_in < 60
         assert db.total_changes == before
 
     def test_a_lane_cannot_be_offered_twice(self, db: sqlite3.Connection) -> None:
@@ -387,7 +387,7 @@ class TestNews:
             await until(lambda: told, what="news")
             batch = await mine.jobs.fetch(APPETITE)
             assert isinstance(batch, FetchResult)
-            assert batch.look_again == pytest.approx(30.0, abs=0.1)
+            assert batch.recheck_in == pytest.approx(30.0, abs=0.1)
             assert told == ["news"]
 
 

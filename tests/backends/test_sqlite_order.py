@@ -14,7 +14,7 @@ from interlock import App, Settings, Slots
 from interlock.backends import from_url
 from interlock.backends.sqlite.queue_order import RequestTimes, next_ticket
 from interlock.errors import StoreUnavailableError
-from interlock.ports.locks import Answer, Granted, Waiting, Want
+from interlock.ports.locks import Answer, Granted, LockRequest, Waiting
 from interlock.ports.sessions import SessionCard
 from interlock.testing.clock import VirtualClock, until
 from interlock.testing.lookup import get_or_none
@@ -107,11 +107,11 @@ class Process:
         self.name = name
 
     async def ask(self, owner: str, *, wait: float | None = 1000.0) -> Answer:
-        want = Want("key", f"{self.name}.{owner}", f"{self.name}{owner}", self.name, 1000.0, wait, nested=False)
+        want = LockRequest("key", f"{self.name}.{owner}", f"{self.name}{owner}", self.name, 1000.0, wait, nested=False)
         return await self.store.locks.ask(want)
 
     async def leave(self, owner: str) -> None:
-        await self.store.locks.leave(Want("key", f"{self.name}.{owner}", "", self.name, 1000.0, 0, nested=False))
+        await self.store.locks.leave(LockRequest("key", f"{self.name}.{owner}", "", self.name, 1000.0, 0, nested=False))
 
 
 @asynccontextmanager

@@ -287,11 +287,11 @@ class _Places:
 
     def _settled(self, at: float) -> float:
         """By when a process that lost its session must have begun a new one and asked again: after a quiet spell."""
-        settled = at + self._need
+        finished = at + self._need
         for fault in self._faults:
-            if fault.begin < settled and fault.end > at:
-                settled = max(settled, fault.end + self._need)
-        return settled
+            if fault.begin < finished and fault.end > at:
+                finished = max(finished, fault.end + self._need)
+        return finished
 
 
 def _granted_unheard(waiter: Attempt, other: Attempt) -> bool:

@@ -1,7 +1,7 @@
 """Judges a claims run by the journals of the processes and by what the store holds in the end.
 
 Everything here is a pure function of a `ClaimHistory`. Work on a key overlaps other work on it only if its process was
-paused past its lease; what was acknowledged as done is the last that ever happens to a key; and every settlement that
+paused past its lease; what was acknowledged as done is the last that ever happens to a key; and every outcome that
 was refused must have been refused because somebody else had the claim by then.
 """
 
@@ -34,10 +34,10 @@ class Work:
     end: float | None = None
     died: float | None = None
     """When its process ended before its work did."""
-    settle: float | None = None
+    finish: float | None = None
     how: str = ""
-    """What it was to be settled as."""
-    settled: float | None = None
+    """What it was to be finished as."""
+    finished: float | None = None
     refused: float | None = None
 
     @property
@@ -107,8 +107,8 @@ class ClaimVerdict:
             "done, and then not done": self.done_forgotten,
             "done by nobody": self.done_by_nobody,
             "failed or left, and never done": self.never_done,
-            "settled after a takeover": self.late_settled,
-            "settling refused to the holder": self.live_refused,
+            "finished after a takeover": self.late_settled,
+            "finishing refused to the holder": self.live_refused,
             "claimants not answered": self.unanswered,
             "oddities": self.oddities,
         }
@@ -184,24 +184,24 @@ def _check_settlements(works: Sequence[Work], final: Final | None, verdict: Clai
     newest = max([work.attempt for work in works] + ([final.attempt] if final else []), default=0)
     for work in works:
         if work.refused is not None:
-            verdict.counts["settling refused"] += 1
+            verdict.counts["finishing refused"] += 1
             if newest <= work.attempt:
                 verdict.live_refused.append(f"{_told(work)} was refused, and nobody ever had it after")
-        if work.settled is not None and work.settle is not None:
+        if work.finished is not None and work.finish is not None:
             for other in works:
-                if other.attempt > work.attempt and other.begin < work.settle:
-                    verdict.late_settled.append(f"{_told(work)} settled it while it was {_told(other)}'s")
+                if other.attempt > work.attempt and other.begin < work.finish:
+                    verdict.late_settled.append(f"{_told(work)} finished it while it was {_told(other)}'s")
 
 
 def _check_done(
     key: str, works: Sequence[Work], final: Final | None, known: Iterable[Answer], verdict: ClaimVerdict
 ) -> None:
-    done = sorted((work for work in works if work.settled and work.how == "done"), key=lambda work: work.attempt)
+    done = sorted((work for work in works if work.finished and work.how == "done"), key=lambda work: work.attempt)
     for work in works:
         if done and work.attempt > done[0].attempt:
             verdict.done_again.append(f"{_told(work)} after {_told(done[0])} was told that it is done")
-    maybe_done_at = min((work.settle for work in works if work.settle and work.how == "done"), default=float("inf"))
-    surely_done_at = min((work.settled or 0.0 for work in done), default=float("inf"))
+    maybe_done_at = min((work.finish for work in works if work.finish and work.how == "done"), default=float("inf"))
+    surely_done_at = min((work.finished or 0.0 for work in done), default=float("inf"))
     for answer in known:
         if answer.state == "done" and answer.at < maybe_done_at:
             verdict.done_by_nobody.append(f"{key} was said to be done at {answer.at:.3f}")
@@ -232,8 +232,8 @@ def _count(history: ClaimHistory, verdict: ClaimVerdict) -> None:
     newest = Counter[str]()
     for work in history.works:
         newest[work.key] = max(newest[work.key], work.attempt)
-        if work.settled is not None:
-            counts[f"settled as {work.how}"] += 1
+        if work.finished is not None:
+            counts[f"finished as {work.how}"] += 1
     counts["taken over from the dead"] = sum(
         work.died is not None and newest[work.key] > work.attempt for work in history.works
     )
@@ -273,12 +273,12 @@ def read_claims(events: Iterable[dict[str, Any]], ended: Mapping[str, float]) ->
             continue
         elif what == "end":
             work.end = at
-        elif what == "settle":
-            work.settle, work.how = at, event["how"]
-        elif what == "settled":
-            work.settled = at
+        elif what == "finish":
+            work.finish, work.how = at, event["how"]
+        elif what == "finished":
+            work.finished = at
         elif what == "refused":
-            work.refused = at if work.settle is not None else None
+            work.refused = at if work.finish is not None else None
     for work in works.values():
         if work.end is None:
             work.died = stopped.get(work.who, last_seen[work.who])

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["as_final", "final_claims", "gather_claims", "run_claims", "run_claims_here"]
 
-_MOST_SECONDS = 1800.0
+_MAX_SECONDS = 1800.0
 
 
 async def run_claims(
@@ -37,7 +37,7 @@ async def run_claims(
     """All claimants of all keys, until each was answered and each kind of fault was done."""
     begun = time.monotonic()
     with place(kind, folder, scale=scale) as store:
-        about = {"url": store.url, "folder": str(folder), "seconds": _MOST_SECONDS, "seed": seed}
+        about = {"url": store.url, "folder": str(folder), "seconds": _MAX_SECONDS, "seed": seed}
         plan = ClaimPlan(**{**about, **changes})  # type: ignore[arg-type]
         async with Claims.from_url(plan.url, settings=plan.settings):
             pass
@@ -45,7 +45,7 @@ async def run_claims(
         try:
             await fleet.ready()
             nemesis = Nemesis(fleet, store.faults, seed, pace=pace)
-            await nemesis.run(0.0, enough=lambda: complete(plan), most=_MOST_SECONDS)
+            await nemesis.run(0.0, enough=lambda: complete(plan), limit=_MAX_SECONDS)
             await fleet.ready()
             fleet.kill_all()
         finally:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from interlock.ports.claims import Claimed, ClaimState, Known, Settled
+from interlock.ports.claims import Claimed, ClaimFinished, ClaimState, Known
 
 if TYPE_CHECKING:
-    from interlock.ports.claims import ClaimAnswer, ClaimWant, Settlement
+    from interlock.ports.claims import ClaimAnswer, ClaimOutcome, ClaimRequest
 
 __all__ = ["sabotage"]
 
@@ -19,37 +19,37 @@ def sabotage(store: Any, how: str) -> None:
     if claims is None or hasattr(claims, "sabotaged"):
         return
     claims.sabotaged = how
-    claim, settle = claims.claim, claims.settle
+    claim, finish = claims.claim, claims.finish
 
-    async def new_to_everybody(want: ClaimWant) -> ClaimAnswer:
+    async def new_to_everybody(want: ClaimRequest) -> ClaimAnswer:
         answer = await claim(want)
         if isinstance(answer, Known):
             return Claimed(time.monotonic_ns(), time.time() + want.lease, answer.view.attempt + 1)
         return answer
 
-    async def attempts_that_stand_still(want: ClaimWant) -> ClaimAnswer:
+    async def attempts_that_stand_still(want: ClaimRequest) -> ClaimAnswer:
         answer = await claim(want)
         return answer._replace(attempt=1) if isinstance(answer, Claimed) else answer
 
-    async def falling_fences(want: ClaimWant) -> ClaimAnswer:
+    async def falling_fences(want: ClaimRequest) -> ClaimAnswer:
         answer = await claim(want)
         return answer._replace(fence=10**18 - answer.fence) if isinstance(answer, Claimed) else answer
 
-    async def forgets_what_is_done(settlement: Settlement) -> Settled:
-        return Settled(True, "") if settlement.state is ClaimState.DONE else await settle(settlement)
+    async def forgets_what_is_done(outcome: ClaimOutcome) -> ClaimFinished:
+        return ClaimFinished(True, "") if outcome.state is ClaimState.DONE else await finish(outcome)
 
-    async def failed_is_done(settlement: Settlement) -> Settled:
-        return await settle(settlement._replace(state=ClaimState.DONE, error="", result='"?"'))
+    async def failed_is_done(outcome: ClaimOutcome) -> ClaimFinished:
+        return await finish(outcome._replace(state=ClaimState.DONE, error="", result='"?"'))
 
-    async def anybody_settles(settlement: Settlement) -> Settled:
-        views = await claims.list(settlement.key)
-        return await settle(settlement._replace(owner=views[0].owner) if views else settlement)
+    async def anybody_settles(outcome: ClaimOutcome) -> ClaimFinished:
+        views = await claims.list(outcome.key)
+        return await finish(outcome._replace(owner=views[0].owner) if views else outcome)
 
-    async def settles_nothing(settlement: Settlement) -> Settled:
-        return Settled(False, "no")
+    async def settles_nothing(outcome: ClaimOutcome) -> ClaimFinished:
+        return ClaimFinished(False, "no")
 
-    async def never_lets_go(settlement: Settlement) -> Settled:
-        return await settle(settlement._replace(retry_in=settlement.retry_in + 1000))
+    async def never_lets_go(outcome: ClaimOutcome) -> ClaimFinished:
+        return await finish(outcome._replace(retry_in=outcome.retry_in + 1000))
 
     for_claim = {
         "new to everybody": new_to_everybody,
@@ -59,9 +59,9 @@ def sabotage(store: Any, how: str) -> None:
     for_settle = {
         "forgets what is done": forgets_what_is_done,
         "failed is done": failed_is_done,
-        "anybody settles": anybody_settles,
-        "settles nothing": settles_nothing,
+        "anybody finishes": anybody_settles,
+        "finishes nothing": settles_nothing,
         "never lets go": never_lets_go,
     }
     claims.claim = for_claim.get(how, claim)
-    claims.settle = for_settle.get(how, settle)
+    claims.finish = for_settle.get(how, finish)

@@ -34,7 +34,7 @@ _SWEEPERS = 24
 NOBODY = -1
 """The number of whoever is not one of the claimants that a key is to have."""
 _ENDS = {"done": 60, "done by hand": 14, "fail by hand": 8, "raise": 10, "cancel": 4, "late": 2, "late fail": 2}
-"""How work on a claim ends, and how often in proportion. The late ones settle after they know it to be lost."""
+"""How work on a claim ends, and how often in proportion. The late ones finish after they know it to be lost."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,10 +160,10 @@ class Claimant(Actor):
                 if claim.new:
                     await self._by_hand(claim, name, end, retry_in)
             if claim.new:
-                self.note("settled", work=name)
+                self.note("finished", work=name)
         except FailedError as error:
             # The library says with the error if it could not mark the claim as failed.
-            self.note("refused" if getattr(error, "__notes__", ()) else "settled", work=name)
+            self.note("refused" if getattr(error, "__notes__", ()) else "finished", work=name)
         except LeaseLostError:
             self.note("refused", work=name)
         except StoreUnavailableError as error:
@@ -197,7 +197,7 @@ class Claimant(Actor):
             assert task is not None
             task.cancel()
             await asyncio.sleep(0)
-        self.note("settle", work=name, how="failed" if end == "raise" else "done")
+        self.note("finish", work=name, how="failed" if end == "raise" else "done")
         if end == "raise":
             raise FailedError
         claim.result = name
@@ -210,7 +210,7 @@ class Claimant(Actor):
         if claim.lost:
             await asyncio.sleep(self.dice.uniform(0.0, 1.0))  # others may have it by now; the store knows
         how = "failed" if "fail" in end else "done"
-        self.note("settle", work=name, how=how)
+        self.note("finish", work=name, how=how)
         if how == "done":
             await claim.done(name)
         else:

@@ -332,8 +332,8 @@ def _check_limits(history: JobHistory, runs: Sequence[Run], excuses: _Excuses, v
 
 def _check_span(use: Use, starts: Sequence[tuple[float, float, Run]], verdict: JobVerdict) -> None:
     """What starts is the fetch, at some time between its request and its answer."""
-    for number in range(use.most, len(starts)):
-        some = starts[number - use.most : number + 1]
+    for number in range(use.max_count, len(starts)):
+        some = starts[number - use.max_count : number + 1]
         span = some[-1][0] - min(asked for _, asked, _ in some)
         if span < use.per - _CLOCKS:
             told = "; ".join(_told(run) for _, _, run in some)

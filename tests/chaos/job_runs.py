@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["STOPPED", "run_jobs", "run_jobs_here"]
 
 STOPPED = "server stopped at once"
-_MOST_SECONDS = 1800.0
+_MAX_SECONDS = 1800.0
 _OPERATOR = Attribution("an operator", "the run is over")
 _UNFINISHED = tuple(state for state in JobState if not state.final)
 _ALL = 10_000_000
@@ -67,7 +67,7 @@ async def run_jobs(
     """Each kind of fault is done over and over until all jobs were accepted and worked off, or just ``once``."""
     begun = time.monotonic()
     with place(kind, folder, scale=scale) as store:
-        about = {"url": store.url, "folder": str(folder), "seconds": _MOST_SECONDS}
+        about = {"url": store.url, "folder": str(folder), "seconds": _MAX_SECONDS}
         plan = JobPlan(**{**about, **changes})  # type: ignore[arg-type]
         async with _Overseer(plan).at_work() as overseer:
             workers = Fleet(plan, plan.workers, seed, store.ways, "tests.chaos.job_worker:run")
@@ -76,10 +76,10 @@ async def run_jobs(
                 await asyncio.gather(workers.ready(), enqueuers.ready())
                 await asyncio.gather(
                     Nemesis(workers, _faults(store, plan), seed, pace=pace).run(
-                        0.0, enough=lambda: once or (overseer.idle and complete(plan)), most=_MOST_SECONDS
+                        0.0, enough=lambda: once or (overseer.idle and complete(plan)), max_count=_MAX_SECONDS
                     ),
                     Nemesis(enqueuers, _NoFaults(), seed, pace=pace).run(
-                        0.0, enough=lambda: once or complete(plan), most=_MOST_SECONDS
+                        0.0, enough=lambda: once or complete(plan), max_count=_MAX_SECONDS
                     ),
                 )
                 await until(lambda: complete(plan), within=patience)

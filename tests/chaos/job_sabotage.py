@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock.ports.jobs import Acknowledged, Failing, FetchResult, Outcome
+from interlock.ports.jobs import Acknowledged, FetchResult, OnFailure, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,7 +83,7 @@ class Saboteur:
             elif how == "last in, first out":
                 jobs.reverse()
             elif how == "gives up its place":
-                jobs = [job._replace(failing=Failing.SKIP) for job in jobs]
+                jobs = [job._replace(on_failure=OnFailure.SKIP) for job in jobs]
             elif how == "no lanes":
                 jobs = [job._replace(lane="") for job in jobs]
             elif how == "one too many":
@@ -172,7 +172,7 @@ _STEPS = {
 
 
 def _one_more(use: Use) -> Use:
-    return use if use.per else use._replace(most=use.most + 1)
+    return use if use.per else use._replace(max_count=use.max_count + 1)
 
 
 def _again(one: Acknowledgement) -> Acknowledgement:

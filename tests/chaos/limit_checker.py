@@ -113,18 +113,18 @@ def judge_limits(history: LimitHistory) -> LimitVerdict:
 
 def _check_at_once(use: Use, starts: Iterable[Start], pauses: Pauses, verdict: LimitVerdict) -> None:
     at_work: list[Start] = []
-    most = verdict.counts[f"most at once under {use.key}"]
+    max_count = verdict.counts[f"most at once under {use.key}"]
     for start in sorted(starts, key=lambda start: start.enter or 0.0):
         assert start.enter is not None
         at_work = [*(one for one in at_work if one.left > start.enter), start]
-        if len(at_work) > use.most:
+        if len(at_work) > use.max_count:
             rightful = [one for one in at_work if not _excused(one, start.enter, pauses)]
-            verdict.counts["too many because of a pause"] += len(rightful) <= use.most
-            if len(rightful) > use.most:
+            verdict.counts["too many because of a pause"] += len(rightful) <= use.max_count
+            if len(rightful) > use.max_count:
                 verdict.too_many.append(f"{use.key}: {'; '.join(map(_told, rightful))}")
-            most = max(most, len(rightful))
-        most = max(most, min(len(at_work), use.most))
-    verdict.counts[f"most at once under {use.key}"] = most
+            max_count = max(max_count, len(rightful))
+        max_count = max(max_count, min(len(at_work), use.max_count))
+    verdict.counts[f"most at once under {use.key}"] = max_count
 
 
 def _excused(one: Start, moment: float, pauses: Pauses) -> bool:
@@ -134,11 +134,11 @@ def _excused(one: Start, moment: float, pauses: Pauses) -> bool:
 
 def _check_span(use: Use, starts: Iterable[Start], verdict: LimitVerdict) -> None:
     in_order = sorted(starts, key=lambda start: start.at)
-    for first, beyond in zip(in_order, in_order[use.most :], strict=False):
+    for first, beyond in zip(in_order, in_order[use.max_count :], strict=False):
         span = beyond.at - first.at
         if span < use.per - _ROUNDING:
             verdict.too_often.append(
-                f"{use.key}: {use.most + 1} starts in {span:.6f} s, from {_told(first)} to {_told(beyond)}"
+                f"{use.key}: {use.max_count + 1} starts in {span:.6f} s, from {_told(first)} to {_told(beyond)}"
             )
 
 

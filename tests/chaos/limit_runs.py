@@ -60,7 +60,9 @@ async def run_limits(
 
         try:
             await fleet.ready()
-            await Nemesis(fleet, store.faults, seed, pace=pace).run(seconds, enough=enough, most=seconds + MORE_SECONDS)
+            await Nemesis(fleet, store.faults, seed, pace=pace).run(
+                seconds, enough=enough, limit=seconds + MORE_SECONDS
+            )
             fleet.kill_all()
         finally:
             fleet.close()
@@ -99,7 +101,7 @@ async def _take_all(plan: LimitPlan, patience: float) -> list[str]:
     async with Limits.from_url(plan.url, settings=plan.settings) as limits:
         try:
             async with asyncio.timeout(patience + 1.0):
-                turns = [limits.acquire(plan.crew, wait=patience) for _ in range(plan.most)]
+                turns = [limits.acquire(plan.crew, wait=patience) for _ in range(plan.max_count)]
                 taken = await asyncio.gather(*(turn._begin() for turn in turns))
         except (InterlockError, TimeoutError) as error:
             return [f"not all slots could be had within {patience:g} s: {error!r}"]

@@ -21,7 +21,7 @@ def sabotage(store: Any, how: str) -> None:
     ask, finish = limits.ask, limits.finish
 
     async def one_too_many(plan: Plan) -> LimitAnswer:
-        uses = tuple(use if use.per else use._replace(most=use.most + 1) for use in plan.uses)
+        uses = tuple(use if use.per else use._replace(max_count=use.max_count + 1) for use in plan.uses)
         return await ask(plan._replace(uses=uses))
 
     async def forgets_starts_of_others(plan: Plan) -> LimitAnswer:

@@ -29,7 +29,7 @@ class LimitPlan(BasePlan):
     """What every process of a limits run does."""
 
     tasks: int = 4
-    most: int = 5
+    max_count: int = 5
     """How many may be at work at once."""
     rate: int = 10
     per: float = 1.0
@@ -40,7 +40,7 @@ class LimitPlan(BasePlan):
 
     @property
     def crew(self) -> Slots:
-        return Slots("crew", self.most)
+        return Slots("crew", self.max_count)
 
 
 class Starter(Actor):

@@ -11,9 +11,9 @@ from interlock.ports.locks import Granted, Waiting
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from interlock.ports.locks import Answer, LockStore, Want
+    from interlock.ports.locks import Answer, LockRequest, LockStore
 
-    Ask = Callable[[Want], Awaitable[Answer]]
+    Ask = Callable[[LockRequest], Awaitable[Answer]]
 
 __all__ = ["DEAF", "sabotaged"]
 
@@ -25,20 +25,20 @@ def sabotaged(store: LockStore, how: str) -> Ask:
     """The store's way of granting keys, broken as named; "" and what is not about the store break nothing."""
     ask = store.ask
 
-    async def no_exclusion(want: Want) -> Answer:
+    async def no_exclusion(want: LockRequest) -> Answer:
         return Granted(time.monotonic_ns(), time.time() + want.ttl)
 
-    async def lost_places(want: Want) -> Answer:
+    async def lost_places(want: LockRequest) -> Answer:
         answer = await ask(want)
         if type(answer) is Waiting and random.random() < 0.5:
             await store.leave(want)
         return answer
 
-    async def same_fence(want: Want) -> Answer:
+    async def same_fence(want: LockRequest) -> Answer:
         answer = await ask(want)
         return Granted(7, answer.expires_at) if type(answer) is Granted else answer
 
-    async def falling_fence(want: Want) -> Answer:
+    async def falling_fence(want: LockRequest) -> Answer:
         answer = await ask(want)
         return Granted(1_000_000 - answer.fence, answer.expires_at) if type(answer) is Granted else answer
 

@@ -13,9 +13,9 @@ KEY = "k00000"
 
 
 def worked(name: str, attempt: int, begin: float, end: float, how: str = "done", **more: object) -> Work:
-    """Work that was settled at once when it ended. Its process is the part of its name before the colon."""
+    """Work that was finished at once when it ended. Its process is the part of its name before the colon."""
     one = Work(name, name.partition(":")[0], KEY, begin - 0.01, begin, attempt, attempt * 10, 5.0, end)
-    one.settle, one.how, one.settled = end + 0.01, how, end + 0.02
+    one.finish, one.how, one.finished = end + 0.01, how, end + 0.02
     for field, value in more.items():
         setattr(one, field, value)
     return one
@@ -46,7 +46,7 @@ def test_attempts_nobody_heard_of_leave_a_gap() -> None:
 
 
 def test_two_at_once_are_reported_unless_one_was_paused_past_its_lease() -> None:
-    works = (worked("a:1", 1, 0.0, 4.6, "failed", settled=None), worked("b:1", 2, 3.6, 5.0))
+    works = (worked("a:1", 1, 0.0, 4.6, "failed", finished=None), worked("b:1", 2, 3.6, 5.0))
     assert found_in(verdict_of(*works)) == {"new to two at once"}
     excused = verdict_of(*works, faults=[Fault("long pause", 0.5, 4.5, "a")])
     assert excused.clean
@@ -71,7 +71,7 @@ def test_fences_and_attempts_that_do_not_grow_are_reported(change: dict[str, int
 def test_what_was_acknowledged_as_done_is_never_new_again() -> None:
     works = (worked("a:1", 1, 0.0, 1.0), worked("b:1", 2, 2.0, 3.0))
     assert found_in(verdict_of(*works)) == {"done, and new again"}
-    never_told = worked("a:1", 1, 0.0, 1.0, settled=None)
+    never_told = worked("a:1", 1, 0.0, 1.0, finished=None)
     assert verdict_of(never_told, works[1]).clean
 
 
@@ -100,20 +100,20 @@ def test_a_failure_that_became_a_success_is_reported() -> None:
 
 
 def test_settling_after_a_takeover_must_be_refused() -> None:
-    late = worked("a:1", 1, 0.0, 1.0, "failed", settle=4.0, settled=4.1)
+    late = worked("a:1", 1, 0.0, 1.0, "failed", finish=4.0, finished=4.1)
     after = worked("b:1", 2, 3.0, 5.0)
-    assert found_in(verdict_of(late, after)) == {"settled after a takeover"}
-    late.settled, late.refused = None, 4.1
+    assert found_in(verdict_of(late, after)) == {"finished after a takeover"}
+    late.finished, late.refused = None, 4.1
     verdict = verdict_of(late, after)
     assert verdict.clean
-    assert verdict.counts["settling refused"] == 1
+    assert verdict.counts["finishing refused"] == 1
 
 
 def test_settling_must_not_be_refused_to_the_holder() -> None:
-    works = (worked("a:1", 1, 0.0, 1.0, settled=None, refused=1.1), worked("b:1", 2, 3.0, 5.0))
+    works = (worked("a:1", 1, 0.0, 1.0, finished=None, refused=1.1), worked("b:1", 2, 3.0, 5.0))
     assert verdict_of(*works).clean
-    alone = worked("a:1", 1, 0.0, 1.0, settled=None, refused=1.1)
-    assert "settling refused to the holder" in found_in(verdict_of(alone))
+    alone = worked("a:1", 1, 0.0, 1.0, finished=None, refused=1.1)
+    assert "finishing refused to the holder" in found_in(verdict_of(alone))
 
 
 def test_every_claimant_must_be_answered() -> None:

@@ -80,7 +80,7 @@ async def test_a_run_without_faults_is_clean(tmp_path: Path) -> None:
         ("falling fences", "fences going back"),
         ("forgets what is done", "done, and new again"),
         ("failed is done", "done by nobody"),
-        ("settles nothing", "settling refused to the holder"),
+        ("finishes nothing", "finishing refused to the holder"),
         ("never lets go", "failed or left, and never done"),
     ],
 )
@@ -89,7 +89,7 @@ async def test_a_broken_store_is_noticed(tmp_path: Path, broken: str, noticed: s
     assert noticed in outcome.noticed, outcome.table()
 
 
-@pytest.mark.parametrize("broken", ["", "anybody settles"])
+@pytest.mark.parametrize("broken", ["", "anybody finishes"])
 async def test_settling_what_is_somebody_elses_by_now_is_noticed(tmp_path: Path, broken: str) -> None:
     url = f"memory://late-{time.monotonic_ns()}"
     about = {"url": url, "folder": str(tmp_path), "keys": 1, "kept": 0, "claimants": 2, "session_ttl": 60.0}
@@ -101,8 +101,8 @@ async def test_settling_what_is_somebody_elses_by_now_is_noticed(tmp_path: Path,
         before = await begin(slow)
         time.sleep(1.1)  # nothing is renewed meanwhile
         after = await begin(quick)
-        await settle(slow, *before)
-        await settle(quick, *after)
+        await finish(slow, *before)
+        await finish(quick, *after)
         final = as_final(await quick.claims.list())
         for actor in actors:
             await actor.close()
@@ -110,7 +110,7 @@ async def test_settling_what_is_somebody_elses_by_now_is_noticed(tmp_path: Path,
     verdict = judge_claims(gather_claims(plan, final, [], {}))
     assert bool(verdict.late_settled) is bool(broken)
     assert verdict.clean is not bool(broken)
-    assert verdict.counts["settling refused"] == (0 if broken else 1)
+    assert verdict.counts["finishing refused"] == (0 if broken else 1)
 
 
 async def begin(actor: Claimant) -> tuple[Claim, str]:
@@ -121,11 +121,11 @@ async def begin(actor: Claimant) -> tuple[Claim, str]:
     return claim, name
 
 
-async def settle(actor: Claimant, claim: Claim, name: str) -> None:
-    actor.note("settle", work=name, how="done")
+async def finish(actor: Claimant, claim: Claim, name: str) -> None:
+    actor.note("finish", work=name, how="done")
     try:
         await claim.done(name)
     except LeaseLostError:
         actor.note("refused", work=name)
     else:
-        actor.note("settled", work=name)
+        actor.note("finished", work=name)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from interlock import Lease
-    from interlock.ports.locks import Answer, LockStore, Want
+    from interlock.ports.locks import Answer, LockRequest, LockStore
 
 __all__ = ["Contender", "Plan", "run"]
 
@@ -176,7 +176,7 @@ def _overhear(store: LockStore, sabotage: str) -> None:
         return
     ask = sabotaged(store, sabotage)
 
-    async def noting(want: Want) -> Answer:
+    async def noting(want: LockRequest) -> Answer:
         contender, name, sent, heard = current.get(), _attempt.get(), time.monotonic(), False
         assert isinstance(contender, Contender)
         try:

@@ -14,7 +14,7 @@ from interlock.store_client import StoreClient
 from interlock.testing.clock import until
 
 if TYPE_CHECKING:
-    from interlock.ports.claims import Settled, Settlement
+    from interlock.ports.claims import ClaimFinished, ClaimOutcome
 
 SETTINGS = Settings(store_wait=0.2, stuck_work="report")
 
@@ -26,16 +26,16 @@ class Away:
         self.away = False
         self.tried = 0
         self.states: list[ClaimState] = []
-        settle = store.claims.settle
+        finish = store.claims.finish
 
-        async def sometimes(settlement: Settlement) -> Settled:
+        async def sometimes(outcome: ClaimOutcome) -> ClaimFinished:
             self.tried += 1
             if self.away:
                 raise StoreUnavailableError
-            self.states.append(settlement.state)
-            return await settle(settlement)
+            self.states.append(outcome.state)
+            return await finish(outcome)
 
-        monkeypatch.setattr(store.claims, "settle", sometimes)
+        monkeypatch.setattr(store.claims, "finish", sometimes)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def store() -> MemoryStore:
 
 
 @pytest.fixture
-def settling(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> Away:
+def finishing(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> Away:
     return Away(store, monkeypatch)
 
 
@@ -58,27 +58,27 @@ async def test_a_result_that_cannot_be_kept_makes_it_failed(store: MemoryStore) 
         assert again.attempt == 2
 
 
-async def test_done_whose_block_is_cancelled_meanwhile_stays_done(store: MemoryStore, settling: Away) -> None:
+async def test_done_whose_block_is_cancelled_meanwhile_stays_done(store: MemoryStore, finishing: Away) -> None:
     async with Claims(store, SETTINGS) as once:
 
         async def work() -> None:
             async with once.claim("key") as claim:
-                settling.away = True
+                finishing.away = True
                 await claim.done("it happened")
 
         task = asyncio.create_task(work())
-        await until(lambda: settling.tried > 0)
+        await until(lambda: finishing.tried > 0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        settling.away = False
-        await until(lambda: settling.states)
-        assert set(settling.states) == {ClaimState.DONE}
+        finishing.away = False
+        await until(lambda: finishing.states)
+        assert set(finishing.states) == {ClaimState.DONE}
         assert (await once.claim("key")).result == "it happened"
 
 
 @pytest.mark.parametrize("shared", [True, False])
-async def test_what_is_unsaid_is_said_on_closing(store: MemoryStore, settling: Away, shared: bool) -> None:
+async def test_what_is_unsaid_is_said_on_closing(store: MemoryStore, finishing: Away, shared: bool) -> None:
     store_client = StoreClient(store, SETTINGS)
     locks = Locks(store_client)
     if shared:
@@ -86,12 +86,12 @@ async def test_what_is_unsaid_is_said_on_closing(store: MemoryStore, settling: A
     async with Claims(store_client) as once:
         with pytest.raises(StoreUnavailableError):
             async with once.claim("key"):
-                settling.away = True
-        settling.away = False
+                finishing.away = True
+        finishing.away = False
     if shared:
         await locks.close()
-    assert settling.states
-    assert set(settling.states) == {ClaimState.DONE}
+    assert finishing.states
+    assert set(finishing.states) == {ClaimState.DONE}
 
 
 async def test_an_app_that_closes_gives_its_claims_back(store: MemoryStore) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock import Claims, ClaimState
 from interlock.backends import from_url
-from interlock.ports.claims import Claimed, ClaimWant, Settlement
+from interlock.ports.claims import Claimed, ClaimOutcome, ClaimRequest
 from interlock.ports.sessions import SessionCard
 from interlock.settings import Settings
 from interlock.testing.clock import VirtualClock
@@ -101,10 +101,10 @@ async def test_f_a6_nothing_is_dropped_before_its_time_and_everything_after_it(s
         await store.sessions.begin(SessionCard("s", "host", 1, "test"), 100 * hour)
 
         async def new(key: str) -> bool:
-            answer = await store.claims.claim(ClaimWant(key, f"s.{key}.{clock.now()}", "s", 60.0, hour))
+            answer = await store.claims.claim(ClaimRequest(key, f"s.{key}.{clock.now()}", "s", 60.0, hour))
             if isinstance(answer, Claimed):
-                done = Settlement(key, f"s.{key}.{clock.now()}", ClaimState.DONE, None, "", 0.0, hour)
-                assert (await store.claims.settle(done)).done
+                done = ClaimOutcome(key, f"s.{key}.{clock.now()}", ClaimState.DONE, None, "", 0.0, hour)
+                assert (await store.claims.finish(done)).done
             return isinstance(answer, Claimed)
 
         async def how_many_new() -> int:
@@ -165,11 +165,11 @@ async def test_f_d2_a_crash_does_not_leave_a_target_processing_for_ever(store_ur
     try:
         for session in "ab":
             await store.sessions.begin(SessionCard(session, "host", 1, "test"), 15.0)
-        assert isinstance(await store.claims.claim(ClaimWant("target", "a.1", "a", 3600.0, 86400.0)), Claimed)
+        assert isinstance(await store.claims.claim(ClaimRequest("target", "a.1", "a", 3600.0, 86400.0)), Claimed)
         for _ in range(3):  # a is silent, b renews
             clock.advance(5.0)
             await store.sessions.renew("b", 15.0)
-        answer: Any = await store.claims.claim(ClaimWant("target", "b.1", "b", 3600.0, 86400.0))
+        answer: Any = await store.claims.claim(ClaimRequest("target", "b.1", "b", 3600.0, 86400.0))
         assert isinstance(answer, Claimed), "15 s after the crash it is free, whatever its lease was"
         assert answer.attempt == 2
     finally:

@@ -93,11 +93,11 @@ async def test_a_cancelled_settlement_is_carried_through(remote: Remote) -> None
     ):
         claim = await once.claim("key")
         remote.proxy.half_open()
-        settling = asyncio.create_task(claim.done("it happened"))
+        finishing = asyncio.create_task(claim.done("it happened"))
         await until(lambda: remote.proxy.fired["half_open"] > 0)
-        settling.cancel()
+        finishing.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await settling
+            await finishing
         remote.proxy.heal()
 
         async def said() -> bool:

@@ -71,12 +71,12 @@ class JobFloor:
         batch = await self._fetch("worker")
         assert not batch.jobs
 
-    async def _fetch(self, session: str, most: int = 1) -> FetchResult:
+    async def _fetch(self, session: str, limit: int = 1) -> FetchResult:
         """One job or more, or none after a fetch that was not cut short."""
         for _ in range(100):
-            batch = await self.jobs.fetch(FetchRequest(session, QUEUES, NAMES, most, most, most))
+            batch = await self.jobs.fetch(FetchRequest(session, QUEUES, NAMES, limit, limit, limit))
             assert isinstance(batch, FetchResult)
-            if batch.jobs or batch.look_again >= 1:
+            if batch.jobs or batch.recheck_in >= 1:
                 return batch
         raise AssertionError("the fetch is cut short for ever")
 

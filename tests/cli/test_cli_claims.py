@@ -11,7 +11,7 @@ import pytest
 from interlock import Claims
 from interlock.backends import from_url
 from interlock.errors import LeaseLostError
-from interlock.ports.claims import ClaimWant
+from interlock.ports.claims import ClaimRequest
 from interlock.ports.sessions import SessionCard
 from interlock.settings import Settings
 from interlock.testing.lookup import get_or_none
@@ -28,7 +28,7 @@ async def abandoned(url: str, key: str) -> AsyncGenerator[None]:
     store = from_url(url, settings=Settings())
     await store.open()
     await store.sessions.begin(SessionCard("gone", "elsewhere", 7, "bot.py"), 30)
-    await store.claims.claim(ClaimWant(key, "gone.c1", "gone", 0.05, 60))
+    await store.claims.claim(ClaimRequest(key, "gone.c1", "gone", 0.05, 60))
     while (await store.claims.list(key))[0].live:
         await asyncio.sleep(0.01)
     yield

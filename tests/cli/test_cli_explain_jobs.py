@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock.ports.jobs import Failing, Outcome
+from interlock.ports.jobs import OnFailure, Outcome
 from interlock.ports.journal import Attribution
 from tests.cli.job_floor import ONE, PACE, data, floor, run
 
@@ -88,7 +88,7 @@ async def test_explain_held_and_parked(cli: Callable[..., Any], file_url: str) -
     async with floor(file_url) as jobs:
         await jobs.jobs.hold("held", Attribution("ann", "look first"))
         held = await jobs.add(lane="held")
-        await jobs.ended(Outcome.FAILED, {"error": "ValueError: no"}, lane="parked", failing=Failing.PARK)
+        await jobs.ended(Outcome.FAILED, {"error": "ValueError: no"}, lane="parked", on_failure=OnFailure.PARK)
         stuck = await jobs.add(lane="parked")
         aside = await jobs.ended(Outcome.PARKED, {"error": "'target' is missing"})
         await jobs.stand()

@@ -8,7 +8,7 @@ import pytest
 
 from interlock import Jobs, operations
 from interlock.limits import Cooldown, Slots
-from interlock.ports.jobs import Failing, Outcome
+from interlock.ports.jobs import OnFailure, Outcome
 from interlock.ports.journal import Attribution
 from tests.cli.job_floor import ONE, data, floor, run
 
@@ -149,7 +149,7 @@ async def test_show_tells_all_about_a_job(cli: Callable[..., Any], jobs_url: str
     assert [attempt["outcome"] for attempt in shown["attempts"]] == ["retry", "retry", "done"]
     assert shown["attempts"][0]["trace"].endswith("ConnectionError: first\n")
     assert shown["attempts"][0]["worker"] == {"session": "worker", "host": "elsewhere", "pid": 7, "program": "bot.py"}
-    assert shown["uses"] == [{"key": "slots:containers", "most": 1, "per": 0.0}]
+    assert shown["uses"] == [{"key": "slots:containers", "max_count": 1, "per": 0.0}]
     assert shown["explain"][0].startswith(f"job {number} (report) was done by")
 
 
@@ -335,7 +335,7 @@ async def test_what_a_job_contains_cannot_steer_the_terminal(cli: Callable[..., 
     async with floor(file_url) as jobs:
         how = {"error": bad, "trace": f"Traceback\n{bad}\n"}
         arguments = json.dumps({"a": bad}, ensure_ascii=False)
-        number = await jobs.ended(Outcome.FAILED, how, lane=bad, arguments=arguments, failing=Failing.PARK)
+        number = await jobs.ended(Outcome.FAILED, how, lane=bad, arguments=arguments, on_failure=OnFailure.PARK)
         done = await jobs.ended(Outcome.DONE, {"result": json.dumps(bad, ensure_ascii=False)}, name="sync")
         await jobs.add(lane=bad)
         await jobs.jobs.hold(bad, Attribution(bad, bad))

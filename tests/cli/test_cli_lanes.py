@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock.ports.jobs import Failing, Outcome
+from interlock.ports.jobs import OnFailure, Outcome
 from interlock.ports.journal import Attribution
 from tests.cli.job_floor import data, floor, run
 
@@ -24,7 +24,7 @@ async def test_list_shows_what_each_lane_is_at(
     async with floor(file_url) as jobs:
         head, *_ = [await jobs.add(lane=LANE) for _ in range(3)]
         assert (await jobs.fetch()).id == head
-        await jobs.ended(Outcome.FAILED, {"error": "ValueError: no"}, lane="parked", failing=Failing.PARK)
+        await jobs.ended(Outcome.FAILED, {"error": "ValueError: no"}, lane="parked", on_failure=OnFailure.PARK)
         await jobs.add(lane="parked")
         await jobs.jobs.hold("held", Attribution("ann", "look first"))
         words = await run(cli, file_url, *command)
@@ -99,7 +99,7 @@ async def test_explain_lane(cli: Callable[..., Any], file_url: str) -> None:
         await jobs.register_worker("report")
         await jobs.jobs.hold("l", Attribution("ann", "look first"))
         held = await explained("l")
-        await jobs.ended(Outcome.FAILED, {"error": "ValueError: no"}, lane="p", failing=Failing.PARK)
+        await jobs.ended(Outcome.FAILED, {"error": "ValueError: no"}, lane="p", on_failure=OnFailure.PARK)
         await jobs.add(lane="p")
         parked = await explained("p")
 

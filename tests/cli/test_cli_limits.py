@@ -48,7 +48,7 @@ async def test_list_shows_what_is_allowed_and_who_waits(
     assert rate.endswith("1 of 100 started")
     assert slots.split()[:7] == ["slots:containers", "reservations", "2", "at", "once", "2", "1"]
     assert slots.endswith("2 of 2 running, 1 waits")
-    assert [(limit["key"], limit["most"], limit["per"]) for limit in json.loads(data.stdout)] == [
+    assert [(limit["key"], limit["max_count"], limit["per"]) for limit in json.loads(data.stdout)] == [
         ("cooldown:account:[red]a1[/red]", 1, 90.0),
         ("rate:api", 100, 60.0),
         ("slots:containers", 2, 0.0),
@@ -196,7 +196,7 @@ async def test_what_a_limit_contains_cannot_steer_the_terminal(cli: Callable[...
 
 
 async def test_a_list_is_never_longer_than_asked_for() -> None:
-    async def page(most: int, after: str | None) -> Listing[str]:
+    async def page(max_count: int, after: str | None) -> Listing[str]:
         return Listing(("k of jobs", "k of reservations"), "k", 0.0)
 
     assert await whole_list(1, page) == ["k of jobs"]

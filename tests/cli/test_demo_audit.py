@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from interlock.cli.demo.audit import Audit
-from interlock.cli.demo.bot import COOLDOWN_SECONDS, MOST_CONTAINERS
+from interlock.cli.demo.bot import COOLDOWN_SECONDS, MAX_CONTAINERS
 
 LANE = "acme/api#7"
 Records = list[dict[str, Any]]
@@ -61,7 +61,7 @@ def test_one_that_its_worker_was_killed_with_is_lost_unless_another_takes_over()
     assert wrongs(orphan) == {"webhooks lost": 1}
     audit = audited(orphan, handled("b", "run-1", 1, 4.0))
     assert audit.findings.clean
-    assert audit.findings.jobs_taken_over.most == pytest.approx(3.0)
+    assert audit.findings.jobs_taken_over.limit == pytest.approx(3.0)
 
 
 def test_a_webhook_that_is_accepted_twice_is_doubled() -> None:
@@ -80,8 +80,8 @@ def test_a_job_that_runs_again_after_its_end_was_acknowledged_is_doubled() -> No
     once = [*posted("run-1"), *handled("a", "run-1", 1, 0.0)]
 
     assert wrongs(once, began("b", "run-1", 1, 1.0)) == {"webhooks handled twice": 1}
-    assert wrongs(once, [settled("b", 1, fence=9)]) == {"webhooks handled twice": 1}
-    assert wrongs(once, [settled("a", 1)], [settled("b", 1, fence=9, accepted=False)]) == {}
+    assert wrongs(once, [finished("b", 1, fence=9)]) == {"webhooks handled twice": 1}
+    assert wrongs(once, [finished("a", 1)], [finished("b", 1, fence=9, accepted=False)]) == {}
     assert wrongs(once, began("b", "run-0", 1, 1.0)) == {"webhooks handled twice": 1}  # forgotten long ago
 
 
@@ -146,7 +146,7 @@ def test_two_of_a_lane_that_change_places_are_out_of_order() -> None:
 
 def test_two_of_a_lane_at_once_overlap() -> None:
     both = [*posted("run-1", number=1), *posted("run-2", number=2)]
-    end = [told("a", "ended", 2.0, job=1), settled("a", 1)]
+    end = [told("a", "ended", 2.0, job=1), finished("a", 1)]
 
     assert wrongs(both, began("a", "run-1", 1, 0.0), handled("b", "run-2", 2, 1.0), end) == {
         "two jobs of a lane at once": 1
@@ -199,7 +199,7 @@ def test_a_lock_is_free_when_its_holder_was_killed_or_somebody_took_it_away() ->
 
     audit = audited(held, [killed("a", 2.0)], hold("b", 2, 4.5, fence=2))
     assert audit.findings.clean
-    assert audit.findings.locks_taken_over.most == pytest.approx(2.5)
+    assert audit.findings.locks_taken_over.limit == pytest.approx(2.5)
     assert wrongs(held, [told("web", "forced", 1.0, subject="k")], hold("b", 2, 1.5, fence=2)) == {}
 
 
@@ -227,7 +227,7 @@ def test_a_stale_write_that_the_target_took_is_seen() -> None:
 
 def test_too_many_containers_are_seen() -> None:
     far = 10 * COOLDOWN_SECONDS
-    all_of_them = range(MOST_CONTAINERS + 1)
+    all_of_them = range(MAX_CONTAINERS + 1)
     posts = [record for n in all_of_them for record in posted(f"run-{n}", kind="check_suite.requested", lane="")]
     starts = [record for n in all_of_them for record in began("a", f"run-{n}", n, n * far, handler="build")]
     ends = [told("a", "ended", 99.0, job=n) for n in all_of_them]
@@ -302,13 +302,13 @@ def began(
     return [told(who, "began", at, job=job, **about)]
 
 
-def settled(who: str, job: int, *, fence: int = 1, accepted: bool = True) -> dict[str, Any]:
-    return told(who, "settled", 0.0, job=job, fence=fence, outcome="done", accepted=accepted)
+def finished(who: str, job: int, *, fence: int = 1, accepted: bool = True) -> dict[str, Any]:
+    return told(who, "finished", 0.0, job=job, fence=fence, outcome="done", accepted=accepted)
 
 
 def handled(who: str, delivery: str, job: int, at: float, *, end: str = "ended", **how: Any) -> Records:
     ends = [told(who, end, at + 0.1, job=job)]
-    return [*began(who, delivery, job, at, **how), *ends, *([settled(who, job)] if end == "ended" else [])]
+    return [*began(who, delivery, job, at, **how), *ends, *([finished(who, job)] if end == "ended" else [])]
 
 
 def hold(who: str, job: int, at: float, *, fence: int) -> Records:

@@ -163,7 +163,7 @@ class _Door:
             self.enough.set()
         return Answer(202, "accepted") if signed else Answer(401, "refused")
 
-    async def pause(self, _least: float, _most: float) -> bool:
+    async def pause(self, _least: float, _limit: float) -> bool:
         await asyncio.sleep(0)
         return not self.enough.is_set()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interlock.cli import streams
-from interlock.cli.streams import MOST_UNREAD, _End, _Output
+from interlock.cli.streams import MAX_UNREAD, _End, _Output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,14 +80,14 @@ def test_what_exceeds_the_bound_is_dropped_and_counted(ends: Ends) -> None:
     block = b"x" * 100_000
     for _ in range(100):
         ends.output.write(block)
-    assert len(ends.output._unread) <= MOST_UNREAD
+    assert len(ends.output._unread) <= MAX_UNREAD
     read = b""
     while b"output were dropped" not in read:
         read += os.read(ends.reader, 65536)
     kept = read.count(b"x")
     dropped = int(read.partition(b"[")[2].split()[0].replace(b",", b""))
     assert kept + dropped == 10_000_000
-    assert kept > MOST_UNREAD / 2
+    assert kept > MAX_UNREAD / 2
 
 
 def test_a_reader_that_goes_away_fails_nothing(ends: Ends) -> None:

@@ -11,7 +11,7 @@ import pytest
 from interlock.errors import InvalidArgumentError, NotFoundError
 from interlock.ports.events import EventFilter
 from interlock.ports.job_views import JobFilter
-from interlock.ports.jobs import Failing, HandlerVersion, JobState, Outcome
+from interlock.ports.jobs import HandlerVersion, JobState, OnFailure, Outcome
 from interlock.ports.journal import Attribution
 from interlock.ports.limits import Plan, Use
 from interlock.reasons import REASONS, Reason
@@ -163,7 +163,7 @@ async def test_a_pace_tells_when_there_is_room(floor: Floors) -> None:
 
 async def test_held_parked_and_set_aside(floor: Floors) -> None:
     async with floor() as b:
-        parks = await b.add(lane="p", failing=Failing.PARK)
+        parks = await b.add(lane="p", on_failure=OnFailure.PARK)
         stuck = await b.add(lane="p")
         await b.end(await b.one(), Outcome.FAILED, error="no")
         held = await b.add(lane="h")

@@ -12,7 +12,7 @@ from interlock.backends import from_url
 from interlock.claims.explain import explain as explain_claim
 from interlock.errors import CapabilityError
 from interlock.insight import Insight, data
-from interlock.ports.claims import ClaimState, ClaimWant, Settlement
+from interlock.ports.claims import ClaimOutcome, ClaimRequest, ClaimState
 from interlock.ports.limits import Plan, Use
 from interlock.reasons import REASONS, Reason
 from interlock.settings import Settings
@@ -119,25 +119,25 @@ async def test_claims(store_url: str) -> None:
     async with place(store_url) as p:
         claims = p.store.claims
 
-        async def settle(state: ClaimState, **how: Any) -> None:
+        async def finish(state: ClaimState, **how: Any) -> None:
             values = {"result": None, "error": "", "retry_in": 0.0, "keep": 600.0} | how
-            await claims.settle(Settlement("k", "a1", state, **values))
+            await claims.finish(ClaimOutcome("k", "a1", state, **values))
 
-        want = ClaimWant("k", "a1", "a", 60.0, 600.0)
+        want = ClaimRequest("k", "a1", "a", 60.0, 600.0)
         assert await p.told("claim", "k", Reason.NEW) == "is new"
         await claims.claim(want)
         p.clock.advance(2)
         assert await p.told("claim", "k", Reason.IN_PROGRESS) == "has been in progress for 2.0 s in test@host-a:7"
-        await settle(ClaimState.FAILED, error="no", retry_in=30.0)
+        await finish(ClaimState.FAILED, error="no", retry_in=30.0)
         assert await p.told("claim", "k", Reason.FAILED_NOT_DUE) == "failed and can be claimed again in 30.0 s: no"
         await p.keep("a", seconds=100.0)
         p.clock.advance(31)
         assert await p.told("claim", "k", Reason.FAILED) == "failed and can be claimed again now: no"
         await claims.claim(want)
-        await settle(ClaimState.DONE, result='"ok"')
+        await finish(ClaimState.DONE, result='"ok"')
         assert await p.told("claim", "k", Reason.DONE) == "was done 0 ms ago by test@host-a:7"
         await p.begin("d")
-        await claims.claim(ClaimWant("gone", "d1", "d", 60.0, 600.0))
+        await claims.claim(ClaimRequest("gone", "d1", "d", 60.0, 600.0))
         p.clock.advance(SESSION + 1)
         assert await p.told("claim", "gone", Reason.HOLDER_GONE) == (
             "its holder test@host-d:7 is gone or silent; it can be claimed again"
@@ -153,7 +153,7 @@ async def test_lists_go_on_where_they_ended(store_url: str) -> None:
     async with place(store_url) as p:
         for n in range(5):
             await p.granted(f"a{n}", f"k{n}")
-            await p.store.claims.claim(ClaimWant(f"k{n}", f"a{n}", "a", 60.0, 600.0))
+            await p.store.claims.claim(ClaimRequest(f"k{n}", f"a{n}", "a", 60.0, 600.0))
             await p.store.limits.ask(Plan(f"b{n}", "b", "b", (Use(f"k{n}", 1, 0.0),), True))
         for listed, key in (
             (p.insight.locks, lambda row: row.key),

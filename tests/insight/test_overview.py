@@ -9,7 +9,7 @@ import pytest
 
 from interlock.insight import data
 from interlock.ports.events import NewEvent
-from interlock.ports.jobs import Failing, JobState, Outcome
+from interlock.ports.jobs import JobState, OnFailure, Outcome
 from interlock.testing.conformance.jobs.driver import SESSION, new_job, slots
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ async def test_the_overview_counts_everything(floor: Floors) -> None:
 async def test_problems_come_with_what_to_do(floor: Floors) -> None:
     async with floor() as b:
         await b.add(queue="empty")
-        await b.add(lane="l", failing=Failing.PARK)
+        await b.add(lane="l", on_failure=OnFailure.PARK)
         await b.end(await b.one(), Outcome.FAILED, error="no")
         await b.add()
         await b.end(await b.one(), Outcome.PARKED, error="no")
@@ -201,13 +201,13 @@ async def test_locks_in_another_store_are_told_apart(floor: Floors) -> None:
         job_id = await b.add()
         await b.one("a")
         locks = b.insight._stores.locks
-        from interlock.ports.locks import Want
+        from interlock.ports.locks import LockRequest
         from interlock.ports.sessions import SessionCard
 
         await locks.sessions.begin(SessionCard("z", "host-a", 7, "test"), SESSION)
         await locks.sessions.begin(SessionCard("y", "elsewhere", 9, "other"), SESSION)
-        await locks.locks.ask(Want("k", "z1", f"job:{job_id}:1f2e", "z", 60.0, 0.0, False))
-        await locks.locks.ask(Want("k", "y1", f"job:{job_id}:0000", "y", 60.0, 60.0, False))
+        await locks.locks.ask(LockRequest("k", "z1", f"job:{job_id}:1f2e", "z", 60.0, 0.0, False))
+        await locks.locks.ask(LockRequest("k", "y1", f"job:{job_id}:0000", "y", 60.0, 60.0, False))
         (row,) = await b.insight.locks()
         overview = await b.insight.overview()
 

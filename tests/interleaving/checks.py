@@ -19,15 +19,15 @@ __all__ = ["standing", "worked_off"]
 _ROUNDS = 30
 _STANDING = """
 with fetched as (
-    select c.fence, o.id, o.run, j.lane, q.key, q.most, q.per
+    select c.fence, o.id, o.run, j.lane, q.key, q.max_count, q.per
     from interlock.job_fetched c
     cross join lateral unnest(c.ids, c.runs) as o (id, run)
     left join interlock.job j on j.id = o.id
-    left join lateral interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) q on true
+    left join lateral interlock.job_uses(j.use_key, j.use_max_count, j.use_per, j.uses) q on true
 ),
 keys as (
     select k.key, coalesce((select count(*) from fetched c where c.key = k.key), 0) as held,
-           (select min(c.most) from fetched c where c.key = k.key and c.per = 0) as most,
+           (select min(c.max_count) from fetched c where c.key = k.key and c.per = 0) as max_count,
            coalesce((select l.taken from interlock.job_limit l where l.key = k.key), 0)
            - coalesce((select sum(f.count) from interlock.job_slot_freed f where f.key = k.key), 0) as counted
     from (select l.key from interlock.job_limit l union select c.key from fetched c where c.key is not null) k
@@ -66,7 +66,7 @@ union all
 select 'its end was asked for and it does not run: ' || j.id from interlock.job j
 where j.cancelled is not null and not exists (select from fetched c where c.id = j.id)
 union all
-select 'too many hold ' || k.key from keys k where k.held > k.most
+select 'too many hold ' || k.key from keys k where k.held > k.max_count
 union all
 select k.key || ' counts ' || k.counted || ' instead of ' || k.held from keys k where k.counted <> k.held
 """
@@ -139,6 +139,6 @@ async def _work(lab: Lab) -> list[str]:
         assert isinstance(batch, FetchResult)
         if wrong := await standing(lab):
             return wrong
-        if not batch.jobs and batch.look_again == math.inf:
+        if not batch.jobs and batch.recheck_in == math.inf:
             return []
     return ["there is no end to it"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlock.ports.jobs import Acknowledgement, Failing, FetchRequest, FetchResult, Outcome
+from interlock.ports.jobs import Acknowledgement, FetchRequest, FetchResult, OnFailure, Outcome
 from interlock.ports.journal import Attribution
 from interlock.testing.conformance.jobs.driver import new_job, pace, slots
 
@@ -52,12 +52,12 @@ class Scene:
             self.of[kind] = job_id
         return job_id
 
-    async def fetch(self, most: int = 10) -> list[FetchedJob]:
+    async def fetch(self, limit: int = 10) -> list[FetchedJob]:
         """Have the worker fetch."""
         for _ in range(10):
-            batch = await self.lab.helper.jobs.fetch(FetchRequest(self.worker, ("q",), ("n",), most, 10, 5))
+            batch = await self.lab.helper.jobs.fetch(FetchRequest(self.worker, ("q",), ("n",), limit, 10, 5))
             assert isinstance(batch, FetchResult)
-            if batch.jobs or batch.look_again > 0:
+            if batch.jobs or batch.recheck_in > 0:
                 return list(batch.jobs)
         raise AssertionError("the fetch is cut short for ever")
 
@@ -67,9 +67,9 @@ class Scene:
             self.worker, [Acknowledgement(job.id, job.fence, outcome, **how) for job in jobs]
         )
 
-    async def take(self, most: int = 10) -> None:
+    async def take(self, limit: int = 10) -> None:
         """Have the worker fetch what the operations are about."""
-        self.run = await self.fetch(most)
+        self.run = await self.fetch(limit)
         assert self.run
 
 
@@ -135,26 +135,26 @@ async def _head_to_retry(scene: Scene) -> None:
 
 async def _skip(scene: Scene) -> None:
     for kinds in ((), (), ("behind",)):
-        await scene.add(*kinds, failing=Failing.SKIP, ordered=False)
+        await scene.add(*kinds, on_failure=OnFailure.SKIP, ordered=False)
     await scene.take(2)
 
 
 async def _skipped(scene: Scene) -> None:
-    await scene.add("scheduled", failing=Failing.SKIP, ordered=False)
+    await scene.add("scheduled", on_failure=OnFailure.SKIP, ordered=False)
     await scene.acknowledge(await scene.fetch(), Outcome.RETRY, delay=10.0)
-    await scene.add(failing=Failing.SKIP, ordered=False)
+    await scene.add(on_failure=OnFailure.SKIP, ordered=False)
     await scene.take()
 
 
 async def _park(scene: Scene) -> None:
-    await scene.add(failing=Failing.PARK)
-    await scene.add("behind", failing=Failing.PARK)
+    await scene.add(on_failure=OnFailure.PARK)
+    await scene.add("behind", on_failure=OnFailure.PARK)
     await scene.take(1)
 
 
 async def _parked_lane(scene: Scene) -> None:
-    await scene.add("failed", failing=Failing.PARK, ordered=False)
-    await scene.add("behind", failing=Failing.PARK)
+    await scene.add("failed", on_failure=OnFailure.PARK, ordered=False)
+    await scene.add("behind", on_failure=OnFailure.PARK)
     await scene.acknowledge(await scene.fetch(1), Outcome.FAILED)
     scene.stopped = True
 

@@ -269,12 +269,12 @@ async def test_f_c4_a_handler_requeues_into_its_own_lane_without_waiting_for_its
     assert len(refused) == 1, "waiting for a job behind oneself is refused, not waited for"
 
 
-async def handled_in_all(handle: Callable[[], Awaitable[bool]], most: int = 1000) -> int:
+async def handled_in_all(handle: Callable[[], Awaitable[bool]], limit: int = 1000) -> int:
     """How often an event is handled whose decision is always stale, up to a bound far beyond reason."""
-    for count in range(most):
+    for count in range(limit):
         if not await handle():
             return count
-    return most
+    return limit
 
 
 async def test_f_c4_what_is_put_back_every_time_ends(store_url: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from interlock import App, Cooldown, Retry, Slots, Snooze
 from interlock.jobs.explain import explain_job, explain_lane
-from interlock.ports.insight import WorkerStanding
+from interlock.ports.insight import WorkerStatus
 from interlock.ports.job_views import (
     Attempt,
     JobSituation,
@@ -542,7 +542,7 @@ def test_a_refused_job_names_the_versions_that_refused_it_and_the_workers_that_c
         HandlerVersion("report", "0123456789ab", "1.0"),
         HandlerVersion("report", "cdef01234567", "2.0"),
     )
-    old = WorkerStanding(WORKER, ("slow",), ("report",), 1, 0, NOW, NOW, reads=(old_reads,))
+    old = WorkerStatus(WORKER, ("slow",), ("report",), 1, 0, NOW, NOW, reads=(old_reads,))
     new = old._replace(worker=WorkerView("s2", "host2", 43, "bot.py"), reads=(new_reads,))
 
     told = explain_job(refused, workers=[old, new])

@@ -85,8 +85,8 @@ class CountingLauncher:
         self.queued = list(range(jobs))
         self.running: list[int] = []
 
-    async def launch(self, most: int) -> int:
-        free = most - len(self.running)
+    async def launch(self, limit: int) -> int:
+        free = limit - len(self.running)
         await asyncio.sleep(0)  # the next query
         for _ in range(free):
             self.running.append(self.queued.pop(0))
@@ -105,8 +105,8 @@ async def test_f_e2_three_concurrent_batches_launch_five_for_a_limit_of_five(sto
         await b.add_many(20, uses=(slots(5),))
 
         def launcher(session: str) -> Callable[[int], Awaitable[int]]:
-            async def launch(most: int) -> int:
-                return len(await b.fetch(session, most))
+            async def launch(limit: int) -> int:
+                return len(await b.fetch(session, limit))
 
             return launch
 
@@ -150,7 +150,7 @@ async def test_f_e3_a_failed_job_waits_before_it_is_tried_again(store_url: str) 
             return False
 
         assert await failures_in_a_row(fail_next) == 1
-        assert (await b.batch()).look_again == pytest.approx(2.0, abs=0.25), "a fetcher knows when to look again"
+        assert (await b.batch()).recheck_in == pytest.approx(2.0, abs=0.25), "a fetcher knows when to look again"
         await b.let_pass(2.25)
         assert await failures_in_a_row(fail_next) == 1
         assert (await b.view(job_id)).attempt == 2

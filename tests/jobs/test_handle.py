@@ -43,10 +43,10 @@ async def fails(text: str) -> None:
 
 async def test_an_error_that_ends_in_a_full_stop_is_told_with_one() -> None:
     async with App("memory://") as app:
-        failing = app.job(retry=Retry(attempts=1))(fails)
+        on_failure = app.job(retry=Retry(attempts=1))(fails)
         async with app.worker():
             with pytest.raises(JobFailedError, match=r"ValueError: It broke\. Fix the cause"):
-                await (await failing.enqueue("It broke.")).result(wait=10)
+                await (await on_failure.enqueue("It broke.")).result(wait=10)
 
 
 @stores
@@ -64,9 +64,9 @@ async def test_results_of_every_kind(store_url: str) -> None:
         async def discards() -> None:
             raise Discard("closed already")
 
-        failing = app.job(retry=Retry.NEVER)(fails)
+        on_failure = app.job(retry=Retry.NEVER)(fails)
         done, none = await report.enqueue(7), await plain.enqueue()
-        failed, discarded = await failing.enqueue("too big"), await discards.enqueue()
+        failed, discarded = await on_failure.enqueue("too big"), await discards.enqueue()
         cancelled = await report.options(delay=3600).enqueue(1)
         assert await app.jobs.cancel(cancelled, reason="wrong one", by="ann") is JobState.CANCELLED
 

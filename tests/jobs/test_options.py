@@ -13,7 +13,7 @@ from interlock.errors import InvalidArgumentError, MisuseError
 from interlock.events.handler import EventDefinition
 from interlock.jobs.definition import Definition
 from interlock.jobs.options import JobOptions
-from interlock.ports.jobs import Failing
+from interlock.ports.jobs import OnFailure
 from interlock.ports.limits import Use
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def test_what_holds_when_nothing_is_said() -> None:
     options = defined().options
 
     assert (options.queue, options.lane, options.priority, options.limits) == ("default", None, 50, ())
-    assert (options.retry, options.timeout, options.failing) == (Retry.DEFAULT, None, Failing.BLOCK)
+    assert (options.retry, options.timeout, options.on_failure) == (Retry.DEFAULT, None, OnFailure.BLOCK)
     assert (options.coalesce, options.keep_result, options.delay, options.at) == (False, 3600, 0, None)
     assert options.stored == ""
 

@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from interlock import App, Cooldown, JobState, Retry, Slots
-from interlock.ports.jobs import Failing, NewJob
+from interlock.ports.jobs import NewJob, OnFailure
 from interlock.testing.clock import until
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ async def test_options_that_only_newer_code_knows_do_no_harm(store_url: str) -> 
         arguments = '{"issue":"odd"}'
         usual = await version.jobs["triage"].enqueue(issue="usual")
         job = NewJob(
-            number, "triage", "default", "odd", 50, 0.0, None, (), Failing.BLOCK, False, 60.0, arguments, options
+            number, "triage", "default", "odd", 50, 0.0, None, (), OnFailure.BLOCK, False, 60.0, arguments, options
         )
         await store.enqueue([job])
         await version.app.drain(wait=30)
@@ -178,7 +178,7 @@ class Everything:
             return key
 
         @self.app.job(lane="{key}", retry=Retry(attempts=2, delay=0.001))
-        async def failing(key: str) -> None:
+        async def on_failure(key: str) -> None:
             self.ran += 1
             raise ConnectionError("away")
 
@@ -191,7 +191,7 @@ class Everything:
             self.ran += 1
             return self.ran
 
-        self.limited, self.failing, self.newest, self.plain = limited, failing, newest, plain
+        self.limited, self.on_failure, self.newest, self.plain = limited, on_failure, newest, plain
 
     async def round(self) -> None:
         """Enqueue some of each and see all of them end as they should."""
@@ -201,7 +201,7 @@ class Everything:
             await self.plain.options(delay=0.05, priority=80).enqueue(),
             *[await self.newest.enqueue(key="n") for _ in range(3)],
         ]
-        failed = await self.failing.enqueue(key="f")
+        failed = await self.on_failure.enqueue(key="f")
         cancelled = await self.plain.options(delay=3600).enqueue()
         await self.app.jobs.cancel(cancelled, reason="a test", by="tests")
         await self._ended(*done, failed, cancelled)

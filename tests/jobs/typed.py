@@ -60,6 +60,6 @@ async def wrong() -> None:
     app.job(on_failure="explode")  # pyright: ignore[reportArgumentType]
     await app.lanes.hold("a#5", by="ann")  # pyright: ignore[reportCallIssue]
     await app.jobs.cancel(7, reason="unwanted")  # pyright: ignore[reportCallIssue]
-    Retry(most=60)  # pyright: ignore[reportCallIssue]
+    Retry(limit=60)  # pyright: ignore[reportCallIssue]
     number: int = await (await report.enqueue("a")).result()  # pyright: ignore[reportAssignmentType]
     del number

@@ -15,7 +15,7 @@ import pytest
 from interlock import Locks, Settings
 from interlock.backends.memory import MemoryStore
 from interlock.errors import LeaseLostError, LockTimeoutError, StoreUnavailableError
-from interlock.ports.locks import Granted, Want
+from interlock.ports.locks import Granted, LockRequest
 from interlock.ports.sessions import SessionCard
 from interlock.testing.clock import VirtualClock, until
 from interlock.testing.lookup import get_or_none
@@ -48,13 +48,13 @@ class EvictingLocks:
 
 async def most_holders_at_once(acquire: Callable[[str], Any]) -> int:
     """Release a key that somebody waits for, with the table over its size, as a newcomer arrives."""
-    inside = most = 0
+    inside = limit = 0
 
     async def hold(key: str, until_set: asyncio.Event) -> None:
-        nonlocal inside, most
+        nonlocal inside, limit
         async with acquire(key):
             inside += key == "key"
-            most = max(most, inside)
+            limit = max(limit, inside)
             await until_set.wait()
             inside -= key == "key"
 
@@ -72,7 +72,7 @@ async def most_holders_at_once(acquire: Callable[[str], Any]) -> int:
         await asyncio.sleep(0)
     release_rest.set()
     await asyncio.gather(*tasks)
-    return most
+    return limit
 
 
 async def test_f_a2_a_key_with_waiters_is_never_forgotten() -> None:
@@ -241,10 +241,10 @@ async def test_f_a4_a_late_write_is_known_by_its_fence() -> None:
     clock = VirtualClock()
     store = MemoryStore(clock)
     await store.sessions.begin(SessionCard("old", "", 0, ""), 15)
-    first = await store.locks.ask(Want("key", "old.1", "p", "old", 300, 60, False))
+    first = await store.locks.ask(LockRequest("key", "old.1", "p", "old", 300, 60, False))
     clock.advance(16)
     await store.sessions.begin(SessionCard("new", "", 0, ""), 15)
-    second = await store.locks.ask(Want("key", "new.1", "q", "new", 300, 60, False))
+    second = await store.locks.ask(LockRequest("key", "new.1", "q", "new", 300, 60, False))
 
     assert isinstance(first, Granted)
     assert isinstance(second, Granted)
@@ -266,10 +266,10 @@ async def test_f_a5_a_dead_holders_key_is_free_within_its_session_not_its_ttl() 
     clock = VirtualClock()
     store = MemoryStore(clock)
     await store.sessions.begin(SessionCard("crashed", "", 0, ""), 15)
-    await store.locks.ask(Want("key", "crashed.1", "p", "crashed", 300, 60, False))
+    await store.locks.ask(LockRequest("key", "crashed.1", "p", "crashed", 300, 60, False))
     await store.sessions.begin(SessionCard("me", "", 0, ""), 1000)
     waited = 0
-    while not isinstance(await store.locks.ask(Want("key", "me.1", "q", "me", 300, None, False)), Granted):
+    while not isinstance(await store.locks.ask(LockRequest("key", "me.1", "q", "me", 300, None, False)), Granted):
         clock.advance(1)
         waited += 1
     assert waited == 15

@@ -43,7 +43,7 @@ def simulate(seed: int, **world_options: Any) -> Run:
     profile = list(PROFILES)[seed % len(PROFILES)]
     kind = KINDS[seed // len(PROFILES) % len(KINDS)]
     faults = PROFILES[profile]
-    world_options = {"most_seconds": 1000.0, "most_steps": 200_000, **world_options}
+    world_options = {"max_seconds": 1000.0, "max_steps": 200_000, **world_options}
     world = World(seed, faults=faults, settings=SETTINGS, **world_options)
     failed = None
     try:
@@ -68,7 +68,7 @@ class ConceptScenario(Scenario):
     def __init__(self, world: World, kind: str) -> None:
         super().__init__(world)
         self.kind = kind
-        self.most = self.random.choice((1, 1, 2, 3))
+        self.limit = self.random.choice((1, 1, 2, 3))
         self.agree = self.random.random() < 0.8
         self.rate = self.random.choice(((1, 0.5), (2, 1.0), (3, 2.0), (3, 6.0)))
         self.cooldown = self.random.choice((0.2, 0.5, 1.0, 4.0))
@@ -94,7 +94,7 @@ class ConceptScenario(Scenario):
     def limits(self, process: SimulatedProcess) -> list[Limit]:
         """One to three limits as this process knows them."""
         more = 0 if self.agree else process.process.number % 2
-        slots = Slots("jobs", self.most + more)
+        slots = Slots("jobs", self.limit + more)
         rate = Rate("api", self.rate[0] + more, per=self.rate[1])
         other = Slots("runners", 1 + more)
         cooldown = Cooldown("account", self.cooldown)

@@ -39,7 +39,7 @@ _UNFINISHED = JobFilter(tuple(state for state in JobState if not state.final))
 def simulate(seed: int, **world_options: Any) -> Run:
     """Run the workload of a seed and judge it. Networks take turns."""
     profile = list(PROFILES)[seed % len(PROFILES)]
-    world_options = {"most_seconds": 1000.0, "most_steps": 200_000, **world_options}
+    world_options = {"max_seconds": 1000.0, "max_steps": 200_000, **world_options}
     world = World(seed, faults=_PROFILES[profile], settings=SETTINGS, **world_options)
     scenario = EventScenario(world)
     failed = None

@@ -57,7 +57,7 @@ _UNFINISHED = JobFilter(tuple(state for state in JobState if not state.final))
 def simulate(seed: int, **world_options: Any) -> Run:
     """Run the workload of a seed and judge it. Networks take turns."""
     profile = list(PROFILES)[seed % len(PROFILES)]
-    world_options = {"most_seconds": 1000.0, "most_steps": 200_000, **world_options}
+    world_options = {"max_seconds": 1000.0, "max_steps": 200_000, **world_options}
     world = World(seed, faults=_PROFILES[profile], settings=SETTINGS, **world_options)
     failed = None
     chance = random.getstate()
@@ -82,8 +82,8 @@ async def handler(number: int, behaviour: str, pieces: list[float], lane: str = 
 
 
 @cache
-def _definitions(most: int, seconds: float) -> list[Definition]:
-    slots, cooldown, rate = Slots("s", most), Cooldown("c", seconds), Rate("r", 2, per=1.0)
+def _definitions(limit: int, seconds: float) -> list[Definition]:
+    slots, cooldown, rate = Slots("s", limit), Cooldown("c", seconds), Rate("r", 2, per=1.0)
     options: dict[str, dict[str, Any]] = {
         "plain": {},
         "timed": {"timeout": 0.4},

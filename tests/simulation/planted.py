@@ -21,7 +21,7 @@ from tests.simulation.planting import around, bugs
 if TYPE_CHECKING:
     import pytest
 
-    from interlock.ports.locks import Answer, Want
+    from interlock.ports.locks import Answer, LockRequest
 
 __all__ = ["BUGS"]
 
@@ -38,28 +38,28 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("fair", "the newest waiter is served first")
 def _(patch: pytest.MonkeyPatch) -> None:
-    def enqueue(original: Any, self: Any, lock: Any, want: Want, now: float) -> None:
-        original(self, lock, want, now)
-        lock.queue = {want.owner: lock.queue.pop(want.owner), **lock.queue}
+    def enqueue(original: Any, self: Any, lock: Any, request: LockRequest, now: float) -> None:
+        original(self, lock, request, now)
+        lock.queue = {request.owner: lock.queue.pop(request.owner), **lock.queue}
 
     around(patch, MemoryLocks, "_enqueue", enqueue)
 
 
 @_breaks("exclusive", "leave does not check the owner")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def leave(original: Any, self: Any, want: Want) -> Any:
-        lock = self._locks.get(want.key)
-        if lock is not None and lock.want is not None:
-            want = replace(want, owner=lock.want.owner)
-        return await original(self, want)
+    async def leave(original: Any, self: Any, request: LockRequest) -> Any:
+        lock = self._locks.get(request.key)
+        if lock is not None and lock.request is not None:
+            request = replace(request, owner=lock.request.owner)
+        return await original(self, request)
 
     around(patch, MemoryLocks, "leave", leave)
 
 
 @_breaks("exclusive", "fences do not grow")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def ask(original: Any, self: Any, want: Want) -> Answer:
-        answer: Answer = await original(self, want)
+    async def ask(original: Any, self: Any, request: LockRequest) -> Answer:
+        answer: Answer = await original(self, request)
         if self._fences.last > 3:
             self._fences.last = 1
         return answer
@@ -69,10 +69,10 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("exclusive", "asking again draws a new fence")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def ask(original: Any, self: Any, want: Want) -> Answer:
-        lock = self._locks.get(want.key)
-        again = lock is not None and lock.want is not None and lock.want.owner == want.owner
-        answer: Answer = await original(self, want)
+    async def ask(original: Any, self: Any, request: LockRequest) -> Answer:
+        lock = self._locks.get(request.key)
+        again = lock is not None and lock.request is not None and lock.request.owner == request.owner
+        answer: Answer = await original(self, request)
         if again and lock is not None and isinstance(answer, Granted):
             lock.fence = answer.fence = self._fences.next()
         return answer
@@ -85,7 +85,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
     async def renew(original: Any, self: Any, leases: Any) -> Any:
         for key, owner, ttl in leases:
             lock = self._locks.get(key)
-            if lock is not None and lock.want is not None and lock.want.owner == owner:
+            if lock is not None and lock.request is not None and lock.request.owner == owner:
                 lock.expires_at = self._now() + ttl
         return await original(self, leases)
 
@@ -104,9 +104,9 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("fair", "dead holders keep their keys")
 def _(patch: pytest.MonkeyPatch) -> None:
-    def live_holder(original: Any, self: Any, lock: Any, now: float) -> Want | None:
-        if lock.want is not None and lock.expires_at > now:
-            return lock.want  # type: ignore[no-any-return]
+    def live_holder(original: Any, self: Any, lock: Any, now: float) -> LockRequest | None:
+        if lock.request is not None and lock.expires_at > now:
+            return lock.request  # type: ignore[no-any-return]
         return original(self, lock, now)  # type: ignore[no-any-return]
 
     around(patch, MemoryLocks, "_live_holder", live_holder)
@@ -119,11 +119,11 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("sessions", "the requests of an ended session are answered")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def ask(original: Any, self: Any, want: Want) -> Answer:
+    async def ask(original: Any, self: Any, request: LockRequest) -> Answer:
         alive_until = self._alive_until
-        if want.session in alive_until and alive_until[want.session] <= self._now():
-            alive_until[want.session] = self._now() + want.ttl
-        answer: Answer = await original(self, want)
+        if request.session in alive_until and alive_until[request.session] <= self._now():
+            alive_until[request.session] = self._now() + request.ttl
+        answer: Answer = await original(self, request)
         return answer
 
     around(patch, MemoryLocks, "ask", ask)
@@ -146,8 +146,8 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("deadlock-free", "only cycles of two are found")
 def _(patch: pytest.MonkeyPatch) -> None:
-    def cycle(original: Any, self: Any, want: Want, now: float) -> tuple[Wait, ...]:
-        found: tuple[Wait, ...] = original(self, want, now)
+    def cycle(original: Any, self: Any, request: LockRequest, now: float) -> tuple[Wait, ...]:
+        found: tuple[Wait, ...] = original(self, request, now)
         return found if len(found) <= 2 else ()
 
     around(patch, MemoryLocks, "_cycle", cycle)
@@ -155,11 +155,11 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("deadlock-free", "a wait is called a deadlock because its holder waits too")
 def _(patch: pytest.MonkeyPatch) -> None:
-    def cycle(original: Any, self: Any, want: Want, now: float) -> tuple[Wait, ...]:
-        found: tuple[Wait, ...] = original(self, want, now)
-        holder = self._locks[want.key].want
+    def cycle(original: Any, self: Any, request: LockRequest, now: float) -> tuple[Wait, ...]:
+        found: tuple[Wait, ...] = original(self, request, now)
+        holder = self._locks[request.key].request
         if not found and holder is not None and holder.caller in self._waits:
-            return (Wait(want.caller, want.key, holder.caller),)
+            return (Wait(request.caller, request.key, holder.caller),)
         return found
 
     around(patch, MemoryLocks, "_cycle", cycle)
@@ -189,21 +189,21 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("leaves nothing", "a cancelled request is not given up")
 def _(patch: pytest.MonkeyPatch) -> None:
-    def failed(original: Any, self: Any, want: Want, error: BaseException) -> None:
+    def failed(original: Any, self: Any, request: LockRequest, error: BaseException) -> None:
         if isinstance(error, asyncio.CancelledError):
             return
-        original(self, want, error)
+        original(self, request, error)
 
     around(patch, Engine, "_failed", failed)
 
 
 @_breaks("leaves nothing", "a request that timed out stays in the queue")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def timed_out(_original: Any, _self: Any, _want: Want) -> LockTimeoutError:
+    async def timed_out(_original: Any, _self: Any, _want: LockRequest) -> LockTimeoutError:
         return LockTimeoutError()
 
-    async def ask(original: Any, self: Any, want: Want) -> Answer:
-        answer: Answer = await original(self, replace(want, wait=want.wait and 1000.0))
+    async def ask(original: Any, self: Any, request: LockRequest) -> Answer:
+        answer: Answer = await original(self, replace(request, wait=request.wait and 1000.0))
         return answer
 
     around(patch, Engine, "_timed_out", timed_out)
@@ -212,12 +212,14 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("leaves nothing", "a request that failed is repeated under a new owner")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def ask(original: Any, self: Any, want: Want) -> Answer:
+    async def ask(original: Any, self: Any, request: LockRequest) -> Answer:
         failures = self.__dict__.setdefault("failures", {})
         try:
-            answer: Answer = await original(self, replace(want, owner=want.owner + failures.get(want.owner, "")))
+            answer: Answer = await original(
+                self, replace(request, owner=request.owner + failures.get(request.owner, ""))
+            )
         except StoreUnavailableError:
-            failures[want.owner] = failures.get(want.owner, "") + "+"
+            failures[request.owner] = failures.get(request.owner, "") + "+"
             raise
         return answer
 

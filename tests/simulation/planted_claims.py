@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.backends.memory.claims import MemoryClaims
 from interlock.backends.memory.cursors import MemoryCursors
-from interlock.claims.claim import ClaimLease, ClaimRequest
+from interlock.claims.claim import ClaimLease, PendingClaim
 from interlock.claims.engine import ClaimEngine
 from interlock.leases.renewer import LeaseRenewer
 from interlock.leases.store_access import StoreAccess
-from interlock.ports.claims import Claimed, ClaimState, Settled
+from interlock.ports.claims import Claimed, ClaimFinished, ClaimState
 from tests.simulation.planting import around, bugs
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from interlock.ports.claims import ClaimAnswer, ClaimView, ClaimWant, Held, Settlement
+    from interlock.ports.claims import ClaimAnswer, ClaimOutcome, ClaimRequest, ClaimView, Held
     from interlock.ports.cursors import Move
     from interlock.ports.journal import Attribution
 
@@ -34,13 +34,13 @@ BUGS, _breaks = bugs()
 
 @_breaks("exclusive", "a claim is checked and marked in two steps")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def claim(original: Any, self: Any, want: ClaimWant) -> ClaimAnswer:
-        free = want.key not in self._claims
+    async def claim(original: Any, self: Any, request: ClaimRequest) -> ClaimAnswer:
+        free = request.key not in self._claims
         await asyncio.sleep(0.001)
-        found = self._claims.get(want.key)
-        if free and found is not None and found.owner != want.owner:
+        found = self._claims.get(request.key)
+        if free and found is not None and found.owner != request.owner:
             found.state, found.retry_at = ClaimState.FAILED, 0.0
-        answer: ClaimAnswer = await original(self, want)
+        answer: ClaimAnswer = await original(self, request)
         return answer
 
     around(patch, MemoryClaims, "claim", claim)
@@ -61,47 +61,47 @@ def _(patch: pytest.MonkeyPatch) -> None:
     around(patch, MemoryClaims, "_ends_at", lambda original, self, claim: original(self, claim) - 0.7)
 
 
-@_breaks("settles", "settling does not check the owner")
+@_breaks("finishes", "finishing does not check the owner")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def settle(original: Any, self: Any, settlement: Settlement) -> Settled:
-        claim = self._claims.get(settlement.key)
+    async def finish(original: Any, self: Any, outcome: ClaimOutcome) -> ClaimFinished:
+        claim = self._claims.get(outcome.key)
         if claim is not None:
-            settlement = settlement._replace(owner=claim.owner)
-        settled: Settled = await original(self, settlement)
-        return settled
+            outcome = outcome._replace(owner=claim.owner)
+        finished: ClaimFinished = await original(self, outcome)
+        return finished
 
-    around(patch, MemoryClaims, "settle", settle)
+    around(patch, MemoryClaims, "finish", finish)
 
 
-@_breaks("settles", "what was done cannot be said once the lease has ended")
+@_breaks("finishes", "what was done cannot be said once the lease has ended")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def settle(original: Any, self: Any, settlement: Settlement) -> Settled:
-        claim = self._claims.get(settlement.key)
+    async def finish(original: Any, self: Any, outcome: ClaimOutcome) -> ClaimFinished:
+        claim = self._claims.get(outcome.key)
         late = claim is not None and claim.state is ClaimState.IN_PROGRESS and self._ends_at(claim) <= self._now()
-        return Settled(False, "it had expired") if late else await original(self, settlement)
+        return ClaimFinished(False, "it had expired") if late else await original(self, outcome)
 
-    around(patch, MemoryClaims, "settle", settle)
+    around(patch, MemoryClaims, "finish", finish)
 
 
-@_breaks("settles", "what was done is settled as failed by a later word")
+@_breaks("finishes", "what was done is finished as failed by a later word")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def settle(original: Any, self: Any, settlement: Settlement) -> Settled:
-        claim = self._claims.get(settlement.key)
-        if claim is not None and claim.owner == settlement.owner:
+    async def finish(original: Any, self: Any, outcome: ClaimOutcome) -> ClaimFinished:
+        claim = self._claims.get(outcome.key)
+        if claim is not None and claim.owner == outcome.owner:
             claim.state = ClaimState.IN_PROGRESS
-        settled: Settled = await original(self, settlement)
-        return settled
+        finished: ClaimFinished = await original(self, outcome)
+        return finished
 
-    around(patch, MemoryClaims, "settle", settle)
+    around(patch, MemoryClaims, "finish", finish)
 
 
 @_breaks("retry", "what failed may be tried again at once")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def claim(original: Any, self: Any, want: ClaimWant) -> ClaimAnswer:
-        found = self._claims.get(want.key)
+    async def claim(original: Any, self: Any, request: ClaimRequest) -> ClaimAnswer:
+        found = self._claims.get(request.key)
         if found is not None and found.state is ClaimState.FAILED:
             found.retry_at = 0.0
-        answer: ClaimAnswer = await original(self, want)
+        answer: ClaimAnswer = await original(self, request)
         return answer
 
     around(patch, MemoryClaims, "claim", claim)
@@ -109,11 +109,11 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("claimable", "what failed stays failed")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def claim(original: Any, self: Any, want: ClaimWant) -> ClaimAnswer:
-        found = self._claims.get(want.key)
+    async def claim(original: Any, self: Any, request: ClaimRequest) -> ClaimAnswer:
+        found = self._claims.get(request.key)
         if found is not None and found.state is ClaimState.FAILED:
             found.retry_at += 1000.0
-        answer: ClaimAnswer = await original(self, want)
+        answer: ClaimAnswer = await original(self, request)
         return answer
 
     around(patch, MemoryClaims, "claim", claim)
@@ -121,25 +121,25 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("once", "what is done is not remembered")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def settle(original: Any, self: Any, settlement: Settlement) -> Settled:
-        settled: Settled = await original(self, settlement)
-        if settled.done and settlement.state is ClaimState.DONE:
-            self._claims.pop(settlement.key, None)
-        return settled
+    async def finish(original: Any, self: Any, outcome: ClaimOutcome) -> ClaimFinished:
+        finished: ClaimFinished = await original(self, outcome)
+        if finished.done and outcome.state is ClaimState.DONE:
+            self._claims.pop(outcome.key, None)
+        return finished
 
-    around(patch, MemoryClaims, "settle", settle)
+    around(patch, MemoryClaims, "finish", finish)
 
 
 @_breaks("once", "what is done is kept from when it was claimed, not from when it was done")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def settle(original: Any, self: Any, settlement: Settlement) -> Settled:
-        settled: Settled = await original(self, settlement)
-        claim = self._claims.get(settlement.key)
-        if settled.done and claim is not None:
-            claim.kept_until = claim.claimed_at + settlement.keep
-        return settled
+    async def finish(original: Any, self: Any, outcome: ClaimOutcome) -> ClaimFinished:
+        finished: ClaimFinished = await original(self, outcome)
+        claim = self._claims.get(outcome.key)
+        if finished.done and claim is not None:
+            claim.kept_until = claim.claimed_at + outcome.keep
+        return finished
 
-    around(patch, MemoryClaims, "settle", settle)
+    around(patch, MemoryClaims, "finish", finish)
 
 
 @_breaks("exclusive", "renewing revives a claim that has ended")
@@ -156,10 +156,10 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("exclusive", "asking again is another attempt")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def claim(original: Any, self: Any, want: ClaimWant) -> ClaimAnswer:
-        found = self._claims.get(want.key)
-        again = found is not None and found.owner == want.owner and found.state is ClaimState.IN_PROGRESS
-        answer: ClaimAnswer = await original(self, want)
+    async def claim(original: Any, self: Any, request: ClaimRequest) -> ClaimAnswer:
+        found = self._claims.get(request.key)
+        again = found is not None and found.owner == request.owner and found.state is ClaimState.IN_PROGRESS
+        answer: ClaimAnswer = await original(self, request)
         if again and found is not None and isinstance(answer, Claimed):
             found.attempt = answer.attempt + 1
             return answer._replace(attempt=found.attempt)
@@ -170,10 +170,10 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("exclusive", "who takes a claim over gets the fence of the one before")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def claim(original: Any, self: Any, want: ClaimWant) -> ClaimAnswer:
-        found = self._claims.get(want.key)
+    async def claim(original: Any, self: Any, request: ClaimRequest) -> ClaimAnswer:
+        found = self._claims.get(request.key)
         fence = None if found is None else found.fence
-        answer: ClaimAnswer = await original(self, want)
+        answer: ClaimAnswer = await original(self, request)
         if found is not None and isinstance(answer, Claimed):
             found.fence = fence
             return answer._replace(fence=found.fence)
@@ -239,9 +239,9 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("leaves nothing", "what a claim whose answer did not come may hold is not let go")
 def _(patch: pytest.MonkeyPatch) -> None:
-    def withdraw(original: Any, self: Any, want: Any) -> None:
-        if not isinstance(want, ClaimRequest) or self.owners.get(want.owner) is not None:
-            original(self, want)
+    def withdraw(original: Any, self: Any, request: Any) -> None:
+        if not isinstance(request, PendingClaim) or self.owners.get(request.owner) is not None:
+            original(self, request)
 
     around(patch, StoreAccess, "withdraw", withdraw)
 
@@ -251,7 +251,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
     around(patch, ClaimEngine, "abandon", lambda _original, _self, _lease: None)
 
 
-@_breaks("leaves nothing", "a settlement that was cut short is not made up for")
+@_breaks("leaves nothing", "a outcome that was cut short is not made up for")
 def _(patch: pytest.MonkeyPatch) -> None:
     async def finish_later(_original: Any, _self: Any, _lease: Any, _settlement: Any) -> None:
         return
@@ -259,12 +259,12 @@ def _(patch: pytest.MonkeyPatch) -> None:
     around(patch, ClaimEngine, "_finish_later", finish_later)
 
 
-@_breaks("settles", "claimants are told that it is done whatever the store says")
+@_breaks("finishes", "claimants are told that it is done whatever the store says")
 def _(patch: pytest.MonkeyPatch) -> None:
-    async def settle(original: Any, self: Any, *about: Any) -> None:
+    async def finish(original: Any, self: Any, *about: Any) -> None:
         try:
             await original(self, *about)
         except Exception:
             return
 
-    around(patch, ClaimEngine, "_finish", settle)
+    around(patch, ClaimEngine, "_finish", finish)

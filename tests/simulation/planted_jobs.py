@@ -57,16 +57,16 @@ _holders: dict[int, str] = {}
 
 @_breaks("live", "jobs are taken from sessions that live")
 def _(patch: pytest.MonkeyPatch) -> None:
-    def rescue(original: Any, rows: JobRows, most: int) -> Any:
+    def rescue(original: Any, rows: JobRows, limit: int) -> Any:
         rows._values["now_s"] = float(rows._values["now_s"]) + 2.0
-        return original(rows, most)
+        return original(rows, limit)
 
     _around_function(patch, job_acknowledge, "rescue", rescue)
 
 
 @_breaks("durable", "jobs of sessions that have ended are never taken from them")
 def _(patch: pytest.MonkeyPatch) -> None:
-    _around_function(patch, job_acknowledge, "rescue", lambda _original, _rows, _most: [])
+    _around_function(patch, job_acknowledge, "rescue", lambda _original, _rows, _limit: [])
 
 
 @_breaks("order", "a retry loses its place in the lane")

@@ -59,17 +59,17 @@ def replay(simulate: Callable[..., Run]) -> None:
 
 
 def find_planted(
-    bugs: Bugs, bug: str, monkeypatch: pytest.MonkeyPatch, simulate: Callable[[int], Run], *, most: int = 1000
+    bugs: Bugs, bug: str, monkeypatch: pytest.MonkeyPatch, simulate: Callable[[int], Run], *, limit: int = 1000
 ) -> int:
     """Plant a bug; says how many seeds it took until the promise that it breaks was seen broken."""
     promise, plant = bugs[bug]
     plant(monkeypatch)
-    for seed in range(most):
+    for seed in range(limit):
         broken = [violation for violation in simulate(seed).verdict.violations if violation.promise == promise]
         if broken:
             print(f"{bug}: found after {seed + 1} seeds: {broken[0].promise}: {broken[0].what}")
             return seed + 1
-    pytest.fail(f"{bug}: not found within {most} seeds")
+    pytest.fail(f"{bug}: not found within {limit} seeds")
 
 
 def same_whatever_the_hashes(program: str, seeds: Sequence[int]) -> None:

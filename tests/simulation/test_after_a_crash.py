@@ -42,7 +42,7 @@ async def _work(process: SimulatedProcess) -> Job[..., Any]:
 
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.full)])
 def test_fifty_builds_of_ten_minutes_take_two_rounds_after_a_crash(workers: int) -> None:
-    world = World(1, most_seconds=10_000.0, most_steps=2_000_000)
+    world = World(1, max_seconds=10_000.0, max_steps=2_000_000)
 
     async def main(world: World) -> float:
         first = world.spawn()

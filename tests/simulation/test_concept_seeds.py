@@ -22,7 +22,7 @@ def test_every_promise_of_claims_and_limits_holds_for_seeds(chunk: range) -> Non
     outcomes, faults = seeds.run_all(simulate, chunk)
 
     # The runs were worth something: calls ended in every usual way, and things really went wrong.
-    assert {"new", "in progress", "done", "failed", "done: settled", "failed: settled"} <= set(outcomes)
+    assert {"new", "in progress", "done", "failed", "done: finished", "failed: finished"} <= set(outcomes)
     assert {"started", "reserved", "not yet", "timeout", "cancelled", "unavailable"} <= set(outcomes)
     assert {"slow_reply", "refused", "failed_after", "reply_lost", "late", "duplicated", "message_lost"} <= set(faults)
     assert faults["crashed_before"] + faults["crashed_after"] > 0

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from interlock.ports.events import NewEvent
 
-_MOST_SEEDS = 80
+_MAX_SEEDS = 80
 
 
 @seeds.many
@@ -65,7 +65,7 @@ def _a_duplicate_has_jobs_too(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_bug_planted_in_events_is_found(plant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
 
-    for seed in range(_MOST_SEEDS):
+    for seed in range(_MAX_SEEDS):
         if simulate(seed).verdict.violations:
             return
-    pytest.fail(f"not found within {_MOST_SEEDS} seeds")
+    pytest.fail(f"not found within {_MAX_SEEDS} seeds")

@@ -146,8 +146,8 @@ def test_what_waits_for_ever_is_told_apart_from_what_takes_too_long() -> None:
 
     for main, error, limits in (
         (for_ever, SimulationStuckError, {}),
-        (too_long, SimulationOverrunError, {"most_seconds": 10.0}),
-        (too_busy, SimulationOverrunError, {"most_steps": 1000}),
+        (too_long, SimulationOverrunError, {"max_seconds": 10.0}),
+        (too_busy, SimulationOverrunError, {"max_steps": 1000}),
     ):
         loop = SeededLoop(42, **limits)
         with pytest.raises(error, match="INTERLOCK_SEED=42"):

@@ -103,7 +103,7 @@ def simulate(seed: int, **world_options: Any) -> Run:
     """Run the workload of a seed and judge it. Every sixth seed has the same kind of network."""
     profile = list(PROFILES)[seed % len(PROFILES)]
     faults = PROFILES[profile]
-    world_options = {"most_seconds": 1000.0, "most_steps": 100_000, **world_options}
+    world_options = {"max_seconds": 1000.0, "max_steps": 100_000, **world_options}
     world = World(seed, faults=faults, settings=SETTINGS, **world_options)
     failed = None
     try:

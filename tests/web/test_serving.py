@@ -272,7 +272,7 @@ async def test_who_does_not_read_the_answer_is_hung_up_on(how: str, monkeypatch:
 
 
 async def test_there_are_only_so_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interlock.web.protocol.MOST_CONNECTIONS", 2)
+    monkeypatch.setattr("interlock.web.protocol.MAX_CONNECTIONS", 2)
     async with Serving(made(), listening(LOCAL)) as serving:
         links = [await connected(serving) for _ in range(3)]
         assert await closed(links[2][0])

@@ -155,7 +155,7 @@ async def test_a_store_that_is_away_is_told_and_the_stream_goes_on(caplog: pytes
 
 
 async def test_there_are_only_so_many_streams() -> None:
-    hub = Hub(Pulse(), most=2)
+    hub = Hub(Pulse(), limit=2)
     browsers = [Browser(hub), Browser(hub)]
     for browser in browsers:
         await browser.pulse()

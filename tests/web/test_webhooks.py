@@ -16,7 +16,7 @@ from interlock.errors import (
     StoreUnavailableError,
 )
 from interlock.web import Web, webhooks
-from interlock.web.webhooks import MOST_BYTES
+from interlock.web.webhooks import MAX_BYTES
 from tests.web.client import ask, scope_of
 from tests.web.stand_in import Receipt, StandIn
 
@@ -105,13 +105,13 @@ async def test_a_body_in_pieces_is_put_together() -> None:
 
 async def test_a_body_of_the_largest_size_is_taken() -> None:
     app, web = made()
-    assert (await ask(web, "POST", HOOK, body=b"x" * MOST_BYTES)).status == 202
-    half = b"x" * (MOST_BYTES // 2)
+    assert (await ask(web, "POST", HOOK, body=b"x" * MAX_BYTES)).status == 202
+    half = b"x" * (MAX_BYTES // 2)
     assert (await ask(web, "POST", HOOK, body=[half, half])).status == 202
-    assert [len(body) for _, _, body in app.events.received] == [MOST_BYTES, MOST_BYTES]
+    assert [len(body) for _, _, body in app.events.received] == [MAX_BYTES, MAX_BYTES]
 
 
-@pytest.mark.parametrize("pieces", [[b"x" * (MOST_BYTES + 1)], [b"x" * MOST_BYTES, b"x"], [b"x" * 1000] * 5001])
+@pytest.mark.parametrize("pieces", [[b"x" * (MAX_BYTES + 1)], [b"x" * MAX_BYTES, b"x"], [b"x" * 1000] * 5001])
 async def test_a_body_that_is_too_large_is_refused_while_it_comes(pieces: list[bytes]) -> None:
     app, web = made()
     answer = await ask(web, "POST", HOOK, body=pieces, hangs=True)
@@ -119,7 +119,7 @@ async def test_a_body_that_is_too_large_is_refused_while_it_comes(pieces: list[b
     assert not app.events.received
 
 
-@pytest.mark.parametrize("length", [str(MOST_BYTES + 1), "9" * 18, "9" * 5000])
+@pytest.mark.parametrize("length", [str(MAX_BYTES + 1), "9" * 18, "9" * 5000])
 async def test_a_body_that_says_it_is_too_large_is_not_read(length: str) -> None:
     app, web = made()
     answer = await ask(web, "POST", HOOK, [("Content-Length", length)], body=[], hangs=True)

@@ -67,7 +67,7 @@ class KeyStatus:
     @property
     def slots(self) -> int | None:
         """The number of slots; None if the limit has none."""
-        return min((quota.most for quota in self.quotas if not quota.per), default=None)
+        return min((quota.max_count for quota in self.quotas if not quota.per), default=None)
 
     @property
     def paces(self) -> list[Quota]:
@@ -105,10 +105,10 @@ def admit(keys: Sequence[KeyStatus], now: int, at: int | None, held_by: str, *, 
         free = slots - key.started
         turns_at = _turns_at(key, free)
         if turns_at is None or turns_at > now:
-            look_again = key.ends_at - seconds(now)
+            recheck_in = key.ends_at - seconds(now)
             if turns_at is not None:
-                look_again = min(look_again, seconds(turns_at - now))
-            turn = Turn(False, None, key.key, key.ahead, max(0.0, look_again), differs)
+                recheck_in = min(recheck_in, seconds(turns_at - now))
+            turn = Turn(False, None, key.key, key.ahead, max(0.0, recheck_in), differs)
             return Decision(False, at, WaitKind.SLOT, key.key, turn, None, free > 0)
 
     if start:
@@ -138,13 +138,13 @@ def freed_at(before: Room, after: Room, gone: Sequence[tuple[int, bool]]) -> int
 def room_since(noted: int, room: Room, dead: Sequence[tuple[int, bool, int | None]]) -> int:
     """Return since when a key has had a free slot, given dead reservations, as (when, started, slots), not dropped
     yet."""
-    slots = min([room.slots, *(most for _, _, most in dead if most is not None)])
+    slots = min([room.slots, *(max_count for _, _, max_count in dead if max_count is not None)])
     before = Room(slots, room.started + sum(started for _, started, _ in dead))
     return freed_at(before, room, [(at, started) for at, started, _ in dead]) or noted
 
 
 def _in_pace(key: KeyStatus, now: int) -> bool:
-    return all(key.starts_after(now - quota.per) < quota.most for quota in key.paces)
+    return all(key.starts_after(now - quota.per) < quota.max_count for quota in key.paces)
 
 
 def _turns_at(key: KeyStatus, free: int) -> int | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["FailingCode", "FetchDecision", "OutcomeCode", "ReadyClass", "StateCode"]
+__all__ = ["OnFailureCode", "FetchDecision", "OutcomeCode", "ReadyClass", "StateCode"]
 
 
 class StateCode(IntEnum):
@@ -44,7 +44,7 @@ class OutcomeCode(IntEnum):
     CRASHED_ALONE = 12
 
 
-class FailingCode(IntEnum):
+class OnFailureCode(IntEnum):
     """The reaction of a lane to a failed job."""
 
     BLOCK = 0

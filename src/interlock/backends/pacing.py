@@ -24,9 +24,9 @@ def seconds(at: int) -> float:
 
 
 class Quota(NamedTuple):
-    """The quota that a reservation declares: ``most`` starts within ``per`` microseconds; 0 for slots."""
+    """The quota that a reservation declares: ``max_count`` starts within ``per`` microseconds; 0 for slots."""
 
-    most: int
+    max_count: int
     per: int
 
 
@@ -40,15 +40,15 @@ class Pace(NamedTuple):
 
 
 def earliest_fit(times: Sequence[int], quota: Quota, at: int) -> int:
-    """Return the first time from ``at`` on with which no ``most`` + 1 times lie within less than ``per``.
+    """Return the first time from ``at`` on with which no ``max_count`` + 1 times lie within less than ``per``.
 
-    Windows of ``most`` times are visited in order. A window that is full stays full until ``per`` after its first time,
-    so the candidate moves there. A window that was passed is never full again.
+    Windows of ``max_count`` times are visited in order. A window that is full stays full until ``per`` after its
+    first time, so the candidate moves there. A window that was passed is never full again.
     """
-    most, per = quota
+    max_count, per = quota
     first = bisect_right(times, at - per)
-    while first + most <= len(times):
-        begins, ends = times[first], times[first + most - 1]
+    while first + max_count <= len(times):
+        begins, ends = times[first], times[first + max_count - 1]
         if max(ends, at) - min(begins, at) < per:
             at = begins + per
         elif begins >= at:

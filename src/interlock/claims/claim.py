@@ -31,10 +31,10 @@ if TYPE_CHECKING:
         def abandon(self, lease: ClaimLease) -> None: ...
 
 
-__all__ = ["Claim", "ClaimLease", "ClaimRequest"]
+__all__ = ["Claim", "ClaimLease", "PendingClaim"]
 
 
-class ClaimRequest(NamedTuple):
+class PendingClaim(NamedTuple):
     """A request for a claim, with the caller's options."""
 
     key: str
@@ -49,10 +49,10 @@ class ClaimLease(OwnedLease):
     """The lease on a new claim."""
 
     _noun = "claim"
-    _request: ClaimRequest
+    _request: PendingClaim
 
-    def __init__(self, engine: FinishesClaims, want: ClaimRequest, session: Session, claimed: Claimed) -> None:
-        super().__init__(want, session, engine.monotonic)
+    def __init__(self, engine: FinishesClaims, request: PendingClaim, session: Session, claimed: Claimed) -> None:
+        super().__init__(request, session, engine.monotonic)
         self._engine = engine
         self.fence = claimed.fence
         self.attempt = claimed.attempt

@@ -10,11 +10,11 @@ import logging
 from typing import TYPE_CHECKING
 
 from interlock.arguments import checked_seconds
-from interlock.claims.claim import Claim, ClaimLease, ClaimRequest, lost_claim
+from interlock.claims.claim import Claim, ClaimLease, PendingClaim, lost_claim
 from interlock.claims.lease_backend import ClaimLeaseBackend
 from interlock.errors import InvalidArgumentError, MisuseError, StoreUnavailableError
 from interlock.leases.engine import LeaseEngine
-from interlock.ports.claims import Claimed, ClaimState, ClaimWant, Known, Settled, Settlement
+from interlock.ports.claims import Claimed, ClaimFinished, ClaimOutcome, ClaimRequest, ClaimState, Known
 from interlock.telemetry.claims import ClaimMetrics
 from interlock.telemetry.log import emit
 from interlock.values import encoded
@@ -32,7 +32,7 @@ _MAX_ERROR = 2000
 _MAX_LATE = 3  # claims that arrive too late to be used, before it counts as an outage
 
 
-class ClaimEngine(LeaseEngine[ClaimRequest, ClaimLease, Settled]):
+class ClaimEngine(LeaseEngine[PendingClaim, ClaimLease, ClaimFinished]):
     """The claims of one process in one store."""
 
     owner_tag = "c"
@@ -50,35 +50,35 @@ class ClaimEngine(LeaseEngine[ClaimRequest, ClaimLease, Settled]):
             if self._access.closed:
                 raise MisuseError("These claims are closed.", remedy="Open them again.")
             session = await self._live_session()
-            request = ClaimRequest(key, self._new_owner(session), session.id, ttl, keep, retry_in)
-            want = ClaimWant(key, request.owner, session.id, ttl, keep)
+            pending = PendingClaim(key, self._new_owner(session), session.id, ttl, keep, retry_in)
+            request = ClaimRequest(key, pending.owner, session.id, ttl, keep)
             try:
-                sent, answer = await self._ask(want)
+                sent, answer = await self._ask(request)
             except BaseException:
-                self._backend.unanswered(request)  # it may be granted without our knowing
-                self._access.withdraw(request)
+                self._backend.unanswered(pending)  # it may be granted without our knowing
+                self._access.withdraw(pending)
                 raise
             if isinstance(answer, Claimed):
-                lease = ClaimLease(self, request, session, answer)
+                lease = ClaimLease(self, pending, session, answer)
                 self._renewer.admit(lease, sent)
                 lease._granted_at = now = self.monotonic()
                 if now < lease._deadline and now < session.deadline and not session.lost and not self._access.closed:
-                    self._owners[request.owner] = lease
+                    self._owners[pending.owner] = lease
                     self.metrics.count(ClaimState.NEW)
                     return Claim(key, lease, None)
-                self._access.withdraw(request)
+                self._access.withdraw(pending)
                 continue
-            del self._owners[request.owner]
+            del self._owners[pending.owner]
             if isinstance(answer, Known):
                 self.metrics.count(answer.view.state)
                 return Claim(key, None, answer.view)
             session.lost = True
         raise StoreUnavailableError(f"The store answers too slowly for a ttl of {ttl:g} s.")
 
-    async def _ask(self, want: ClaimWant) -> tuple[float, ClaimAnswer]:
+    async def _ask(self, request: ClaimRequest) -> tuple[float, ClaimAnswer]:
         async def attempt() -> tuple[float, ClaimAnswer]:
             sent = self.monotonic()
-            return sent, await self._claims.claim(want)
+            return sent, await self._claims.claim(request)
 
         return await self._access.repeat(attempt)
 
@@ -86,7 +86,7 @@ class ClaimEngine(LeaseEngine[ClaimRequest, ClaimLease, Settled]):
 
     async def done(self, lease: ClaimLease, result: object) -> None:
         """Mark a claim as done."""
-        text = None if result is None else encoded("The result of a claim", result, most_bytes=_MAX_RESULT_BYTES)
+        text = None if result is None else encoded("The result of a claim", result, max_bytes=_MAX_RESULT_BYTES)
         await self._finish(lease, ClaimState.DONE, text, "", 0.0)
 
     async def end(self, lease: ClaimLease) -> None:
@@ -108,41 +108,41 @@ class ClaimEngine(LeaseEngine[ClaimRequest, ClaimLease, Settled]):
         self._access.withdraw(lease._request)
 
     async def _finish(self, lease: ClaimLease, state: ClaimState, result: str | None, error: str, wait: float) -> None:
-        settlement = Settlement(lease.key, lease.owner, state, result, error, wait, lease._request.keep)
+        outcome = ClaimOutcome(lease.key, lease.owner, state, result, error, wait, lease._request.keep)
         lease._finishing = True
-        self._backend.unconfirmed[lease.owner] = settlement
+        self._backend.unconfirmed[lease.owner] = outcome
         try:
-            settled = await self._access.repeat(lambda: self._claims.settle(settlement))
+            finished = await self._access.repeat(lambda: self._claims.finish(outcome))
         except (StoreUnavailableError, asyncio.CancelledError):
             # The work was done: reporting that is retried for as long as the claim is held.
-            self._access.spawn(self._finish_later(lease, settlement))
+            self._access.spawn(self._finish_later(lease, outcome))
             raise
         except BaseException:
             del self._backend.unconfirmed[lease.owner]
             self.abandon(lease)
             raise
         self._finished(lease, state)
-        if not settled.done:
-            lease._loss = lease._loss or settled.why
+        if not finished.done:
+            lease._loss = lease._loss or finished.why
             self.metrics.refused += 1
-            raise lost_claim(lease.key, settled.why)
+            raise lost_claim(lease.key, finished.why)
 
-    async def _finish_later(self, lease: ClaimLease, settlement: Settlement) -> None:
+    async def _finish_later(self, lease: ClaimLease, outcome: ClaimOutcome) -> None:
         while not lease._released:
             try:
-                await self._access.repeat(lambda: self._claims.settle(settlement))
+                await self._access.repeat(lambda: self._claims.finish(outcome))
             except StoreUnavailableError as error:
                 emit(_log, logging.WARNING, "claim_finish_failed", key=lease.key, error=str(error))
                 if lease.lost or self._access.closed:
                     break
             else:
                 break
-        self._finished(lease, settlement.state)
+        self._finished(lease, outcome.state)
 
     def _finished(self, lease: ClaimLease, state: ClaimState) -> None:
         if not lease._released:
             self._release(lease)
-            self.metrics.settled[state] += 1
+            self.metrics.finished[state] += 1
         self._owners.pop(lease.owner, None)
         self._backend.unconfirmed.pop(lease.owner, None)
 

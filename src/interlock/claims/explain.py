@@ -27,7 +27,7 @@ def explain(key: str, view: ClaimView | None) -> Explanation[Reason]:
     forget = command("claims", "forget", key, options="--reason …")
     if view.state is ClaimState.DONE:
         reason, why = Reason.DONE, f"was done {_ago(view)}"
-        line = f"{key!r} was done by {who} on {tries} at {_time(view.settled_at)}"
+        line = f"{key!r} was done by {who} on {tries} at {_time(view.finished_at)}"
         remedy = f"To repeat it: {forget}"
     elif view.state is ClaimState.FAILED:
         due = _wait(view) <= 0
@@ -72,13 +72,13 @@ def _data(view: ClaimView) -> dict[str, Any]:
     data = view._asdict()
     data["state"] = str(view.state)
     data["result"] = None if view.result is None else decoded(view.result)
-    for name in ("claimed_at", "expires_at", "settled_at", "retry_at", "kept_until", "seen_at"):
+    for name in ("claimed_at", "expires_at", "finished_at", "retry_at", "kept_until", "seen_at"):
         data[name] = None if data[name] is None else _time(data[name])
     return {**data, "live": view.live}
 
 
 def _ago(view: ClaimView) -> str:
-    return "" if view.settled_at is None else f"{span(view.seen_at - view.settled_at)} ago by {_short(view)}"
+    return "" if view.finished_at is None else f"{span(view.seen_at - view.finished_at)} ago by {_short(view)}"
 
 
 def _short(view: ClaimView) -> str:

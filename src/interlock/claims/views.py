@@ -34,7 +34,7 @@ class ClaimView:
     claimed_at: datetime
     expires_at: datetime | None
     """In progress: when another process may take it over, unless it is renewed. In the past if the holder died."""
-    settled_at: datetime | None
+    finished_at: datetime | None
     """Done or failed: when."""
     retry_at: datetime | None
     """Failed: when it may be claimed again."""
@@ -56,7 +56,7 @@ def claim_view(row: port.ClaimView) -> ClaimView:
     data: dict[str, Any] = row._asdict()
     for name in ("claimed_at", "kept_until", "seen_at"):
         data[name] = as_datetime(data[name])
-    for name in ("expires_at", "settled_at", "retry_at"):
+    for name in ("expires_at", "finished_at", "retry_at"):
         data[name] = as_optional_datetime(data[name])
     data["result"] = None if row.result is None else decoded(row.result)
     return ClaimView(**data)

@@ -39,7 +39,7 @@ _TABLE: Table[ClaimView] = Table(
     Column("state", lambda view: str(view.state), fixed=True),
     Column("attempt", lambda view: view.attempt, number=True),
     Column("holder", lambda view: f"{view.program}@{view.host}:{view.pid}"),
-    Column("since (UTC)", lambda view: moment(view.settled_at or view.claimed_at), fixed=True),
+    Column("since (UTC)", lambda view: moment(view.finished_at or view.claimed_at), fixed=True),
     Column("what happens next", lambda view: _next(view)),
 )
 

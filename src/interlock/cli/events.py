@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["Id", "app", "nothing"]
 
 app = typer.Typer(help="List, show and replay events.", no_args_is_help=True)
-_MOST_ID = 2**63 - 1
-Id = Annotated[int, typer.Argument(min=1, max=_MOST_ID, metavar="ID", help="The event's id.")]
+_MAX_ID = 2**63 - 1
+Id = Annotated[int, typer.Argument(min=1, max=_MAX_ID, metavar="ID", help="The event's id.")]
 
 
 _TABLE: Table[EventView] = Table(
@@ -47,7 +47,7 @@ def list_events(
     actor: Annotated[str, typer.Option(help="Only events of this actor.")] = "",
     delivery: Annotated[str, typer.Option(help="Only this delivery ID.")] = "",
     before: Annotated[
-        int | None, typer.Option(min=1, max=_MOST_ID, help="Continue behind the event with this ID.")
+        int | None, typer.Option(min=1, max=_MAX_ID, help="Continue behind the event with this ID.")
     ] = None,
     limit: Limit = 100,
     json: Json = False,

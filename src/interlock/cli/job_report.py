@@ -54,7 +54,7 @@ def _fact_rows(page: JobPage) -> Iterator[tuple[str, str]]:
         yield "lane", shown(job.lane)
     yield "priority", str(job.priority)
     for use in job.uses:
-        yield "limit", shown(f"{use.key}: {figure(use.most, use.per)}")
+        yield "limit", shown(f"{use.key}: {figure(use.max_count, use.per)}")
     if page.event is not None:
         yield "event", shown(f"{page.event.id} ({page.event.source}.{page.event.type})")
     yield "arguments", _compact(job.arguments)
@@ -73,10 +73,10 @@ def _compact(text: str) -> str:
     """JSON from the store on one line, and not at any length."""
     data = json.loads(text or "{}")
     full = json.dumps(data, ensure_ascii=False)
-    return shown(full if len(full) <= _MOST_SHOWN else f"{full[:_MOST_SHOWN]}… ({len(full):,} characters: --json)")
+    return shown(full if len(full) <= _MAX_SHOWN else f"{full[:_MAX_SHOWN]}… ({len(full):,} characters: --json)")
 
 
-_MOST_SHOWN = 300
+_MAX_SHOWN = 300
 
 
 def _timeline(page: JobPage) -> RenderableType:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["Id", "app", "nothing"]
 
 app = typer.Typer(help="List, show, retry and cancel jobs.", no_args_is_help=True)
-_MOST_ID = 2**63 - 1
-_MOST_TOLD = 10
+_MAX_ID = 2**63 - 1
+_MAX_TOLD = 10
 _UNDER_WAY = (JobState.READY, JobState.BEHIND, JobState.WAITING, JobState.HELD, JobState.RUNNING)
 _STANDS = {
     JobState.BEHIND: "waits behind others in its lane",
@@ -38,7 +38,7 @@ _STANDS = {
 
 def _number(text: str) -> int:
     """Parse a job ID."""
-    if not text.isascii() or not text.isdecimal() or len(text) > 19 or not 1 <= int(text) <= _MOST_ID:
+    if not text.isascii() or not text.isdecimal() or len(text) > 19 or not 1 <= int(text) <= _MAX_ID:
         raise typer.BadParameter(f"{text[:40]!r} is not a job ID.")
     return int(text)
 
@@ -85,7 +85,7 @@ def list_jobs(
     wanted = JobFilter(tuple(state or ()), *map(checked_prefix, (name, queue, lane)))
 
     async def look(insight: Insight) -> list[JobRow]:
-        return await whole_list(limit, lambda most, before: insight.jobs(wanted, limit=most, before=before))
+        return await whole_list(limit, lambda limit, before: insight.jobs(wanted, limit=limit, before=before))
 
     rows = ask(chosen_store(context, url, namespace), Capability.JOBS, look)
     if json:
@@ -186,7 +186,7 @@ def retry(
     retried = [_retried(*act) for act in acts]
     if chosen and not json:
         say(f"Retried {sum(act.done for act in retried):,} of {len(retried):,}.")
-        retried = [act for act in retried if not act.done][:_MOST_TOLD]
+        retried = [act for act in retried if not act.done][:_MAX_TOLD]
     _tell(retried, {"by": by, "reason": reason}, json)
 
 
@@ -295,10 +295,10 @@ def _all_of(store_url: StoreUrl, ids: Sequence[int]) -> str | None:
     from interlock.jobs.explain import explain_job
 
     ids = list(dict.fromkeys(ids))
-    found = asyncio.run(_situations(store_url, ids[:_MOST_TOLD]))
+    found = asyncio.run(_situations(store_url, ids[:_MAX_TOLD]))
     lines = [f"{explain_job(situation).lines[0]}." for situation in found]
-    if len(ids) > _MOST_TOLD:
-        lines.append(f"And {len(ids) - _MOST_TOLD} more.")
+    if len(ids) > _MAX_TOLD:
+        lines.append(f"And {len(ids) - _MAX_TOLD} more.")
     for line in lines[:-1]:
         say(line)
     return lines[-1] if lines else None

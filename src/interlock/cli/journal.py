@@ -67,7 +67,7 @@ def list_entries(
     wanted = JournalFilter(kind, key, actor, action, None if since is None else time.time() - since)
 
     async def look(insight: Insight) -> list[JournalEntry]:
-        return await whole_list(limit, lambda most, before: insight.journal(wanted, limit=most, before=before))
+        return await whole_list(limit, lambda limit, before: insight.journal(wanted, limit=limit, before=before))
 
     entries = ask(chosen_store(context, url, namespace), Capability.JOURNAL, look)
     if json:

@@ -21,7 +21,7 @@ __all__ = ["Lane", "app", "look_at"]
 
 app = typer.Typer(help="List, show, hold and release lanes.", invoke_without_command=True)
 Lane = Annotated[str, typer.Argument(metavar="LANE", help="The lane, such as acme/api#7.")]
-_MOST = 100
+_MAX = 100
 
 
 _TABLE: Table[LaneRow] = Table(
@@ -40,7 +40,7 @@ def _lanes(context: typer.Context, json: Json = False, url: Url = None, namespac
     """List, show, hold and release lanes. Without a command: list."""
     store_url = chosen_store(context, url, namespace)
     if context.invoked_subcommand is None:
-        _list(store_url, _MOST, json)
+        _list(store_url, _MAX, json)
     elif json:
         raise typer.BadParameter("goes after the command.", context, param_hint="--json")
 
@@ -48,7 +48,7 @@ def _lanes(context: typer.Context, json: Json = False, url: Url = None, namespac
 @app.command("list")
 def list_lanes(
     context: typer.Context,
-    limit: Limit = _MOST,
+    limit: Limit = _MAX,
     json: Json = False,
     url: Url = None,
     namespace: Namespace = None,
@@ -156,7 +156,7 @@ def _list(store_url: StoreUrl, limit: int, json: bool) -> None:
     from interlock.ports.store import Capability
 
     async def look(insight: Insight) -> list[LaneRow]:
-        return await whole_list(limit, lambda most, after: insight.lanes(limit=most, after=after))
+        return await whole_list(limit, lambda limit, after: insight.lanes(limit=limit, after=after))
 
     rows = ask(store_url, Capability.JOBS, look)
     if json:

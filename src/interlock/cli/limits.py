@@ -19,7 +19,7 @@ __all__ = ["app"]
 
 app = typer.Typer(help="List and show limits, their holders and their waiters.", invoke_without_command=True)
 Key = Annotated[str, typer.Argument(help="The limit's full key, such as slots:containers or cooldown:account:a1.")]
-_MOST = 1000
+_MAX = 1000
 
 
 _TABLE: Table[LimitRow] = Table(
@@ -37,7 +37,7 @@ def _limits(context: typer.Context, json: Json = False, url: Url = None, namespa
     """List and show limits, their holders and their waiters. Without a command: list."""
     store_url = chosen_store(context, url, namespace)
     if context.invoked_subcommand is None:
-        _list(store_url, _MOST, json)
+        _list(store_url, _MAX, json)
     elif json:
         raise typer.BadParameter("goes after the command.", context, param_hint="--json")
 
@@ -45,7 +45,7 @@ def _limits(context: typer.Context, json: Json = False, url: Url = None, namespa
 @app.command("list")
 def list_limits(
     context: typer.Context,
-    limit: Limit = _MOST,
+    limit: Limit = _MAX,
     json: Json = False,
     url: Url = None,
     namespace: Namespace = None,
@@ -76,7 +76,7 @@ def _list(store_url: StoreUrl, limit: int, json: bool) -> None:
     from interlock.ports.store import Capability
 
     async def look(insight: Insight) -> list[LimitRow]:
-        return await whole_list(limit, lambda most, after: insight.limits(limit=most, after=after))
+        return await whole_list(limit, lambda limit, after: insight.limits(limit=limit, after=after))
 
     rows = ask(store_url, Capability.LIMITS, look)
     if json:

@@ -43,7 +43,7 @@ Limit = Annotated[int, typer.Option(min=1, max=1_000_000_000, help="The maximum 
 
 
 _WIDE = 1000
-_MOST_BRIEF = 60
+_MAX_BRIEF = 60
 
 
 class Commands(TyperGroup):
@@ -108,7 +108,7 @@ def shown(text: str) -> str:
 def brief(value: object) -> str:
     """A value from a store, on one line of a table."""
     text = value.isoformat() if isinstance(value, datetime) else json.dumps(value, ensure_ascii=False, default=_plain)
-    return shown(text if len(text) <= _MOST_BRIEF else f"{text[:_MOST_BRIEF]}…")
+    return shown(text if len(text) <= _MAX_BRIEF else f"{text[:_MAX_BRIEF]}…")
 
 
 def without_password(text: str, url: str | None) -> str:

@@ -29,9 +29,9 @@ def _count(name: str) -> Column[QueueRow]:
 
 
 def _counted(count: int) -> str:
-    from interlock.insight import MOST_COUNTED
+    from interlock.insight import MAX_COUNTED
 
-    return f"{count:,}{'+' if count >= MOST_COUNTED else ''}"
+    return f"{count:,}{'+' if count >= MAX_COUNTED else ''}"
 
 
 _TABLE: Table[QueueRow] = Table(

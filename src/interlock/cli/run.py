@@ -42,7 +42,7 @@ _EXIT_FAILED = 1
 _EXIT_STUCK = 70
 _IMPORTING = str(importlib.__file__)
 _log = logging.getLogger("interlock.jobs")
-_MOST_FINISH_WITHIN = 7 * 24 * 3600.0
+_MAX_FINISH_WITHIN = 7 * 24 * 3600.0
 _SIGNALS = stop_signals()
 
 
@@ -73,7 +73,7 @@ def run(
         typer.Option(
             metavar="SECONDS",
             min=0.0,
-            max=_MOST_FINISH_WITHIN,
+            max=_MAX_FINISH_WITHIN,
             help="How long running jobs may take to finish after SIGTERM; what is left is then cancelled and returned.",
         ),
     ] = 25.0,

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["MOST_UNREAD", "flush_output", "protect_output"]
+__all__ = ["MAX_UNREAD", "flush_output", "protect_output"]
 
-MOST_UNREAD = 4 * 1024 * 1024
+MAX_UNREAD = 4 * 1024 * 1024
 """Bytes of each stream that are kept while its reader does not read."""
 _FLUSH_SECONDS = 1.0
 _AT_ONCE = 64 * 1024
@@ -115,7 +115,7 @@ class _Output(io.RawIOBase):
             self._changed.wait_for(lambda: not self._unread or self._gone, max(0.0, seconds))
 
     def _keep(self, block: bytes) -> None:
-        if self._dropped or len(self._unread) + len(block) > MOST_UNREAD:
+        if self._dropped or len(self._unread) + len(block) > MAX_UNREAD:
             self._dropped += len(block)
             return
         self._unread += block

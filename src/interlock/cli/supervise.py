@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Supervisor"]
 
 _MISUSE = 2
-_LEAST_PAUSE, _MOST_PAUSE = 0.5, 30.0
+_LEAST_PAUSE, _MAX_PAUSE = 0.5, 30.0
 _STEADY_SECONDS = 30.0
 _KILL_AFTER = 0.3
 
@@ -100,7 +100,7 @@ class Supervisor:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(pause):
                         await self._ending.wait()
-                pause = min(pause * 2, _MOST_PAUSE)
+                pause = min(pause * 2, _MAX_PAUSE)
         finally:
             works.set()
 

@@ -23,7 +23,7 @@ from interlock.events.receipt import Receipt, ReceiptStatus
 from interlock.events.source import Incoming
 from interlock.jobs.job import Call
 from interlock.jobs.jobs import engine_of
-from interlock.ports.events import MOST_PAYLOAD_BYTES, NewEvent
+from interlock.ports.events import MAX_PAYLOAD_BYTES, NewEvent
 from interlock.store_client import repeat
 from interlock.telemetry.budget import LogBudget
 from interlock.telemetry.events import EventMetrics
@@ -223,9 +223,9 @@ def _verify(source: Source, headers: Mapping[str, str], body: bytes) -> None:
 
 
 def _read(source: Source, headers: Mapping[str, str], body: bytes) -> Incoming:
-    if len(body) > MOST_PAYLOAD_BYTES:
+    if len(body) > MAX_PAYLOAD_BYTES:
         raise MalformedEventError(
-            f"The delivery has {len(body):,} bytes; the maximum is {MOST_PAYLOAD_BYTES:,}.",
+            f"The delivery has {len(body):,} bytes; the maximum is {MAX_PAYLOAD_BYTES:,}.",
             remedy="Configure the sender to send smaller payloads.",
         )
     try:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["header", "inside", "is_form", "payload_of_form", "plain_text", "read_object"]
 
-_MOST_FIELDS = 10
-_MOST_TEXT = 200
+_MAX_FIELDS = 10
+_MAX_TEXT = 200
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
@@ -46,7 +46,7 @@ def payload_of_form(body: bytes) -> bytes:
     """The one field ``payload`` of a form."""
     try:
         text = body.decode("ascii")
-        fields = parse_qsl(text, True, strict_parsing=True, errors="strict", max_num_fields=_MOST_FIELDS)
+        fields = parse_qsl(text, True, strict_parsing=True, errors="strict", max_num_fields=_MAX_FIELDS)
         found = [value.encode() for name, value in fields if name == "payload"]
     except ValueError:
         raise MalformedEventError("The body is not a valid form.") from None
@@ -75,16 +75,16 @@ def inside(payload: Mapping[str, Any], path: tuple[str, ...]) -> Any:
 
 def plain_text(what: str, value: object) -> str:
     """A short printable string, such as a delivery ID."""
-    if type(value) is str and 0 < len(value) <= _MOST_TEXT and value.isprintable():
+    if type(value) is str and 0 < len(value) <= _MAX_TEXT and value.isprintable():
         return value
     if isinstance(value, int) and not isinstance(value, bool):
-        value = str(value) if abs(value) < 10**_MOST_TEXT else "too long".rjust(_MOST_TEXT + 1)
+        value = str(value) if abs(value) < 10**_MAX_TEXT else "too long".rjust(_MAX_TEXT + 1)
     if value is None or value == "":
         raise MalformedEventError(f"{what} is missing.")
     if not isinstance(value, str):
         raise MalformedEventError(f"{what} is of type {type(value).__name__}, not a string.")
-    if len(value) > _MOST_TEXT or not value.isprintable():
-        raise MalformedEventError(f"{what} is not printable, or longer than {_MOST_TEXT} characters.")
+    if len(value) > _MAX_TEXT or not value.isprintable():
+        raise MalformedEventError(f"{what} is not printable, or longer than {_MAX_TEXT} characters.")
     return value
 
 

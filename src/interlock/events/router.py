@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Route", "Router"]
 
-_MOST_NAMES = 1024
+_MAX_NAMES = 1024
 
 
 class Route(NamedTuple):
@@ -46,7 +46,7 @@ class Router:
         """The handlers whose pattern matches this name."""
         found = self._by_name.get(name)
         if found is None:
-            if len(self._by_name) >= _MOST_NAMES:  # names come from outside, and there may be many
+            if len(self._by_name) >= _MAX_NAMES:  # names come from outside, and there may be many
                 self._by_name.clear()
             found = self._by_name[name] = tuple(one for one in self._handlers if one.pattern.fits(name))
         return found

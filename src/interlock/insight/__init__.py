@@ -13,7 +13,7 @@ from interlock.insight.job_rows import (
     WorkerRow,
 )
 from interlock.insight.views import (
-    MOST_COUNTED,
+    MAX_COUNTED,
     Activity,
     Bucket,
     ClaimPage,
@@ -39,7 +39,7 @@ from interlock.insight.views import (
 )
 
 __all__ = [
-    "MOST_COUNTED",
+    "MAX_COUNTED",
     "Activity",
     "Bucket",
     "ClaimPage",

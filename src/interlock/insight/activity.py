@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Recorder"]
 
-_SETTLES = 10.0
+_FINAL_AFTER = 10.0
 """Seconds after which a span no longer changes: open transactions have committed by then."""
-_MOST_KINDS = 8
+_MAX_KINDS = 8
 
 
 class Recorder:
@@ -35,8 +35,8 @@ class Recorder:
             found = await self._stores.store.insight.activity(width, spans)
         known = {change.span: change for change in (*over, *found.changes)}
         changes = [known.get(span, Change(span, 0, 0, 0)) for span in range(first, first + spans)]
-        if len(self._over) >= _MOST_KINDS:
+        if len(self._over) >= _MAX_KINDS:
             self._over.clear()
-        self._over[width, spans] = [c for c in changes if (c.span + 1) * width + _SETTLES < found.seen_at]
+        self._over[width, spans] = [c for c in changes if (c.span + 1) * width + _FINAL_AFTER < found.seen_at]
         buckets = tuple(Bucket(change.span * width, change.accepted, change.done, change.failed) for change in changes)
         return Activity(width, buckets, found.seen_at)

@@ -53,8 +53,8 @@ __all__ = ["Insight", "Kind"]
 
 _PULSE = 5
 """Seconds that a pulse covers."""
-_MOST_SPANS = 1000
-_MOST_DIGITS = 19
+_MAX_SPANS = 1000
+_MAX_DIGITS = 19
 
 
 class Kind(StrEnum):
@@ -97,10 +97,10 @@ class Insight:
     async def activity(self, seconds: float = 600.0, buckets: int = 60) -> Activity:
         """How many jobs were accepted, done and failed in each of ``buckets`` equal spans up to now."""
         self._stores.need("jobs")
-        if not 1 <= buckets <= _MOST_SPANS or not 0.1 <= seconds / buckets <= 86_400:
+        if not 1 <= buckets <= _MAX_SPANS or not 0.1 <= seconds / buckets <= 86_400:
             raise InvalidArgumentError(
                 f"Invalid spans: {buckets!r} in {seconds!r} seconds.",
-                remedy=f"Use 1 to {_MOST_SPANS:,} spans of 0.1 s to a day each.",
+                remedy=f"Use 1 to {_MAX_SPANS:,} spans of 0.1 s to a day each.",
             )
         async with self._stores.at():
             return await self._recorder.activity(seconds / buckets, buckets)
@@ -340,7 +340,7 @@ def _checked(wanted: JobFilter) -> JobFilter:
 def _number(given: object) -> int:
     """Parse the ID of a job or an event, as in a URL."""
     text = str(given)
-    digits = not isinstance(given, bool) and text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+    digits = not isinstance(given, bool) and text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
     if not digits or not 0 < int(text) < 2**63:
         raise InvalidArgumentError(f"{text[:40]!r} is not the ID of a job or an event.", remedy="Pass a whole number.")
     return int(text)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from interlock.explanation import Explanation
     from interlock.insight.stores import Stores
     from interlock.ports.events import EventView
-    from interlock.ports.insight import LaneShow, WorkerStanding
+    from interlock.ports.insight import LaneShow, WorkerStatus
     from interlock.ports.job_views import JobSituation, JobView, LaneView
     from interlock.ports.locks import LockView
     from interlock.reasons import Reason
@@ -44,7 +44,7 @@ __all__ = [
 
 _NEIGHBOURS = 3
 _ENDED_OF_LANE = 10
-_MOST_SESSIONS = 20
+_MAX_SESSIONS = 20
 """How many workers' lock waits are read for one list."""
 _AT_A_WORKER = (JobState.RUNNING, JobState.READY)
 _Waits = dict[int, list["LockView"]]
@@ -88,7 +88,7 @@ async def job_page(stores: Stores, number: int) -> JobPage:
     """One job in detail."""
     situation = await _outlook(stores, number)
     why, waits, caller_jobs = await _explained(stores, situation)
-    around = await stores.store.insight.neighbours(number, most=_NEIGHBOURS)
+    around = await stores.store.insight.neighbours(number, limit=_NEIGHBOURS)
     rows = {row.job.id: row for row in await job_rows_of(stores, [*around.ahead, *around.behind])}
     return JobPage(
         job=situation.job,
@@ -145,7 +145,7 @@ async def explain_a_lane(stores: Stores, name: str) -> Explanation[Reason]:
     return (await _lane(stores, name))[1]
 
 
-def worker_row(found: WorkerStanding) -> WorkerRow:
+def worker_row(found: WorkerStatus) -> WorkerRow:
     """One live worker."""
     return WorkerRow(*found[:-1], tuple((read.name, read.version, read.fingerprint) for read in found.reads))
 
@@ -210,7 +210,7 @@ async def _lock_waits(stores: Stores, situations: Iterable[JobSituation]) -> tup
     if stores.locks is not stores.store or not sessions:
         return {}, CallerJobs()
     views: dict[str, LockView] = {}
-    for session in sessions[:_MOST_SESSIONS]:
+    for session in sessions[:_MAX_SESSIONS]:
         views.update({view.key: view for view in await stores.locks.locks.awaited_by(session)})
     if not views:
         return {}, CallerJobs()
@@ -226,7 +226,7 @@ async def _lock_waits(stores: Stores, situations: Iterable[JobSituation]) -> tup
     return waits, caller_jobs
 
 
-async def _workers(stores: Stores, situations: Iterable[JobSituation]) -> Sequence[WorkerStanding]:
+async def _workers(stores: Stores, situations: Iterable[JobSituation]) -> Sequence[WorkerStatus]:
     """The live workers, if one of these jobs is running or could run: an event loop may be blocked."""
     if all(situation.job.state not in _AT_A_WORKER for situation in situations):
         return ()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["DEEPEST", "FormattedJson", "depth_exceeds", "format_json"]
 
 DEEPEST = 20
-_MOST = 60_000
+_MAX = 60_000
 _INDENT = "  "
 
 
@@ -40,9 +40,9 @@ class FormattedJson(NamedTuple):
         return f"not shown: {' and '.join(parts)}" if parts else ""
 
 
-def format_json(data: Any, most: int = _MOST) -> FormattedJson:
+def format_json(data: Any, limit: int = _MAX) -> FormattedJson:
     """Format data with indentation, up to a number of characters and :data:`DEEPEST` levels of nesting."""
-    writer = _Writer(most)
+    writer = _Writer(limit)
     try:
         writer.write(data, 0)
     except _FullError:

@@ -22,25 +22,25 @@ __all__ = ["JOBS", "RESERVATIONS", "explain_a_limit", "job_limit_row", "limit_li
 
 JOBS = "jobs"
 RESERVATIONS = "reservations"
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 
 def job_limit_row(view: JobLimitView) -> LimitRow:
     """The row of a limit on jobs."""
-    full = view.room_at is not None if view.per else view.taken >= view.most
+    full = view.room_at is not None if view.per else view.taken >= view.max_count
     if view.per:
         reason = Reason.TOO_SOON if full else Reason.ROOM
     else:
         reason = Reason.FULL if full else Reason.PASSING if view.waiting else Reason.ROOM
     waiting = "" if not view.waiting else f", {counted(view.waiting)} {'waits' if view.waiting == 1 else 'wait'}"
     opens = "" if view.room_at is None else f", room in {span(view.room_at - view.seen_at)}"
-    why = f"{counted(view.taken)} of {view.most} {'started' if view.per else 'running'}{waiting}{opens}"
+    why = f"{counted(view.taken)} of {view.max_count} {'started' if view.per else 'running'}{waiting}{opens}"
     return LimitRow(
         view.key,
         JOBS,
-        view.most,
+        view.max_count,
         view.per,
-        figure(view.most, view.per),
+        figure(view.max_count, view.per),
         view.taken,
         view.waiting,
         full,
@@ -54,13 +54,13 @@ def job_limit_row(view: JobLimitView) -> LimitRow:
 def reservation_row(view: LimitView) -> LimitRow:
     """The row of a limit on reservations."""
     why, opens = explain(view.key, view), next_at(view)
-    full = opens is not None if view.per else len(view.started) >= view.most
+    full = opens is not None if view.per else len(view.started) >= view.max_count
     return LimitRow(
         view.key,
         RESERVATIONS,
-        view.most,
+        view.max_count,
         view.per,
-        figure(view.most, view.per),
+        figure(view.max_count, view.per),
         len(view.started),
         len(view.waiting),
         full,
@@ -124,7 +124,7 @@ async def limit_page(stores: Stores, key: str, limit: int) -> LimitPage:
 
 async def explain_a_limit(stores: Stores, key: str) -> Explanation[Reason]:
     """Explain a limit."""
-    return _explained(key, *await _look(stores, key, _MOST_NAMED))
+    return _explained(key, *await _look(stores, key, _MAX_NAMED))
 
 
 async def _look(
@@ -149,9 +149,9 @@ def _explained(
     (view,) = used
     row = job_limit_row(view)
     lines = [_limit_line(view, users)]
-    lines += [_waiter_line(view, use, ahead) for ahead, use in enumerate(users.waiters[:_MOST_NAMED])]
-    if view.waiting > min(len(users.waiters), _MOST_NAMED):
-        lines.append(f"and {counted(view.waiting - min(len(users.waiters), _MOST_NAMED))} more in line")
+    lines += [_waiter_line(view, use, ahead) for ahead, use in enumerate(users.waiters[:_MAX_NAMED])]
+    if view.waiting > min(len(users.waiters), _MAX_NAMED):
+        lines.append(f"and {counted(view.waiting - min(len(users.waiters), _MAX_NAMED))} more in line")
     remedy = ""
     if row.full and view.waiting:
         remedy = "wait, or allow starts closer together"
@@ -162,7 +162,7 @@ def _explained(
     data = {
         "key": key,
         "counts": JOBS,
-        "most": view.most,
+        "count": view.max_count,
         "per": view.per,
         "taken": view.taken,
         "waiting_jobs": view.waiting,
@@ -182,12 +182,12 @@ def _explained(
 
 
 def _limit_line(view: JobLimitView, users: JobLimitUsers) -> str:
-    allows = f"{view.key!r} allows {figure(view.most, view.per)}, counted in jobs"
+    allows = f"{view.key!r} allows {figure(view.max_count, view.per)}, counted in jobs"
     if view.per:
         opens = "" if view.room_at is None else f", the next room comes at {as_text(view.room_at)}"
         return f"{allows}; {counted(view.taken)} of the starts count now{opens}"
-    named = "; ".join(f"job {use.id} ({use.name}) since {as_text(use.since)}" for use in users.holders[:_MOST_NAMED])
-    more = " and others" if view.taken > min(len(users.holders), _MOST_NAMED) else ""
+    named = "; ".join(f"job {use.id} ({use.name}) since {as_text(use.since)}" for use in users.holders[:_MAX_NAMED])
+    more = " and others" if view.taken > min(len(users.holders), _MAX_NAMED) else ""
     return f"{allows}; {counted(view.taken)} running{f': {named}{more}' if named else ''}"
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from interlock.insight.stores import Stores
     from interlock.insight.views import LimitRow
     from interlock.ports.events import EventView
-    from interlock.ports.insight import JobCounts, WorkerStanding
+    from interlock.ports.insight import JobCounts, WorkerStatus
     from interlock.ports.job_views import QueueView
     from interlock.ports.limits import LimitView
 
@@ -37,8 +37,8 @@ _FEW = 8
 _RUNNING = (JobState.RUNNING,)
 _WAITING = (JobState.WAITING, JobState.HELD, JobState.PARKED)
 _FAILED = (JobState.FAILED, JobState.QUARANTINED)
-_MOST_WORKERS = 100
-_MOST_LIMITS = 200
+_MAX_WORKERS = 100
+_MAX_LIMITS = 200
 
 
 async def overview(stores: Stores) -> Overview:
@@ -54,7 +54,7 @@ async def overview(stores: Stores) -> Overview:
         return Overview(stores.parts, (), {}, (), (), nothing, locks, _limit_counts(reserved), (), (), (), (), seen)
     insight = stores.store.insight
     counts = await insight.counts()
-    workers = await insight.workers(limit=_MOST_WORKERS)
+    workers = await insight.workers(limit=_MAX_WORKERS)
     last: Sequence[EventView] = ()
     if "events" in stores.parts:
         last = await stores.store.events.list(EventFilter(), limit=_FEW)
@@ -79,7 +79,7 @@ async def overview(stores: Stores) -> Overview:
     )
 
 
-async def problems(stores: Stores, counts: JobCounts, workers: Sequence[WorkerStanding]) -> list[Problem]:
+async def problems(stores: Stores, counts: JobCounts, workers: Sequence[WorkerStatus]) -> list[Problem]:
     """Return the problems that need a person, the worst first."""
     found = [*_nobody_works(counts), *_nobody_knows(counts, workers), *_blocked(counts, workers)]
     if counts.orphans and not any(queue.workers for queue in counts.queues):
@@ -160,11 +160,11 @@ def _nobody_works(counts: JobCounts) -> Iterator[Problem]:
             )
 
 
-def _nobody_knows(counts: JobCounts, workers: Sequence[WorkerStanding]) -> Iterator[Problem]:
+def _nobody_knows(counts: JobCounts, workers: Sequence[WorkerStatus]) -> Iterator[Problem]:
     for queue in counts.queues:
         known = {name for worker in workers if queue.queue in worker.queues for name in worker.names}
         unknown = sorted(counts.names.get(queue.queue, frozenset()) - known)
-        if queue.workers and unknown and len(workers) < _MOST_WORKERS:
+        if queue.workers and unknown and len(workers) < _MAX_WORKERS:
             names = ", ".join(map(repr, unknown[:3]))
             yield Problem(
                 f"jobs are ready that no worker of queue {queue.queue!r} knows: {names}",
@@ -174,7 +174,7 @@ def _nobody_knows(counts: JobCounts, workers: Sequence[WorkerStanding]) -> Itera
             )
 
 
-def _blocked(counts: JobCounts, workers: Sequence[WorkerStanding]) -> Iterator[Problem]:
+def _blocked(counts: JobCounts, workers: Sequence[WorkerStatus]) -> Iterator[Problem]:
     for found in workers:
         if found.blocked_since is not None:
             yield Problem(
@@ -243,7 +243,7 @@ def _of_state(rows: Sequence[JobRow], states: Sequence[JobState]) -> tuple[JobRo
 
 
 async def _reservations(stores: Stores) -> Sequence[LimitView]:
-    return await stores.store.limits.list(limit=_MOST_LIMITS) if "limits" in stores.parts else ()
+    return await stores.store.limits.list(limit=_MAX_LIMITS) if "limits" in stores.parts else ()
 
 
 def _limit_counts(rows: Sequence[LimitRow]) -> LimitCounts:

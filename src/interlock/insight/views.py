@@ -1,7 +1,7 @@
 """The answers of Insight: rows of lists and pages of single items, from one snapshot of a store.
 
 Times are seconds since 1970 by the clock of the store; ``seen_at`` is the time of the snapshot. Counts
-go up to a bound (``MOST_COUNTED``), so that a query costs the same however much there is: the bound means "or more".
+go up to a bound (``MAX_COUNTED``), so that a query costs the same however much there is: the bound means "or more".
 Texts are as they were stored: escape them for display.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from interlock.ports.jobs import JobState
 
 __all__ = [
-    "MOST_COUNTED",
+    "MAX_COUNTED",
     "Activity",
     "Bucket",
     "ClaimPage",
@@ -45,7 +45,7 @@ __all__ = [
     "Who",
 ]
 
-MOST_COUNTED = 10_000
+MAX_COUNTED = 10_000
 """Counts end here."""
 T = TypeVar("T")
 
@@ -164,7 +164,7 @@ class LimitRow(NamedTuple):
     key: str
     counts: str
     """``jobs`` or ``reservations``."""
-    most: int
+    max_count: int
     per: float
     """Seconds of a pace; 0 for slots."""
     figure: str

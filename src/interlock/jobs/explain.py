@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from interlock.locks.explain import Names
-    from interlock.ports.insight import WorkerStanding
+    from interlock.ports.insight import WorkerStatus
     from interlock.ports.job_views import JobSituation, JobView, LaneView
     from interlock.ports.locks import LockView
 
 __all__ = ["Explanation", "explain_job", "explain_lane", "who"]
 
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 
 _AT_WORK = (Reason.RUNNING, Reason.LOCK, Reason.LOOP_BLOCKED, Reason.WORKER_GONE)
@@ -41,7 +41,7 @@ def explain_job(
     failure: JobView | None = None,
     waits: Sequence[LockView] = (),
     name: Names | None = None,
-    workers: Sequence[WorkerStanding] = (),
+    workers: Sequence[WorkerStatus] = (),
 ) -> Explanation[Reason]:
     """Why a job stands where it does; ``head`` is the situation of the job that its lane is at, if it is another.
 
@@ -82,7 +82,7 @@ def explain_lane(
     failure: JobView | None = None,
     waits: Sequence[LockView] = (),
     name: Names | None = None,
-    workers: Sequence[WorkerStanding] = (),
+    workers: Sequence[WorkerStatus] = (),
 ) -> Explanation[Reason]:
     """Why a lane stands where it does; ``head`` is the situation of the job that it is at; for the rest see
     :func:`explain_job`."""
@@ -137,7 +137,7 @@ def _ready(situation: JobSituation) -> _Told:
     return _Told(Reason.READY, lines, f"wait for its turn, or start more workers: {run}")
 
 
-def _refused(told: _Told, job: JobView, workers: Sequence[WorkerStanding]) -> _Told:
+def _refused(told: _Told, job: JobView, workers: Sequence[WorkerStatus]) -> _Told:
     """Some versions cannot read it, and live workers of another one can."""
     refusals = {a.trace: a.error for a in job.attempts if a.outcome == Outcome.UNREADABLE}
     lines = [told.lines[0], *(f"it was {trace}: {error}" for trace, error in refusals.items())]
@@ -153,7 +153,7 @@ def _refused(told: _Told, job: JobView, workers: Sequence[WorkerStanding]) -> _T
         return _Told(
             Reason.UNREADABLE, lines, "finish the deployment: start a worker whose handler takes these arguments"
         )
-    lines.append(f"these workers can run it and look for it every few seconds: {'; '.join(able[:_MOST_NAMED])}")
+    lines.append(f"these workers can run it and look for it every few seconds: {'; '.join(able[:_MAX_NAMED])}")
     return _Told(Reason.UNREADABLE, lines, "wait; if they have no room, start more workers of their version")
 
 
@@ -219,8 +219,8 @@ def _waiting(situation: JobSituation) -> _Told:
     if not situation.holders:
         lines.append("a slot has become free; it should start within a moment")
         return _Told(Reason.LIMIT, lines, "")
-    named = ", ".join(map(str, situation.holders[:_MOST_NAMED]))
-    more = " and others" if len(situation.holders) > _MOST_NAMED else ""
+    named = ", ".join(map(str, situation.holders[:_MAX_NAMED]))
+    more = " and others" if len(situation.holders) > _MAX_NAMED else ""
     lines.append(f"its room is taken by {'job' if len(situation.holders) == 1 else 'jobs'} {named}{more}")
     see = f"interlock explain job {situation.holders[0]}"
     return _Told(Reason.LIMIT, lines, f"wait until one of them has ended ({see}), or raise the limit")
@@ -260,7 +260,7 @@ def _for_a_lock(told: _Told, waits: Sequence[LockView], name: Names | None) -> _
     return _Told(Reason.LOCK, [*told.lines, *lines], see)
 
 
-def _with_blocked_loops(told: _Told, job: JobView, workers: Sequence[WorkerStanding]) -> _Told:
+def _with_blocked_loops(told: _Told, job: JobView, workers: Sequence[WorkerStatus]) -> _Told:
     """One whose process makes no progress, or that every worker is too busy to fetch."""
     if job.state is JobState.RUNNING:
         session = "" if job.worker is None else job.worker.session
@@ -273,7 +273,7 @@ def _with_blocked_loops(told: _Told, job: JobView, workers: Sequence[WorkerStand
         f"the event loop of {who(worker.worker)} has been blocked since {as_text(worker.blocked_since or 0.0)}, "
         f"for {max(0.0, job.seen_at - (worker.blocked_since or 0.0)):.1f} s, by {worker.blocked_by}; "
         "none of its other handlers goes on"
-        for worker in its[:_MOST_NAMED]
+        for worker in its[:_MAX_NAMED]
     ]
     move = "make the handler that blocks a plain def, or move the blocking call to asyncio.to_thread"
     return _Told(Reason.LOOP_BLOCKED, [*told.lines, *lines], f"{move}; its stack is logged: event_loop_blocked")

@@ -52,7 +52,7 @@ class Call(Generic[R_co]):
             options.delay,
             options.at,
             self.uses,
-            options.failing,
+            options.on_failure,
             options.coalesce,
             options.keep_result,
             self.arguments,

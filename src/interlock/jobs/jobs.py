@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from interlock.jobs.views import JobView
     from interlock.jobs.worker import Worker
     from interlock.operations import Operations
-    from interlock.ports.insight import WorkerStanding
+    from interlock.ports.insight import WorkerStatus
     from interlock.ports.jobs import Outcome
     from interlock.ports.store import Store
     from interlock.reasons import Reason
@@ -343,7 +343,7 @@ def engine_of(jobs: Jobs) -> JobEngine:
     return jobs._running  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - the accessor of this package
 
 
-async def live_workers(engine: JobEngine) -> Sequence[WorkerStanding]:
+async def live_workers(engine: JobEngine) -> Sequence[WorkerStatus]:
     """The live workers that explanations consider."""
     return await engine.store_client.store.insight.workers(limit=MAX_WORKERS)
 

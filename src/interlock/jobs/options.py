@@ -14,7 +14,7 @@ from interlock.errors import InvalidArgumentError, MisuseError
 from interlock.jobs.retry import Retry
 from interlock.key_functions import call_key_function
 from interlock.limits.kinds import Cooldown, Limit, Rate, Slots, uses_of
-from interlock.ports.jobs import Failing
+from interlock.ports.jobs import OnFailure
 from interlock.templates import Template
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class JobOptions:
     limits: tuple[Limit, ...] = ()
     retry: Retry = Retry.DEFAULT
     timeout: float | None = None
-    failing: Failing = Failing.BLOCK
+    on_failure: OnFailure = OnFailure.BLOCK
     coalesce: bool = False
     keep_result: float = 3600.0
     delay: float = 0.0
@@ -212,9 +212,9 @@ def _timeout(timeout: Any) -> float | None:
     return seconds
 
 
-def _failing(on_failure: Any) -> Failing:
+def _on_failure(on_failure: Any) -> OnFailure:
     try:
-        return Failing(on_failure)
+        return OnFailure(on_failure)
     except ValueError:
         raise InvalidArgumentError(
             f"Invalid on_failure {on_failure!r}.", remedy="Use 'block', 'skip' or 'park'."
@@ -240,7 +240,7 @@ _CHECKS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "limits": ("limits", _limits),
     "retry": ("retry", _retry),
     "timeout": ("timeout", _timeout),
-    "on_failure": ("failing", _failing),
+    "on_failure": ("on_failure", _on_failure),
     "coalesce": ("coalesce", _flag),
     "keep_result": ("keep_result", lambda keep: checked_seconds("keep_result", keep)),
     "delay": ("delay", lambda delay: checked_seconds("delay", delay)),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["failure_of", "with_its_lane"]
 
-_MOST_LOOKED_AT = 20
+_MAX_LOOKED_AT = 20
 _AT_ONCE = 1.0
 _RETRIED_BY_HAND = (JobState.FAILED, JobState.QUARANTINED, JobState.DISCARDED, JobState.CANCELLED)
 
@@ -41,7 +41,7 @@ async def failure_of(jobs: JobStore, lane: str, held: LaneView | JobSituation | 
     since, wanted = held.parked_since, JobFilter((JobState.FAILED, JobState.QUARANTINED), lane=lane)
     ended = {
         abs(view.finished_at - since): view
-        for view in await jobs.list(wanted, limit=_MOST_LOOKED_AT)
+        for view in await jobs.list(wanted, limit=_MAX_LOOKED_AT)
         if view.finished_at is not None and view.error == held.parked_reason
     }
     return ended[min(ended)] if ended and min(ended) < _AT_ONCE else None

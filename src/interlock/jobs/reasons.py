@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["blocking", "how_many", "named", "where", "why_job", "why_lane"]
 
-_MOST_HOLDERS = 20
+_MAX_HOLDERS = 20
 """As many as an situation names."""
 
 
@@ -120,12 +120,12 @@ def _in_line(situation: JobSituation) -> str:
     if situation.more_ahead:
         place = f"{how_many(situation)} before it in line"
     if situation.room_at is not None and situation.room_at > job.seen_at:
-        rate = "" if use is None else f" ({figure(use.most, use.per)})"
+        rate = "" if use is None else f" ({figure(use.max_count, use.per)})"
         return f"waits for limit {key!r}{rate}, room in {span(situation.room_at - job.seen_at)}, {place}"
     taken = ""
     if use is not None:
-        count = use.most if len(situation.holders) >= _MOST_HOLDERS else len(situation.holders)
-        taken = f" ({count} of {use.most})"
+        count = use.max_count if len(situation.holders) >= _MAX_HOLDERS else len(situation.holders)
+        taken = f" ({count} of {use.max_count})"
     return f"waits for limit {key!r}{taken}, {place}"
 
 

@@ -49,7 +49,7 @@ class ErrorClass(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """At most ``attempts`` attempts, with delays that grow from ``delay`` by ``factor`` up to ``max_delay``.
+    """At limit ``attempts`` attempts, with delays that grow from ``delay`` by ``factor`` up to ``max_delay``.
 
     ``max_delay`` defaults to 60 seconds, or to ``delay`` if that is longer; ``jitter`` is the fraction by which a delay
     may vary. ``transient`` and ``permanent`` hold

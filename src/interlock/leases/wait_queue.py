@@ -151,4 +151,4 @@ class WaitQueue:
             for owner in turns.owners:
                 if owner in self._waits:
                     self.wake(owner)
-            self.poll_within(turns.look_again)
+            self.poll_within(turns.recheck_in)

@@ -120,7 +120,7 @@ class LimitEngine(LeaseEngine[LimitRequest, Reservation, Finished]):
                     if give_up is not None and self.monotonic() >= give_up:
                         raise
                     # Its position survives an outage as long as the session does.
-                    turn = reservation._turn._replace(at=None, look_again=self._settings.recheck_interval)
+                    turn = reservation._turn._replace(at=None, recheck_in=self._settings.recheck_interval)
                 if turn is None:
                     reservation._session.lost = True
                     continue
@@ -143,8 +143,8 @@ class LimitEngine(LeaseEngine[LimitRequest, Reservation, Finished]):
     async def _wait_turn(self, owner: str, turn: Turn, left: float | None) -> bool:
         """Sleep until its time, if that is known, else until it is woken; False if the time to wait ran out."""
         if turn.at is None:
-            return await self._queue.enter(owner, turn.look_again).turn(left)
-        pause = turn.look_again if left is None else min(turn.look_again, left)
+            return await self._queue.enter(owner, turn.recheck_in).turn(left)
+        pause = turn.recheck_in if left is None else min(turn.recheck_in, left)
         await self._queue.enter(owner, self._settings.recheck_interval).turn(pause)
         return True
 

@@ -26,14 +26,14 @@ def explain(key: str, view: LimitView | None, name: Names | None = None) -> Expl
     subject = Subject("limit", key)
     if view is None:
         lines = [f"The limit {key!r} is not in use: the next caller may start at once."]
-        data: dict[str, Any] = {"key": key, "most": None, "per": None, "started": [], "waiting": []}
+        data: dict[str, Any] = {"key": key, "count": None, "per": None, "started": [], "waiting": []}
         return Explanation.of(subject, Reason.UNUSED, "is not in use", lines, "", data)
     name = name or _caller
     lines = [_limit_line(view, name)]
-    figures = {(user.most, user.per) for user in (*view.started, *view.waiting)}
+    figures = {(user.max_count, user.per) for user in (*view.started, *view.waiting)}
     remedy = ""
     if len(figures) > 1:
-        known = " and ".join(figure(most, per) for most, per in sorted(figures))
+        known = " and ".join(figure(max_count, per) for max_count, per in sorted(figures))
         lines.append(f"Processes disagree about it ({known}); the smaller figure applies until they agree")
         remedy = "Finish the deployment, so that all processes use the same figure"
     ahead = 0
@@ -50,7 +50,7 @@ def why_waits(view: LimitView, user: LimitUser, ahead: int) -> str:
         return f"{waited}; its turn comes in {span(user.at - view.seen_at)}"
     if user.waits_for and user.waits_for != view.key:
         return brief(f"{waited} for the limit {user.waits_for!r}")
-    if user.waits_for and len(view.started) >= view.most:
+    if user.waits_for and len(view.started) >= view.max_count:
         return f"{waited}, {'first' if ahead == 0 else ordinal(ahead + 1)} in line"
     return f"{waited}; it may start now"
 
@@ -61,14 +61,14 @@ def who_is_before(view: LimitView | None, turn: Turn) -> str:
         return f"its turn comes at {as_text(turn.at)}"
     if view is None or not view.started:
         return "it has become free meanwhile"
-    return f"{len(view.started)} of {view.most} are running, the first of them {_who(view.started[0], _caller)}"
+    return f"{len(view.started)} of {view.max_count} are running, the first of them {_who(view.started[0], _caller)}"
 
 
-def figure(most: int, per: float) -> str:
+def figure(max_count: int, per: float) -> str:
     """Say what a limit allows: ``5 at once``, ``1 every 90 s``, ``100 in any 60 s``."""
     if not per:
-        return f"{most} at once"
-    return f"1 every {per:g} s" if most == 1 else f"{most} in any {per:g} s"
+        return f"{max_count} at once"
+    return f"1 every {per:g} s" if max_count == 1 else f"{max_count} in any {per:g} s"
 
 
 def next_at(view: LimitView) -> float | None:
@@ -76,7 +76,7 @@ def next_at(view: LimitView) -> float | None:
     if not view.per:
         return None
     at = min((user.at for user in view.waiting if user.at is not None), default=0.0)
-    at = max(at, 0.0 if len(view.started) < view.most else _oldest(view) + view.per)
+    at = max(at, 0.0 if len(view.started) < view.max_count else _oldest(view) + view.per)
     return at if at > view.seen_at else None
 
 
@@ -88,7 +88,7 @@ def as_data(view: LimitView) -> dict[str, Any]:
 def _data(view: LimitView) -> dict[str, Any]:
     return {
         "key": view.key,
-        "most": view.most,
+        "count": view.max_count,
         "per": view.per,
         "started": [_user(user) for user in view.started],
         "waiting": [_user(user) for user in view.waiting],
@@ -99,18 +99,18 @@ def _data(view: LimitView) -> dict[str, Any]:
 def _reason(view: LimitView) -> Reason:
     if next_at(view) is not None:
         return Reason.TOO_SOON
-    if not view.per and len(view.started) >= view.most:
+    if not view.per and len(view.started) >= view.max_count:
         return Reason.FULL
     return Reason.PASSING if any(user.waits_for == view.key for user in view.waiting) else Reason.ROOM
 
 
 def _why(view: LimitView, name: Names) -> str:
-    taken = f"{len(view.started)} of {view.most} {'started' if view.per else 'running'}"
+    taken = f"{len(view.started)} of {view.max_count} {'started' if view.per else 'running'}"
     waiting = "" if not view.waiting else f", {len(view.waiting)} {'waits' if len(view.waiting) == 1 else 'wait'}"
     if (at := next_at(view)) is not None:
         return f"{taken}{waiting}, room in {span(at - view.seen_at)}"
     first = next((user for user in view.waiting if user.waits_for == view.key), None)
-    passing = first is not None and len(view.started) < view.most
+    passing = first is not None and len(view.started) < view.max_count
     return brief(
         f"{taken}{waiting}; {name(first)} may start now" if passing and first is not None else f"{taken}{waiting}"
     )
@@ -120,14 +120,14 @@ def _limit_line(view: LimitView, name: Names) -> str:
     taken = len(view.started)
     if view.per:
         state = f"{taken} started in the last {view.per:g} s"
-        if taken >= view.most:
+        if taken >= view.max_count:
             state += f", the next start is possible at {as_text(_oldest(view) + view.per)}"
     else:
         first = "; ".join(_who(user, name) for user in view.started[:3])
         holders = f": {first}{' and others' if taken > 3 else ''}" if taken else ""
         state = f"{taken} running{holders}"
-    free = "" if view.waiting or taken >= view.most else "; the next caller may start now"
-    return f"{view.key!r} allows {figure(view.most, view.per)}; {state}{free}"
+    free = "" if view.waiting or taken >= view.max_count else "; the next caller may start now"
+    return f"{view.key!r} allows {figure(view.max_count, view.per)}; {state}{free}"
 
 
 def _waiter_line(view: LimitView, user: LimitUser, ahead: int, name: Names) -> str:
@@ -136,7 +136,7 @@ def _waiter_line(view: LimitView, user: LimitUser, ahead: int, name: Names) -> s
         return f"{waited}; its turn comes at {as_text(user.at)}, in {user.at - view.seen_at:.1f} s"
     if user.waits_for and user.waits_for != view.key:
         return f"{waited} for {user.waits_for!r}; see: {command('explain', 'limit', user.waits_for)}"
-    if user.waits_for and len(view.started) >= view.most:
+    if user.waits_for and len(view.started) >= view.max_count:
         position = "is next" if ahead == 0 else f"has {ahead} ahead of it"
         return f"{waited} and {position}; it starts when a running one finishes"
     return f"{waited}; it may start now"
@@ -144,7 +144,7 @@ def _waiter_line(view: LimitView, user: LimitUser, ahead: int, name: Names) -> s
 
 def _oldest(view: LimitView) -> float:
     starts = sorted(user.at for user in view.started if user.at is not None)
-    return starts[-view.most] if len(starts) >= view.most else view.seen_at
+    return starts[-view.max_count] if len(starts) >= view.max_count else view.seen_at
 
 
 def _caller(user: LimitUser) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from interlock.arguments import checked_key, checked_seconds
 from interlock.errors import InvalidArgumentError
 from interlock.key_functions import call_key_function
-from interlock.ports.limits import MOST_ON_A_KEY, Use
+from interlock.ports.limits import MAX_ON_A_KEY, Use
 from interlock.templates import Template
 from interlock.values import describe_type
 
@@ -138,9 +138,9 @@ def _check(name: object, key: object) -> None:
 
 
 def _check_count(name: str, count: object) -> None:
-    if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST_ON_A_KEY:
+    if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MAX_ON_A_KEY:
         raise InvalidArgumentError(
-            f"Invalid count {count!r} of the limit {name!r}.", remedy=f"Use a whole number from 1 to {MOST_ON_A_KEY:,}."
+            f"Invalid count {count!r} of the limit {name!r}.", remedy=f"Use a whole number from 1 to {MAX_ON_A_KEY:,}."
         )
 
 

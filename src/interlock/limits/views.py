@@ -61,7 +61,7 @@ def limit_view(row: port.LimitView) -> LimitView:
     """The view of a limit, from what the store returned."""
     return LimitView(
         key=row.key,
-        count=row.most,
+        count=row.max_count,
         per=row.per,
         started=tuple(map(_user_view, row.started)),
         waiting=tuple(map(_user_view, row.waiting)),
@@ -72,6 +72,6 @@ def limit_view(row: port.LimitView) -> LimitView:
 
 def _user_view(row: port.LimitUser) -> LimitUser:
     data: dict[str, Any] = row._asdict()
-    data["count"] = data.pop("most")
+    data["count"] = data.pop("max_count")
     data["asked_at"], data["at"] = as_datetime(row.asked_at), as_optional_datetime(row.at)
     return LimitUser(**data)

@@ -20,7 +20,7 @@ from interlock.leases.engine import LeaseEngine
 from interlock.locks.explain import deadlock_lines, who_holds
 from interlock.locks.lease import Lease
 from interlock.locks.lease_backend import LockLeaseBackend
-from interlock.ports.locks import Busy, Deadlocked, Granted, Left, SessionEnded, Waiting, Want
+from interlock.ports.locks import Busy, Deadlocked, Granted, Left, LockRequest, SessionEnded, Waiting
 from interlock.telemetry.log import emit
 from interlock.telemetry.metrics import LockMetrics
 
@@ -43,7 +43,7 @@ class Block(Protocol):
     lease: Lease
 
 
-class Engine(LeaseEngine[Want, Lease, Left]):
+class Engine(LeaseEngine[LockRequest, Lease, Left]):
     """The locks of one process in one store."""
 
     owner_tag = ""
@@ -66,33 +66,33 @@ class Engine(LeaseEngine[Want, Lease, Left]):
         session = self._session
         self._count = count = self._count + 1
         owner = f"{session.id}.{count}"
-        want = Want(key, owner, caller.name, session.id, ttl, wait, caller.holds > 0)
+        request = LockRequest(key, owner, caller.name, session.id, ttl, wait, caller.holds > 0)
         self._owners[owner] = None
         begun = self.monotonic()
         lease = None
         try:
             try:
-                answer = await self._locks.ask(want)
+                answer = await self._locks.ask(request)
             except StoreUnavailableError:
                 self._access.suspect_leftovers()
                 answer = None
             if type(answer) is Granted:
-                lease = self._admit(want, caller, session, answer, begun, begun)
+                lease = self._admit(request, caller, session, answer, begun, begun)
         except BaseException as error:
-            self._failed(want, error)
+            self._failed(request, error)
             raise
         if lease is None:
-            lease = await self._take_slowly(want, caller, session, begun, answer)
+            lease = await self._take_slowly(request, caller, session, begun, answer)
         if block is not None:
             block.lease = lease
             lease._tie(task)
         return lease
 
     async def _take_slowly(
-        self, want: Want, caller: Caller, session: Session, begun: float, answer: Answer | None
+        self, request: LockRequest, caller: Caller, session: Session, begun: float, answer: Answer | None
     ) -> Lease:
         """Acquire a key that the first request did not grant: queue, ask again, survive an outage."""
-        give_up = None if want.wait is None else begun + want.wait
+        give_up = None if request.wait is None else begun + request.wait
         sent = begun
         since = begun if answer is None else None  # the time of the first request counts
         late = 0
@@ -103,13 +103,13 @@ class Engine(LeaseEngine[Want, Lease, Left]):
                     raise MisuseError("These locks were closed while a caller waited.", remedy="Open them again.")
                 if session.lost:
                     session = await self._store_client.keeper.next_session(session, self._settings.store_wait)
-                    want, old = self._want_again(want, caller, session, give_up), want
+                    request, old = self._want_again(request, caller, session, give_up), request
                     self._queue.leave(old.owner)
                     self._access.withdraw(old)
                     answer = place = None
                 if answer is None:
                     try:
-                        sent, answer = await self._ask(want, since)
+                        sent, answer = await self._ask(request, since)
                     except StoreUnavailableError:
                         if place is None:
                             raise
@@ -118,84 +118,88 @@ class Engine(LeaseEngine[Want, Lease, Left]):
                 if type(answer) is SessionEnded:
                     session.lost = True
                 elif type(answer) is Granted:
-                    lease = self._admit(want, caller, session, answer, begun, sent)
+                    lease = self._admit(request, caller, session, answer, begun, sent)
                     if lease is not None:
                         return lease
                     late += 1
                     if late == _MAX_LATE:
-                        raise StoreUnavailableError(f"The store answers too slowly for a ttl of {want.ttl:g} s.")
+                        raise StoreUnavailableError(f"The store answers too slowly for a ttl of {request.ttl:g} s.")
                 elif type(answer) is Deadlocked:
                     cycle = deadlock_lines(answer.cycle)
-                    raise DeadlockError(f"Deadlock while waiting for {want.key!r}: {'; '.join(cycle)}.", cycle=cycle)
+                    raise DeadlockError(f"Deadlock while waiting for {request.key!r}: {'; '.join(cycle)}.", cycle=cycle)
                 elif type(answer) is Busy:
-                    raise LockTimeoutError(f"The lock {want.key!r} is not free: {who_holds(answer.holder)}.")
+                    raise LockTimeoutError(f"The lock {request.key!r} is not free: {who_holds(answer.holder)}.")
                 elif type(answer) is Waiting and not session.lost:
                     place = answer
-                    handed = await self._wait_turn(want, give_up, answer)
+                    handed = await self._wait_turn(request, give_up, answer)
                     if handed is not None:
                         sent, answer = handed
                         continue
                 answer = None
         except BaseException as error:
-            self._failed(want, error)
+            self._failed(request, error)
             raise
         finally:
-            self._queue.leave(want.owner)
+            self._queue.leave(request.owner)
 
-    async def _wait_turn(self, want: Want, give_up: float | None, answer: Waiting) -> tuple[float, Granted] | None:
+    async def _wait_turn(
+        self, request: LockRequest, give_up: float | None, answer: Waiting
+    ) -> tuple[float, Granted] | None:
         """Wait for our turn, or for the key itself. Raises if the time to wait runs out first."""
-        wait = self._queue.enter(want.owner, answer.look_again)
+        wait = self._queue.enter(request.owner, answer.recheck_in)
         if wait.first_time:
             self.metrics.contentions += 1
-            emit(_log, logging.DEBUG, "lock_waiting", key=want.key, owner=want.owner)
+            emit(_log, logging.DEBUG, "lock_waiting", key=request.key, owner=request.owner)
         left = None if give_up is None else give_up - self.monotonic()
         if (left is not None and left <= 0) or not await wait.turn(left):
-            raise await self._timed_out(want)
+            raise await self._timed_out(request)
         handed, wait.granted = wait.granted, None
         return handed
 
-    def _want_again(self, want: Want, caller: Caller, session: Session, give_up: float | None) -> Want:
+    def _want_again(self, request: LockRequest, caller: Caller, session: Session, give_up: float | None) -> LockRequest:
         """Return the same request for another session, with the rest of its time to wait.
 
         It gets a new owner, because an owner belongs to one session forever.
         """
-        wait = want.wait
+        wait = request.wait
         if give_up is not None and wait != 0:
             wait = max(0.001, give_up - self.monotonic())
-        return Want(want.key, self._new_owner(session), caller.name, session.id, want.ttl, wait, caller.holds > 0)
+        return LockRequest(
+            request.key, self._new_owner(session), caller.name, session.id, request.ttl, wait, caller.holds > 0
+        )
 
-    async def _ask(self, want: Want, since: float | None) -> tuple[float, Answer]:
+    async def _ask(self, request: LockRequest, since: float | None) -> tuple[float, Answer]:
         """Ask the store, for as long as an operation may take; returns when the answered request was sent."""
 
         async def attempt() -> tuple[float, Answer]:
             sent = self.monotonic()
-            return sent, await self._locks.ask(want)
+            return sent, await self._locks.ask(request)
 
         return await self._access.repeat(attempt, since)
 
-    async def _timed_out(self, want: Want) -> LockTimeoutError:
+    async def _timed_out(self, request: LockRequest) -> LockTimeoutError:
         """Leave the queue and return the error that names the holder."""
         try:
-            await self._access.leave(want)
-            views = await self._locks.list(want.key)
+            await self._access.leave(request)
+            views = await self._locks.list(request.key)
             why = who_holds(views[0].holder if views else None)
         except StoreUnavailableError:
-            self._access.withdraw(want)
+            self._access.withdraw(request)
             why = "and the store is unavailable"
-        return LockTimeoutError(f"The lock {want.key!r} was not released within {want.wait:g} s: {why}.")
+        return LockTimeoutError(f"The lock {request.key!r} was not released within {request.wait:g} s: {why}.")
 
     def _admit(
-        self, want: Want, caller: Caller, session: Session, granted: Granted, begun: float, sent: float
+        self, request: LockRequest, caller: Caller, session: Session, granted: Granted, begun: float, sent: float
     ) -> Lease | None:
         """Return the lease that was granted; None if the answer came too late to rely on it."""
-        lease = Lease(self, want, caller, session, granted.fence, granted.expires_at)
+        lease = Lease(self, request, caller, session, granted.fence, granted.expires_at)
         self._renewer.admit(lease, sent)
         lease._granted_at = now = self.monotonic()
         if now >= session.deadline:
             session.lost = True
         if now >= lease._deadline or session.lost or self._access.closed:
             return None
-        self._owners[want.owner] = lease
+        self._owners[request.owner] = lease
         caller.holds += 1
         self._count_wait(now - begun)
         return lease
@@ -209,7 +213,7 @@ class Engine(LeaseEngine[Want, Lease, Left]):
         if lease._loss:
             self._access.withdraw(lease._request)
             raise lease._loss_error()
-        want = lease._request
+        request = lease._request
         lease._released = True
         lease._untie()
         sent = self.monotonic()
@@ -218,19 +222,19 @@ class Engine(LeaseEngine[Want, Lease, Left]):
         sure = True
         try:
             try:
-                left = await self._locks.leave(want)
+                left = await self._locks.leave(request)
             except StoreUnavailableError:
                 self._access.suspect_leftovers()
                 sure = False  # the first attempt may have worked, so "not held" proves nothing
-                left = await self._access.leave(want)
+                left = await self._access.leave(request)
         except StoreUnavailableError as error:
             emit(_log, logging.WARNING, "lock_release_failed", key=lease.key, error=str(error))
-            self._access.withdraw(want)
+            self._access.withdraw(request)
             return
         except BaseException:
-            self._access.withdraw(want)
+            self._access.withdraw(request)
             raise
-        del self._owners[want.owner]
+        del self._owners[request.owner]
         held, why, next_owner, handed = left
         if handed is not None and next_owner is not None:
             self._queue.hand_over(next_owner, sent, handed)
@@ -271,12 +275,12 @@ class Engine(LeaseEngine[Want, Lease, Left]):
 
     # -- failed requests --------------------------------------------------------------------------------------------
 
-    def _failed(self, want: Want, error: BaseException) -> None:
+    def _failed(self, request: LockRequest, error: BaseException) -> None:
         """Handle a request that ended without a lease."""
         if isinstance(error, DeadlockError):
             outcome = "deadlock"
-            emit(_log, logging.WARNING, "lock_deadlock", key=want.key, cycle=error.cycle)
-        elif isinstance(error, LockTimeoutError) and want.wait == 0:
+            emit(_log, logging.WARNING, "lock_deadlock", key=request.key, cycle=error.cycle)
+        elif isinstance(error, LockTimeoutError) and request.wait == 0:
             outcome = "busy"
             self.metrics.contentions += 1
         elif isinstance(error, LockTimeoutError):
@@ -289,6 +293,6 @@ class Engine(LeaseEngine[Want, Lease, Left]):
             outcome = "unavailable"
         self.metrics.outcomes[outcome] += 1
         if outcome in ("busy", "deadlock", "timeout"):
-            self._owners.pop(want.owner, None)  # the store confirmed that nothing is left
+            self._owners.pop(request.owner, None)  # the store confirmed that nothing is left
         else:
-            self._access.withdraw(want)
+            self._access.withdraw(request)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from interlock.callers import Caller
-    from interlock.ports.locks import Transaction, Want
+    from interlock.ports.locks import LockRequest, Transaction
     from interlock.sessions import Session
 
     class Releases(Protocol):
@@ -37,10 +37,10 @@ class Lease(OwnedLease):
     :meth:`release` at the end.
     """
 
-    _request: Want
+    _request: LockRequest
 
     def __init__(
-        self, engine: Releases, request: Want, caller: Caller, session: Session, fence: int, store_expiry: float
+        self, engine: Releases, request: LockRequest, caller: Caller, session: Session, fence: int, store_expiry: float
     ) -> None:
         self._engine = engine
         self._monotonic = engine.monotonic

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock.ports.locks import Held, Left, LockStore, Renewed, Turns, Want
+from interlock.ports.locks import Held, Left, LockRequest, LockStore, Renewed, Turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ class LockLeaseBackend:
         """Return the waiters whose turn may have come."""
         return await self._store.turns(session, owners)
 
-    async def leave(self, request: Want) -> Left:
+    async def leave(self, request: LockRequest) -> Left:
         """Release the lease or leave the queue."""
         return await self._store.leave(request)
 
@@ -38,6 +38,6 @@ class LockLeaseBackend:
         """Return all leases and queue positions of the session."""
         return await self._store.session_requests(session)
 
-    def rebuild_request(self, key: str, owner: str, session: str) -> Want:
+    def rebuild_request(self, key: str, owner: str, session: str) -> LockRequest:
         """Rebuild a request that only the store remembers."""
-        return Want(key, owner, "", session, 1.0, 0, False)
+        return LockRequest(key, owner, "", session, 1.0, 0, False)

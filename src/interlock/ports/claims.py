@@ -27,14 +27,14 @@ __all__ = [
     "ClaimState",
     "ClaimStore",
     "ClaimView",
-    "ClaimWant",
+    "ClaimRequest",
     "Claimed",
     "Held",
     "Known",
     "Renewed",
     "SessionEnded",
-    "Settled",
-    "Settlement",
+    "ClaimFinished",
+    "ClaimOutcome",
 ]
 
 
@@ -47,7 +47,7 @@ class ClaimState(StrEnum):
     FAILED = "failed"
 
 
-class ClaimWant(NamedTuple):
+class ClaimRequest(NamedTuple):
     """A request for a claim."""
 
     key: str
@@ -76,7 +76,7 @@ class ClaimView(NamedTuple):
     expires_at: float | None
     """In progress: when its lease or its session ends, whichever is earlier. In the past if the holder died; then the
     key can be claimed. None in other states."""
-    settled_at: float | None
+    finished_at: float | None
     retry_at: float | None
     """Failed: when the key can be claimed again."""
     error: str
@@ -108,7 +108,7 @@ class Known(NamedTuple):
 ClaimAnswer = Claimed | Known | SessionEnded
 
 
-class Settlement(NamedTuple):
+class ClaimOutcome(NamedTuple):
     """The end of the work on a claim."""
 
     key: str
@@ -123,8 +123,8 @@ class Settlement(NamedTuple):
     keep: float
 
 
-class Settled(NamedTuple):
-    """Whether the claim was the settler's to settle, and if not, why."""
+class ClaimFinished(NamedTuple):
+    """Whether the claim was the owner's to finish, and if not, why."""
 
     done: bool
     why: str
@@ -133,7 +133,7 @@ class Settled(NamedTuple):
 class ClaimStore(Protocol):
     """Claims in one store and namespace."""
 
-    async def claim(self, want: ClaimWant) -> ClaimAnswer:
+    async def claim(self, request: ClaimRequest) -> ClaimAnswer:
         """Claim the key if possible; otherwise return the existing claim. One atomic step.
 
         A holder is granted its claim again, with the same fence and attempt and a new expiry.
@@ -144,11 +144,11 @@ class ClaimStore(Protocol):
         """Extend each live claim by its full lease, all in one operation. A claim that has ended is never revived."""
         ...
 
-    async def settle(self, settlement: Settlement) -> Settled:
+    async def finish(self, outcome: ClaimOutcome) -> ClaimFinished:
         """Mark a claim as done or failed, if the owner holds it.
 
         This also works after its lease has ended if no other owner claimed the key since: the work was done, and
-        saying so keeps others from repeating it. Settling again what the owner settled that way already is harmless.
+        saying so keeps others from repeating it. Finishing again what the owner finished that way already is harmless.
         """
         ...
 

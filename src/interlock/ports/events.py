@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from interlock.ports.jobs import NewJob
     from interlock.ports.journal import Attribution
 
-__all__ = ["MOST_PAYLOAD_BYTES", "EventFilter", "EventStore", "EventView", "NewEvent"]
+__all__ = ["MAX_PAYLOAD_BYTES", "EventFilter", "EventStore", "EventView", "NewEvent"]
 
-MOST_PAYLOAD_BYTES = 5 * 1024 * 1024
+MAX_PAYLOAD_BYTES = 5 * 1024 * 1024
 """Maximum size of a payload, as JSON."""
 
 
@@ -113,6 +113,6 @@ class EventStore(Protocol):
         """List events as one snapshot, newest first, without payloads. ``before`` continues after that ID."""
         ...
 
-    async def prune(self, *, most: int = 10_000) -> int:
-        """Remove up to ``most`` events whose time is over and whose jobs are finished; return how many."""
+    async def prune(self, *, limit: int = 10_000) -> int:
+        """Remove up to ``limit`` events whose time is over and whose jobs are finished; return how many."""
         ...

@@ -1,6 +1,6 @@
 """Queries of Insight about jobs: many at once, in bounded time.
 
-The jobs port answers exactly, about one thing at a time. Here, counts end at ``MOST_COUNTED``, and a query for
+The jobs port answers exactly, about one thing at a time. Here, counts end at ``MAX_COUNTED``, and a query for
 something rare stops after a bounded number of rows and says where to continue. Queries change nothing and wait for no
 lock.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from interlock.ports.jobs import HandlerVersion, JobState
 
 __all__ = [
-    "MOST_COUNTED",
+    "MAX_COUNTED",
     "MAX_WORKERS",
     "Change",
     "Changes",
@@ -31,10 +31,10 @@ __all__ = [
     "LaneSlice",
     "Neighbours",
     "Numbers",
-    "WorkerStanding",
+    "WorkerStatus",
 ]
 
-MOST_COUNTED = 10_000
+MAX_COUNTED = 10_000
 """Counts end here: this value means "or more"."""
 
 
@@ -88,7 +88,7 @@ MAX_WORKERS = 100
 """How many live workers are read to explain a job or a lane."""
 
 
-class WorkerStanding(NamedTuple):
+class WorkerStatus(NamedTuple):
     """A live worker."""
 
     worker: WorkerView
@@ -130,7 +130,7 @@ class JobLimitView(NamedTuple):
     """A limit on jobs."""
 
     key: str
-    most: int
+    max_count: int
     """The smallest figure of its jobs."""
     per: float
     """Seconds; 0 for slots."""
@@ -196,8 +196,8 @@ class JobInsight(Protocol):
         """
         ...
 
-    async def neighbours(self, id: int, *, most: int) -> Neighbours:  # noqa: A002
-        """The jobs next to an unfinished one in its lane, at most ``most`` on each side."""
+    async def neighbours(self, id: int, *, limit: int) -> Neighbours:  # noqa: A002
+        """The jobs next to an unfinished one in its lane, at most ``max_count`` on each side."""
         ...
 
     async def lane_jobs(self, lane: str, *, limit: int) -> Sequence[int]:
@@ -212,7 +212,7 @@ class JobInsight(Protocol):
         """Counts of jobs, as one snapshot."""
         ...
 
-    async def workers(self, session: str | None = None, *, limit: int) -> Sequence[WorkerStanding]:
+    async def workers(self, session: str | None = None, *, limit: int) -> Sequence[WorkerStatus]:
         """Live workers (or a single one), in the order in which they started."""
         ...
 

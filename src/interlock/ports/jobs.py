@@ -16,7 +16,7 @@ A finished job is history: it has left the hot tables, counts for nothing, and i
 consecutive jobs given together to one session, which starts each when the store has acknowledged the one before it. A
 job takes its position when it is accepted, or, if it was delayed, when it is due. Positions grow: of two enqueues, the
 one that returned before the other began has the smaller position. Retry, snooze, rescue, return and waiting for a limit
-keep the position, so the job stays the head and its lane waits; only ``Failing.SKIP`` gives the position up on retry
+keep the position, so the job stays the head and its lane waits; only ``OnFailure.SKIP`` gives the position up on retry
 and takes a new one when the job is due. A lane competes with others by the sort key of its head.
 
 **Order.** Ready jobs are fetched by sort key: the time when the job became ready minus ``PRIORITY_WEIGHT`` seconds for
@@ -77,7 +77,7 @@ __all__ = [
     "FetchRequest",
     "FetchResult",
     "FetchedJob",
-    "Failing",
+    "OnFailure",
     "JobState",
     "JobStore",
     "NewJob",
@@ -144,7 +144,7 @@ _FINAL = frozenset(
 )
 
 
-class Failing(StrEnum):
+class OnFailure(StrEnum):
     """What a failure of a job means for its lane."""
 
     BLOCK = "block"
@@ -172,7 +172,7 @@ class NewJob(NamedTuple):
     """When it is due, instead of ``delay``."""
     uses: tuple[Use, ...]
     """Its limits, in the order of their keys, each key once."""
-    failing: Failing
+    on_failure: OnFailure
     coalesce: bool
     """Whether the job directly behind it in the lane, of the same name and also coalescing, replaces it when it is
     fetched, and so on to the last of them."""
@@ -201,7 +201,7 @@ class FetchRequest(NamedTuple):
     """Each queue gets its share of the fetch; the share that one cannot use goes to the others."""
     names: tuple[str, ...]
     """The names of jobs that the worker can run; others are not fetched."""
-    most: int
+    limit: int
     """The largest number of jobs to return."""
     at_once: int
     """How many could start right now. Jobs with a pace and suspects are given only up to this number, and so are scarce
@@ -261,7 +261,7 @@ class FetchResult(NamedTuple):
 
     jobs: Sequence[FetchedJob]
     """In the order to start them. Jobs of one lane are adjacent and form a run."""
-    look_again: float
+    recheck_in: float
     """Seconds after which there may be something to fetch without a notification; inf if there will be one. 0 if the
     fetch was cut short, for instance because many lanes had to be made ready first."""
 
@@ -363,7 +363,7 @@ class JobStore(Protocol):
         """
         ...
 
-    async def rescue(self, *, most: int = 1000) -> Sequence[Rescued]:
+    async def rescue(self, *, limit: int = 1000) -> Sequence[Rescued]:
         """Take over the jobs of ended sessions: make suspects of those that may have been running, and make all ready.
 
         If one session takes several calls, the jobs of each form groups of their own, and a crash can count only in the
@@ -436,7 +436,7 @@ class JobStore(Protocol):
         """All queues with their jobs and workers, as one snapshot."""
         ...
 
-    async def prune(self, keep_history: float, *, most: int = 10_000) -> int:
+    async def prune(self, keep_history: float, *, limit: int = 10_000) -> int:
         """Remove history older than this and results past their time, in a bounded batch; returns how many."""
         ...
 

@@ -35,4 +35,4 @@ class Turns(NamedTuple):
     """Owners whose turn may have come, and the number of seconds after which to check again."""
 
     owners: tuple[str, ...]
-    look_again: float
+    recheck_in: float

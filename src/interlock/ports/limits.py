@@ -4,9 +4,9 @@ A reservation is a request of one owner to start something under one or more lim
 on and waits in a queue. It starts when all of its limits have room, taking all of them in one step or none. It ends
 when the work is finished. There are two kinds of limit:
 
-- slots (``per`` = 0): at most ``most`` reservations are started and not finished at any time.
-- pace (``per`` > 0): at most ``most`` starts in any period of ``per`` seconds (half open: starts exactly ``per`` apart
-  do not count together). A cooldown is a pace of one.
+- slots (``per`` = 0): at most ``max_count`` reservations are started and not finished at any time.
+- pace (``per`` > 0): at most ``max_count`` starts in any period of ``per`` seconds (half open: starts exactly ``per``
+  apart do not count together). A cooldown is a pace of one.
 
 **Lifetime.** Reservations belong to a session and end with it, with one exception: a start counts for its pace until
 ``per`` seconds later, even if its process dies. A reservation that has not started also ends ``STALE_SECONDS`` after
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TURN_SECONDS",
-    "MOST_ON_A_KEY",
+    "MAX_ON_A_KEY",
     "STALE_SECONDS",
     "Finished",
     "Full",
@@ -59,7 +59,7 @@ TURN_SECONDS = 10.0
 """How long a free slot is reserved for the first in the queue before the next one may take it."""
 STALE_SECONDS = 3600.0
 """How long a reservation is kept that is not requested again."""
-MOST_ON_A_KEY = 10_000
+MAX_ON_A_KEY = 10_000
 """How many reservations a key can have. More are refused, so that the table is bounded."""
 
 
@@ -67,7 +67,7 @@ class Use(NamedTuple):
     """A limit that a reservation needs."""
 
     key: str
-    most: int
+    max_count: int
     per: float
     """Seconds; 0 for slots."""
 
@@ -93,14 +93,14 @@ class Turn(NamedTuple):
     """The limit that it waits for; empty if it waits for none."""
     ahead: int
     """How many reservations are ahead of it in that limit's queue."""
-    look_again: float
+    recheck_in: float
     """After how many seconds the answer may have changed without a message."""
     differs: str
     """The key of a limit whose live reservations have different figures; empty if there is none."""
 
 
 class Full(NamedTuple):
-    """The key has ``MOST_ON_A_KEY`` reservations already. Nothing was changed."""
+    """The key has ``MAX_ON_A_KEY`` reservations already. Nothing was changed."""
 
     key: str
 
@@ -127,7 +127,7 @@ class LimitUser(NamedTuple):
     host: str
     pid: int
     program: str
-    most: int
+    max_count: int
     per: float
     asked_at: float
     at: float | None
@@ -149,9 +149,9 @@ class LimitView(NamedTuple):
     seen_at: float
 
     @property
-    def most(self) -> int:
+    def max_count(self) -> int:
         """The smallest figure of any reservation."""
-        return min(user.most for user in (*self.started, *self.waiting))
+        return min(user.max_count for user in (*self.started, *self.waiting))
 
     @property
     def per(self) -> float:

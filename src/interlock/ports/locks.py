@@ -45,7 +45,7 @@ __all__ = [
     "Wait",
     "Waiter",
     "Waiting",
-    "Want",
+    "LockRequest",
 ]
 
 TURN_SECONDS = 10.0
@@ -53,7 +53,7 @@ TURN_SECONDS = 10.0
 
 
 @dataclass(slots=True)
-class Want:
+class LockRequest:
     """A request for a key.
 
     ``owner`` identifies the request and the lease that answers it, so that asking again is safe. It belongs to one
@@ -145,11 +145,11 @@ class Granted:
 class Waiting(NamedTuple):
     """The request is in the queue; :meth:`LockStore.list` shows its position.
 
-    ``look_again`` is the number of seconds after which the answer may have changed without a message: the holder may
+    ``recheck_in`` is the number of seconds after which the answer may have changed without a message: the holder may
     have died by then, or earlier waiters may have missed their turn.
     """
 
-    look_again: float
+    recheck_in: float
 
 
 class Busy(NamedTuple):
@@ -196,7 +196,7 @@ class Transaction(Protocol):
 class LockStore(Protocol):
     """Leases in one store and namespace."""
 
-    async def ask(self, want: Want) -> Answer:
+    async def ask(self, request: LockRequest) -> Answer:
         """Take the key, or queue for it, in one atomic step.
 
         Repeating a request is safe: a holder is granted the key again with the same fence and a new expiry, and a
@@ -209,7 +209,7 @@ class LockStore(Protocol):
         """Extend each live lease by its full TTL, all in one operation. A lease that has ended is never revived."""
         ...
 
-    async def leave(self, want: Want) -> Left:
+    async def leave(self, request: LockRequest) -> Left:
         """Release the lease or leave the queue, whichever applies to the owner, and notify the next waiter."""
         ...
 

@@ -15,9 +15,9 @@ class LogBudget:
     """Admits a number of log events per period, and counts the others."""
 
     def __init__(
-        self, most: int = 10, seconds: float = 60.0, *, monotonic: Callable[[], float] = time.monotonic
+        self, limit: int = 10, seconds: float = 60.0, *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        self._most = most
+        self._limit = limit
         self._seconds = seconds
         self._monotonic = monotonic
         self._began = float("-inf")
@@ -29,7 +29,7 @@ class LogBudget:
         now = self._monotonic()
         if now - self._began >= self._seconds:
             self._began, self._used = now, 0
-        if self._used >= self._most:
+        if self._used >= self._limit:
             self._suppressed += 1
             return None
         self._used += 1

@@ -23,7 +23,7 @@ class ClaimMetrics(Collector):
         self.store = store
         self.prefix = prefix
         self.answers = dict.fromkeys(ClaimState, 0)
-        self.settled = {ClaimState.DONE: 0, ClaimState.FAILED: 0}
+        self.finished = {ClaimState.DONE: 0, ClaimState.FAILED: 0}
         self.refused = 0
         self.losses: dict[str, int] = {}
         self.holds = Durations()
@@ -48,13 +48,13 @@ class ClaimMetrics(Collector):
         for state, count in self.answers.items():
             answers.add_metric([self.store, state.replace(" ", "_")], count)
         yield answers
-        settled = CounterMetricFamily(
-            name("claim_settlements"), "Claims finished, by outcome.", labels=["store", "outcome"]
+        finished = CounterMetricFamily(
+            name("claims_finished"), "Claims finished, by outcome.", labels=["store", "outcome"]
         )
-        for outcome, count in (*self.settled.items(), ("refused", self.refused)):
-            settled.add_metric([self.store, str(outcome)], count)
-        yield settled
-        losses = CounterMetricFamily(name("claim_losses"), "Claims lost while held.", labels=["store", "reason"])
+        for outcome, count in (*self.finished.items(), ("refused", self.refused)):
+            finished.add_metric([self.store, str(outcome)], count)
+        yield finished
+        losses = CounterMetricFamily(name("claim_losses"), "Claims lost while held.", labels=["store", "cause"])
         for reason, count in self.losses.items():
             losses.add_metric([self.store, reason], count)
         yield losses

@@ -43,7 +43,7 @@ class LimitMetrics(Collector):
         for status, count in {"started": self.starts, **self.outcomes}.items():
             starts.add_metric([self.store, status], count)
         yield starts
-        losses = CounterMetricFamily(name("limit_losses"), "Reservations lost.", labels=["store", "reason"])
+        losses = CounterMetricFamily(name("limit_losses"), "Reservations lost.", labels=["store", "cause"])
         for reason, count in self.losses.items():
             losses.add_metric([self.store, reason], count)
         yield losses

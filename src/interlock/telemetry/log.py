@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["BackgroundLog", "emit"]
 
 _log = logging.getLogger("interlock.sessions")
-_MOST_UNWRITTEN = 1000
+_MAX_UNWRITTEN = 1000
 
 
 def emit(logger: logging.Logger, level: int, event: str, **fields: Any) -> None:
@@ -63,7 +63,7 @@ class BackgroundLog:
     def put(self, logger: logging.Logger, record: logging.LogRecord) -> None:
         """Pass on a record. Returns immediately."""
         with self._changed:
-            if self._closed or len(self._unwritten) >= _MOST_UNWRITTEN:
+            if self._closed or len(self._unwritten) >= _MAX_UNWRITTEN:
                 self._dropped += 1
                 return
             self._unwritten.append((logger, record))

@@ -111,7 +111,7 @@ class LockMetrics(Collector):
         active = GaugeMetricFamily(name("active_locks"), "Leases that this process holds.", labels=["lock_type"])
         active.add_metric(kind, self.active)
         yield active
-        losses = CounterMetricFamily(name("lock_losses"), "Leases lost while held.", labels=["lock_type", "reason"])
+        losses = CounterMetricFamily(name("lock_losses"), "Leases lost while held.", labels=["lock_type", "cause"])
         for reason, count in self.losses.items():
             losses.add_metric([*kind, reason], count)
         yield losses

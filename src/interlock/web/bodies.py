@@ -28,10 +28,10 @@ class ClientGoneError(Exception):
 
 
 class Bodies:
-    """Reads bodies of at most ``most`` bytes, and keeps at most ``together`` bytes of all unfinished bodies."""
+    """Reads bodies of at most ``limit`` bytes, and keeps at most ``together`` bytes of all unfinished bodies."""
 
-    def __init__(self, most: int, together: int) -> None:
-        self.most = most
+    def __init__(self, limit: int, together: int) -> None:
+        self.limit = limit
         self.together = together
         self.held = 0
         """Bytes of partially received bodies."""
@@ -42,7 +42,7 @@ class Bodies:
         message = await receive()
         if message["type"] == "http.request" and not message.get("more_body", False):  # the common case
             body: bytes = message.get("body", b"")
-            if len(body) > self.most:
+            if len(body) > self.limit:
                 raise self._too_large()
             return body
         return await self._read_parts(message, receive)
@@ -54,7 +54,7 @@ class Bodies:
                 if message["type"] != "http.request":
                     raise ClientGoneError
                 part: bytes = message.get("body", b"")
-                if len(parts) + len(part) > self.most:
+                if len(parts) + len(part) > self.limit:
                     raise self._too_large()
                 if self.held + len(part) > self.together:
                     raise BodyRefusedError(503, "Too many request bodies at once.")
@@ -72,8 +72,8 @@ class Bodies:
             if name == b"content-length":
                 if not value.isdigit():
                     raise BodyRefusedError(400, "The Content-Length is not a number.")
-                if len(value) > _LONGEST_NUMBER or int(value) > self.most:
+                if len(value) > _LONGEST_NUMBER or int(value) > self.limit:
                     raise self._too_large()
 
     def _too_large(self) -> BodyRefusedError:
-        return BodyRefusedError(413, f"The body is larger than {self.most:,} bytes.")
+        return BodyRefusedError(413, f"The body is larger than {self.limit:,} bytes.")

@@ -23,7 +23,7 @@ _FREE = 5
 """Failed attempts of an address before it is slowed down."""
 _LONGEST = 10.0
 _FORGOTTEN_AFTER = 900.0
-_MOST_ADDRESSES = 1000
+_MAX_ADDRESSES = 1000
 
 
 class _Failures(NamedTuple):
@@ -63,7 +63,7 @@ class Logins:
         if before is None or now - before.last >= _FORGOTTEN_AFTER:
             before = _Failures(0, now)
         self._failures[network] = _Failures(before.number + 1, now)
-        if len(self._failures) > _MOST_ADDRESSES:
+        if len(self._failures) > _MAX_ADDRESSES:
             self._failures.popitem(last=False)
         self._metrics.login_failed(how)
         suppressed = self._budget.admit()

@@ -17,16 +17,16 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["MOST_CONNECTIONS", "BoundedProtocol"]
+__all__ = ["MAX_CONNECTIONS", "BoundedProtocol"]
 
 _HEAD_SECONDS = 10.0
 _WRITE_SECONDS = 30.0
-_MOST_HEAD_BYTES = 64 * 1024
-_MOST_AHEAD = 100
+_MAX_HEAD_BYTES = 64 * 1024
+_MAX_AHEAD = 100
 """Maximum number of pipelined requests."""
 
 
-def _most_connections() -> int:
+def _max_connections() -> int:
     """A thousand, or half of the number of files that the process may open."""
     try:
         import resource
@@ -36,7 +36,7 @@ def _most_connections() -> int:
     return min(1000, may // 2) if may != resource.RLIM_INFINITY else 1000
 
 
-MOST_CONNECTIONS = _most_connections()
+MAX_CONNECTIONS = _max_connections()
 
 
 class _TooMuchError(Exception):
@@ -110,7 +110,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         """Handle a new connection."""
         super().connection_made(transport)
-        if len(self.connections) > MOST_CONNECTIONS:
+        if len(self.connections) > MAX_CONNECTIONS:
             transport.abort()
         else:
             self._await_head()
@@ -124,14 +124,14 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_url(self, url: bytes) -> None:
         """Handle a part of the path."""
         self._named_bytes += len(url)
-        if self._named_bytes > _MOST_HEAD_BYTES:
+        if self._named_bytes > _MAX_HEAD_BYTES:
             self._refuse()
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Handle a header."""
         self._named_bytes += len(name) + len(value)
-        if self._named_bytes > _MOST_HEAD_BYTES:
+        if self._named_bytes > _MAX_HEAD_BYTES:
             self._refuse()
         super().on_header(name, value)
 
@@ -141,7 +141,7 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         self._forget_head()
         super().on_headers_complete()
-        if len(self.pipeline) > _MOST_AHEAD:
+        if len(self.pipeline) > _MAX_AHEAD:
             self._refuse()
 
     def on_message_complete(self) -> None:
@@ -154,7 +154,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self._head is not None:
             self._head_bytes += len(data)
-            if self._head_bytes > _MOST_HEAD_BYTES:
+            if self._head_bytes > _MAX_HEAD_BYTES:
                 self.transport.abort()
         elif getattr(self.cycle, "response_complete", False):  # uvicorn no longer waits for the next request
             self._await_head()

@@ -39,7 +39,7 @@ _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/?#@\[\]]+)(?::([0-9]{1,5}))?")
 _FORWARDED = re.compile(rb"x-forwarded-.*|cf-.*|x-real-ip|true-client-ip|forwarded|via", re.DOTALL)
 _ACTION_BYTES = 1_000_000
 _ACTION_SECONDS = 10.0
-_MOST_FIELDS = 100
+_MAX_FIELDS = 100
 _TOKEN = "token"  # noqa: S105 - the name of a parameter
 _ONWARD = b"""<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0"><title>Interlock</title>
 <p>Opening the dashboard. Reload the page if nothing happens.</p>
@@ -358,7 +358,7 @@ def _let_follow(scope: Scope) -> None:
 def _query(scope: Scope) -> list[tuple[str, str]]:
     """The parameters of a request; none if there are too many."""
     try:
-        return parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+        return parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=_MAX_FIELDS)
     except ValueError:
         return []
 
@@ -416,7 +416,7 @@ def _form(headers: Headers, body: bytes) -> dict[str, str]:
     if kind != b"application/x-www-form-urlencoded":
         return {}
     try:
-        found = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")
+        found = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="strict")
     except ValueError:
         return {}
     return {name: values[0] for name, values in found.items() if len(values) == 1}

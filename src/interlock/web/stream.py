@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Hub"]
 
 _log = logging.getLogger("interlock.web")
-MOST_STREAMS = 100
+MAX_STREAMS = 100
 _EVERY = 1.0
 _LOOK_EVERY = 0.2
 """How often to check whether the server is about to end; not every server notifies the app."""
@@ -58,12 +58,12 @@ class Hub:
         self,
         pulse: Callable[[], Awaitable[Mapping[str, Any]]],
         *,
-        most: int = MOST_STREAMS,
+        limit: int = MAX_STREAMS,
         every: float = _EVERY,
         heartbeat: float = _HEARTBEAT_SECONDS,
     ) -> None:
         self._pulse = pulse
-        self._most = most
+        self._limit = limit
         self._every = every
         self._heartbeat = heartbeat
         self._streams: set[_Stream] = set()
@@ -89,7 +89,7 @@ class Hub:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one stream until the browser leaves, or the server does."""
-        if self._closed or len(self._streams) >= self._most:
+        if self._closed or len(self._streams) >= self._limit:
             why = b"The server is shutting down.\n" if self._closed else b"Too many streams are open.\n"
             await answer(send, 503, why, more=[(b"retry-after", b"5")])
             return

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["Webhooks"]
 
 _log = logging.getLogger("interlock.web")
-MOST_BYTES = 5_000_000
+MAX_BYTES = 5_000_000
 _TOGETHER = 100_000_000
 _SECONDS = 8.0
 """From the head to the response. Senders wait a little longer, and a 503 is better for them than no response."""
@@ -62,7 +62,7 @@ class Webhooks:
     def __init__(self, app: App, metrics: WebMetrics) -> None:
         self._app = app
         self._metrics = metrics
-        self._bodies = Bodies(MOST_BYTES, _TOGETHER)
+        self._bodies = Bodies(MAX_BYTES, _TOGETHER)
         self._budget = LogBudget()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, source: str) -> None:

@@ -29,7 +29,7 @@ __all__ = ["SETTINGS", "define"]
 
 SETTINGS = Settings(session_ttl=120, recheck_interval=60, store_wait=30, stuck_work="report")
 _KILLED = 9
-_MOST_SECONDS = 240.0
+_MAX_SECONDS = 240.0
 
 
 def define(app: App) -> Job[[int, bool, float], int]:
@@ -87,7 +87,7 @@ def main(url: str, workers: int) -> None:
     alive = {_fork(_work(url)) for _ in range(workers)}
     try:
         while not select.select([sys.stdin], [], [], 0.01)[0]:
-            if time.monotonic() - began > _MOST_SECONDS:
+            if time.monotonic() - began > _MAX_SECONDS:
                 raise TimeoutError
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid:

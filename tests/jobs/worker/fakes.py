@@ -37,7 +37,7 @@ class FakeJobs:
 
     ``gates[name]`` holds an operation up before it takes effect, ``answers[name]`` after that. ``away`` refuses all;
     ``lose[name]`` counts down the answers to be lost; ``mishaps[name]`` holds errors to raise instead of acting.
-    It gives at most ``most`` jobs; if it is ``generous``, up to so many whatever was asked for, and whole lanes.
+    It gives at most ``limit`` jobs; if it is ``generous``, up to so many whatever was asked for, and whole lanes.
     """
 
     def __init__(self, sessions: MemorySessions) -> None:
@@ -61,9 +61,9 @@ class FakeJobs:
         self.mishaps: defaultdict[str, list[Exception]] = defaultdict(list)
         self.under_way: defaultdict[str, int] = defaultdict(int)
         self.away = False
-        self.look_again = math.inf
+        self.recheck_in = math.inf
         self.silent = False
-        self.most = 10_000
+        self.limit = 10_000
         self.any_name = False
         self.generous = False
         self.only_at_once = False
@@ -133,7 +133,7 @@ class FakeJobs:
             jobs = self._give(request)
             self.calls.append(("fetch", request.session, [job.id for job in jobs]))
             await self._leave("fetch")
-            return FetchResult(jobs, self.look_again)
+            return FetchResult(jobs, self.recheck_in)
         finally:
             self.under_way["fetch"] -= 1
 
@@ -149,11 +149,11 @@ class FakeJobs:
                 if len(run) < request.run or self.generous:
                     run.append(job)
         given: list[FetchedJob] = []
-        most = self.most if self.generous else min(request.most, self.most)
+        limit = self.limit if self.generous else min(request.limit, self.limit)
         if self.only_at_once:
-            most = min(most, request.at_once)
+            limit = min(limit, request.at_once)
         for run in runs.values():
-            given += run[: max(0, most - len(given))]
+            given += run[: max(0, limit - len(given))]
         for index, job in enumerate(given):
             given[index] = job = job._replace(fence=self._fence)
             del self.ready[job.id]
@@ -203,12 +203,12 @@ class FakeJobs:
         finally:
             self.under_way["return_unstarted"] -= 1
 
-    async def rescue(self, *, most: int = 1000) -> Sequence[Rescued]:
+    async def rescue(self, *, limit: int = 1000) -> Sequence[Rescued]:
         await self._enter("rescue")
         self.calls.append(("rescue",))
         return self.rescued.pop(0) if self.rescued else []
 
-    async def prune(self, keep_history: float, *, most: int = 10_000) -> int:
+    async def prune(self, keep_history: float, *, limit: int = 10_000) -> int:
         await self._enter("prune")
         self.pruned.append(keep_history)
         return 0

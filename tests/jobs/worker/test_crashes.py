@@ -17,7 +17,7 @@ from tests.jobs.worker.crash_pool import SETTINGS, define
 if TYPE_CHECKING:
     from pathlib import Path
 
-_MOST_CRASHES = 10
+_MAX_CRASHES = 10
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -53,5 +53,5 @@ async def test_one_that_kills_among_fifty_is_quarantined_and_only_that_one(url: 
         crashes = json.loads(told)
 
         assert ended == {20: JobState.QUARANTINED}
-        assert 3 <= len(crashes) <= _MOST_CRASHES, crashes
+        assert 3 <= len(crashes) <= _MAX_CRASHES, crashes
         assert {(await handle.status()).crashes for handle in handles} == {0, 3}

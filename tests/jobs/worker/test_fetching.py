@@ -48,7 +48,7 @@ async def test_a_acknowledgement_that_makes_jobs_ready_leads_to_a_fetch() -> Non
 async def test_without_news_a_worker_looks_again_when_the_store_says() -> None:
     async with floor() as place:
         place.job(nothing)
-        place.jobs.look_again = 0.02
+        place.jobs.recheck_in = 0.02
         async with place.at_work():
             await until(lambda: place.jobs.called("fetch"))
             job = place.jobs.add()
@@ -67,10 +67,10 @@ async def test_without_news_a_worker_looks_again_after_a_while() -> None:
 async def test_a_fetch_that_was_cut_short_is_repeated_at_once() -> None:
     async with floor() as place:
         place.job(nothing)
-        place.jobs.look_again = 0.0
+        place.jobs.recheck_in = 0.0
         async with place.at_work():
             await until(lambda: len(place.jobs.called("fetch")) >= 5)
-            place.jobs.look_again = float("inf")
+            place.jobs.recheck_in = float("inf")
 
 
 async def test_an_idle_worker_does_not_ask_without_end() -> None:
@@ -135,7 +135,7 @@ async def test_what_is_known_is_everything_that_runs_waits_or_is_yet_to_be_ackno
 
         place.job(handler)
         place.jobs.generous = True
-        place.jobs.most = 6
+        place.jobs.limit = 6
         done = place.jobs.add(arguments='{"wait": false}')
         running = place.jobs.add(arguments='{"wait": true}')
         run = place.jobs.add_many(3, lane="lane", arguments='{"wait": true}')
@@ -184,7 +184,7 @@ async def test_a_time_to_look_again_does_not_keep_a_busy_worker_looking(monkeypa
     monkeypatch.setattr(Wakeup, "wait", counted)
     async with floor() as place:
         place.job(forever)
-        place.jobs.look_again = 0.001
+        place.jobs.recheck_in = 0.001
         place.jobs.add_many(2)
         worker = place.worker(concurrency=2)
         async with place.at_work(worker):
@@ -226,7 +226,7 @@ async def test_of_those_that_a_worker_died_of_the_next_is_fetched_at_once() -> N
     async with floor() as place:
         place.job(nothing)
         place.jobs.silent = True
-        place.jobs.most = 1
+        place.jobs.limit = 1
         jobs = place.jobs.add_many(5, half=2)
         async with place.at_work():
             await place.until_ended(*jobs)
@@ -255,8 +255,8 @@ async def test_long_jobs_are_fetched_only_when_they_can_start() -> None:
                 await until(lambda taken=taken: len(ends) == taken)  # type: ignore[misc]
                 assert worker.status().buffered == 0
                 assert len(place.jobs.fetched) <= 5
-            place.jobs.most = 0
-        assert {(request.most, request.at_once) for request in place.jobs.appetites[1:6]} == {(1, 1)}
+            place.jobs.limit = 0
+        assert {(request.limit, request.at_once) for request in place.jobs.appetites[1:6]} == {(1, 1)}
 
 
 async def test_short_jobs_are_fetched_in_advance_and_in_runs() -> None:
@@ -266,8 +266,8 @@ async def test_short_jobs_are_fetched_in_advance_and_in_runs() -> None:
         async with place.at_work(place.worker(concurrency=50)):
             await place.until_ended(*jobs)
         first, *others = place.jobs.appetites
-        assert (first.most, first.at_once, first.run) == (50, 50, 1), "nothing is known of them yet"
-        assert max(request.most for request in others) == 2000
+        assert (first.limit, first.at_once, first.run) == (50, 50, 1), "nothing is known of them yet"
+        assert max(request.limit for request in others) == 2000
         assert max(request.run for request in others) == 500
         assert all(request.at_once <= 50 for request in others)
         assert len(place.jobs.called("fetch")) < 30
@@ -284,7 +284,7 @@ async def test_fewer_are_fetched_in_advance_where_they_are_large(monkeypatch: py
         jobs = place.jobs.add_many(300, arguments=json.dumps({"text": "x" * 1000}))
         async with place.at_work(place.worker(concurrency=2)):
             await place.until_ended(*jobs)
-        assert max(request.most for request in place.jobs.appetites[3:]) < 45
+        assert max(request.limit for request in place.jobs.appetites[3:]) < 45
 
 
 def learnt(concurrency: int, jobs: int, each: float, at_once: float) -> Throughput:

@@ -192,7 +192,7 @@ async def test_a_job_of_a_name_that_nobody_asked_for_is_returned() -> None:
     async with floor() as place:
         place.job(raising(ValueError()))
         place.jobs.any_name = True
-        place.jobs.most = 1
+        place.jobs.limit = 1
         job = place.jobs.add("unheard-of")
         async with place.worker():
             await place.until_said(job)

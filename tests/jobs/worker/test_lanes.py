@@ -147,7 +147,7 @@ async def test_what_waits_for_the_store_to_know_goes_back_like_all_that_has_not_
         worker = place.worker(concurrency=5)
         async with worker:
             await until(lambda: place.jobs.under_way["acknowledge"])
-            place.jobs.most = 0
+            place.jobs.limit = 0
             session = place.session
             if how in ("finish", "stop"):
                 (worker.start_finishing if how == "finish" else worker.start_stopping)()
@@ -175,7 +175,7 @@ async def test_a_job_in_the_middle_that_does_not_succeed_ends_the_run(how: Excep
         place.job(handler.function)
         place.jobs.generous = True
         jobs = add_numbered(place, 6)
-        place.jobs.most = 6
+        place.jobs.limit = 6
         async with place.worker():
             await place.until_said(*jobs[:3])
             await until(lambda: len(place.jobs.acknowledged) >= 6)
@@ -224,7 +224,7 @@ async def test_a_hold_returns_what_has_not_started_and_lets_the_rest_go_on() -> 
         jobs = add_numbered(place, 5)
         async with place.worker():
             await until(lambda: handler.started == [0, 1])
-            place.jobs.most = 0
+            place.jobs.limit = 0
             for job in jobs[1:]:
                 place.taken(job, HELD)
             await place.until_said(*jobs[2:])
@@ -245,7 +245,7 @@ async def test_a_hold_returns_a_run_that_is_still_in_the_buffer(order: int) -> N
         other = place.jobs.add(arguments='{"number": 200}')
         async with place.worker(concurrency=1):
             await until(lambda: handler.started == [100])
-            place.jobs.most = 0
+            place.jobs.limit = 0
             for job in jobs[1:][::order]:
                 place.taken(job, HELD)
             await place.until_said(*jobs[1:])
@@ -265,7 +265,7 @@ async def test_what_is_said_of_a_job_while_the_fetch_is_being_answered_is_not_fo
         jobs = add_numbered(place, 3)
         async with place.worker():
             await until(lambda: place.jobs.fetched)
-            place.jobs.most = 0
+            place.jobs.limit = 0
             for job in jobs[1:]:
                 place.taken(job, why)
             answer.set()
@@ -319,7 +319,7 @@ async def test_what_was_missed_may_have_been_a_hold() -> None:
         plain = place.jobs.add(arguments='{"number": 200}')
         async with place.worker(concurrency=2):
             await until(lambda: handler.started == [0, 100])
-            place.jobs.most = 0
+            place.jobs.limit = 0
             place.engine.turn(None)
             await place.until_said(*jobs[1:])
             assert place.jobs.outcomes(*jobs, single, plain) == [
@@ -358,7 +358,7 @@ async def test_nothing_waits_in_the_buffer_behind_long_jobs(brisk: None) -> None
         async with worker:
             await until(lambda: handler.started == [0, 1])
             # As if they had been fetched while jobs seemed short.
-            worker._pool.put(place.jobs._give(place.jobs.appetites[-1]._replace(most=2)), 0)
+            worker._pool.put(place.jobs._give(place.jobs.appetites[-1]._replace(limit=2)), 0)
             assert worker.status().buffered == 2
             await place.until_said(*jobs[2:])
             assert place.jobs.outcomes(*jobs) == ["nothing", "nothing", "returned", "returned"]

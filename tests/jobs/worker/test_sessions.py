@@ -30,19 +30,19 @@ async def test_a_lost_session_stops_everything_and_hands_everything_back() -> No
     async with floor() as place:
         place.job(forever)
         place.jobs.generous = True
-        place.jobs.most = 4
+        place.jobs.limit = 4
         jobs = [*place.jobs.add_many(2), *place.jobs.add_many(2, lane="lane")]
         worker = place.worker(concurrency=2)
         async with place.at_work(worker):
             await until(lambda: len(worker.status().running) == 2)
             assert place.session.at_work == 2
-            place.jobs.most = 0
+            place.jobs.limit = 0
             old = place.lose_session()
             await until(lambda: old.at_work == 0)
             assert worker.status().buffered == 0
             await until(lambda: place.jobs.called("return_unstarted"))
             assert place.session is not old
-            place.jobs.most = 4
+            place.jobs.limit = 4
             place.jobs.tell()
             await until(lambda: len(worker.status().running) == 2)
             assert place.session.at_work == 2
@@ -120,12 +120,12 @@ async def test_nothing_starts_after_the_deadline_and_a_silent_heartbeat_is_notic
             await until(lambda: place.jobs.fetched)
             old = place.session
             clock.advance(14)  # the store still honours it, but not for long enough
-            place.jobs.most = 0
+            place.jobs.limit = 0
             answer.set()
             await until(lambda: old.lost)
             assert not started
             await until(lambda: place.session is not old)
-            place.jobs.most = 1
+            place.jobs.limit = 1
             place.jobs.tell()
             await until(lambda: started == [place.session.id])
             assert place.session.at_work == 1
@@ -162,7 +162,7 @@ async def test_a_thread_that_ends_after_the_loss_is_not_acknowledged() -> None:
         worker = place.worker(concurrency=2)
         async with place.at_work(worker):
             await until(lambda: worker.status().running)
-            place.jobs.most = 0
+            place.jobs.limit = 0
             old = place.lose_session()
             await until(lambda: place.jobs.called("return_unstarted"))
             assert place.jobs.called("return_unstarted") == [("return_unstarted", old.id, [job], [])], (
@@ -248,7 +248,7 @@ async def test_acknowledgements_wait_for_the_store_and_runners_for_acknowledgeme
 
         place.job(handler)
         place.jobs.generous = True
-        place.jobs.most = 3000
+        place.jobs.limit = 3000
         jobs = place.jobs.add_many(6000)
         gate = place.jobs.gate("acknowledge")
         worker = place.worker(concurrency=50)
@@ -287,7 +287,7 @@ async def test_two_workers_of_one_process_share_a_session_and_know_of_one_anothe
                 assert place.jobs.called("return_unstarted")[0][2] == mine, "what the other one runs is not a leftover"
                 await until(lambda: second.status().running)
                 theirs = [job.id for job in second.status().running]
-                place.jobs.most = 0
+                place.jobs.limit = 0
                 await second.stop()
             assert place.jobs.called("return_unstarted")[-1][2] == mine
             assert place.jobs.outcomes(*theirs) == ["snoozed"]

@@ -75,7 +75,7 @@ async def test_an_interruption_in_the_moment_of_the_end(how: str, first: str) ->
                 elif how == "cancel":
                     place.taken(job, CANCELLED)
                 else:
-                    place.jobs.most = 0
+                    place.jobs.limit = 0
                     place.lose_session()
 
             if first == "the end":
@@ -86,7 +86,7 @@ async def test_an_interruption_in_the_moment_of_the_end(how: str, first: str) ->
                 if not runs["end"].done():
                     runs["end"].set_result(None)
             await place.until_said(job)
-            place.jobs.most = 10
+            place.jobs.limit = 10
             place.jobs.ready.clear()
             after = place.jobs.add("good")
             place.jobs.tell()
@@ -139,7 +139,7 @@ async def test_a_stronger_reason_interrupts_what_cleans_up_after_a_weaker_one() 
         job = place.jobs.add()
         async with place.worker():
             await until(lambda: seen == ["first"])
-            place.jobs.most = 0
+            place.jobs.limit = 0
             place.lose_session()
             await place.until_said(job)
         assert seen == ["first", "second"]
@@ -208,7 +208,7 @@ async def test_stopping_cancels_what_runs_without_counting_an_attempt() -> None:
         worker = place.worker(concurrency=2)
         async with worker:
             await until(lambda: len(worker.status().running) == 2)
-            place.jobs.most = 0
+            place.jobs.limit = 0
             await worker.stop()
         assert place.jobs.outcomes(*jobs[:2]) == ["snoozed", "snoozed"]
         assert {acknowledgement.delay for acknowledgement in place.jobs.acknowledged} == {0}
@@ -383,7 +383,7 @@ async def test_what_still_runs_after_the_time_to_finish_is_returned_without_coun
         worker = place.worker(finish_within=0.01)
         async with worker:
             await until(lambda: worker.status().running)
-            place.jobs.most = 0
+            place.jobs.limit = 0
         assert place.jobs.outcomes(job) == ["snoozed"]
         assert ended == ["cleaned up"]
         assert worker.unstopped == 0

@@ -85,7 +85,7 @@ class Storm:
         self.jobs = cast("StormyJobs", place.jobs)
         self.jobs.dice, self.jobs.wind, self.jobs.all = self.dice, 0.05, {}
         self.jobs.generous = self.dice.random() < 0.3
-        self.jobs.most = self.dice.choice([3, 20, 500])
+        self.jobs.limit = self.dice.choice([3, 20, 500])
         place.job(self.handler(), retry=Retry(attempts=1000), timeout=0.03)
         for number in range(JOBS):
             lane = f"lane {self.dice.randrange(6)}" if self.dice.random() < 0.6 else ""
@@ -187,7 +187,7 @@ def test_a_storm(seed: int) -> None:
             await Storm(place, seed).run()
 
     random.seed(seed)  # what keeps workers apart
-    loop = SeededLoop(seed, most_steps=5_000_000)
+    loop = SeededLoop(seed, max_steps=5_000_000)
     try:
         loop.run_until_complete(main())
     finally:

@@ -89,7 +89,7 @@ async def test_a_thread_is_waited_for_whatever_it_is_told(
             assert place.jobs.outcomes(job) == ["nothing"]
             assert list(place.jobs.fetched) == [job]
             assert place.session.at_work == 1
-            place.jobs.most = 0
+            place.jobs.limit = 0
             end.set()
             await place.until_said(job)
         bad = {"timeout": "retry", "cancel": "cancelled", "stop": "snoozed"}[how]

@@ -15,8 +15,8 @@ app.source(GitHub(SECRET, own=("acme-bot[bot]",)))
 dice = random.Random(7)
 
 
-async def _work(least: float, most: float, error: str = "", chance: float = 0.0) -> None:
-    await asyncio.sleep(dice.uniform(least, most))
+async def _work(least: float, limit: float, error: str = "", chance: float = 0.0) -> None:
+    await asyncio.sleep(dice.uniform(least, limit))
     if dice.random() < chance:
         raise RuntimeError(error)
 

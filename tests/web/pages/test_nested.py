@@ -127,13 +127,13 @@ def test_shallow_data_is_spread_as_ever() -> None:
     assert format_json(data).missing == ""
 
 
-@pytest.mark.parametrize("most", [0, 1, 7, 100, 1000])
-def test_what_is_long_is_cut(most: int) -> None:
+@pytest.mark.parametrize("limit", [0, 1, 7, 100, 1000])
+def test_what_is_long_is_cut(limit: int) -> None:
     data = [{"key": "x" * 50, "other": number} for number in range(100)]
-    found = format_json(data, most)
-    assert found.text == json.dumps(data, indent=2)[:most]
+    found = format_json(data, limit)
+    assert found.text == json.dumps(data, indent=2)[:limit]
     assert found.cut
-    assert f"the first {most:,} characters" in found.missing
+    assert f"the first {limit:,} characters" in found.missing
 
 
 def test_what_is_deep_is_folded() -> None:

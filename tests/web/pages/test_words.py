@@ -90,10 +90,10 @@ def test_an_activity_chart_fits_its_space() -> None:
     assert "accepted 59" in chart.columns[-1].tip
 
 
-@pytest.mark.parametrize("most", [0, 1, 2, 3, 4, 5, 7, 19, 99, 100, 101, 12345])
-def test_the_axis_is_never_lower_than_the_bars(most: int) -> None:
-    chart = activity_chart(Activity(10.0, (Bucket(0.0, most, most, 0), Bucket(10.0, 0, 0, 0)), 20.0))
-    assert most <= chart.ticks[0] <= max(2, most * 2.5)
+@pytest.mark.parametrize("limit", [0, 1, 2, 3, 4, 5, 7, 19, 99, 100, 101, 12345])
+def test_the_axis_is_never_lower_than_the_bars(limit: int) -> None:
+    chart = activity_chart(Activity(10.0, (Bucket(0.0, limit, limit, 0), Bucket(10.0, 0, 0, 0)), 20.0))
+    assert limit <= chart.ticks[0] <= max(2, limit * 2.5)
 
 
 def test_an_empty_chart_is_no_error() -> None:
@@ -107,9 +107,9 @@ def test_shares_add_up_and_can_all_be_seen() -> None:
     assert min(part.width for part in parts if part.jobs) > 0.5
 
 
-@pytest.mark.parametrize(("taken", "most"), [(0, 5), (5, 5), (7, 5), (0, 100), (64, 100), (120, 100)])
-def test_slots_are_drawn_inside_their_width(taken: int, most: int) -> None:
-    drawn = squares(taken, most)
+@pytest.mark.parametrize(("taken", "limit"), [(0, 5), (5, 5), (7, 5), (0, 100), (64, 100), (120, 100)])
+def test_slots_are_drawn_inside_their_width(taken: int, limit: int) -> None:
+    drawn = squares(taken, limit)
     assert all(x + width <= drawn.width + 0.01 for x, width in (*drawn.used, *drawn.free))
 
 

@@ -11,15 +11,15 @@ from interlock.backends.claim_texts import kept_error, why_not
 from interlock.ports.claims import (
     ClaimAnswer,
     Claimed,
+    ClaimFinished,
+    ClaimOutcome,
+    ClaimRequest,
     ClaimState,
     ClaimView,
-    ClaimWant,
     Held,
     Known,
     Renewed,
     SessionEnded,
-    Settled,
-    Settlement,
 )
 from interlock.ports.journal import Action, claim_data, new_entry
 
@@ -51,6 +51,7 @@ class _Claim:
         "error",
         "expires_at",
         "fence",
+        "finished_at",
         "keep",
         "kept_until",
         "key",
@@ -58,7 +59,6 @@ class _Claim:
         "result",
         "retry_at",
         "session",
-        "settled_at",
         "state",
     )
 
@@ -70,18 +70,18 @@ class _Claim:
         """When the calendar checks whether it can be deleted."""
         self.attempt = 0
 
-    def take(self, want: ClaimWant, card: SessionCard, fence: int, now: float) -> None:
+    def take(self, request: ClaimRequest, card: SessionCard, fence: int, now: float) -> None:
         """Start an attempt."""
-        self.owner, self.session, self.card = want.owner, want.session, card
+        self.owner, self.session, self.card = request.owner, request.session, card
         self.fence = fence
         self.attempt += 1
         self.state = ClaimState.IN_PROGRESS
         self.claimed_at = now
-        self.settled_at: float | None = None
+        self.finished_at: float | None = None
         self.retry_at: float | None = None
         self.error = ""
         self.result: str | None = None
-        self.extend(want.lease, want.keep, now)
+        self.extend(request.lease, request.keep, now)
 
     def extend(self, lease: float, keep: float, now: float) -> None:
         """Start its lease anew."""
@@ -111,16 +111,16 @@ class MemoryClaims:
         self._calendar: list[tuple[float, int, _Claim]] = []  # when to check whether a claim is still kept
         self._forgotten: dict[str, tuple[float, str]] = {}  # owner → when and why its claim was forgotten, oldest first
 
-    async def claim(self, want: ClaimWant) -> ClaimAnswer:
+    async def claim(self, request: ClaimRequest) -> ClaimAnswer:
         """Claim a key if it is available, else return its current claim."""
         now = self._now()
-        if self._alive_until.get(want.session, 0.0) <= now:
+        if self._alive_until.get(request.session, 0.0) <= now:
             return SessionEnded()
-        claim = self._find(want.key, now)
+        claim = self._find(request.key, now)
         if claim is not None:
             live = self._ends_at(claim) > now
-            if live and claim.owner == want.owner and claim.state is ClaimState.IN_PROGRESS:
-                claim.extend(want.lease, want.keep, now)
+            if live and claim.owner == request.owner and claim.state is ClaimState.IN_PROGRESS:
+                claim.extend(request.lease, request.keep, now)
                 self._note(claim)
                 return Claimed(claim.fence, claim.expires_at, claim.attempt)
             due = claim.state is ClaimState.FAILED and (claim.retry_at or 0.0) <= now
@@ -128,8 +128,8 @@ class MemoryClaims:
                 return Known(self._view(claim, now))
         fence = self._next_fence()
         if claim is None:
-            claim = self._claims[want.key] = _Claim(want.key, fence)
-        claim.take(want, self._cards[want.session], fence, now)
+            claim = self._claims[request.key] = _Claim(request.key, fence)
+        claim.take(request, self._cards[request.session], fence, now)
         self._note(claim)
         self._remove(now, _REMOVED_ALONG)
         return Claimed(fence, claim.expires_at, claim.attempt)
@@ -149,23 +149,23 @@ class MemoryClaims:
                 renewed.append(Renewed(owner, claim.expires_at, ""))
         return renewed
 
-    async def settle(self, settlement: Settlement) -> Settled:
+    async def finish(self, outcome: ClaimOutcome) -> ClaimFinished:
         """Finish a claim as done or failed."""
         now = self._now()
-        claim = self._find(settlement.key, now)
-        mine = claim is not None and claim.owner == settlement.owner
-        if claim is None or not mine or claim.state not in (ClaimState.IN_PROGRESS, settlement.state):
-            return Settled(False, self._why_not(claim, settlement.owner))
+        claim = self._find(outcome.key, now)
+        mine = claim is not None and claim.owner == outcome.owner
+        if claim is None or not mine or claim.state not in (ClaimState.IN_PROGRESS, outcome.state):
+            return ClaimFinished(False, self._why_not(claim, outcome.owner))
         if claim.state is ClaimState.IN_PROGRESS:
-            failed = settlement.state is ClaimState.FAILED
-            claim.state = settlement.state
-            claim.settled_at = now
-            claim.retry_at = now + settlement.retry_in if failed else None
-            claim.error = kept_error(settlement.error) if failed else ""
-            claim.result = None if failed else settlement.result
-            claim.kept_until = (claim.retry_at or now) + settlement.keep
+            failed = outcome.state is ClaimState.FAILED
+            claim.state = outcome.state
+            claim.finished_at = now
+            claim.retry_at = now + outcome.retry_in if failed else None
+            claim.error = kept_error(outcome.error) if failed else ""
+            claim.result = None if failed else outcome.result
+            claim.kept_until = (claim.retry_at or now) + outcome.keep
             self._note(claim)
-        return Settled(True, "")
+        return ClaimFinished(True, "")
 
     async def forget(self, key: str, why: str, attribution: Attribution) -> ClaimView | None:
         """Delete a claim and notify its owner."""
@@ -241,7 +241,7 @@ class MemoryClaims:
             program=claim.card.program,
             claimed_at=claim.claimed_at,
             expires_at=self._ends_at(claim) if claim.state is ClaimState.IN_PROGRESS else None,
-            settled_at=claim.settled_at,
+            finished_at=claim.finished_at,
             retry_at=claim.retry_at,
             error=claim.error,
             result=claim.result,
@@ -257,9 +257,9 @@ class MemoryClaims:
             claim.due = claim.kept_until
             heapq.heappush(self._calendar, (claim.due, claim.born, claim))
 
-    def _remove(self, now: float, most: int) -> int:
+    def _remove(self, now: float, limit: int) -> int:
         removed = 0
-        while self._calendar and self._calendar[0][0] <= now and removed < most:
+        while self._calendar and self._calendar[0][0] <= now and removed < limit:
             due, _, claim = heapq.heappop(self._calendar)
             if due != claim.due or self._claims.get(claim.key) is not claim:
                 continue

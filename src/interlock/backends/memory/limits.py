@@ -54,7 +54,7 @@ class _Reservation:
     def __init__(self, plan: Plan, card: SessionCard, ticket: int, now: int) -> None:
         self.owner, self.caller, self.session, self.card = plan.owner, plan.caller, plan.session, card
         self.ticket = ticket
-        self.quotas = {use.key: Quota(use.most, micros(use.per)) for use in plan.uses}
+        self.quotas = {use.key: Quota(use.max_count, micros(use.per)) for use in plan.uses}
         self.asked_at = self.last_asked = self.at = now
         self.started = False
         self.waits = WaitKind.NOTHING
@@ -71,10 +71,10 @@ class _Reservation:
     def user(self, key: str, at: int | None) -> LimitUser:
         """Return it as the port has it."""
         who = (self.owner, self.caller, self.session, self.card.host, self.card.pid, self.card.program)
-        most, per = self.quotas[key]
+        max_count, per = self.quotas[key]
         waits_for = self.where if self.waits is WaitKind.SLOT else ""
         when = None if at is None else seconds(at)
-        return LimitUser(*who, most, seconds(per), seconds(self.asked_at), when, self.started, waits_for)
+        return LimitUser(*who, max_count, seconds(per), seconds(self.asked_at), when, self.started, waits_for)
 
 
 class _Start(NamedTuple):
@@ -123,12 +123,12 @@ class MemoryLimits:
         if new:
             for key in reservation.quotas:
                 held = self._keys.get(key)
-                if held and len(held.uses) >= port.MOST_ON_A_KEY <= len(self._live(held, now)):
+                if held and len(held.uses) >= port.MAX_ON_A_KEY <= len(self._live(held, now)):
                     return Full(key)
             self._add(reservation)
         held_by = reservation.where if reservation.waits is WaitKind.TIME else ""
         decision = admit(statuses, now, None if new else reservation.at, held_by, start=plan.start)
-        self._settle(reservation, decision, statuses, now)
+        self._apply(reservation, decision, statuses, now)
         return decision.turn
 
     async def finish(self, session: str, owner: str) -> Finished:
@@ -147,7 +147,7 @@ class MemoryLimits:
         mine = {owner: r for owner, r in self._by_session.get(session, {}).items() if self._counts(r, now)}
         found = [owner for owner in owners if owner not in mine]
         waiting = [reservation for reservation in mine.values() if not reservation.started]
-        look_again = math.inf
+        recheck_in = math.inf
         lines = {key: self._line(key, now) for key in {r.where for r in waiting if r.waits is WaitKind.SLOT}}
         for reservation in waiting:
             due_in = seconds(reservation.at - now)
@@ -156,8 +156,8 @@ class MemoryLimits:
             if due_in <= 0:
                 found.append(reservation.owner)
             else:
-                look_again = min(look_again, due_in)
-        return Turns(tuple(found), look_again)
+                recheck_in = min(recheck_in, due_in)
+        return Turns(tuple(found), recheck_in)
 
     async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
         """Return all reservations of a session."""
@@ -214,7 +214,7 @@ class MemoryLimits:
         for key in reservation.quotas:
             self._keys.setdefault(key, _LimitState()).uses[reservation.owner] = reservation
 
-    def _settle(self, reservation: _Reservation, decision: Decision, statuses: Sequence[KeyStatus], now: int) -> None:
+    def _apply(self, reservation: _Reservation, decision: Decision, statuses: Sequence[KeyStatus], now: int) -> None:
         """Store a decision."""
         left = reservation.where if reservation.waits is WaitKind.SLOT and reservation.where != decision.key else None
         reservation.last_asked = now
@@ -350,8 +350,8 @@ class MemoryLimits:
 def _room(name: str, uses: Iterable[_Reservation]) -> Room:
     slots, started = UNLIMITED, 0
     for reservation in uses:
-        most, per = reservation.quotas[name]
-        if not per and most < slots:
-            slots = most
+        max_count, per = reservation.quotas[name]
+        if not per and max_count < slots:
+            slots = max_count
         started += reservation.started
     return Room(slots, started)

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from interlock.errors import CapabilityError
-from interlock.ports.insight import MOST_COUNTED
+from interlock.ports.insight import MAX_COUNTED
 from interlock.ports.journal import Action, holder_data, new_entry
 from interlock.ports.locks import (
     TURN_SECONDS,
@@ -19,6 +19,7 @@ from interlock.ports.locks import (
     Holder,
     Left,
     LockCounts,
+    LockRequest,
     LockView,
     Renewed,
     SessionEnded,
@@ -27,7 +28,6 @@ from interlock.ports.locks import (
     Wait,
     Waiter,
     Waiting,
-    Want,
 )
 
 if TYPE_CHECKING:
@@ -46,21 +46,21 @@ __all__ = ["MemoryLocks"]
 class _Queued:
     """A waiter: its request, and when it asked and gives up."""
 
-    __slots__ = ("asked_at", "gives_up_at", "want")
+    __slots__ = ("asked_at", "gives_up_at", "request")
 
-    def __init__(self, want: Want, now: float) -> None:
-        self.want = want
+    def __init__(self, request: LockRequest, now: float) -> None:
+        self.request = request
         self.asked_at = now
-        self.gives_up_at = math.inf if want.wait is None else now + want.wait
+        self.gives_up_at = math.inf if request.wait is None else now + request.wait
 
 
 class _Lock:
-    """One key. ``want`` is its holder's request; None while the key is free for the first waiter.
+    """One key. ``request`` is its holder's request; None while the key is free for the first waiter.
 
     Every lease on an idle key creates one, so attributes that a grant does not set are defaults of the class.
     """
 
-    want: Want | None = None
+    request: LockRequest | None = None
     fence = 0
     granted_at = 0.0
     expires_at = 0.0
@@ -90,36 +90,36 @@ class MemoryLocks:
         self._fences = fences
         self._record = record
 
-    async def ask(self, want: Want) -> Answer:
+    async def ask(self, request: LockRequest) -> Answer:
         """Acquire a lock or queue for it."""
         now = self._now()
-        if self._alive_until.get(want.session, 0.0) <= now:
+        if self._alive_until.get(request.session, 0.0) <= now:
             return SessionEnded()
-        lock = self._locks.get(want.key)
+        lock = self._locks.get(request.key)
         if lock is None:
             # The common case, without another call.
-            self._locks[want.key] = lock = _Lock()
+            self._locks[request.key] = lock = _Lock()
             fences = self._fences
             fences.last = lock.fence = fence = fences.last + 1
-            lock.want, lock.granted_at = want, now
-            lock.expires_at = expires_at = now + want.ttl
+            lock.request, lock.granted_at = request, now
+            lock.expires_at = expires_at = now + request.ttl
             return Granted(fence, expires_at)
         held = self._live_holder(lock, now)
-        if held is not None and held.owner == want.owner:
-            lock.expires_at = now + want.ttl
+        if held is not None and held.owner == request.owner:
+            lock.expires_at = now + request.ttl
             return Granted(lock.fence, lock.expires_at)
         self._drop_dead_waiters(lock, now)
-        ahead = self._ahead(lock, want.owner)
+        ahead = self._ahead(lock, request.owner)
         if held is None and now >= min(lock.free_since, now) + ahead * TURN_SECONDS:
-            self._dequeue(lock, want.owner)
-            return self._grant(lock, want, now)
-        if want.wait == 0:
+            self._dequeue(lock, request.owner)
+            return self._grant(lock, request, now)
+        if request.wait == 0:
             return Busy(self._holder(lock, now))
-        if lock.queue is None or want.owner not in lock.queue:
-            cycle = self._cycle(want, now) if want.nested else ()
+        if lock.queue is None or request.owner not in lock.queue:
+            cycle = self._cycle(request, now) if request.nested else ()
             if cycle:
                 return Deadlocked(cycle)
-            self._enqueue(lock, want, now)
+            self._enqueue(lock, request, now)
         if held is None:
             self._tell_first(lock)
         return Waiting(self._look_again(lock, ahead, now))
@@ -138,16 +138,16 @@ class MemoryLocks:
                 renewed.append(Renewed(owner, lock.expires_at, ""))
         return renewed
 
-    async def leave(self, want: Want) -> Left:
+    async def leave(self, request: LockRequest) -> Left:
         """Release a lease or leave the queue."""
-        lock = self._locks.get(want.key)
+        lock = self._locks.get(request.key)
         if lock is None:
-            return Left(False, self._why_ended(lock, want.owner), None)
-        if lock.want is not None and lock.want.owner == want.owner:
+            return Left(False, self._why_ended(lock, request.owner), None)
+        if lock.request is not None and lock.request.owner == request.owner:
             if lock.queue is None:
                 # There are no waiters, so the time of the release does not matter.
-                del self._locks[want.key]
-                if lock.expires_at > (now := self._now()) and self._alive_until.get(lock.want.session, 0.0) > now:
+                del self._locks[request.key]
+                if lock.expires_at > (now := self._now()) and self._alive_until.get(lock.request.session, 0.0) > now:
                     return _LEFT
                 return Left(False, "it had expired", None)
             now = self._now()
@@ -157,10 +157,10 @@ class MemoryLocks:
             return Left(
                 held is not None,
                 "" if held else "it had expired",
-                self._pass_on(want.key, lock, want.session),
+                self._pass_on(request.key, lock, request.session),
             )
-        self._dequeue(lock, want.owner)
-        return Left(False, self._why_ended(lock, want.owner), self._pass_on(want.key, lock, want.session))
+        self._dequeue(lock, request.owner)
+        return Left(False, self._why_ended(lock, request.owner), self._pass_on(request.key, lock, request.session))
 
     async def force(self, key: str, why: str, attribution: Attribution) -> Holder | None:
         """Force-release a lock."""
@@ -183,7 +183,7 @@ class MemoryLocks:
         now = self._now()
         queued_owners = {owner for waits in self._waits.values() for owner in waits}
         found = [owner for owner in owners if owner not in queued_owners]
-        look_again = math.inf
+        recheck_in = math.inf
         for key in dict.fromkeys(key for waits in self._waits.values() for key in waits.values()):
             lock = self._locks[key]
             free = self._live_holder(lock, now) is None
@@ -191,20 +191,22 @@ class MemoryLocks:
             for owner, queued in (lock.queue or {}).items():
                 if not self._live_waiter(queued, now):
                     continue
-                if queued.want.session == session:
+                if queued.request.session == session:
                     if free and now >= min(lock.free_since, now) + ahead * TURN_SECONDS:
                         found.append(owner)
-                    look_again = min(look_again, self._look_again(lock, ahead, now))
+                    recheck_in = min(recheck_in, self._look_again(lock, ahead, now))
                 ahead += 1
-        return Turns(tuple(found), look_again)
+        return Turns(tuple(found), recheck_in)
 
     async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
         """Return everything that a session holds or waits for."""
         found = [
-            (key, lock.want.owner) for key, lock in self._locks.items() if lock.want and lock.want.session == session
+            (key, lock.request.owner)
+            for key, lock in self._locks.items()
+            if lock.request and lock.request.session == session
         ]
         for key, lock in self._locks.items():
-            found += [(key, owner) for owner, q in (lock.queue or {}).items() if q.want.session == session]
+            found += [(key, owner) for owner, q in (lock.queue or {}).items() if q.request.session == session]
         return found
 
     async def list(
@@ -221,7 +223,7 @@ class MemoryLocks:
         """List the locks that a session waits for."""
         now = self._now()
         queued = ((key, one) for key, lock in self._locks.items() for one in (lock.queue or {}).values())
-        keys = {key for key, one in queued if one.want.session == session and self._live_waiter(one, now)}
+        keys = {key for key, one in queued if one.request.session == session and self._live_waiter(one, now)}
         return [self._view(key, self._locks[key], now) for key in sorted(keys)[:limit]]
 
     async def count(self) -> LockCounts:
@@ -230,7 +232,7 @@ class MemoryLocks:
         held = sum(self._holder(lock, now) is not None for lock in self._locks.values())
         queued = (queued for lock in self._locks.values() for queued in (lock.queue or {}).values())
         waiting = sum(self._live_waiter(one, now) for one in queued)
-        return LockCounts(min(held, MOST_COUNTED), min(waiting, MOST_COUNTED), now)
+        return LockCounts(min(held, MAX_COUNTED), min(waiting, MAX_COUNTED), now)
 
     def fenced(self, key: str, owner: str, fence: int) -> AbstractAsyncContextManager[Transaction]:
         """Raise ``CapabilityError``: there are no transactions."""
@@ -243,33 +245,33 @@ class MemoryLocks:
         """Free what an ended session held and delete its waiters."""
         now = self._now()
         for key, lock in list(self._locks.items()):
-            for owner in [o for o, q in (lock.queue or {}).items() if q.want.session == session]:
+            for owner in [o for o, q in (lock.queue or {}).items() if q.request.session == session]:
                 self._dequeue(lock, owner)
-            if lock.want is not None and lock.want.session == session:
+            if lock.request is not None and lock.request.session == session:
                 self._free(lock, "its session ended", max(min(lock.expires_at, now), lock.granted_at))
             self._pass_on(key, lock, session)
 
     # -- one key ---------------------------------------------------------------------------------------------------
 
-    def _grant(self, lock: _Lock, want: Want, now: float) -> Granted:
+    def _grant(self, lock: _Lock, request: LockRequest, now: float) -> Granted:
         fence = self._fences.next()
-        lock.want, lock.fence, lock.granted_at = want, fence, now
-        lock.expires_at = expires_at = now + want.ttl
+        lock.request, lock.fence, lock.granted_at = request, fence, now
+        lock.expires_at = expires_at = now + request.ttl
         return Granted(fence, expires_at)
 
     def _free(self, lock: _Lock, why: str, at: float) -> None:
-        if lock.want is not None:
-            lock.ended_owner, lock.ended_why = lock.want.owner, why
-        lock.want, lock.free_since = None, at
+        if lock.request is not None:
+            lock.ended_owner, lock.ended_why = lock.request.owner, why
+        lock.request, lock.free_since = None, at
 
-    def _live_holder(self, lock: _Lock, now: float) -> Want | None:
+    def _live_holder(self, lock: _Lock, now: float) -> LockRequest | None:
         """Return the holder's request while its lease is live; an expired lease is ended."""
-        want = lock.want
-        if want is None:
+        request = lock.request
+        if request is None:
             return None
-        ends_at = min(lock.expires_at, self._alive_until.get(want.session, 0.0))
+        ends_at = min(lock.expires_at, self._alive_until.get(request.session, 0.0))
         if ends_at > now:
-            return want
+            return request
         self._free(lock, "it had expired", max(ends_at, lock.granted_at))
         return None
 
@@ -283,14 +285,14 @@ class MemoryLocks:
         if lock.queue is None:
             del self._locks[key]
             return None
-        first = next(iter(lock.queue.values())).want
+        first = next(iter(lock.queue.values())).request
         if first.session != leaver:
             self._tell_first(lock)
         return first.owner
 
     def _tell_first(self, lock: _Lock) -> None:
         if lock.queue:
-            first = next(iter(lock.queue.values())).want
+            first = next(iter(lock.queue.values())).request
             self._messages.turn(first.session, first.owner)
 
     def _why_ended(self, lock: _Lock | None, owner: str) -> str:
@@ -300,11 +302,11 @@ class MemoryLocks:
 
     # -- the queue -------------------------------------------------------------------------------------------------
 
-    def _enqueue(self, lock: _Lock, want: Want, now: float) -> None:
+    def _enqueue(self, lock: _Lock, request: LockRequest, now: float) -> None:
         if lock.queue is None:
             lock.queue = {}
-        lock.queue[want.owner] = _Queued(want, now)
-        self._waits.setdefault(want.caller, {})[want.owner] = want.key
+        lock.queue[request.owner] = _Queued(request, now)
+        self._waits.setdefault(request.caller, {})[request.owner] = request.key
 
     def _dequeue(self, lock: _Lock, owner: str) -> None:
         queued = lock.queue.pop(owner, None) if lock.queue else None
@@ -312,13 +314,13 @@ class MemoryLocks:
             return
         if not lock.queue:
             lock.queue = None
-        waits = self._waits[queued.want.caller]
+        waits = self._waits[queued.request.caller]
         del waits[owner]
         if not waits:
-            del self._waits[queued.want.caller]
+            del self._waits[queued.request.caller]
 
     def _live_waiter(self, queued: _Queued, now: float) -> bool:
-        return queued.gives_up_at > now and self._alive_until.get(queued.want.session, 0.0) > now
+        return queued.gives_up_at > now and self._alive_until.get(queued.request.session, 0.0) > now
 
     def _drop_dead_waiters(self, lock: _Lock, now: float) -> None:
         if lock.queue:
@@ -335,16 +337,16 @@ class MemoryLocks:
         return ahead
 
     def _look_again(self, lock: _Lock, ahead: int, now: float) -> float:
-        if lock.want is None:
+        if lock.request is None:
             return max(0.0, min(lock.free_since, now) + ahead * TURN_SECONDS - now)
-        return max(0.0, min(lock.expires_at, self._alive_until.get(lock.want.session, 0.0)) - now)
+        return max(0.0, min(lock.expires_at, self._alive_until.get(lock.request.session, 0.0)) - now)
 
     # -- the graph of waits ----------------------------------------------------------------------------------------
 
-    def _cycle(self, want: Want, now: float) -> tuple[Wait, ...]:
-        """Return the cycle of waits that ``want`` would close, starting with its own; empty if there is none."""
-        seen = {want.caller}
-        paths: list[tuple[str, str, tuple[Wait, ...]]] = [(want.caller, want.key, ())]
+    def _cycle(self, request: LockRequest, now: float) -> tuple[Wait, ...]:
+        """Return the cycle of waits that ``request`` would close, starting with its own; empty if there is none."""
+        seen = {request.caller}
+        paths: list[tuple[str, str, tuple[Wait, ...]]] = [(request.caller, request.key, ())]
         while paths:
             caller, key, path = paths.pop()
             lock = self._locks[key]
@@ -352,7 +354,7 @@ class MemoryLocks:
             if holder is None:
                 continue
             path = (*path, Wait(caller, key, holder.caller))
-            if holder.caller == want.caller:
+            if holder.caller == request.caller:
                 return path
             if holder.caller not in seen:
                 seen.add(holder.caller)
@@ -366,30 +368,30 @@ class MemoryLocks:
     # -- what people see -------------------------------------------------------------------------------------------
 
     def _holder(self, lock: _Lock, now: float) -> Holder | None:
-        want = self._live_holder(lock, now)
-        if want is None:
+        request = self._live_holder(lock, now)
+        if request is None:
             return None
-        card = self._cards[want.session]
-        expires_at = min(lock.expires_at, self._alive_until[want.session])
-        who = (want.owner, want.caller, want.session, card.host, card.pid, card.program)
+        card = self._cards[request.session]
+        expires_at = min(lock.expires_at, self._alive_until[request.session])
+        who = (request.owner, request.caller, request.session, card.host, card.pid, card.program)
         return Holder(*who, lock.fence, lock.granted_at, expires_at)
 
     def _view(self, key: str, lock: _Lock, now: float) -> LockView:
         holder = self._holder(lock, now)
         waiters = []
         for owner, queued in (lock.queue or {}).items():
-            want = queued.want
-            card = self._cards.get(want.session)
+            request = queued.request
+            card = self._cards.get(request.session)
             gives_up_at = None if math.isinf(queued.gives_up_at) else queued.gives_up_at
             who = (card.host, card.pid, card.program) if card else ("", 0, "")
             live = self._live_waiter(queued, now)
-            waiters.append(Waiter(owner, want.caller, want.session, *who, queued.asked_at, gives_up_at, live))
-        return LockView(key, holder, tuple(waiters), lock.free_since if lock.want is None else None, now)
+            waiters.append(Waiter(owner, request.caller, request.session, *who, queued.asked_at, gives_up_at, live))
+        return LockView(key, holder, tuple(waiters), lock.free_since if lock.request is None else None, now)
 
 
 _LEFT = Left(True, "", None)
 
 
 def _cut(view: LockView, waiters: int) -> LockView:
-    more = min(MOST_COUNTED, max(0, len(view.waiters) - waiters))
+    more = min(MAX_COUNTED, max(0, len(view.waiters) - waiters))
     return view._replace(waiters=view.waiters[:waiters], more_waiters=more)

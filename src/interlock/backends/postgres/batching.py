@@ -23,7 +23,7 @@ class Operation(NamedTuple):
     """One operation on a key: the function that does it, and its arguments, which include ``key``."""
 
     kind: str
-    want: Any
+    request: Any
 
 
 def new_batcher(
@@ -58,9 +58,9 @@ class KeyedBatchers:
             connection: new_batcher(partial(send, connection), timeout, order=_key) for connection in connections
         }
 
-    def submit(self, kind: str, want: Any, *, alone: bool = False) -> Awaitable[Any]:
+    def submit(self, kind: str, request: Any, *, alone: bool = False) -> Awaitable[Any]:
         """Queue one operation; the result is its row."""
-        return self._batchers[self._connections.of(want.key)].submit(Operation(kind, want), alone=alone)
+        return self._batchers[self._connections.of(request.key)].submit(Operation(kind, request), alone=alone)
 
     async def close(self) -> None:
         """Wait until everything that was submitted has been sent."""
@@ -74,4 +74,4 @@ def _concerns_one_item(error: Exception) -> bool:
 
 
 def _key(operation: Operation) -> str:
-    return str(operation.want.key)
+    return str(operation.request.key)

@@ -13,15 +13,15 @@ from interlock.backends.postgres.queries import ClaimQueries
 from interlock.ports.claims import (
     ClaimAnswer,
     Claimed,
+    ClaimFinished,
+    ClaimOutcome,
+    ClaimRequest,
     ClaimState,
     ClaimView,
-    ClaimWant,
     Held,
     Known,
     Renewed,
     SessionEnded,
-    Settled,
-    Settlement,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["PostgresClaims"]
 
 _sql = ClaimQueries()
-_TURN, _SETTLE = "c", "s"
+_TURN, _FINISH = "c", "s"
 
 
 class _Step(NamedTuple):
@@ -61,9 +61,9 @@ class PostgresClaims:
         self._namespace = settings.namespace
         self._clock = clock_of(clock)
 
-    async def claim(self, want: ClaimWant) -> ClaimAnswer:
+    async def claim(self, request: ClaimRequest) -> ClaimAnswer:
         """Claim a key if it is available; otherwise return the state of its claim."""
-        answer, fence, expires_at, attempt, details = await self._batchers.submit(_TURN, _Step(*want))
+        answer, fence, expires_at, attempt, details = await self._batchers.submit(_TURN, _Step(*request))
         if answer == "claimed":
             return Claimed(fence, expires_at, attempt)
         return SessionEnded() if answer == "ended" else Known(_view(details))
@@ -78,15 +78,15 @@ class PostgresClaims:
             for owner, expires_at, refusal in rows
         ]
 
-    async def settle(self, settlement: Settlement) -> Settled:
+    async def finish(self, outcome: ClaimOutcome) -> ClaimFinished:
         """Finish a claim as done or failed."""
-        key, owner, state, result, error, retry_in, keep = settlement
+        key, owner, state, result, error, retry_in, keep = outcome
         if state is ClaimState.FAILED:
             step = _Step(key, owner, keep=keep, state=state, error=kept_error(error), retry_in=retry_in)
         else:
             step = _Step(key, owner, keep=keep, state=state, error="", result=result)
-        answer, *_, details = await self._batchers.submit(_SETTLE, step)
-        return Settled(True, "") if answer == "settled" else Settled(False, _why_not(owner, details))
+        answer, *_, details = await self._batchers.submit(_FINISH, step)
+        return ClaimFinished(True, "") if answer == "finished" else ClaimFinished(False, _why_not(owner, details))
 
     async def forget(self, key: str, why: str, attribution: Attribution) -> ClaimView | None:
         """Remove a claim and notify its holder."""
@@ -113,17 +113,17 @@ class PostgresClaims:
 
     async def _send(self, connection: OrderedConnection, batch: Sequence[Operation]) -> Sequence[Any]:
         """Call the function for one operation, or send several in one transaction."""
-        steps: list[_Step] = [operation.want for operation in batch]
+        steps: list[_Step] = [operation.request for operation in batch]
         if len(batch) > 1:
             kinds = [operation.kind for operation in batch]
             columns = (list(column) for column in zip(*steps, strict=True))
             return await connection.fetch_here(_sql.batch, self._namespace, kinds, *columns, self._clock())
-        key, owner, session, lease, keep, *settled = steps[0]
+        key, owner, session, lease, keep, *finished = steps[0]
         if batch[0].kind == _TURN:
             return await connection.fetch_here(
                 _sql.claim, self._namespace, key, owner, session, lease, keep, self._clock()
             )
-        return await connection.fetch_here(_sql.finish, self._namespace, key, owner, *settled, keep, self._clock())
+        return await connection.fetch_here(_sql.finish, self._namespace, key, owner, *finished, keep, self._clock())
 
 
 def _view(details: str) -> ClaimView:

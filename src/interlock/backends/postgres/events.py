@@ -86,9 +86,9 @@ class PostgresEvents:
         rows = await self._reads.fetch(sql, self._namespace, *filter, before, limit, self._clock())
         return [_view(row) for row in rows]
 
-    async def prune(self, *, most: int = 10_000) -> int:
+    async def prune(self, *, limit: int = 10_000) -> int:
         """Remove events that were kept long enough."""
-        ((pruned,),) = await self._upkeep.fetch(_sql.prune, self._namespace, most, self._clock())
+        ((pruned,),) = await self._upkeep.fetch(_sql.prune, self._namespace, limit, self._clock())
         return int(pruned)
 
     async def close(self) -> None:

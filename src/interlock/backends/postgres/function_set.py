@@ -14,7 +14,7 @@ from hashlib import sha256
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from interlock.backends.job_codes import FailingCode, FetchDecision, OutcomeCode, ReadyClass, StateCode
+from interlock.backends.job_codes import FetchDecision, OnFailureCode, OutcomeCode, ReadyClass, StateCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ PLANNER_SETTINGS: dict[str, dict[str, str]] = {
 _CODES = {
     "state": StateCode,
     "outcome": OutcomeCode,
-    "failing": FailingCode,
+    "on_failure": OnFailureCode,
     "class": ReadyClass,
     "decision": FetchDecision,
 }

@@ -36,8 +36,8 @@ _FEW = {
 }
 _SCAN = 10_000
 _SCAN_STATES = 2_000
-_MOST_SIGNALS = 1_000
-_MOST_HELD = 2_000
+_MAX_SIGNALS = 1_000
+_MAX_HELD = 2_000
 
 
 async def browse(
@@ -95,12 +95,12 @@ class _Walk:
         """Read each state from the table that holds it unless there are many; find the others among all jobs."""
         many: set[JobState] = states & {JobState.BEHIND}
         if JobState.READY in states:
-            ((signals,),) = await self._fetch(sql.many_signals, self._wanted[0], _MOST_SIGNALS)
+            ((signals,),) = await self._fetch(sql.many_signals, self._wanted[0], _MAX_SIGNALS)
             many |= {JobState.READY} if signals else set()
         for state in states - many:
-            most = _MOST_HELD if state is JobState.HELD else MAX_AT_ONCE
-            ((ids,),) = await self._fetch(_FEW[state], *self._wanted, most + 1)
-            if len(ids) > most:
+            limit = _MAX_HELD if state is JobState.HELD else MAX_AT_ONCE
+            ((ids,),) = await self._fetch(_FEW[state], *self._wanted, limit + 1)
+            if len(ids) > limit:
                 many.add(state)
             else:
                 yield Found(ids, None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.backends.pacing import seconds
 from interlock.backends.postgres.job_browse import ENDED, sql
-from interlock.ports.insight import MOST_COUNTED, Change, Changes, JobCounts
+from interlock.ports.insight import MAX_COUNTED, Change, Changes, JobCounts
 from interlock.ports.job_views import QueueView
 from interlock.ports.jobs import JobState
 
@@ -21,7 +21,7 @@ __all__ = ["activity", "counts"]
 
 _FIRST_SCAN = 500
 _SCAN = 10_000
-_MOST_WALKED = 100_000
+_MAX_WALKED = 100_000
 _STATES = {str(state): state for state in JobState if not state.final}
 
 
@@ -34,11 +34,11 @@ async def counts(fetch: Fetch, namespace: str, given: float | None, limits: tupl
     workers: Counter[str] = Counter()
     runners: Counter[str] = Counter()
     other: Counter[str] = Counter()
-    for what, pool, count, value, ready in await fetch(sql.counts, namespace, MOST_COUNTED, given):
+    for what, pool, count, value, ready in await fetch(sql.counts, namespace, MAX_COUNTED, given):
         queue = pool[len(namespace) + 1 :]
         state = _STATES.get(what)
         if state is not None:
-            found[state][queue] = min(MOST_COUNTED, found[state][queue] + count)
+            found[state][queue] = min(MAX_COUNTED, found[state][queue] + count)
         elif what == "workers":
             workers[queue], runners[queue] = count, value
         else:
@@ -47,11 +47,11 @@ async def counts(fetch: Fetch, namespace: str, given: float | None, limits: tupl
             names.setdefault(queue, set()).update(ready or ())
         if state in oldest and value is not None:
             oldest[state][queue] = min(seconds(value), oldest[state].get(queue, math.inf))
-    states = {state: min(MOST_COUNTED, sum(counter.values())) for state, counter in found.items()}
+    states = {state: min(MAX_COUNTED, sum(counter.values())) for state, counter in found.items()}
     if others:
-        ended = dict(await fetch(sql.count_ended, namespace, MOST_COUNTED))
+        ended = dict(await fetch(sql.count_ended, namespace, MAX_COUNTED))
     else:
-        ended = dict(await fetch(sql.count_ended_here, MOST_COUNTED))
+        ended = dict(await fetch(sql.count_ended_here, MAX_COUNTED))
     states.update({state: ended.get(number, 0) for state, number in ENDED.items()})
     queues = {queue for counter in found.values() for queue in counter} | set(workers)
     return JobCounts(
@@ -106,7 +106,7 @@ async def activity(fetch: Fetch, namespace: str, given: float | None, wanted: tu
         failed[ended] += badly
         accepted[began] += count
     before, walked, scan = 2**63 - 1, 0, _FIRST_SCAN
-    while walked < _MOST_WALKED:
+    while walked < _MAX_WALKED:
         rows = await fetch(sql.activity_accepted, namespace, width, before, scan)
         for span, _, _, of_these in rows:
             accepted[span] += of_these

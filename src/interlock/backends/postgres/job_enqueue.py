@@ -7,7 +7,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.backends.pacing import micros
-from interlock.ports.jobs import Failing
+from interlock.ports.jobs import OnFailure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +20,7 @@ __all__ = ["PART", "PART_BYTES", "Entry", "columns", "parts"]
 PART = 5000
 PART_BYTES = 16 * 1024 * 1024
 
-_FAILING = {Failing.BLOCK: 0, Failing.SKIP: 1, Failing.PARK: 2}
+_ON_FAILURE = {OnFailure.BLOCK: 0, OnFailure.SKIP: 1, OnFailure.PARK: 2}
 
 
 class Entry(NamedTuple):
@@ -54,15 +54,15 @@ def columns(jobs: Iterable[NewJob]) -> tuple[set[str], tuple[Any, ...]]:
     ats: list[float | None] = []
     arguments: list[str] = []
     for job in jobs:
-        id_, name, queue, lane, priority, delay, at, uses, failing, coalesce, keep_result, text, options = job
-        kind = (name, queue, priority, failing, coalesce, keep_result, options, uses)
+        id_, name, queue, lane, priority, delay, at, uses, on_failure, coalesce, keep_result, text, options = job
+        kind = (name, queue, priority, on_failure, coalesce, keep_result, options, uses)
         ids.append(id_)
         of_kind.append(kinds.setdefault(kind, len(kinds) + 1))
         lanes.append(lane)
         delays.append(delay)
         ats.append(at)
         arguments.append(text)
-    names, queues, priorities, failings, coalesces, keeps, all_options, all_uses = zip(*kinds, strict=True)
+    names, queues, priorities, on_failures, coalesces, keeps, all_options, all_uses = zip(*kinds, strict=True)
     limits = [_limits(uses) for uses in all_uses]
     return set(queues), (
         ids,
@@ -74,7 +74,7 @@ def columns(jobs: Iterable[NewJob]) -> tuple[set[str], tuple[Any, ...]]:
         names,
         queues,
         priorities,
-        [_FAILING[failing] for failing in failings],
+        [_ON_FAILURE[on_failure] for on_failure in on_failures],
         coalesces,
         keeps,
         all_options,
@@ -86,8 +86,8 @@ def _limits(uses: tuple[Use, ...]) -> tuple[str | None, int | None, int | None, 
     """Return a single limit as columns, or several as JSON; and whether one of them is a rate or cooldown."""
     paced = any(use.per for use in uses)
     if len(uses) == 1:
-        ((key, most, per),) = uses
-        return key, most, micros(per), None, paced
+        ((key, max_count, per),) = uses
+        return key, max_count, micros(per), None, paced
     if uses:
-        return None, None, None, json.dumps([[use.key, use.most, micros(use.per)] for use in uses]), paced
+        return None, None, None, json.dumps([[use.key, use.max_count, micros(use.per)] for use in uses]), paced
     return None, None, None, None, False

@@ -21,7 +21,7 @@ from interlock.ports.insight import (
     LaneSlice,
     Neighbours,
     Numbers,
-    WorkerStanding,
+    WorkerStatus,
 )
 from interlock.ports.job_views import JobSituation, WorkerView
 from interlock.ports.jobs import JobState
@@ -39,11 +39,11 @@ __all__ = ["PostgresJobInsight"]
 
 _NEWEST = 2**63 - 1
 _ROUNDS = 10
-_MOST_AHEAD = 1000
-_MOST_AHEAD_OF_MANY = 100
+_MAX_AHEAD = 1000
+_MAX_AHEAD_OF_MANY = 100
 _FEW = 5
-_MOST_DEEP = 1000
-_MOST_LIMITS = 1000
+_MAX_DEEP = 1000
+_MAX_LIMITS = 1000
 _SCAN_LANES = 500
 
 
@@ -81,9 +81,9 @@ class PostgresJobInsight:
         """Return what decides when each of these jobs runs."""
         if not ids:
             return []
-        most = _MOST_AHEAD if len(ids) <= _FEW else _MOST_AHEAD_OF_MANY
-        rows = await self._fetch(sql.situations, self._namespace, list(ids), most, self._clock())
-        found = {told.job.id: told._replace(more_ahead=told.ahead >= most) for told in _outlooks(rows)}
+        max_count = _MAX_AHEAD if len(ids) <= _FEW else _MAX_AHEAD_OF_MANY
+        rows = await self._fetch(sql.situations, self._namespace, list(ids), max_count, self._clock())
+        found = {told.job.id: told._replace(more_ahead=told.ahead >= max_count) for told in _outlooks(rows)}
         missing = [id for id in ids if id not in found]  # noqa: A001
         if missing:
             for row in await self._fetch(sql.ended, self._namespace, missing, self._clock()):
@@ -91,9 +91,9 @@ class PostgresJobInsight:
                 found[view.id] = JobSituation(view, 0, None, None, "", "", None, None, "", "", (), None, 0, 0)
         return [found[id] for id in ids if id in found]  # noqa: A001
 
-    async def neighbours(self, id: int, *, most: int) -> Neighbours:  # noqa: A002
+    async def neighbours(self, id: int, *, limit: int) -> Neighbours:  # noqa: A002
         """Return the jobs next to one in its lane."""
-        rows = await self._fetch(sql.neighbours, self._namespace, id, most)
+        rows = await self._fetch(sql.neighbours, self._namespace, id, limit)
         if not rows:
             return Neighbours((), ())
         ahead, head, behind = rows[0]
@@ -126,15 +126,15 @@ class PostgresJobInsight:
 
     async def counts(self) -> JobCounts:
         """Count jobs by state."""
-        views = await self.limits(limit=_MOST_LIMITS)
-        full = sum(view.room_at is not None if view.per else view.taken >= view.most for view in views)
+        views = await self.limits(limit=_MAX_LIMITS)
+        full = sum(view.room_at is not None if view.per else view.taken >= view.max_count for view in views)
         return await counts(self._fetch, self._namespace, self._clock(), (len(views), full))
 
-    async def workers(self, session: str | None = None, *, limit: int) -> Sequence[WorkerStanding]:
+    async def workers(self, session: str | None = None, *, limit: int) -> Sequence[WorkerStatus]:
         """List live workers."""
         rows = await self._fetch(sql.workers, self._namespace, session, limit, self._clock())
         return [
-            WorkerStanding(
+            WorkerStatus(
                 WorkerView(*row[:4]), tuple(row[4]), tuple(row[5]), row[6], int(row[7]), row[8], row[9]
             )._replace(blocked_since=row[10], blocked_by=row[11], reads=decode_versions(row[12]))
             for row in rows
@@ -183,7 +183,7 @@ class PostgresJobInsight:
         return names, floor
 
     async def _lane_views(self, names: Sequence[str]) -> list[LaneView]:
-        rows = await self._fetch(sql.lane_views, self._namespace, list(names), _MOST_DEEP, self._clock())
+        rows = await self._fetch(sql.lane_views, self._namespace, list(names), _MAX_DEEP, self._clock())
         return [lane_view(row) for row in rows]
 
     def _lane_name(self, lane: str) -> str:
@@ -196,7 +196,7 @@ def _outlooks(rows: Sequence[Any]) -> Iterator[JobSituation]:
 
 def _limit(
     key: str,
-    most: int | None,
+    max_count: int | None,
     per: int | None,
     first_most: int | None,
     first_per: int | None,
@@ -206,8 +206,8 @@ def _limit(
     wake_at: int | None,
     now: int,
 ) -> JobLimitView:
-    figures = [figure for figure in (most if taken else None, first_most) if figure is not None]
-    least = min(figures, default=most if most is not None else started)
+    figures = [figure for figure in (max_count if taken else None, first_most) if figure is not None]
+    least = min(figures, default=max_count if max_count is not None else started)
     longest = max(per or 0, first_per or 0)
     opens = seconds(wake_at) if wake_at is not None and waiting and wake_at > now else None
     return JobLimitView(key, least, seconds(longest), started if longest else taken, waiting, opens, seconds(now))

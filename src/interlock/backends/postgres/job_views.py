@@ -29,7 +29,7 @@ def job_view(row: Sequence[Any], *, brief: bool = False) -> JobView:
     """Convert a job. ``brief``: without the details that only a single job shows."""
     (
         now, id_, name, queue, lane, priority, state, attempt, crashes, enqueued_at, due_at, fetched_at, started_at,
-        finished_at, session, host, pid, program, fence, error, superseded_by, use_key, use_most, use_per, uses,
+        finished_at, session, host, pid, program, fence, error, superseded_by, use_key, use_max_count, use_per, uses,
         arguments, options, result, kept_until, attempts,
     ) = row  # fmt: skip
     worker = None if session is None else WorkerView(session, host, pid, program)
@@ -38,7 +38,7 @@ def job_view(row: Sequence[Any], *, brief: bool = False) -> JobView:
         # A successful attempt is recorded only as the end of the job.
         times = (seconds(started_at), seconds(finished_at))
         told.append(Attempt(attempt, str(Outcome.DONE), *times, worker, fence, "", ""))
-    limits = [(use_key, use_most, use_per)] if use_key is not None else json.loads(uses or "[]")
+    limits = [(use_key, use_max_count, use_per)] if use_key is not None else json.loads(uses or "[]")
     return JobView(
         id_,
         name,
@@ -56,7 +56,7 @@ def job_view(row: Sequence[Any], *, brief: bool = False) -> JobView:
         fence,
         error,
         superseded_by,
-        tuple(Use(key, most, seconds(per)) for key, most, per in limits),
+        tuple(Use(key, max_count, seconds(per)) for key, max_count, per in limits),
         arguments,
         options,
         result,

@@ -120,7 +120,7 @@ class PostgresJobs:
 
     async def fetch(self, request: FetchRequest) -> FetchResult | SessionEnded:
         """Fetch jobs for a session."""
-        session, queues, names, most, at_once, run, fetch_number, start_within, reads = request
+        session, queues, names, limit, at_once, run, fetch_number, start_within, reads = request
         pools = [self._pool(queue) for queue in dict.fromkeys(queues)]
         positions = self._positions_of(queues, names)
         rows = await self._fetches.fetch(
@@ -129,7 +129,7 @@ class PostgresJobs:
             session,
             pools,
             names,
-            most,
+            limit,
             at_once,
             max(1, run),
             fetch_number,
@@ -138,12 +138,12 @@ class PostgresJobs:
             self._clock(),
             *([[read.name for read in reads], [read.fingerprint for read in reads]] if reads else ()),
         )
-        first_id, *_, session_ended, look_again, scan_from = rows[0]
+        first_id, *_, session_ended, recheck_in, scan_from = rows[0]
         if session_ended:
             return SessionEnded()
         positions.end(pools, scan_from)
         jobs = [] if first_id is None else [_fetched(row) for row in rows]
-        return FetchResult(jobs, math.inf if look_again is None else look_again)
+        return FetchResult(jobs, math.inf if recheck_in is None else recheck_in)
 
     async def acknowledge(self, session: str, acknowledgements: Sequence[Acknowledgement]) -> Acknowledged:
         """Acknowledge fetched jobs in one transaction."""
@@ -244,9 +244,9 @@ class PostgresJobs:
             )
         return int(returned)
 
-    async def rescue(self, *, most: int = 1000) -> Sequence[Rescued]:
+    async def rescue(self, *, limit: int = 1000) -> Sequence[Rescued]:
         """Rescue the jobs of sessions that have ended."""
-        rows = await self._operations.fetch(_sql.rescue, self._namespace, most, MAX_CRASHES, self._clock())
+        rows = await self._operations.fetch(_sql.rescue, self._namespace, limit, MAX_CRASHES, self._clock())
         if rows:
             self._lower_all()
         return [Rescued(*row) for row in rows]
@@ -329,9 +329,9 @@ class PostgresJobs:
         """List all queues."""
         return [queue_view(row) for row in await self._reads.fetch(_sql.queues, self._namespace, self._clock())]
 
-    async def prune(self, keep_history: float, *, most: int = 10_000) -> int:
+    async def prune(self, keep_history: float, *, limit: int = 10_000) -> int:
         """Remove history and results that were kept long enough."""
-        args = (self._namespace, micros(keep_history), most, self._clock())
+        args = (self._namespace, micros(keep_history), limit, self._clock())
         return int((await self._upkeep.fetch(_sql.prune, *args))[0][0])
 
     async def vacuum(self) -> float:

@@ -66,13 +66,13 @@ class PostgresLimits:
 
     async def ask(self, plan: Plan) -> LimitAnswer:
         """Make a reservation, and start it if possible."""
-        answer, at, key, ahead, look_again, differs, _ = await self._batcher.submit(Operation(_ASK, _Step(*plan)))
+        answer, at, key, ahead, recheck_in, differs, _ = await self._batcher.submit(Operation(_ASK, _Step(*plan)))
         if answer == "ended":
             return SessionEnded()
         if answer == "full":
             return Full(key)
         begins_at = None if at is None else seconds(at)
-        return Turn(answer == "started", begins_at, key, ahead, math.inf if look_again is None else look_again, differs)
+        return Turn(answer == "started", begins_at, key, ahead, math.inf if recheck_in is None else recheck_in, differs)
 
     async def finish(self, session: str, owner: str) -> Finished:
         """End a reservation."""
@@ -105,11 +105,11 @@ class PostgresLimits:
 
     async def _send(self, connection: OrderedConnection, batch: Sequence[Operation]) -> Sequence[Any]:
         """Call the function for one operation, or send several in one transaction."""
-        steps: list[_Step] = [operation.want for operation in batch]
+        steps: list[_Step] = [operation.request for operation in batch]
         owners, callers, sessions, uses, starts = (list(column) for column in zip(*steps, strict=True))
         keys, mosts, pers = ([use[i] for some in uses for use in some] for i in range(3))
         limits = (keys, mosts, [micros(per) for per in pers])
-        rules = (TURN, STALE, port.MOST_ON_A_KEY)
+        rules = (TURN, STALE, port.MAX_ON_A_KEY)
         if len(batch) > 1:
             kinds = [operation.kind for operation in batch]
             columns = (owners, callers, sessions, starts, list(accumulate(map(len, uses))))
@@ -127,16 +127,16 @@ class PostgresLimits:
 
 def _view(key: str, now: int, noted: int | None, uses: str, starts: str, dead: str) -> LimitView:
     started = [
-        LimitUser._make((*who, most, seconds(per), seconds(asked_at), seconds(at), True, ""))
-        for *who, most, per, asked_at, at in json.loads(starts)
+        LimitUser._make((*who, max_count, seconds(per), seconds(asked_at), seconds(at), True, ""))
+        for *who, max_count, per, asked_at, at in json.loads(starts)
     ]
     waiting = []
     room = Room(UNLIMITED, 0)
-    for *who, most, per, asked_at, at, is_started, waits, place in json.loads(uses):
+    for *who, max_count, per, asked_at, at, is_started, waits, place in json.loads(uses):
         in_line = waits == WaitKind.SLOT
-        figures: tuple[Any, ...] = (most, seconds(per), seconds(asked_at), None if in_line else seconds(at))
+        figures: tuple[Any, ...] = (max_count, seconds(per), seconds(asked_at), None if in_line else seconds(at))
         user = LimitUser._make((*who, *figures, is_started, place if in_line else ""))
-        room = Room(min(room.slots, UNLIMITED if per else most), room.started + is_started)
+        room = Room(min(room.slots, UNLIMITED if per else max_count), room.started + is_started)
         if not is_started:
             waiting.append(user)
         elif per == 0:

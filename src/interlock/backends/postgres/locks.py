@@ -12,7 +12,7 @@ from interlock.backends.postgres.connection import OrderedConnection
 from interlock.backends.postgres.fenced import FencedConnections
 from interlock.backends.postgres.journal import write_attribution
 from interlock.backends.postgres.queries import LockQueries
-from interlock.ports.insight import MOST_COUNTED
+from interlock.ports.insight import MAX_COUNTED
 from interlock.ports.locks import (
     TURN_SECONDS,
     Answer,
@@ -23,6 +23,7 @@ from interlock.ports.locks import (
     Holder,
     Left,
     LockCounts,
+    LockRequest,
     LockView,
     Renewed,
     SessionEnded,
@@ -31,7 +32,6 @@ from interlock.ports.locks import (
     Wait,
     Waiter,
     Waiting,
-    Want,
 )
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ __all__ = ["ASK", "LEAVE", "PostgresLocks"]
 
 _sql = LockQueries()
 ASK, LEAVE = "a", "l"
-_WANT = ("key", "owner", "caller", "session", "ttl", "wait", "nested")  # in the order of the functions' parameters
+_REQUEST = ("key", "owner", "caller", "session", "ttl", "wait", "nested")  # in the order of the functions' parameters
 
 
 class PostgresLocks:
@@ -63,11 +63,11 @@ class PostgresLocks:
         self._namespace = settings.namespace
         self._clock = clock_of(clock)
 
-    async def ask(self, want: Want) -> Answer:
+    async def ask(self, request: LockRequest) -> Answer:
         """Acquire a key or queue for it."""
         # A request that may close a cycle of waits locks the wait graph, and is sent alone.
-        row = await self._batchers.submit(ASK, want, alone=want.nested)
-        answer, fence, expires_at, look_again, details, *_ = row
+        row = await self._batchers.submit(ASK, request, alone=request.nested)
+        answer, fence, expires_at, recheck_in, details, *_ = row
         if answer == "granted":
             return Granted(fence, expires_at)
         if answer == "ended":
@@ -76,7 +76,7 @@ class PostgresLocks:
             return Deadlocked(tuple(Wait(*wait) for wait in json.loads(details)))
         if answer == "busy":
             return Busy(None if details is None else Holder(**json.loads(details)))
-        return Waiting(max(0.0, look_again))
+        return Waiting(max(0.0, recheck_in))
 
     async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
         """Renew live leases."""
@@ -85,9 +85,9 @@ class PostgresLocks:
         rows = await self.connections.first.fetch(_sql.renew, self._namespace, keys, owners, ttls, self._clock())
         return [Renewed(owner, expires_at, why or "") for owner, expires_at, why in rows]
 
-    async def leave(self, want: Want) -> Left:
+    async def leave(self, request: LockRequest) -> Left:
         """Release a lease or leave the queue."""
-        answer, fence, expires_at, *_, why, next_owner = await self._batchers.submit(LEAVE, want)
+        answer, fence, expires_at, *_, why, next_owner = await self._batchers.submit(LEAVE, request)
         return Left(answer == "left", why, next_owner, None if fence is None else Granted(fence, expires_at))
 
     async def force(self, key: str, why: str, attribution: Attribution) -> Holder | None:
@@ -131,7 +131,7 @@ class PostgresLocks:
     async def count(self) -> LockCounts:
         """Count held keys and waiters."""
         ((held, waiting, seen_at),) = await self.connections.reads.fetch(
-            _sql.count, self._namespace, MOST_COUNTED, self._clock()
+            _sql.count, self._namespace, MAX_COUNTED, self._clock()
         )
         return LockCounts(held, waiting, seen_at)
 
@@ -147,19 +147,19 @@ class PostgresLocks:
 
     async def _send(self, connection: OrderedConnection, batch: Sequence[Operation]) -> Sequence[Any]:
         """Call the function for one operation, or send several in one transaction."""
-        wants = [operation.want for operation in batch]
+        requests = [operation.request for operation in batch]
         if len(batch) > 1:
-            columns = ([getattr(want, name) for want in wants] for name in _WANT)
+            columns = ([getattr(request, name) for request in requests] for name in _REQUEST)
             kinds = [operation.kind for operation in batch]
             return await connection.fetch_here(
                 _sql.batch, self._namespace, kinds, *columns, TURN_SECONDS, self._clock()
             )
-        (want,) = wants
+        (request,) = requests
         if batch[0].kind == LEAVE:
             return await connection.fetch_here(
-                _sql.leave, self._namespace, want.key, want.owner, want.session, self._clock()
+                _sql.leave, self._namespace, request.key, request.owner, request.session, self._clock()
             )
-        values = (getattr(want, name) for name in _WANT)
+        values = (getattr(request, name) for name in _REQUEST)
         return await connection.fetch_here(_sql.ask, self._namespace, *values, TURN_SECONDS, self._clock())
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Reader"]
 
-_MOST_AT_ONCE = 2
+_MAX_AT_ONCE = 2
 # A read that is fast for one key may be slow for another, so each is planned for its values. A read of few out of many
 # rows uses an index in its order, up to the bound, regardless of the planner's estimates.
 _SETTINGS = f"""
@@ -41,7 +41,7 @@ class Reader(OrderedConnection):
 
     def __init__(self, pool: Pool, wait: float) -> None:
         super().__init__(pool, wait)
-        self._room = asyncio.Semaphore(_MOST_AT_ONCE)
+        self._room = asyncio.Semaphore(_MAX_AT_ONCE)
         self._looking: ContextVar[_Look | None] = ContextVar("interlock_postgres_look", default=None)
 
     async def fetch(self, sql: str, *args: Any) -> Sequence[Any]:
@@ -86,7 +86,7 @@ class Reader(OrderedConnection):
 
     async def close(self) -> None:
         """Wait for running operations."""
-        self._room = asyncio.Semaphore(_MOST_AT_ONCE)  # the next use may be on another event loop
+        self._room = asyncio.Semaphore(_MAX_AT_ONCE)  # the next use may be on another event loop
         await super().close()
 
     async def _within(self, connection: Any, work: Any) -> Any:

@@ -9,15 +9,15 @@ from interlock.backends.redis.scripts import Scripts
 from interlock.ports.claims import (
     ClaimAnswer,
     Claimed,
+    ClaimFinished,
+    ClaimOutcome,
+    ClaimRequest,
     ClaimState,
     ClaimView,
-    ClaimWant,
     Held,
     Known,
     Renewed,
     SessionEnded,
-    Settled,
-    Settlement,
 )
 
 if TYPE_CHECKING:
@@ -40,16 +40,16 @@ class RedisClaims:
         self._connection = connection
         self._arguments = keyspace.arguments
 
-    async def claim(self, want: ClaimWant) -> ClaimAnswer:
+    async def claim(self, request: ClaimRequest) -> ClaimAnswer:
         """Claim a key if it is available, else return its current claim."""
         reply = await self._connection.run(
             scripts.claim,
             *self._arguments(),
-            want.key,
-            want.owner,
-            want.session,
-            round(want.lease * 1e6),
-            round(want.keep * 1e6),
+            request.key,
+            request.owner,
+            request.session,
+            round(request.lease * 1e6),
+            round(request.keep * 1e6),
         )
         if reply[0] == _CLAIMED:
             return Claimed(reply[1], reply[2] / 1e6, reply[3])
@@ -65,20 +65,20 @@ class RedisClaims:
         replies = await self._connection.run(scripts.renew, *self._arguments(), *words)
         return [_renewed(held.owner, reply) for held, reply in zip(leases, replies, strict=True)]
 
-    async def settle(self, settlement: Settlement) -> Settled:
+    async def finish(self, outcome: ClaimOutcome) -> ClaimFinished:
         """Finish a claim as done or failed."""
         reply = await self._connection.run(
             scripts.finish,
             *self._arguments(),
-            settlement.key,
-            settlement.owner,
-            str(settlement.state),
-            "" if settlement.result is None else f"={settlement.result}",
-            kept_error(settlement.error),
-            round(settlement.retry_in * 1e6),
-            round(settlement.keep * 1e6),
+            outcome.key,
+            outcome.owner,
+            str(outcome.state),
+            "" if outcome.result is None else f"={outcome.result}",
+            kept_error(outcome.error),
+            round(outcome.retry_in * 1e6),
+            round(outcome.keep * 1e6),
         )
-        return Settled(True, "") if reply[0] else Settled(False, why_not(settlement.owner, *reply[1:]))
+        return ClaimFinished(True, "") if reply[0] else ClaimFinished(False, why_not(outcome.owner, *reply[1:]))
 
     async def forget(self, key: str, why: str, attribution: Attribution) -> ClaimView | None:
         """Delete a claim and notify its owner."""
@@ -115,7 +115,7 @@ def _renewed(owner: str, reply: Any) -> Renewed:
 
 def _view(reply: Any) -> ClaimView:
     (key, state, attempt, fence, owner, session, host, pid, program, claimed_at, *rest) = reply
-    expires_at, settled_at, retry_at, error, result, kept_until, seen_at = rest
+    expires_at, finished_at, retry_at, error, result, kept_until, seen_at = rest
     return ClaimView(
         key=key,
         state=ClaimState(state),
@@ -128,7 +128,7 @@ def _view(reply: Any) -> ClaimView:
         program=program,
         claimed_at=claimed_at / 1e6,
         expires_at=_seconds(expires_at),
-        settled_at=_seconds(settled_at),
+        finished_at=_seconds(finished_at),
         retry_at=_seconds(retry_at),
         error=error,
         result=result,

@@ -30,13 +30,13 @@ class RedisLimits:
 
     async def ask(self, plan: Plan) -> LimitAnswer:
         """Reserve, and start if possible."""
-        uses = [word for key, most, per in plan.uses for word in (key, most, round(per * 1e6))]
-        who = (plan.owner, plan.caller, plan.session, "1" if plan.start else "0", port.MOST_ON_A_KEY)
+        uses = [word for key, max_count, per in plan.uses for word in (key, max_count, round(per * 1e6))]
+        who = (plan.owner, plan.caller, plan.session, "1" if plan.start else "0", port.MAX_ON_A_KEY)
         answer, *rest = await self._connection.run(scripts.ask, *self._arguments(), *who, *uses)
         if answer == _TURN:
-            started, at, key, ahead, look_again, differs = rest
+            started, at, key, ahead, recheck_in, differs = rest
             when = None if at < 0 else at / 1e6
-            return Turn(started == 1, when, key, ahead, math.inf if look_again < 0 else look_again / 1e6, differs)
+            return Turn(started == 1, when, key, ahead, math.inf if recheck_in < 0 else recheck_in / 1e6, differs)
         return Full(rest[0]) if answer == _FULL else SessionEnded()
 
     async def finish(self, session: str, owner: str) -> Finished:
@@ -46,8 +46,8 @@ class RedisLimits:
 
     async def turns(self, session: str, owners: Sequence[str]) -> Turns:
         """Return the waiting owners whose turn may have come."""
-        look_again, found = await self._connection.run(scripts.turns, *self._arguments(), session, *owners)
-        return Turns(tuple(found), math.inf if look_again < 0 else look_again / 1e6)
+        recheck_in, found = await self._connection.run(scripts.turns, *self._arguments(), session, *owners)
+        return Turns(tuple(found), math.inf if recheck_in < 0 else recheck_in / 1e6)
 
     async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
         """Return all reservations of a session."""
@@ -75,7 +75,7 @@ def _view(reply: Any, seen_at: float) -> LimitView:
 
 
 def _user(reply: Any) -> LimitUser:
-    owner, caller, session, host, pid, program, most, per, asked_at, at, started, waits_for = reply
+    owner, caller, session, host, pid, program, max_count, per, asked_at, at, started, waits_for = reply
     when = int(at) / 1e6 if at else None
-    figures = (int(most), int(per) / 1e6, int(asked_at) / 1e6)
+    figures = (int(max_count), int(per) / 1e6, int(asked_at) / 1e6)
     return LimitUser(owner, caller, session, host, int(pid), program, *figures, when, started == 1, waits_for)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.backends.redis.scripts import Scripts
 from interlock.errors import CapabilityError
-from interlock.ports.insight import MOST_COUNTED
+from interlock.ports.insight import MAX_COUNTED
 from interlock.ports.locks import (
     TURN_SECONDS,
     Answer,
@@ -18,6 +18,7 @@ from interlock.ports.locks import (
     Holder,
     Left,
     LockCounts,
+    LockRequest,
     LockView,
     Renewed,
     SessionEnded,
@@ -26,7 +27,6 @@ from interlock.ports.locks import (
     Wait,
     Waiter,
     Waiting,
-    Want,
 )
 
 if TYPE_CHECKING:
@@ -54,19 +54,19 @@ class RedisLocks:
         self._connection = connection
         self._arguments = keyspace.arguments
 
-    async def ask(self, want: Want) -> Answer:
+    async def ask(self, request: LockRequest) -> Answer:
         """Acquire a lock or queue for it."""
-        wait = want.wait
+        wait = request.wait
         reply = await self._connection.run(
             _ASK,
             *self._arguments(),
-            want.key,
-            want.owner,
-            want.caller,
-            want.session,
-            _microseconds(want.ttl),
+            request.key,
+            request.owner,
+            request.caller,
+            request.session,
+            _microseconds(request.ttl),
             "" if wait is None else _microseconds(wait),
-            "1" if want.nested else "",
+            "1" if request.nested else "",
             _TURN,
         )
         answer = reply[0]
@@ -92,9 +92,9 @@ class RedisLocks:
             for held, reply in zip(leases, replies, strict=True)
         ]
 
-    async def leave(self, want: Want) -> Left:
+    async def leave(self, request: LockRequest) -> Left:
         """Release a lease or leave the queue."""
-        reply = await self._connection.run(_LEAVE, *self._arguments(), want.key, want.owner, want.session)
+        reply = await self._connection.run(_LEAVE, *self._arguments(), request.key, request.owner, request.session)
         if len(reply) == 1:
             return _LEFT
         held, why, next_owner, *handed = reply
@@ -106,8 +106,8 @@ class RedisLocks:
 
     async def turns(self, session: str, owners: Sequence[str]) -> Turns:
         """Return the waiting owners whose turn may have come."""
-        look_again, found = await self._connection.run(scripts.turns, *self._arguments(), session, _TURN, *owners)
-        return Turns(tuple(found), math.inf if look_again < 0 else look_again / 1e6)
+        recheck_in, found = await self._connection.run(scripts.turns, *self._arguments(), session, _TURN, *owners)
+        return Turns(tuple(found), math.inf if recheck_in < 0 else recheck_in / 1e6)
 
     async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
         """Return everything that a session holds or waits for."""
@@ -136,7 +136,7 @@ class RedisLocks:
 
     async def count(self) -> LockCounts:
         """Count held locks and waiters."""
-        now, held, waiting = await self._connection.run(scripts.count, *self._arguments(), MOST_COUNTED)
+        now, held, waiting = await self._connection.run(scripts.count, *self._arguments(), MAX_COUNTED)
         return LockCounts(held, waiting, now / 1e6)
 
     def fenced(self, key: str, owner: str, fence: int) -> AbstractAsyncContextManager[Transaction]:

@@ -10,15 +10,15 @@ from interlock.backends.sqlite.queries import ClaimQueries, LockQueries
 from interlock.ports.claims import (
     ClaimAnswer,
     Claimed,
+    ClaimFinished,
+    ClaimOutcome,
+    ClaimRequest,
     ClaimState,
     ClaimView,
-    ClaimWant,
     Held,
     Known,
     Renewed,
     SessionEnded,
-    Settled,
-    Settlement,
 )
 from interlock.ports.journal import Action, claim_data, new_entry
 
@@ -47,17 +47,17 @@ class SqliteClaims:
         self._namespace = settings.namespace
         self._now = clock.now
 
-    async def claim(self, want: ClaimWant) -> ClaimAnswer:
+    async def claim(self, request: ClaimRequest) -> ClaimAnswer:
         """Claim a key if it is available, else return its current claim."""
-        return await self._run(lambda db: self._claim(db, want))
+        return await self._run(lambda db: self._claim(db, request))
 
     async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
         """Extend the leases of live claims."""
         return await self._run(lambda db: [self._renew(db, held) for held in leases])
 
-    async def settle(self, settlement: Settlement) -> Settled:
+    async def finish(self, outcome: ClaimOutcome) -> ClaimFinished:
         """Finish a claim as done or failed."""
-        return await self._run(lambda db: self._settle(db, settlement))
+        return await self._run(lambda db: self._finish(db, outcome))
 
     async def forget(self, key: str, why: str, attribution: Attribution) -> ClaimView | None:
         """Delete a claim. Its owner's process notices the commit."""
@@ -77,10 +77,10 @@ class SqliteClaims:
 
     # -- operations, on the writer's thread ------------------------------------------------------------------------
 
-    def _claim(self, db: sqlite3.Connection, want: ClaimWant) -> ClaimAnswer:
+    def _claim(self, db: sqlite3.Connection, request: ClaimRequest) -> ClaimAnswer:
         now = self._now()
         values = self._values(
-            now, key=want.key, owner=want.owner, session=want.session, lease=want.lease, keep=want.keep
+            now, key=request.key, owner=request.owner, session=request.session, lease=request.lease, keep=request.keep
         )
         found = db.execute(_sql.read_claim, values).fetchone()
         if found is None:
@@ -89,9 +89,9 @@ class SqliteClaims:
         attempt = 1
         if row[0] is not None:
             view = _view(row, now)
-            if view.live and view.owner == want.owner:
+            if view.live and view.owner == request.owner:
                 db.execute(_sql.extend_lease, values)
-                return Claimed(view.fence, now + want.lease, view.attempt)
+                return Claimed(view.fence, now + request.lease, view.attempt)
             due = view.state is ClaimState.FAILED and (view.retry_at or 0.0) <= now
             if not due and (view.live or view.state is not ClaimState.IN_PROGRESS):
                 return Known(view)
@@ -99,7 +99,7 @@ class SqliteClaims:
         (fence,) = db.execute(_locks_sql.next_fence, values).fetchone()
         about = {"host": host, "pid": pid, "program": program, "attempt": attempt, "fence": fence}
         db.execute(_sql.add_claim, values | about)
-        return Claimed(fence, now + want.lease, attempt)
+        return Claimed(fence, now + request.lease, attempt)
 
     def _renew(self, db: sqlite3.Connection, held: Held) -> Renewed:
         now = self._now()
@@ -109,24 +109,24 @@ class SqliteClaims:
         now_with, state = self._standing(db, values)
         return Renewed(held.owner, None, self._why_not(db, values, now_with, state))
 
-    def _settle(self, db: sqlite3.Connection, settlement: Settlement) -> Settled:
-        failed = settlement.state is ClaimState.FAILED
+    def _finish(self, db: sqlite3.Connection, outcome: ClaimOutcome) -> ClaimFinished:
+        failed = outcome.state is ClaimState.FAILED
         values = self._values(
             self._now(),
-            key=settlement.key,
-            owner=settlement.owner,
-            state=settlement.state,
-            result=None if failed else settlement.result,
-            error=kept_error(settlement.error) if failed else "",
-            retry_in=settlement.retry_in if failed else None,
-            keep=settlement.keep,
+            key=outcome.key,
+            owner=outcome.owner,
+            state=outcome.state,
+            result=None if failed else outcome.result,
+            error=kept_error(outcome.error) if failed else "",
+            retry_in=outcome.retry_in if failed else None,
+            keep=outcome.keep,
         )
         if db.execute(_sql.finish_claim, values).rowcount:
-            return Settled(True, "")
+            return ClaimFinished(True, "")
         now_with, state = self._standing(db, values)
-        if (now_with, state) == (settlement.owner, settlement.state):
-            return Settled(True, "")
-        return Settled(False, self._why_not(db, values, now_with, state))
+        if (now_with, state) == (outcome.owner, outcome.state):
+            return ClaimFinished(True, "")
+        return ClaimFinished(False, self._why_not(db, values, now_with, state))
 
     def _forget(self, db: sqlite3.Connection, key: str, why: str, attribution: Attribution) -> ClaimView | None:
         views = self._look(db, key, "", None, 1, "")

@@ -85,9 +85,9 @@ class SqliteEvents:
         """List events, newest first."""
         return await self._jobs.read(lambda rows: _look(rows, filter, limit, before))
 
-    async def prune(self, *, most: int = 10_000) -> int:
+    async def prune(self, *, limit: int = 10_000) -> int:
         """Delete what is past its retention."""
-        return await self._jobs.write(lambda rows: _prune(rows, most))
+        return await self._jobs.write(lambda rows: _prune(rows, limit))
 
 
 def _accepted(rows: JobRows, events: Sequence[NewEvent]) -> list[int]:
@@ -137,8 +137,8 @@ def _look(rows: JobRows, wanted: EventFilter, limit: int, before: int | None) ->
     return [_view(rows, row) for row in rows.all(statement, **values)]
 
 
-def _prune(rows: JobRows, most: int) -> int:
-    due = rows.all(_sql.expired_events, limit=most)
+def _prune(rows: JobRows, limit: int) -> int:
+    due = rows.all(_sql.expired_events, limit=limit)
     busy = [id for id, unfinished in due if unfinished]  # noqa: A001
     old = [id for id, unfinished in due if not unfinished]  # noqa: A001
     if busy:

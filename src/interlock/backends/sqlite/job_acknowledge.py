@@ -11,7 +11,7 @@ from interlock.backends.sqlite.job_finish import Ended, finish, finish_done
 from interlock.backends.sqlite.job_limits import delete_starts, free, wake
 from interlock.backends.sqlite.job_rows import JobRows, fetcher, sql
 from interlock.backends.sqlite.job_versions import park_unreadable, unreadable_by
-from interlock.ports.jobs import MAX_CRASHES, Acknowledged, Acknowledgement, Failing, JobState, Outcome, Rescued
+from interlock.ports.jobs import MAX_CRASHES, Acknowledged, Acknowledgement, JobState, OnFailure, Outcome, Rescued
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +51,7 @@ class _Job(NamedTuple):
     attempt: int
     crashes: int
     half: int | None
-    failing: str
+    on_failure: str
     attempts: str | None
     unreadable_by: str | None
     sort: int
@@ -103,10 +103,10 @@ def return_unstarted(rows: JobRows, session: str, but: Sequence[int], fetch_numb
     return len(fetches)
 
 
-def rescue(rows: JobRows, most: int) -> list[Rescued]:
+def rescue(rows: JobRows, limit: int) -> list[Rescued]:
     """Rescue the jobs of dead sessions. Of each lane those behind come first: they cannot have been running."""
     dead: dict[int, _Dead] = {}
-    for row in rows.all(sql.fetched_by_dead, limit=most):
+    for row in rows.all(sql.fetched_by_dead, limit=limit):
         (worker, session, host, pid, program, leaving, crashed, ran, all_ran, suspects), fetch = row[:10], row[10:]
         one = dead.get(worker)
         if one is None:
@@ -341,7 +341,7 @@ class _Ending:
             acknowledgement.error,
             acknowledgement.trace,
         )
-        skips = failed and job.failing == Failing.SKIP and job.lane is not None
+        skips = failed and job.on_failure == OnFailure.SKIP and job.lane is not None
         due_at = rows.now + max(0, micros(acknowledgement.delay))
         self._renew(
             fetch,
@@ -390,7 +390,11 @@ class _Ending:
         self._finished.append(
             Ended(fetch.id, state, error, ran, attempts, attempts_more=more, crashes_more=crashes_more)
         )
-        if state in (JobState.FAILED, JobState.QUARANTINED) and job.failing == Failing.PARK and job.lane is not None:
+        if (
+            state in (JobState.FAILED, JobState.QUARANTINED)
+            and job.on_failure == OnFailure.PARK
+            and job.lane is not None
+        ):
             rows.run(sql.park_lane, lane=job.lane, reason=error)
 
     def _attempt(self, fetch: _Fetch, job: _Job, outcome: str, ran: int, error: str, trace: str) -> str:

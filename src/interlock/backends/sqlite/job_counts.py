@@ -12,7 +12,7 @@ from interlock.backends.sqlite.job_rows import FetchClass, JobRows
 from interlock.backends.sqlite.job_rows import sql as jobs_sql
 from interlock.backends.sqlite.job_situation import sql
 from interlock.backends.sqlite.job_views import seconds_or_none
-from interlock.ports.insight import MOST_COUNTED, Change, Changes, JobCounts
+from interlock.ports.insight import MAX_COUNTED, Change, Changes, JobCounts
 from interlock.ports.job_views import QueueView
 from interlock.ports.jobs import JobState
 
@@ -33,13 +33,13 @@ def counts(rows: JobRows, limits: tuple[int, int]) -> JobCounts:
     kinds: dict[int, tuple[str, str]] = {
         kind: (queue, name) for kind, queue, name in rows.all(jobs_sql.namespace_kinds)
     }
-    bounds = {"first": f"{rows.namespace}/", "beyond": f"{rows.namespace}0", "limit": MOST_COUNTED}
+    bounds = {"first": f"{rows.namespace}/", "beyond": f"{rows.namespace}0", "limit": MAX_COUNTED}
     by_kind: dict[JobState, Counter[int]] = {state: Counter() for state in JobState}
     oldest: dict[JobState, dict[str, int]] = {JobState.READY: {}, JobState.SCHEDULED: {}}
     left: dict[tuple[JobState, str], int] = {}
     for kind, (queue, _) in kinds.items():
         # A queue is counted up to the bound, however many kinds it has. At least one job of each kind is read.
-        room = max(1, left.setdefault((JobState.READY, queue), MOST_COUNTED))
+        room = max(1, left.setdefault((JobState.READY, queue), MAX_COUNTED))
         (count,) = rows.one(sql.count_ready, kind=kind, limit=room)
         by_kind[JobState.READY][kind] = count
         left[JobState.READY, queue] -= count
@@ -54,11 +54,11 @@ def counts(rows: JobRows, limits: tuple[int, int]) -> JobCounts:
             (JobState.SCHEDULED, sql.count_scheduled, queue),
             (JobState.DONE, sql.count_done, ""),
         ):
-            room = left.setdefault((state, of), MOST_COUNTED)
+            room = left.setdefault((state, of), MAX_COUNTED)
             if room > 0:
                 (by_kind[state][kind],) = rows.one(statement, kind=kind, limit=room)
                 left[state, of] -= by_kind[state][kind]
-    by_kind[JobState.WAITING].update(dict(rows.all(sql.count_waiting, limit=MOST_COUNTED)))
+    by_kind[JobState.WAITING].update(dict(rows.all(sql.count_waiting, limit=MAX_COUNTED)))
     behind = by_kind[JobState.BEHIND]
     before = None
     for kind, lane in rows.lazily(sql.jobs_in_lanes, **bounds):
@@ -66,21 +66,21 @@ def counts(rows: JobRows, limits: tuple[int, int]) -> JobCounts:
             behind[kind] += 1
         before = lane
     orphans = 0
-    for kind, count, _, lost, follows in rows.all(sql.count_running, limit=MOST_COUNTED):
+    for kind, count, _, lost, follows in rows.all(sql.count_running, limit=MAX_COUNTED):
         if kind in kinds:
             by_kind[JobState.RUNNING][kind] = count
             behind[kind] = max(0, behind[kind] - follows)
             orphans += lost
-    for kind, count, follows in rows.all(sql.count_parked, limit=MOST_COUNTED):
+    for kind, count, follows in rows.all(sql.count_parked, limit=MAX_COUNTED):
         by_kind[JobState.PARKED][kind] = count
         behind[kind] = max(0, behind[kind] - follows)
     by_kind[JobState.HELD].update(dict(rows.all(sql.count_held, **bounds, scan=_MAX_HELD)))
     in_queue = {state: _by_queue(kinds, counter) for state, counter in by_kind.items()}
-    states = {state: min(MOST_COUNTED, sum(counter.values())) for state, counter in in_queue.items()}
+    states = {state: min(MAX_COUNTED, sum(counter.values())) for state, counter in in_queue.items()}
     (known,) = rows.one("select count(*) from interlock_job_kind")
     chosen = json.dumps(list(kinds))
     for state in _ENDED:
-        values = {"state": state, "all": known == len(kinds), "kinds": chosen, "limit": MOST_COUNTED}
+        values = {"state": state, "all": known == len(kinds), "kinds": chosen, "limit": MAX_COUNTED}
         (states[state],) = rows.one(sql.count_ended, **values)
     held, parked = rows.one(sql.count_holds, **bounds)
     (running_lanes,) = rows.one(sql.count_running_lanes, **bounds)
@@ -108,7 +108,7 @@ def _by_queue(kinds: Mapping[int, tuple[str, str]], counter: Counter[int]) -> Co
     for kind, count in counter.items():
         if kind in kinds:
             queue = kinds[kind][0]
-            total[queue] = min(MOST_COUNTED, total[queue] + count)
+            total[queue] = min(MAX_COUNTED, total[queue] + count)
     return total
 
 

@@ -50,7 +50,7 @@ def enqueue(rows: JobRows, jobs: Sequence[NewJob], *, again: bool) -> None:
         else:
             position = next(places)
             lanes[lane] = None
-        how = (job.failing.value, job.coalesce, micros(job.keep_result))
+        how = (job.on_failure.value, job.coalesce, micros(job.keep_result))
         accepted.append(
             (job.id, kind, lane, position, job.priority, now, due, *how, *limits, job.options, job.arguments)
         )

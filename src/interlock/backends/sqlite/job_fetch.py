@@ -173,8 +173,8 @@ class _Fetching:
 
     def _choose_heads(self, streams: list[_Stream]) -> None:
         """Choose from the queue that got least so far."""
-        taken, most, at_once = self._taken, self._request.most, self._request.at_once
-        while streams and len(taken) < most:
+        taken, limit, at_once = self._taken, self._request.limit, self._request.at_once
+        while streams and len(taken) < limit:
             if len(taken) >= at_once:
                 self._closed |= {FetchClass.PACED, FetchClass.SUSPECT}
             stream = streams[0] if len(streams) == 1 else min(streams, key=lambda stream: stream.given)
@@ -216,7 +216,7 @@ class _Fetching:
     def _extend_runs(self, streams: list[_Stream]) -> None:
         """Distribute what is left of the request evenly over the queues, and within each over its lanes."""
         runs = [run for stream in streams for run in stream.runs]
-        rest = self._request.most - len(self._taken)
+        rest = self._request.limit - len(self._taken)
         while rest > 0 and streams:
             stream = min(streams, key=lambda stream: stream.given)
             others = [other.given for other in streams if other is not stream]
@@ -244,10 +244,10 @@ class _Fetching:
                 stream.runs.remove(run)
         return share - rest
 
-    def _extend_run(self, run: _Run, most: int) -> None:
+    def _extend_run(self, run: _Run, limit: int) -> None:
         """Add up to so many jobs of a lane to a run, as long as they can be part of it."""
         queue = self._kinds[run.jobs[0].kind].queue
-        for job, superseded, cut in islice(steps_after(self._rows, run.jobs[-1]), most):
+        for job, superseded, cut in islice(steps_after(self._rows, run.jobs[-1]), limit):
             kind = self._kinds.get(job.kind)
             if cut or job.uses or job.half is not None or job.apart or kind is None or kind.queue != queue:
                 return
@@ -306,7 +306,7 @@ class _Fetching:
         jobs = self._fetch(worker) if taken else []
         # Slots that the first waiters did not take go to those behind them.
         woken = bool(keys and wake(rows, keys) & self._kinds.keys())
-        if len(taken) < self._request.most and (woken or (self._behind and leaving)):
+        if len(taken) < self._request.limit and (woken or (self._behind and leaving)):
             self.cut = True
         rows.advance_lanes(self._lanes)
         return jobs

@@ -18,7 +18,7 @@ from interlock.backends.sqlite.job_rows import sql as jobs_sql
 from interlock.backends.sqlite.job_situation import situations, sql
 from interlock.backends.sqlite.job_views import seconds_or_none
 from interlock.ports.insight import (
-    MOST_COUNTED,
+    MAX_COUNTED,
     Changes,
     JobCounts,
     JobLimitUse,
@@ -29,7 +29,7 @@ from interlock.ports.insight import (
     LaneSlice,
     Neighbours,
     Numbers,
-    WorkerStanding,
+    WorkerStatus,
 )
 from interlock.ports.job_views import WorkerView
 from interlock.ports.jobs import JobState
@@ -68,9 +68,9 @@ class SqliteJobInsight:
         """Return the situation of each job."""
         return await self._read(lambda rows: situations(rows, ids)) if ids else []
 
-    async def neighbours(self, id: int, *, most: int) -> Neighbours:  # noqa: A002
+    async def neighbours(self, id: int, *, limit: int) -> Neighbours:  # noqa: A002
         """Return the jobs next to another in its lane."""
-        return await self._read(lambda rows: _neighbours(rows, id, most))
+        return await self._read(lambda rows: _neighbours(rows, id, limit))
 
     async def lane_jobs(self, lane: str, *, limit: int) -> Sequence[int]:
         """Return the first jobs of a lane."""
@@ -84,7 +84,7 @@ class SqliteJobInsight:
         """Count jobs by state and queue."""
         return await self._read(lambda rows: _counts(rows))
 
-    async def workers(self, session: str | None = None, *, limit: int) -> Sequence[WorkerStanding]:
+    async def workers(self, session: str | None = None, *, limit: int) -> Sequence[WorkerStatus]:
         """List live workers."""
         return await self._read(lambda rows: _workers(rows, session, limit))
 
@@ -125,16 +125,16 @@ def _numbers(rows: JobRows, wanted: JobFilter, limit: int, before: int | None) -
     return Numbers(ids, more)
 
 
-def _neighbours(rows: JobRows, id: int, most: int) -> Neighbours:  # noqa: A002
+def _neighbours(rows: JobRows, id: int, limit: int) -> Neighbours:  # noqa: A002
     found = rows.one(jobs_sql.job_keys, id=id)
     if found is None or found[0] is None or found[1] is None:
         return Neighbours((), ())
     lane, position = found[0], found[1]
-    before = [one for (one,) in rows.all(sql.lane_before, lane=lane, position=position, limit=most)]
+    before = [one for (one,) in rows.all(sql.lane_before, lane=lane, position=position, limit=limit)]
     (head,) = rows.one(jobs_sql.first_of_lane, lane=lane)
     if before and head not in before:
         before[-1] = head
-    behind = [one for (one,) in rows.all(sql.lane_behind, lane=lane, position=position, limit=most)]
+    behind = [one for (one,) in rows.all(sql.lane_behind, lane=lane, position=position, limit=limit)]
     return Neighbours(before[::-1], behind)
 
 
@@ -180,13 +180,13 @@ def _lanes(rows: JobRows, show: LaneShow, limit: int, after: str) -> LaneSlice:
 
 def _counts(rows: JobRows) -> JobCounts:
     views = _limits(rows, None, _MAX_LIMITS, "")
-    full = sum(view.room_at is not None if view.per else view.taken >= view.most for view in views)
+    full = sum(view.room_at is not None if view.per else view.taken >= view.max_count for view in views)
     return counts(rows, (len(views), full))
 
 
-def _workers(rows: JobRows, session: str | None, limit: int) -> list[WorkerStanding]:
+def _workers(rows: JobRows, session: str | None, limit: int) -> list[WorkerStatus]:
     return [
-        WorkerStanding(WorkerView(*who), tuple(json.loads(queues)), tuple(json.loads(names)), *rest)
+        WorkerStatus(WorkerView(*who), tuple(json.loads(queues)), tuple(json.loads(names)), *rest)
         for *who, queues, names, runners, running, since, expires_at, blocked_since, blocked_by, reads in rows.all(
             sql.workers, session=session, limit=limit
         )
@@ -212,22 +212,26 @@ def _limits(rows: JobRows, key: str | None, limit: int, after: str) -> list[JobL
 
 def _limit(rows: JobRows, key: str) -> JobLimitView | None:
     """Return one limit; None if no job holds it, waits for it or has a start that still counts."""
-    values: dict[str, Any] = {"key": key, "limit": MOST_COUNTED}
-    taken, most, per = rows.one(sql.limit_used, **values)
+    values: dict[str, Any] = {"key": key, "limit": MAX_COUNTED}
+    taken, max_count, per = rows.one(sql.limit_used, **values)
     (waiting,) = rows.one(sql.limit_waiting, **values)
     (started,) = rows.one(sql.limit_started, **values)
     (uses,) = rows.one(sql.limit_of_waiter, **values) or (None,)
     quotas = [quota for name, quota in decode_limits(uses) if name == key] if uses else []
     if quotas:
-        most = min(quota.most for quota in quotas) if most is None else min(most, *(f.most for f in quotas))
+        max_count = (
+            min(quota.max_count for quota in quotas)
+            if max_count is None
+            else min(max_count, *(f.max_count for f in quotas))
+        )
         per = max(per or 0, *(quota.per for quota in quotas))
-    if most is None:
+    if max_count is None:
         # Only starts of ended jobs are left. Their quota is not known.
         return JobLimitView(key, started, 0.0, started, 0, None, seconds(rows.now)) if started else None
     opens = None
     if waiting and per and uses:
         opens = seconds_or_none(room_at(rows, key, decode_limits(uses)))
-    return JobLimitView(key, most, seconds(per), started if per else taken, waiting, opens, seconds(rows.now))
+    return JobLimitView(key, max_count, seconds(per), started if per else taken, waiting, opens, seconds(rows.now))
 
 
 def _limit_users(rows: JobRows, key: str, limit: int) -> JobLimitUsers:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from interlock.backends.pacing import seconds
 from interlock.backends.sqlite.job_rows import JobRows, sql
-from interlock.backends.sqlite.job_views import MOST_COUNTED, find, held, seconds_or_none
+from interlock.backends.sqlite.job_views import MAX_COUNTED, find, held, seconds_or_none
 from interlock.ports.job_views import LaneView, QueueView
 from interlock.ports.jobs import JobState
 
@@ -26,10 +26,10 @@ def lanes(rows: JobRows, lane: str | None, limit: int) -> list[LaneView]:
         # Only names that start with "namespace/" sort between "namespace/" and "namespace0".
         bounds = {"first": f"{rows.namespace}/", "beyond": f"{rows.namespace}0"}
         found = [name for (name,) in rows.all(sql.lanes, limit=limit, **bounds)]
-    return [view for name in found if name is not None and (view := lane_view(rows, name, MOST_COUNTED)) is not None]
+    return [view for name in found if name is not None and (view := lane_view(rows, name, MAX_COUNTED)) is not None]
 
 
-def lane_view(rows: JobRows, lane: str, most: int) -> LaneView | None:
+def lane_view(rows: JobRows, lane: str, limit: int) -> LaneView | None:
     """Return one lane, its depth counted up to a bound; None if it is empty and not held."""
     hold = held(rows, lane)
     since = hold.parked_since if hold.held_since is None else hold.held_since
@@ -37,7 +37,7 @@ def lane_view(rows: JobRows, lane: str, most: int) -> LaneView | None:
     job = None if head is None else find(rows, head[0])
     if job is None and since is None:
         return None
-    (depth,) = rows.one(sql.lane_depth, lane=lane, limit=most)
+    (depth,) = rows.one(sql.lane_depth, lane=lane, limit=limit)
     state = JobState.HELD if job is None else job.state
     begun = since if since is not None else job.due_at if job is not None else 0.0
     return LaneView(

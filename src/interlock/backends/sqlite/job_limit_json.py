@@ -27,13 +27,13 @@ def encode_limits(uses: Sequence[Use]) -> str | None:
     """Encode limits; None if there are none."""
     if not uses:
         return None
-    return json.dumps([(use.key, use.most, micros(use.per)) for use in uses], separators=(",", ":"))
+    return json.dumps([(use.key, use.max_count, micros(use.per)) for use in uses], separators=(",", ":"))
 
 
 @lru_cache(maxsize=4096)
 def decode_limits(text: str) -> tuple[Limit, ...]:
     """Decode limits. Most jobs of a kind share their limits, so few texts are ever decoded."""
-    return tuple(Limit(key, Quota(most, per)) for key, most, per in json.loads(text))
+    return tuple(Limit(key, Quota(max_count, per)) for key, max_count, per in json.loads(text))
 
 
 @lru_cache(maxsize=4096)
@@ -50,7 +50,7 @@ def is_paced(text: str | None) -> bool:
 
 def decode_uses(text: str | None) -> tuple[Use, ...]:
     """Decode limits into the port's type."""
-    return tuple(Use(key, most, seconds(per)) for key, (most, per) in decode_limits(text)) if text else ()
+    return tuple(Use(key, max_count, seconds(per)) for key, (max_count, per) in decode_limits(text)) if text else ()
 
 
 def fetch_class_for(uses: Sequence[Use]) -> int:

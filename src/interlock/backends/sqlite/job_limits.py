@@ -49,7 +49,7 @@ class _LimitState:
         known = rows.all(sql.quotas, key=name)
         self.taken = sum(count for _, _, count in known)
         self._starts: dict[int, int] = {}
-        self.in_force = min((self.room_before((most, per)) for most, per, _ in known), default=_UNLIMITED)
+        self.in_force = min((self.room_before((max_count, per)) for max_count, per, _ in known), default=_UNLIMITED)
         """Free capacity by the quotas of fetched jobs, before this fetch took any."""
         self.given = 0
         self.line: list[int] | None = None
@@ -57,8 +57,8 @@ class _LimitState:
 
     def room_before(self, quota: tuple[int, int]) -> int:
         """Return how many more could start by one quota alone, before this fetch took any."""
-        most, per = quota
-        return most - (self.starts(per) if per else self.taken)
+        max_count, per = quota
+        return max_count - (self.starts(per) if per else self.taken)
 
     def room(self, quota: Quota) -> int:
         """Return how many more could start by a quota and by those of the fetched jobs."""
@@ -155,8 +155,8 @@ def add_uses(rows: JobRows, fetched: Iterable[tuple[int, str]]) -> None:
     """Record the limits of fetched jobs, each an ID with its limits. Jobs with equal limits share a statement."""
     for text, ids in _by_uses(fetched).items():
         wanted = json.dumps(ids)
-        for key, (most, per) in decode_limits(text):
-            rows.run(sql.add_uses, key=key, most=most, per=per, ids=wanted)
+        for key, (max_count, per) in decode_limits(text):
+            rows.run(sql.add_uses, key=key, max_count=max_count, per=per, ids=wanted)
 
 
 def free(rows: JobRows, ended: Iterable[tuple[int, str]]) -> set[str]:
@@ -276,10 +276,10 @@ def _by_uses(jobs: Iterable[tuple[int, str]]) -> dict[str, list[int]]:
 
 def _wake_time(rows: JobRows, key: _LimitState, name: str, quota: Quota) -> int | None:
     """Return when the rates and cooldowns of a key allow the next start; None if something else decides."""
-    known = {(most, per) for most, per, _ in rows.all(sql.quotas, key=name)} | {tuple(quota)}
+    known = {(max_count, per) for max_count, per, _ in rows.all(sql.quotas, key=name)} | {tuple(quota)}
     times = []
-    for most, per in known:
-        if per and key.starts(per) >= most:
-            (at,) = rows.one(sql.start_before, key=name, before=most - 1)
+    for max_count, per in known:
+        if per and key.starts(per) >= max_count:
+            (at,) = rows.one(sql.start_before, key=name, before=max_count - 1)
             times.append(at + per)
     return max(times, default=None)

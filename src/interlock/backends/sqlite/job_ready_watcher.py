@@ -64,11 +64,11 @@ class ReadyWatcher:
             self._waiting.pop(_wants(request), None)
             self._fetching[_wants(request)] = False
 
-    def fetch_incomplete(self, request: FetchRequest, look_again: float, now: float) -> None:
+    def fetch_incomplete(self, request: FetchRequest, recheck_in: float, now: float) -> None:
         """Record that a worker got too few jobs and fetches again by itself after so many seconds."""
         if not self._notifier.wanted:
             return
-        next_at = math.inf if math.isinf(look_again) else micros(now + look_again)
+        next_at = math.inf if math.isinf(recheck_in) else micros(now + recheck_in)
         with self._lock:
             missed = self._fetching.pop(_wants(request), False)
             self._waiting[_wants(request)] = _WaitingWorker(request, next_at)

@@ -10,7 +10,7 @@ from interlock.backends.sqlite.job_limits import room_at
 from interlock.backends.sqlite.job_rows import JobRows
 from interlock.backends.sqlite.job_rows import sql as jobs_sql
 from interlock.backends.sqlite.job_views import (
-    MOST_HOLDERS,
+    MAX_HOLDERS,
     UNHELD,
     Hold,
     finished,
@@ -47,14 +47,16 @@ def situations(rows: JobRows, ids: Sequence[int]) -> list[JobSituation]:
     ]
     suspicions = {half: suspicion(rows, half) for half in {keys[12] for keys in keys_of.values()}}
     found: list[JobSituation] = []
-    most = _MAX_AHEAD if len(ids) <= _FEW else _MAX_AHEAD_OF_MANY
+    max_count = _MAX_AHEAD if len(ids) <= _FEW else _MAX_AHEAD_OF_MANY
     for id in ids:  # noqa: A001
         if (view := views.get(id)) is not None:
             of_queue = [names for queues, names in workers if view.queue in queues]
             known = sum(view.name in names for names in of_queue)
             situation = JobSituation(view, 0, None, None, *UNHELD, "", (), None, known, len(of_queue))
             if (keys := keys_of.get(id)) is not None and not view.state.final:
-                situation = _with_blocks(rows, situation._replace(suspicion=suspicions[keys[12]]), keys, states, most)
+                situation = _with_blocks(
+                    rows, situation._replace(suspicion=suspicions[keys[12]]), keys, states, max_count
+                )
             found.append(situation)
     return found
 
@@ -67,7 +69,7 @@ def _views(rows: JobRows, wanted: str) -> Iterable[JobView]:
 
 
 def _with_blocks(
-    rows: JobRows, situation: JobSituation, keys: Sequence[Any], states: dict[int, JobState], most: int
+    rows: JobRows, situation: JobSituation, keys: Sequence[Any], states: dict[int, JobState], limit: int
 ) -> JobSituation:
     """Add what is ahead of an unfinished job and what blocks it."""
     lane, position, sort, uses, *hold, head, key, ticket, _ = keys
@@ -76,14 +78,14 @@ def _with_blocks(
     if head is not None and head != job.id:
         situation = situation._replace(lane_head=head, lane_head_state=states.get(head))
     if job.state is JobState.READY and situation.workers:
-        (ahead,) = rows.one(jobs_sql.ready_jobs_ahead, queue=job.queue, sort=sort, id=job.id, limit=most)
-        return situation._replace(ahead=ahead, more_ahead=ahead >= most)
+        (ahead,) = rows.one(jobs_sql.ready_jobs_ahead, queue=job.queue, sort=sort, id=job.id, limit=limit)
+        return situation._replace(ahead=ahead, more_ahead=ahead >= limit)
     if job.state is JobState.BEHIND and position is not None:
-        (ahead,) = rows.one(jobs_sql.lane_jobs_ahead, lane=lane, position=position, limit=most)
-        return situation._replace(ahead=ahead, more_ahead=ahead >= most)
+        (ahead,) = rows.one(jobs_sql.lane_jobs_ahead, lane=lane, position=position, limit=limit)
+        return situation._replace(ahead=ahead, more_ahead=ahead >= limit)
     if job.state is JobState.WAITING and key is not None:
-        (ahead,) = rows.one(sql.limit_waiters_ahead, key=key, ticket=ticket, limit=most)
-        holders = tuple(holder for (holder,) in rows.all(jobs_sql.limit_holders, key=key, limit=MOST_HOLDERS))
+        (ahead,) = rows.one(sql.limit_waiters_ahead, key=key, ticket=ticket, limit=limit)
+        holders = tuple(holder for (holder,) in rows.all(jobs_sql.limit_holders, key=key, limit=MAX_HOLDERS))
         opens = seconds_or_none(room_at(rows, key, decode_limits(uses)))
-        return situation._replace(ahead=ahead, more_ahead=ahead >= most, waits_for=key, holders=holders, room_at=opens)
+        return situation._replace(ahead=ahead, more_ahead=ahead >= limit, waits_for=key, holders=holders, room_at=opens)
     return situation

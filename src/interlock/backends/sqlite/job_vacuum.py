@@ -47,20 +47,20 @@ def watch_end(rows: JobRows, session: str, ids: Sequence[int]) -> list[int]:
     return [id for id in ids if id not in unfinished]  # noqa: A001
 
 
-def prune(rows: JobRows, keep_history: float, most: int) -> int:
+def prune(rows: JobRows, keep_history: float, limit: int) -> int:
     """Delete a bounded number of old rows: history kind by kind, so that other namespaces are never read."""
     before = rows.now - micros(keep_history)
     removed = 0
     for kind, _, _ in rows.all(sql.namespace_kinds):
-        old = [id for (id,) in rows.all(sql.old_history, kind=kind, before=before, limit=most - removed)]  # noqa: A001
+        old = [id for (id,) in rows.all(sql.old_history, kind=kind, before=before, limit=limit - removed)]  # noqa: A001
         if old:
             rows.run(sql.delete_history, ids=json.dumps(old))
             rows.run(sql.delete_results, ids=json.dumps(old))
             removed += len(old)
-    results = [id for (id,) in rows.all(sql.old_results, limit=most - removed)]  # noqa: A001
+    results = [id for (id,) in rows.all(sql.old_results, limit=limit - removed)]  # noqa: A001
     if results:
         rows.run(sql.delete_results, ids=json.dumps(results))
-    rows.run(sql.delete_expired_starts, limit=most)
+    rows.run(sql.delete_expired_starts, limit=limit)
     rows.run(sql.delete_resubmitted, before=rows.now - _AGAIN)
     rows.run(sql.delete_workers, before=before)
     return removed + len(results)

@@ -46,7 +46,7 @@ def offer_unreadable(rows: JobRows, request: FetchRequest, kinds: Sequence[Kind]
                 unparked = [(id, why) for id, _, parked, why in found if not parked]  # noqa: A001
                 park_unreadable(rows, kind.queue, kind.name, versions, unparked)
                 continue
-            chosen = found[: max(0, min(_MAX_JOBS, request.most) - len(ids))]
+            chosen = found[: max(0, min(_MAX_JOBS, request.limit) - len(ids))]
             rows.run(sql.clear_unreadable, ids=json.dumps([id for id, *_ in chosen]))  # noqa: A001
             rows.make_ready([id for id, lane, *_ in chosen if not lane])  # noqa: A001
             rows.advance_lanes(dict.fromkeys(lane for _, lane, *_ in chosen if lane))

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 __all__ = [
-    "MOST_COUNTED",
-    "MOST_HOLDERS",
+    "MAX_COUNTED",
+    "MAX_HOLDERS",
     "find",
     "finished",
     "held",
@@ -29,8 +29,8 @@ __all__ = [
     "unfinished",
 ]
 
-MOST_COUNTED = 10_000
-MOST_HOLDERS = 20
+MAX_COUNTED = 10_000
+MAX_HOLDERS = 20
 _MAX_NAMED = 5
 _MAX_WORKERS = 20
 _LISTS = {
@@ -76,10 +76,10 @@ def situation(rows: JobRows, id: int) -> JobSituation | None:  # noqa: A002
     if lane is not None:
         situation = _behind(rows, situation, lane)
     if job.state is JobState.READY:
-        (ahead,) = rows.one(sql.ready_jobs_ahead, queue=job.queue, sort=sort, id=id, limit=MOST_COUNTED)
+        (ahead,) = rows.one(sql.ready_jobs_ahead, queue=job.queue, sort=sort, id=id, limit=MAX_COUNTED)
         return situation._replace(ahead=ahead)
     if job.state is JobState.BEHIND and position is not None:
-        (ahead,) = rows.one(sql.lane_jobs_ahead, lane=lane, position=position, limit=MOST_COUNTED)
+        (ahead,) = rows.one(sql.lane_jobs_ahead, lane=lane, position=position, limit=MAX_COUNTED)
         return situation._replace(ahead=ahead)
     return _in_limit_queue(rows, situation, uses) if job.state is JobState.WAITING else situation
 
@@ -92,8 +92,8 @@ def _behind(rows: JobRows, situation: JobSituation, lane: str) -> JobSituation:
 
 def _in_limit_queue(rows: JobRows, situation: JobSituation, uses: str) -> JobSituation:
     key, ticket = rows.one(sql.limit_wait, id=situation.job.id)
-    (ahead,) = rows.one(sql.limit_waiters_ahead, key=key, ticket=ticket, limit=MOST_COUNTED)
-    holders = tuple(holder for (holder,) in rows.all(sql.limit_holders, key=key, limit=MOST_HOLDERS))
+    (ahead,) = rows.one(sql.limit_waiters_ahead, key=key, ticket=ticket, limit=MAX_COUNTED)
+    holders = tuple(holder for (holder,) in rows.all(sql.limit_holders, key=key, limit=MAX_HOLDERS))
     opens = seconds_or_none(room_at(rows, key, decode_limits(uses)))
     return situation._replace(ahead=ahead, waits_for=key, holders=holders, room_at=opens)
 

@@ -85,8 +85,8 @@ class SqliteJobs:
             return await self._do(lambda rows: job_fetch.fetch(rows, request))
         ready_watcher.fetch_started(request)
         batch = await self._do(lambda rows: job_fetch.fetch(rows, request))
-        if isinstance(batch, FetchResult) and len(batch.jobs) < request.most and batch.look_again > 0:
-            ready_watcher.fetch_incomplete(request, batch.look_again, self._now())
+        if isinstance(batch, FetchResult) and len(batch.jobs) < request.limit and batch.recheck_in > 0:
+            ready_watcher.fetch_incomplete(request, batch.recheck_in, self._now())
         else:
             ready_watcher.fetch_complete(request)
         return batch
@@ -99,7 +99,7 @@ class SqliteJobs:
         """Return a session's jobs unstarted."""
         return await self._do(lambda rows: job_acknowledge.return_unstarted(rows, session, but, fetch_number))
 
-    async def rescue(self, *, most: int = 1000) -> Sequence[Rescued]:
+    async def rescue(self, *, limit: int = 1000) -> Sequence[Rescued]:
         """Rescue the jobs of dead sessions.
 
         Rescues none if the transaction started late: after a stall of the store, live sessions must renew first.
@@ -107,7 +107,7 @@ class SqliteJobs:
         asked = self._monotonic()
 
         def rescue(rows: JobRows) -> Sequence[Rescued]:
-            return [] if self._monotonic() - asked > _STALL else job_acknowledge.rescue(rows, most)
+            return [] if self._monotonic() - asked > _STALL else job_acknowledge.rescue(rows, limit)
 
         return await self._do(rescue)
 
@@ -170,9 +170,9 @@ class SqliteJobs:
         """List all queues."""
         return await self._look(lambda db: job_lanes.queues(self.rows(db)))
 
-    async def prune(self, keep_history: float, *, most: int = 10_000) -> int:
+    async def prune(self, keep_history: float, *, limit: int = 10_000) -> int:
         """Delete what is past its retention."""
-        return await self._do(lambda rows: job_vacuum.prune(rows, keep_history, most))
+        return await self._do(lambda rows: job_vacuum.prune(rows, keep_history, limit))
 
     async def vacuum(self) -> float:
         """Do nothing: SQLite reuses the space of deleted rows."""

@@ -52,7 +52,12 @@ class LimitRows:
             row = self.one(sql.key_status, key=key, ticket=ticket, turn=turn)
         live, _, started, ahead, ends_at, least_most, most_most, least_per, most_per, free_since = row
         quotas = frozenset({quota})
-        if live and (least_most, most_most, least_per, most_per) != (quota.most, quota.most, quota.per, quota.per):
+        if live and (least_most, most_most, least_per, most_per) != (
+            quota.max_count,
+            quota.max_count,
+            quota.per,
+            quota.per,
+        ):
             quotas |= {Quota(*other) for other in self.all(sql.quotas, key=key)}
         starts_after = partial(self._starts_after, key)
         times = partial(self._times, key, ticket)

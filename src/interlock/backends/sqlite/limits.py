@@ -83,7 +83,7 @@ class SqliteLimits:
         if found is None:
             return self._reserve(rows, plan, about, asked)
         ticket, turn, _, _, asked_at, at, started, wait_kind, waits_for, _ = found
-        quotas = {key: Quota(most, per) for key, most, per in rows.all(sql.uses_of, ticket=ticket)}
+        quotas = {key: Quota(max_count, per) for key, max_count, per in rows.all(sql.uses_of, ticket=ticket)}
         statuses = [rows.standing(key, quota, ticket, turn)[0] for key, quota in quotas.items()]
         if started:
             differs = next((standing.key for standing in statuses if len(standing.quotas) > 1), "")
@@ -94,12 +94,12 @@ class SqliteLimits:
         return decision.turn
 
     def _reserve(self, rows: LimitRows, plan: Plan, about: Sequence[Any], asked: int) -> LimitAnswer:
-        quotas = {use.key: Quota(use.most, micros(use.per)) for use in plan.uses}
+        quotas = {use.key: Quota(use.max_count, micros(use.per)) for use in plan.uses}
         turn = rows.turn(list(quotas), asked, self._longest)
         statuses = []
         for key, quota in quotas.items():
             standing, others = rows.standing(key, quota, NO_TICKET, turn)
-            if others >= port.MOST_ON_A_KEY:
+            if others >= port.MAX_ON_A_KEY:
                 return Full(key)
             statuses.append(standing)
         decision = admit(statuses, rows.now, None, "", start=plan.start)
@@ -147,8 +147,8 @@ class SqliteLimits:
         unknown = rows.all(sql.unknown_owners, session=session, owners=json.dumps(owners)) if owners else []
         waiting = rows.all(sql.turns, session=session, turn=TURN)
         due = [owner for owner, due_in in waiting if due_in <= 0]
-        look_again = min((due_in for _, due_in in waiting if due_in > 0), default=math.inf)
-        return Turns((*(owner for (owner,) in unknown), *due), look_again)
+        recheck_in = min((due_in for _, due_in in waiting if due_in > 0), default=math.inf)
+        return Turns((*(owner for (owner,) in unknown), *due), recheck_in)
 
     # -- what people see -------------------------------------------------------------------------------------------
 
@@ -165,20 +165,22 @@ class SqliteLimits:
         started: dict[str, list[LimitUser]] = {name: [] for name in keys}
         waiting: dict[str, list[LimitUser]] = {name: [] for name in keys}
         rooms = {name: Room(UNLIMITED, 0) for name in keys}
-        for name, *who, most, per, asked_at, at in rows.all(sql.counted_starts, keys=wanted):
-            started[name].append(LimitUser._make((*who, most, seconds(per), seconds(asked_at), seconds(at), True, "")))
-        for name, *who, most, per, asked_at, at, is_started, wait_kind, waits_for in rows.all(
+        for name, *who, max_count, per, asked_at, at in rows.all(sql.counted_starts, keys=wanted):
+            started[name].append(
+                LimitUser._make((*who, max_count, seconds(per), seconds(asked_at), seconds(at), True, ""))
+            )
+        for name, *who, max_count, per, asked_at, at, is_started, wait_kind, waits_for in rows.all(
             sql.reservations, keys=wanted
         ):
             waits = wait_kind == WaitKind.SLOT
-            quotas = (most, seconds(per), seconds(asked_at), None if waits else seconds(at))
+            quotas = (max_count, seconds(per), seconds(asked_at), None if waits else seconds(at))
             user = LimitUser._make((*who, *quotas, bool(is_started), waits_for if waits else ""))
             if not is_started:
                 waiting[name].append(user)
             elif per == 0:
                 started[name].append(user)
             room = rooms[name]
-            rooms[name] = Room(min(room.slots, UNLIMITED if per else most), room.started + is_started)
+            rooms[name] = Room(min(room.slots, UNLIMITED if per else max_count), room.started + is_started)
         views = []
         for name in keys:
             awaited = rooms[name].free > 0 and any(user.waits_for == name for user in waiting[name])

@@ -12,7 +12,7 @@ from interlock.backends.sqlite.journal import add_entry
 from interlock.backends.sqlite.queries import LockQueries
 from interlock.backends.sqlite.queue_order import RequestTimes, next_ticket
 from interlock.errors import StoreUnavailableError
-from interlock.ports.insight import MOST_COUNTED
+from interlock.ports.insight import MAX_COUNTED
 from interlock.ports.journal import Action, holder_data, new_entry
 from interlock.ports.locks import (
     TURN_SECONDS,
@@ -24,6 +24,7 @@ from interlock.ports.locks import (
     Holder,
     Left,
     LockCounts,
+    LockRequest,
     LockView,
     Renewed,
     SessionEnded,
@@ -32,7 +33,6 @@ from interlock.ports.locks import (
     Wait,
     Waiter,
     Waiting,
-    Want,
 )
 
 if TYPE_CHECKING:
@@ -80,23 +80,23 @@ class SqliteLocks:
         self._longest = settings.store_wait  # how long a request may be repeated
         self._fenced = FencedWriter(file, settings.store_wait / 2, writer.yield_to_others)
 
-    async def ask(self, want: Want) -> Answer:
+    async def ask(self, request: LockRequest) -> Answer:
         """Acquire a lock or queue for it, in the order of the requests."""
-        asked = self._asked.of(want.owner)
+        asked = self._asked.of(request.owner)
         try:
-            return await self._run(lambda db: self._ask(db, want, asked))
+            return await self._run(lambda db: self._ask(db, request, asked))
         except StoreUnavailableError:
-            self._asked.keep(want.owner, asked)
+            self._asked.keep(request.owner, asked)
             raise
 
     async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
         """Extend live leases."""
         return await self._run(lambda db: [self._renew(db, held) for held in leases])
 
-    async def leave(self, want: Want) -> Left:
+    async def leave(self, request: LockRequest) -> Left:
         """Release a lease or leave the queue."""
-        self._asked.forget(want.owner)
-        return await self._run(lambda db: self._leave(db, want))
+        self._asked.forget(request.owner)
+        return await self._run(lambda db: self._leave(db, request))
 
     async def force(self, key: str, why: str, attribution: Attribution) -> Holder | None:
         """Force-release a lock."""
@@ -142,18 +142,18 @@ class SqliteLocks:
 
     # -- operations, on the writer's thread ------------------------------------------------------------------------
 
-    def _ask(self, db: sqlite3.Connection, want: Want, asked: int) -> Answer:
+    def _ask(self, db: sqlite3.Connection, request: LockRequest, asked: int) -> Answer:
         now = self._now()
-        values = self._values_of(want, now)
+        values = self._values_of(request, now)
         if not db.execute(_sql.session_alive, values).fetchone():
             return SessionEnded()
         row = self._find(db, values, now)
         if row is None:
-            return self._grant(db, want, values)
-        if row.live and row.owner == want.owner:
+            return self._grant(db, request, values)
+        if row.live and row.owner == request.owner:
             db.execute(_sql.extend, values)
             assert row.holder is not None
-            return Granted(row.holder.fence, now + want.ttl)
+            return Granted(row.holder.fence, now + request.ttl)
         ahead, queued, ticket = 0, False, asked
         if row.awaited:
             db.execute(_sql.drop_dead_waiters, values)
@@ -162,11 +162,11 @@ class SqliteLocks:
         if not row.live and now >= row.free_since + ahead * TURN_SECONDS:
             if queued:
                 db.execute(_sql.delete_waiter, values)
-            return self._grant(db, want, values)
-        if want.wait == 0:
+            return self._grant(db, request, values)
+        if request.wait == 0:
             return Busy(row.holder)
         if not queued:
-            cycle = self._cycle(db, want, row, now) if want.nested else ()
+            cycle = self._cycle(db, request, row, now) if request.nested else ()
             if cycle:
                 return Deadlocked(cycle)
             if not row.awaited:
@@ -183,10 +183,10 @@ class SqliteLocks:
         (floor,) = db.execute(_sql.last_overdue_ticket, values | {"longest": self._longest}).fetchone()
         return False, next_ticket(db, _sql.largest_ticket, asked, floor)
 
-    def _grant(self, db: sqlite3.Connection, want: Want, values: dict[str, Any]) -> Granted:
+    def _grant(self, db: sqlite3.Connection, request: LockRequest, values: dict[str, Any]) -> Granted:
         (fence,) = db.execute(_sql.next_fence, values).fetchone()
         db.execute(_sql.grant, values | {"fence": fence})
-        return Granted(fence, values["now"] + want.ttl)
+        return Granted(fence, values["now"] + request.ttl)
 
     def _renew(self, db: sqlite3.Connection, held: Held) -> Renewed:
         now = self._now()
@@ -195,13 +195,13 @@ class SqliteLocks:
             return Renewed(held.owner, now + held.ttl, "")
         return Renewed(held.owner, None, self._why_ended(db, values))
 
-    def _leave(self, db: sqlite3.Connection, want: Want) -> Left:
+    def _leave(self, db: sqlite3.Connection, request: LockRequest) -> Left:
         now = self._now()
-        values = self._values_of(want, now)
+        values = self._values_of(request, now)
         row = self._find(db, values, now)
         if row is None:
             return Left(False, "it had expired", None)
-        if row.owner != want.owner:
+        if row.owner != request.owner:
             if row.awaited:
                 db.execute(_sql.delete_waiter, values)
             next_owner = None if row.live else self._pass_on(db, values)
@@ -247,15 +247,15 @@ class SqliteLocks:
         row = db.execute(_sql.why_ended, values).fetchone()
         return row[0] if row else "it had expired"
 
-    def _cycle(self, db: sqlite3.Connection, want: Want, row: _Row, now: float) -> tuple[Wait, ...]:
-        """Return the cycle of waits that ``want`` would close, starting with its own."""
+    def _cycle(self, db: sqlite3.Connection, request: LockRequest, row: _Row, now: float) -> tuple[Wait, ...]:
+        """Return the cycle of waits that ``request`` would close, starting with its own."""
         if not row.live:
             return ()
-        seen = {want.caller}
-        paths: list[tuple[str, tuple[Wait, ...]]] = [(row.caller, (Wait(want.caller, want.key, row.caller),))]
+        seen = {request.caller}
+        paths: list[tuple[str, tuple[Wait, ...]]] = [(row.caller, (Wait(request.caller, request.key, row.caller),))]
         while paths:
             caller, path = paths.pop()
-            if caller == want.caller:
+            if caller == request.caller:
                 return path
             if caller not in seen:
                 seen.add(caller)
@@ -264,12 +264,12 @@ class SqliteLocks:
         return ()
 
     def _look(
-        self, db: sqlite3.Connection, key: str | None, limit: int, after: str, most: int | None
+        self, db: sqlite3.Connection, key: str | None, limit: int, after: str, max_count: int | None
     ) -> Sequence[LockView]:
         now = self._now()
         values = self._values(key=key, limit=limit, after=after, now=now)
         rows = db.execute(_sql.list_locks if key is None else _sql.list_one, values).fetchall()
-        return [self._view(db, row, most, now) for row in rows]
+        return [self._view(db, row, max_count, now) for row in rows]
 
     def _awaited_by(self, db: sqlite3.Connection, session: str, limit: int) -> Sequence[LockView]:
         now = self._now()
@@ -278,11 +278,11 @@ class SqliteLocks:
         return [self._view(db, row, None, now) for row in rows if row is not None]
 
     def _count(self, db: sqlite3.Connection) -> LockCounts:
-        values = self._values(limit=MOST_COUNTED)
+        values = self._values(limit=MAX_COUNTED)
         held, waiting = db.execute(_sql.count_all, values).fetchone()
         return LockCounts(held, waiting, values["now"])
 
-    def _view(self, db: sqlite3.Connection, row: Sequence[Any], most: int | None, now: float) -> LockView:
+    def _view(self, db: sqlite3.Connection, row: Sequence[Any], max_count: int | None, now: float) -> LockView:
         name, owner, caller, session, fence, granted_at, expires_at, free_since = row[:8]
         session_expiry, host, pid, program = row[8:]
         ends_at = 0.0 if owner is None else min(expires_at, session_expiry or 0.0)
@@ -290,27 +290,27 @@ class SqliteLocks:
         if ends_at > now:
             holder = Holder(owner, caller, session, host, pid, program, fence, granted_at, ends_at)
         free = None if holder else (free_since if owner is None else max(ends_at, granted_at))
-        values = self._values(key=name, now=now, limit=-1 if most is None else most)
+        values = self._values(key=name, now=now, limit=-1 if max_count is None else max_count)
         waiters = tuple(Waiter._make((*row[:-1], bool(row[-1]))) for row in db.execute(_sql.list_waiters, values))
         more = 0
-        if most is not None and len(waiters) >= most:
-            (all_of_them,) = db.execute(_sql.count_waiters, values | {"limit": MOST_COUNTED + most}).fetchone()
+        if max_count is not None and len(waiters) >= max_count:
+            (all_of_them,) = db.execute(_sql.count_waiters, values | {"limit": MAX_COUNTED + max_count}).fetchone()
             more = all_of_them - len(waiters)
         return LockView(name, holder, waiters, free, now, more)
 
     def _values(self, **values: Any) -> dict[str, Any]:
         return {"namespace": self._namespace, "now": self._now(), **values}
 
-    def _values_of(self, want: Want, now: float) -> dict[str, Any]:
+    def _values_of(self, request: LockRequest, now: float) -> dict[str, Any]:
         return {
             "namespace": self._namespace,
             "now": now,
-            "key": want.key,
-            "owner": want.owner,
-            "caller": want.caller,
-            "session": want.session,
-            "ttl": want.ttl,
-            "wait": want.wait,
+            "key": request.key,
+            "owner": request.owner,
+            "caller": request.caller,
+            "session": request.session,
+            "ttl": request.ttl,
+            "wait": request.wait,
         }
 
     def due_owners(self, db: sqlite3.Connection, session: str) -> Sequence[str]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Audit"]
 
-_MOST_BEREFT = 1000
+_MAX_BEREFT = 1000
 
 
 class Audit:
@@ -71,7 +71,7 @@ class Audit:
             self._containers.over(run)
             if record["what"] in GONE:
                 self._bereft[run.job] = ended_at(record)
-        while len(self._bereft) > _MOST_BEREFT:
+        while len(self._bereft) > _MAX_BEREFT:
             del self._bereft[next(iter(self._bereft))]
 
     def close(self) -> Findings:

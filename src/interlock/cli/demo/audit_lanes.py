@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LaneAudit"]
 
-_MOST_LANES = 2000
+_MAX_LANES = 2000
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class LaneAudit:
             return
         lane = self._lanes.pop(delivery.lane) if delivery.lane in self._lanes else _Lane()
         self._lanes[delivery.lane] = lane  # the newest is the last
-        if len(self._lanes) > _MOST_LANES:
+        if len(self._lanes) > _MAX_LANES:
             del self._lanes[next(iter(self._lanes))]
         if lane.at_work is not None:
             other = lane.at_work

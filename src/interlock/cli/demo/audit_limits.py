@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from interlock.cli.demo.bot import COOLDOWN_SECONDS, MOST_CONTAINERS
+from interlock.cli.demo.bot import COOLDOWN_SECONDS, MAX_CONTAINERS
 
 if TYPE_CHECKING:
     from interlock.cli.demo.audit_webhooks import WebhookAudit
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ContainerAudit", "GreetingAudit"]
 
-_MOST_GREETED = 20_000
+_MAX_GREETED = 20_000
 
 
 @dataclass(slots=True)
@@ -38,8 +38,8 @@ class ContainerAudit:
             return
         self.at_work[run.job] = run
         self.findings.seen["containers"] += 1
-        self.findings.most_containers = max(self.findings.most_containers, len(self.at_work))
-        if len(self.at_work) > MOST_CONTAINERS:
+        self.findings.max_containers = max(self.findings.max_containers, len(self.at_work))
+        if len(self.at_work) > MAX_CONTAINERS:
             jobs = ", ".join(str(job) for job in self.at_work)
             self.findings.found("too many containers", f"{len(self.at_work)} at once: jobs {jobs}")
         before = self._asked.get(delivery.account)
@@ -90,5 +90,5 @@ class GreetingAudit:
         if key in self._greeted:
             self.findings.found("greetings given twice", f"{key}: jobs {self._greeted[key]} and {job}")
         self._greeted[key] = job
-        if len(self._greeted) > _MOST_GREETED:
+        if len(self._greeted) > _MAX_GREETED:
             del self._greeted[next(iter(self._greeted))]

@@ -84,7 +84,7 @@ class WebhookAudit:
                 self._answered(record)
             case "began" if begun is not None:
                 self._began(begun)
-            case "ended" | "failed" | "settled" | "quarantined" | "cancelled" | "retried":
+            case "ended" | "failed" | "finished" | "quarantined" | "cancelled" | "retried":
                 self._about_job(record)
 
     def is_by_hand(self, job: int) -> bool:
@@ -171,7 +171,7 @@ class WebhookAudit:
                 self.findings.seen["failures"] += 1
                 if delivery.fate == "doomed":
                     self._through(delivery, share)
-            case "settled":
+            case "finished":
                 self._settled(record, delivery, share)
             case "quarantined" | "cancelled":
                 self.findings.seen[record["what"]] += 1

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from interlock.cli.demo.target import Target
     from interlock.locks import Lease
 
-__all__ = ["COOLDOWN_SECONDS", "HEARD_BY", "MOST_CONTAINERS", "OWN", "SECRET", "SESSION_SECONDS", "Locations", "define"]
+__all__ = ["COOLDOWN_SECONDS", "HEARD_BY", "MAX_CONTAINERS", "OWN", "SECRET", "SESSION_SECONDS", "Locations", "define"]
 
 SECRET = "It's a Secret to Everybody"  # noqa: S105 - as the name says
 OWN = "interlock-demo[bot]"
 SESSION_SECONDS = 3.0
-MOST_CONTAINERS = 2
+MAX_CONTAINERS = 2
 COOLDOWN_SECONDS = 1.2
 HEARD_BY = {
     "issues.opened": ("triage", "welcome"),
@@ -45,7 +45,7 @@ HEARD_BY = {
 """The handlers of each event type, repeated here so that the audit does not depend on the app."""
 
 _ISSUE = "{repository.full_name}#{issue.number}"
-_CONTAINERS = Slots("containers", MOST_CONTAINERS)
+_CONTAINERS = Slots("containers", MAX_CONTAINERS)
 _ACCOUNT = Cooldown("account", COOLDOWN_SECONDS, key="{repository.owner.login}")
 _RETRY = Retry(attempts=3, delay=0.5, max_delay=2.0)
 _PATIENT = Retry(attempts=20, delay=0.3, max_delay=2.0)

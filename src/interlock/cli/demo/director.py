@@ -16,9 +16,9 @@ from interlock.cli.demo.audit import Audit
 from interlock.cli.demo.bot import SESSION_SECONDS, Locations, define
 from interlock.cli.demo.door import HandDoor, HttpDoor
 from interlock.cli.demo.harm import FROZEN_SECONDS, HOLD_REASON, HOLD_SECONDS, Harm
+from interlock.cli.demo.narration import Narration
 from interlock.cli.demo.records import Minutes
 from interlock.cli.demo.sender import Sender
-from interlock.cli.demo.story import Story
 from interlock.cli.signals import stop_signals
 from interlock.errors import MisuseError, StoreError, StoreUnavailableError
 from interlock.ports.store import Capability
@@ -78,7 +78,7 @@ class Director:
         self._states: dict[str, int] = {}
         self._looked = 0.0
         self.minutes = Minutes(directory)
-        logging.getLogger("interlock").addHandler(logging.NullHandler())  # the screen shows the story
+        logging.getLogger("interlock").addHandler(logging.NullHandler())  # the screen shows the narration
 
     async def run(self, screen: Screen) -> Findings:
         """Run the demo from beginning to end, and audit it."""
@@ -90,12 +90,12 @@ class Director:
                 door = HttpDoor(url) if url is not None else HandDoor(self._app)
                 sender = Sender(door, self.minutes, self._stores.first_issue, lambda: audit.under_way)
                 audit = Audit(sender.run)
-                story = Story(screen, audit)
-                self._heed_signals(story)
-                story.begin(self._stores.told, self._size, url)
+                narration = Narration(screen, audit)
+                self._heed_signals(narration)
+                narration.begin(self._stores.told, self._size, url)
                 await asyncio.gather(*(self._ready(name) for name in self._workers))
                 try:
-                    await self._play(story, audit, sender)
+                    await self._play(narration, audit, sender)
                 finally:
                     sender.cancel()
                 await self._end()
@@ -106,7 +106,7 @@ class Director:
                     worker.kill()
                 self.minutes.close()
 
-    def _heed_signals(self, story: Story) -> None:
+    def _heed_signals(self, narration: Narration) -> None:
         """End gracefully at the first signal, immediately at the second."""
         loop = asyncio.get_running_loop()
         running = asyncio.current_task()
@@ -117,14 +117,14 @@ class Director:
                 running.cancel()
             else:
                 self._stop.set()
-                story.say("ending: accepted work is handled first; press Ctrl-C again to stop immediately")
+                narration.say("ending: accepted work is handled first; press Ctrl-C again to stop immediately")
 
         for number in stop_signals():
             loop.add_signal_handler(number, on_signal)
 
     # -- the run --------------------------------------------------------------------------------------------------
 
-    async def _play(self, story: Story, audit: Audit, sender: Sender) -> None:
+    async def _play(self, narration: Narration, audit: Audit, sender: Sender) -> None:
         """Run until the time is over or a signal arrives, and then until everything accepted is handled."""
         begun = time.monotonic()
         sender.start()
@@ -132,37 +132,37 @@ class Director:
             now = time.monotonic() - begun
             if self._seconds is not None and now >= self._seconds:
                 self._stop.set()
-                story.say("time is over: accepted work is handled first")
-            await self._tick(now, story, audit)
-            await self._do_harm(now, story, sender)
+                narration.say("time is over: accepted work is handled first")
+            await self._tick(now, narration, audit)
+            await self._do_harm(now, narration, sender)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_TICK):
                     await self._stop.wait()
         finishing = asyncio.create_task(sender.finish())
-        await self._let_go(story)
+        await self._let_go(narration)
         patience = time.monotonic() + _PATIENCE
         try:
             while (audit.under_way or not finishing.done()) and time.monotonic() < patience:
-                await self._tick(time.monotonic() - begun, story, audit)
+                await self._tick(time.monotonic() - begun, narration, audit)
                 await asyncio.sleep(_TICK)
             if finishing.done():
                 finishing.result()  # a failed forge would prove nothing
         finally:
             finishing.cancel()
-        await self._tick(time.monotonic() - begun, story, audit)
+        await self._tick(time.monotonic() - begun, narration, audit)
 
-    async def _tick(self, now: float, story: Story, audit: Audit) -> None:
+    async def _tick(self, now: float, narration: Narration, audit: Audit) -> None:
         self._thaw(now)
         self._check_processes()
         for record in self.minutes.new():
             if record["what"] == "frozen":
                 self._frozen[record["who"]] = now + FROZEN_SECONDS
-            story.hear([record])
+            narration.hear([record])
             audit.hear([record])
-        await self._look(now, story)
-        story.see(now, self._seconds, self._states, list(self._workers))
+        await self._look(now, narration)
+        narration.see(now, self._seconds, self._states, list(self._workers))
 
-    async def _look(self, now: float, story: Story) -> None:
+    async def _look(self, now: float, narration: Narration) -> None:
         """The number of jobs in each state, only for the screen."""
         if now < self._looked + _LOOK_EVERY:
             return
@@ -170,23 +170,23 @@ class Director:
         try:
             self._states = (await self._app.insight.pulse())["states"]
         except StoreUnavailableError as error:
-            story.say(error.message)
+            narration.say(error.message)
 
     # -- faults ----------------------------------------------------------------------------------------------------
 
-    async def _do_harm(self, now: float, story: Story, sender: Sender) -> None:
+    async def _do_harm(self, now: float, narration: Narration, sender: Sender) -> None:
         if self._held is not None and now >= self._held[1]:
-            await self._let_go(story)
+            await self._let_go(narration)
         if self._held is None and (lane := self._harm.hold(now, sender.open_lanes)):
             self._held = lane, now + HOLD_SECONDS
-            story.held = f"{lane}: {HOLD_REASON}"
+            narration.held = f"{lane}: {HOLD_REASON}"
             with contextlib.suppress(StoreUnavailableError):
                 await self._app.lanes.hold(lane, reason=HOLD_REASON, by="ann")
-                story.say(f"ann holds {lane}: its jobs wait")
+                narration.say(f"ann holds {lane}: its jobs wait")
         if self._seconds is not None and now > self._seconds - SESSION_SECONDS and self._started > self._size:
             return  # leave time for the takeover
         at_hand = [name for name in self._workers if name not in self._frozen]
-        chosen = self._harm.victim(now, story.holders, at_hand)
+        chosen = self._harm.victim(now, narration.holders, at_hand)
         if chosen is None:
             return
         how, name = chosen
@@ -197,7 +197,7 @@ class Director:
             self._frozen[name] = math.inf  # it suspends itself when it holds a lock, and records that
             self._workers[name].send("freeze")
 
-    async def _let_go(self, story: Story) -> None:
+    async def _let_go(self, narration: Narration) -> None:
         """Release the held lane; at the end, also lanes that are held at the dashboard."""
         lanes = [] if self._held is None else [self._held[0]]
         if self._stop.is_set():
@@ -206,8 +206,8 @@ class Director:
         for lane in dict.fromkeys(lanes):
             with contextlib.suppress(StoreUnavailableError):
                 if await self._app.lanes.release(lane, by="ann"):
-                    story.say(f"{lane} is released")
-        self._held, story.held = None, ""
+                    narration.say(f"{lane} is released")
+        self._held, narration.held = None, ""
 
     def _kill(self, name: str) -> None:
         worker = self._workers.pop(name)

@@ -34,12 +34,12 @@ class Takeovers:
 
     count: int = 0
     least: float = 0.0
-    most: float = 0.0
+    limit: float = 0.0
 
     def add(self, seconds: float) -> None:
         """Add one."""
         self.least = seconds if not self.count else min(self.least, seconds)
-        self.most = max(self.most, seconds)
+        self.limit = max(self.limit, seconds)
         self.count += 1
 
 
@@ -53,7 +53,7 @@ class Findings:
     """Violations."""
     examples: list[str] = field(default_factory=list)
     """Descriptions of the first violations."""
-    most_containers: int = 0
+    max_containers: int = 0
     locks_taken_over: Takeovers = field(default_factory=Takeovers)
     jobs_taken_over: Takeovers = field(default_factory=Takeovers)
 

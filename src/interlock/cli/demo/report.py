@@ -57,7 +57,7 @@ def _happened(findings: Findings) -> list[tuple[str, int, str]]:
         ("locks granted", seen["grants"], f"{seen['writes']} writes accepted"),
         ("locks taken over", findings.locks_taken_over.count, _after(findings.locks_taken_over)),
         ("stale writes refused", seen["stale writes refused"], ""),
-        ("containers run", seen["containers"], f"at most {findings.most_containers} at once"),
+        ("containers run", seen["containers"], f"at most {findings.max_containers} at once"),
         ("people greeted", seen["greeted"], f"{seen['greeted before']} were greeted before"),
     ]
     rare = {"manually": "jobs retried manually", "cancelled": "jobs cancelled manually", "quarantined": "quarantined"}
@@ -67,5 +67,5 @@ def _happened(findings: Findings) -> list[tuple[str, int, str]]:
 def _after(took: Takeovers) -> str:
     if not took.count:
         return ""
-    least, most = f"{took.least:.1f}", f"{took.most:.1f}"
-    return f"{least if least == most else f'{least} to {most}'} s after a kill or a freeze"
+    least, limit = f"{took.least:.1f}", f"{took.limit:.1f}"
+    return f"{least if least == limit else f'{least} to {limit}'} s after a kill or a freeze"

@@ -26,7 +26,7 @@ __all__ = ["LiveScreen", "PlainScreen", "Screen", "screen_for_this_terminal"]
 
 _STYLES = {"kill": "bold red", "good": "green", "note": "yellow"}
 _MARKS = {"kill": "✗", "good": "✓", "note": "•"}
-_MOST_LINES = 14
+_MAX_LINES = 14
 _OTHER_LINES = 26
 _WIDTH = 118
 _NAMES = 12
@@ -37,7 +37,7 @@ _AUDIT = "audit so far"
 
 
 class Screen(Protocol):
-    """Where the story is shown."""
+    """Where the narration is shown."""
 
     def title(self, url: str | None, what: str, how: str) -> None:
         """Show the dashboard's URL, and what is going to happen."""
@@ -100,7 +100,7 @@ class LiveScreen:
     def __init__(self, live: Live) -> None:
         self._live = live
         self._title: RenderableType = Text()
-        self._lines = max(3, min(_MOST_LINES, live.console.height - _OTHER_LINES))
+        self._lines = max(3, min(_MAX_LINES, live.console.height - _OTHER_LINES))
         self._events: deque[tuple[float, str, str]] = deque(maxlen=self._lines)
         self._elapsed = 0.0
 
@@ -160,8 +160,8 @@ def _rows(scene: Scene) -> Iterable[tuple[str, Text]]:
     yield "webhooks", Text(f"{posts} posted: {', '.join(f'{count} {verdict}' for verdict, count in verdicts)}")
     yield "jobs", Text(", ".join(f"{count} {told}" for told, count in scene.jobs if count or told == "running"))
     yield "locks", _locks(scene)
-    at_work, most = scene.containers
-    yield "containers", Text(f"{at_work} of {most} in use", "yellow" if at_work >= most else "")
+    at_work, limit = scene.containers
+    yield "containers", Text(f"{at_work} of {limit} in use", "yellow" if at_work >= limit else "")
     yield "held lane", Text(scene.held, "yellow") if scene.held else Text("none", "dim")
     for worker in scene.workers:
         yield worker.name, _worker(worker)

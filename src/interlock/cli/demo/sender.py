@@ -172,9 +172,9 @@ class Sender:
         """A person, sometimes a new one, who is then greeted."""
         return f"{self._random.choice(_PEOPLE)}{self._next_issue // 4}"
 
-    async def _pause(self, least: float, most: float) -> bool:
+    async def _pause(self, least: float, limit: float) -> bool:
         """Wait a while, longer if too much is in progress; False at the end."""
-        pause = self._random.uniform(least, most)
+        pause = self._random.uniform(least, limit)
         while not self._stop.is_set():
             try:
                 async with asyncio.timeout(pause):

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 from interlock.cli.demo.bot import Freezer, Locations, define
+from interlock.cli.demo.recorder import Recorder
 from interlock.cli.demo.records import Notebook
 from interlock.cli.demo.target import Target
-from interlock.cli.demo.witness import Witness
 from interlock.errors import InterlockError
 from interlock.testing.processes import receive_async, report
 
@@ -22,8 +22,8 @@ async def work(name: str, namespace: str, directory: str) -> None:
     """Run the bot's jobs until the stop message."""
     sys.argv[0] = name  # what its session calls it
     app, log = Locations.of_environment(namespace, directory).app(), Notebook(Path(directory), name)
-    witness = Witness(app, log)
-    freezer = define(app, log, Target(Path(directory), log), witness.asked)
+    recorder = Recorder(app, log)
+    freezer = define(app, log, Target(Path(directory), log), recorder.asked)
     async with app:
         worker = app.worker(concurrency=_CONCURRENCY)
         worker.open()
@@ -46,7 +46,7 @@ async def serve(name: str, namespace: str, directory: str, listen: str) -> None:
 
     sys.argv[0] = name
     app, log = Locations.of_environment(namespace, directory).app(), Notebook(Path(directory), name)
-    Witness(app, log)
+    Recorder(app, log)
     define(app)
     try:
         web = WebAddress.named(listen, None, file_option="")

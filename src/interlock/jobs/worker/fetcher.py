@@ -158,9 +158,9 @@ class Fetcher:
         if now >= self._poll_at:
             signal.pending, self._poll_at = True, math.inf
         if signal.pending or self._more:
-            most, startable, low = self._room()
-            if most > 0 and (signal.pending or startable):
-                await self._fetch(session, most, startable, low)
+            limit, startable, low = self._room()
+            if limit > 0 and (signal.pending or startable):
+                await self._fetch(session, limit, startable, low)
                 return
         seconds = self._engine.settings.recheck_interval if signal.pending else self._poll_at - now
         await signal.wait(seconds)
@@ -179,8 +179,8 @@ class Fetcher:
         if not startable and buffered > low:
             return 0, 0, low
         by_size = int(_MAX_BYTES / self._argument_bytes)
-        most = min(throughput.fetch_size, max(startable, free + prefetch - pool.waiting), by_size)
-        return max(1, most) if startable else most, startable, low
+        limit = min(throughput.fetch_size, max(startable, free + prefetch - pool.waiting), by_size)
+        return max(1, limit) if startable else limit, startable, low
 
     def _run_length(self) -> int:
         """How many consecutive jobs of one lane to fetch."""
@@ -196,7 +196,7 @@ class Fetcher:
         self._poll_unreadable_at = now + self._engine.settings.recheck_interval * 0.7  # so that every idle poll looks
         return self._engine.versions()
 
-    async def _fetch(self, session: Session, most: int, startable: int, low: int) -> None:
+    async def _fetch(self, session: Session, limit: int, startable: int, low: int) -> None:
         pool, signal = self._pool, self._signal
         idle = self._idle
         signal.pending = False
@@ -207,7 +207,7 @@ class Fetcher:
                 session.id,
                 pool.queues,
                 tuple(self._engine.definitions),
-                most,
+                limit,
                 startable,
                 self._run_length(),
                 start_within=within,
@@ -221,7 +221,7 @@ class Fetcher:
             signal.pending = True
             pool.lose_session(session)
             return
-        jobs, look_again = answer
+        jobs, recheck_in = answer
         if session.lost:
             pool.lose_session(session)  # the fetched jobs are returned with it
             return
@@ -238,11 +238,11 @@ class Fetcher:
                 pool.return_waiting()
         # Some jobs are given only if they can start at once.
         self._more = len(jobs) >= startable
-        if len(jobs) >= most or look_again <= 0:
+        if len(jobs) >= limit or recheck_in <= 0:
             signal.pending = True
         else:
             recheck = self._engine.settings.recheck_interval * random.uniform(0.75, 1.0)  # noqa: S311
-            self._poll_at = pool.monotonic() + min(look_again, recheck)
+            self._poll_at = pool.monotonic() + min(recheck_in, recheck)
             drained = self._drained
             if not jobs and idle and not signal.pending and drained is not None and not drained.done():
                 drained.set_result(None)

@@ -24,9 +24,9 @@ async def prune_periodically(engine: JobEngine, health: Health) -> None:
     async def prune() -> None:
         removed = _PLENTY
         while removed >= _PLENTY:
-            removed = await engine.jobs.prune(engine.settings.keep_history, most=_MAX_ROWS)
+            removed = await engine.jobs.prune(engine.settings.keep_history, limit=_MAX_ROWS)
             if engine.events is not None:
-                removed = max(removed, await engine.events.prune(most=_MAX_ROWS))
+                removed = max(removed, await engine.events.prune(limit=_MAX_ROWS))
             if engine.journal is not None:
                 removed = max(removed, await engine.journal.prune(engine.settings.keep_journal, limit=_MAX_ROWS))
 

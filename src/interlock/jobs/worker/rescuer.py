@@ -32,7 +32,7 @@ async def rescue_periodically(engine: JobEngine, health: Health) -> None:
 
     async def rescue() -> None:
         while health.sound:
-            rescued = await engine.jobs.rescue(most=_MAX_JOBS)
+            rescued = await engine.jobs.rescue(limit=_MAX_JOBS)
             _report(engine, rescued)
             if len(rescued) < _MAX_JOBS:
                 break

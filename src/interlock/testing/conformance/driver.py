@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.backends import from_url
 from interlock.ports.journal import Attribution
-from interlock.ports.locks import Granted, Left, Waiting, Want
+from interlock.ports.locks import Granted, Left, LockRequest, Waiting
 from interlock.ports.sessions import SessionCard
 from interlock.settings import Settings
 from interlock.testing.clock import VirtualClock
@@ -32,7 +32,7 @@ class Driver:
         self.store = store
         self.locks = store.locks
         self.clock = clock
-        self.wants: dict[str, Want] = {}
+        self.wants: dict[str, LockRequest] = {}
 
     async def begin(self, *sessions: str, seconds: float = SESSION) -> None:
         for session in sessions:
@@ -42,14 +42,14 @@ class Driver:
         for session in sessions:
             assert await self.store.sessions.renew(session, seconds)
 
-    def want(self, owner: str, key: str = "k", **changes: Any) -> Want:
+    def request(self, owner: str, key: str = "k", **changes: Any) -> LockRequest:
         """Owner ``a1`` belongs to session ``a`` and is a caller of its own unless told otherwise."""
         values: dict[str, Any] = {"caller": owner, "session": owner[0], "ttl": 300.0, "wait": 600.0, "nested": False}
-        want = self.wants[owner] = Want(key, owner, **(values | changes))
+        want = self.wants[owner] = LockRequest(key, owner, **(values | changes))
         return want
 
     async def ask(self, owner: str, key: str = "k", **changes: Any) -> Any:
-        return await self.locks.ask(self.want(owner, key, **changes))
+        return await self.locks.ask(self.request(owner, key, **changes))
 
     async def granted(self, owner: str, key: str = "k", **changes: Any) -> int:
         answer = await self.ask(owner, key, **changes)

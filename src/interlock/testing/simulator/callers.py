@@ -95,9 +95,9 @@ class Call:
             ensure.ensure()
         self._history.add(WorkRan(self._history.now(), self._process, self._number, owner))
 
-    def settled(self, owner: str, state: str, error: BaseException | None) -> None:
+    def finished(self, owner: str, state: str, error: BaseException | None) -> None:
         """Record the outcome that the caller was given."""
-        how = "settled" if error is None else outcome(error)
+        how = "finished" if error is None else outcome(error)
         self._history.add(SettleEnded(self._history.now(), self._process, self._number, owner, state, how))
 
 
@@ -134,7 +134,7 @@ class ClaimCaller:
                     claim.result = owner
                     if fails:
                         raise WorkError
-            call.settled(owner, "done", None)
+            call.finished(owner, "done", None)
 
     async def by_hand(
         self,
@@ -162,26 +162,26 @@ class ClaimCaller:
                     await call.work(owner, pieces, claim)
             except asyncio.CancelledError:
                 with suppress(LeaseLostError, StoreUnavailableError):
-                    await self._settle(call, claim, owner, fails=True, retry_in=0.0)
+                    await self._finish(call, claim, owner, fails=True, retry_in=0.0)
                 raise
             except LeaseLostError:
                 fails = True  # only the store knows whether it was taken over
             try:
                 async with asyncio.timeout(timeout):
-                    await self._settle(call, claim, owner, fails=fails, retry_in=retry_in)
+                    await self._finish(call, claim, owner, fails=fails, retry_in=retry_in)
             except TimeoutError:
-                with suppress(MisuseError):  # it was settled meanwhile
-                    await self._settle(call, claim, owner, fails=True, retry_in=retry_in)
+                with suppress(MisuseError):  # it was finished meanwhile
+                    await self._finish(call, claim, owner, fails=True, retry_in=retry_in)
             return "new"
 
-    async def _settle(self, call: Call, claim: Claim, owner: str, *, fails: bool, retry_in: float) -> None:
+    async def _finish(self, call: Call, claim: Claim, owner: str, *, fails: bool, retry_in: float) -> None:
         state = "failed" if fails else "done"
         try:
             await (claim.fail("simulated", retry_in=retry_in) if fails else claim.done(owner))
         except BaseException as error:
-            call.settled(owner, state, error)
+            call.finished(owner, state, error)
             raise
-        call.settled(owner, state, None)
+        call.finished(owner, state, None)
 
 
 class LimitCaller:

@@ -156,9 +156,9 @@ class _Check:
                 self._model.ghosts.update(owner for owner, key in request.owners.items() if key == event.key)
                 request.owners[event.owner] = event.key
                 self._request_of[event.owner] = request
-            case Asked(_, _, want, answer):
-                if want.owner in self._request_of:
-                    self._request_of[want.owner].deadlocked = isinstance(answer, Deadlocked)
+            case Asked(_, _, request, answer):
+                if request.owner in self._request_of:
+                    self._request_of[request.owner].deadlocked = isinstance(answer, Deadlocked)
             case RequestEnded():
                 self._requests[event.request].ended_at = event.at
                 if event.outcome != "granted":

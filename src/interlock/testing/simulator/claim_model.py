@@ -11,7 +11,7 @@ from interlock.testing.simulator.lives import Tenure
 from interlock.testing.simulator.model import Violation
 
 if TYPE_CHECKING:
-    from interlock.ports.claims import ClaimView, ClaimWant
+    from interlock.ports.claims import ClaimRequest, ClaimView
     from interlock.testing.simulator.history import Event
     from interlock.testing.simulator.lives import Sessions
 
@@ -23,14 +23,14 @@ _CLOSE = 1e-5
 class Attempt(Tenure):
     """One attempt at a claim. Its tenure is the time during which its holder may work on it."""
 
-    __slots__ = ("expires_at", "fence", "gone", "keep", "number", "result", "retry_at", "settled_at", "state")
+    __slots__ = ("expires_at", "fence", "finished_at", "gone", "keep", "number", "result", "retry_at", "state")
 
-    def __init__(self, want: ClaimWant, claimed: Claimed, process: str, at: float) -> None:
-        super().__init__(want.owner, want.key, want.session, process, at, want.lease)
-        self.fence, self.number, self.keep = claimed.fence, claimed.attempt, want.keep
-        self.expires_at = at + want.lease
+    def __init__(self, request: ClaimRequest, claimed: Claimed, process: str, at: float) -> None:
+        super().__init__(request.owner, request.key, request.session, process, at, request.lease)
+        self.fence, self.number, self.keep = claimed.fence, claimed.attempt, request.keep
+        self.expires_at = at + request.lease
         self.state = ClaimState.IN_PROGRESS
-        self.settled_at = self.retry_at = math.inf
+        self.finished_at = self.retry_at = math.inf
         self.result: str | None = None
         self.gone = False
         """Whether the claim was forgotten, or another attempt followed."""
@@ -42,7 +42,7 @@ class ClaimModel:
     def __init__(self, sessions: Sessions) -> None:
         self.violations: list[Violation] = []
         self.attempts: list[Attempt] = []
-        self.settled: set[tuple[str, str]] = set()
+        self.finished: set[tuple[str, str]] = set()
         """Owners that finished a claim, with its state; a late request of such an owner may claim it once more."""
         self._of_owner: dict[str, Attempt] = {}
         self._sessions = sessions
@@ -84,58 +84,60 @@ class ClaimModel:
     # -- operations ------------------------------------------------------------------------------------------------
 
     def _asked(self, event: ClaimAsked) -> None:
-        want, answer = event.want, event.answer
-        alive = self._sessions.ends_at(want.session) > self._now
+        request, answer = event.request, event.answer
+        alive = self._sessions.ends_at(request.session) > self._now
         if isinstance(answer, SessionEnded):
             if alive:
-                self._broken("sessions", f"a claim on {want.key} was refused although its session is live")
+                self._broken("sessions", f"a claim on {request.key} was refused although its session is live")
             return
         if not alive:
-            self._broken("sessions", f"a claim on {want.key} of an ended session was accepted")
-        last = self._kept(want.key)
+            self._broken("sessions", f"a claim on {request.key} of an ended session was accepted")
+        last = self._kept(request.key)
         held = last is not None and self._notice(last, self._now) is not None
         if isinstance(answer, Known):
-            self._known(want, answer.view, last, held=held)
-        elif last is not None and held and last.owner == want.owner:
+            self._known(request, answer.view, last, held=held)
+        elif last is not None and held and last.owner == request.owner:
             if (answer.fence, answer.attempt) != (last.fence, last.number):
-                self._broken("exclusive", f"the holder of {want.key} asked again and got another attempt")
-            last.expires_at = self._now + want.lease
+                self._broken("exclusive", f"the holder of {request.key} asked again and got another attempt")
+            last.expires_at = self._now + request.lease
         else:
-            self._claimed(event, want, answer, last, held=held)
+            self._claimed(event, request, answer, last, held=held)
 
     def _claimed(
-        self, event: ClaimAsked, want: ClaimWant, answer: Claimed, last: Attempt | None, *, held: bool
+        self, event: ClaimAsked, request: ClaimRequest, answer: Claimed, last: Attempt | None, *, held: bool
     ) -> None:
         if last is not None:
             if held:
-                self._broken("exclusive", f"{want.key} was claimed again while attempt {last.number} was held")
+                self._broken("exclusive", f"{request.key} was claimed again while attempt {last.number} was held")
                 last.ended_at = self._now
             if last.state is ClaimState.DONE:
                 self._broken(
-                    "once", f"{want.key} was claimed again {self._now - last.settled_at:.3f} s after it was done"
+                    "once", f"{request.key} was claimed again {self._now - last.finished_at:.3f} s after it was done"
                 )
             if last.state is ClaimState.FAILED and self._now < last.retry_at - _CLOSE:
-                self._broken("retry", f"{want.key} was claimed again {last.retry_at - self._now:.3f} s too early")
+                self._broken("retry", f"{request.key} was claimed again {last.retry_at - self._now:.3f} s too early")
             last.gone = True
         if answer.fence <= self._fence:
-            self._broken("exclusive", f"{want.key} was claimed with fence {answer.fence}, after {self._fence}")
+            self._broken("exclusive", f"{request.key} was claimed with fence {answer.fence}, after {self._fence}")
         numbers = {1 if last is None else last.number + 1} | (
             {1} if last is not None and self._may_be_gone(last) else set()
         )
         if answer.attempt not in numbers:
-            self._broken("exclusive", f"{want.key} was claimed as attempt {answer.attempt}, not {min(numbers)}")
+            self._broken("exclusive", f"{request.key} was claimed as attempt {answer.attempt}, not {min(numbers)}")
         self._fence = max(self._fence, answer.fence)
-        attempt = self._last[want.key] = self._of_owner[want.owner] = Attempt(want, answer, event.process, self._now)
+        attempt = self._last[request.key] = self._of_owner[request.owner] = Attempt(
+            request, answer, event.process, self._now
+        )
         self.attempts.append(attempt)
 
-    def _known(self, want: ClaimWant, view: ClaimView, last: Attempt | None, *, held: bool) -> None:
+    def _known(self, request: ClaimRequest, view: ClaimView, last: Attempt | None, *, held: bool) -> None:
         if last is None:
-            self._broken("claimable", f"{want.key} was reported as {view.state} although no claim is kept")
+            self._broken("claimable", f"{request.key} was reported as {view.state} although no claim is kept")
             return
         if last.state is ClaimState.IN_PROGRESS and not held:
-            self._broken("claimable", f"{want.key} could not be claimed although its holder's lease had ended")
+            self._broken("claimable", f"{request.key} could not be claimed although its holder's lease had ended")
         if last.state is ClaimState.FAILED and self._now >= last.retry_at + _CLOSE:
-            self._broken("claimable", f"{want.key} had failed and was due, but could not be claimed")
+            self._broken("claimable", f"{request.key} had failed and was due, but could not be claimed")
         self._same(view, last)
 
     def _renewed(self, key: str, owner: str, lease: float, expires_at: float | None) -> None:
@@ -147,22 +149,22 @@ class ClaimModel:
             last.expires_at = self._now + lease
 
     def _settled(self, event: ClaimSettled) -> None:
-        said, accepted = event.settlement, event.settled.done
+        said, accepted = event.outcome, event.finished.done
         last = self._kept(said.key)
         mine = last is not None and last.owner == said.owner
         if last is None or not mine or last.state not in (ClaimState.IN_PROGRESS, said.state):
             if accepted:
-                self._broken("settles", f"{said.key} was finished by an owner that did not hold it, or finished twice")
+                self._broken("finishes", f"{said.key} was finished by an owner that did not hold it, or finished twice")
             return
         if not accepted:
             if not self._may_be_gone(last):
-                self._broken("settles", f"{said.key} could not be finished by its holder")
+                self._broken("finishes", f"{said.key} could not be finished by its holder")
             return
         if last.state is ClaimState.IN_PROGRESS:
             self._notice(last, self._now)
             last.ended_at = min(last.ended_at, self._now)
-            last.state, last.settled_at, last.keep = said.state, self._now, said.keep
-            self.settled.add((said.owner, str(said.state)))
+            last.state, last.finished_at, last.keep = said.state, self._now, said.keep
+            self.finished.add((said.owner, str(said.state)))
             if said.state is ClaimState.FAILED:
                 last.retry_at = self._now + said.retry_in
             else:
@@ -213,7 +215,7 @@ class ClaimModel:
         if last.state is ClaimState.IN_PROGRESS:
             ended = min(last.expires_at, max(last.began_at, self._sessions.ends_at(last.session)))
             return ended + last.keep - _CLOSE, last.expires_at + last.keep
-        since = last.retry_at if last.state is ClaimState.FAILED else last.settled_at
+        since = last.retry_at if last.state is ClaimState.FAILED else last.finished_at
         return since + last.keep, since + last.keep
 
     def _notice(self, attempt: Attempt, at: float) -> Attempt | None:

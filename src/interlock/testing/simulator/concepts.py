@@ -186,21 +186,21 @@ class _Check:
             stay = self._limits.state.of(work.tenure.owner) if work.tenure is not None else None
             for use in stay.uses if stay is not None and work.guarded else ():
                 if not use.per:
-                    works, most = by_key.setdefault(use.key, ([], []))
+                    works, limit = by_key.setdefault(use.key, ([], []))
                     works.append(work)
-                    most.append(use.most)
+                    limit.append(use.max_count)
         for key, (works, figures) in by_key.items():
             if len(set(figures)) == 1:  # if they differ, the model decides which figure applied when
                 self._check_at_once(key, works, figures[0], "slots")
 
-    def _check_at_once(self, key: str, works: list[_Work], most: int, promise: str) -> None:
+    def _check_at_once(self, key: str, works: list[_Work], limit: int, promise: str) -> None:
         works.sort(key=lambda work: work.began_at)
         for index, latest in enumerate(works):
             others = [work for work in works[:index] if work.ran_at > latest.began_at]
             at_once = [work for work in (*others, latest) if not self._overran(work, latest.began_at)]
-            if len(at_once) > most:
+            if len(at_once) > limit:
                 who = " and ".join(work.process for work in at_once)
-                self._broken(latest.began_at, promise, f"code of {who} ran under {key} at once, {most} may")
+                self._broken(latest.began_at, promise, f"code of {who} ran under {key} at once, {limit} may")
 
     def _overran(self, work: _Work, at: float) -> bool:
         tenure = work.tenure
@@ -210,16 +210,16 @@ class _Check:
 
     def _check_settled(self, event: SettleEnded) -> None:
         attempt = self._claims.of(event.owner)
-        settled = (event.owner, event.state) in self._claims.settled
+        finished = (event.owner, event.state) in self._claims.finished
         self.verdict.outcomes[f"{event.state}: {event.outcome}"] += 1
-        if event.outcome == "settled" and not settled:
+        if event.outcome == "finished" and not finished:
             self._broken(
-                event.at, "settles", f"r{event.call} was answered that its claim is {event.state}, which is wrong"
+                event.at, "finishes", f"r{event.call} was answered that its claim is {event.state}, which is wrong"
             )
         if event.outcome == "lost" and attempt is not None and attempt.state == event.state and not attempt.gone:
             self._broken(
                 event.at,
-                "settles",
+                "finishes",
                 f"r{event.call} was answered as lost although it finished as {event.state}",
             )
 

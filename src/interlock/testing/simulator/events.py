@@ -15,7 +15,7 @@ from interlock.ports.limits import Turn
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock.ports.claims import ClaimAnswer, ClaimView, ClaimWant, Held, Renewed, Settled, Settlement
+    from interlock.ports.claims import ClaimAnswer, ClaimFinished, ClaimOutcome, ClaimRequest, ClaimView, Held, Renewed
     from interlock.ports.cursors import CursorView, Move, Overtaken
     from interlock.ports.limits import Finished, LimitAnswer, LimitView, Plan
 
@@ -54,12 +54,12 @@ class ClaimAsked(NamedTuple):
 
     at: float
     process: str
-    want: ClaimWant
+    request: ClaimRequest
     answer: ClaimAnswer
 
     def words(self, name: Name) -> list[str]:
         """For the trace."""
-        said = [name(self.want.owner), self.want.key, type(self.answer).__name__]
+        said = [name(self.request.owner), self.request.key, type(self.answer).__name__]
         if isinstance(self.answer, Claimed):
             said.append(f"attempt {self.answer.attempt} fence {self.answer.fence}")
         elif isinstance(self.answer, Known):
@@ -86,13 +86,13 @@ class ClaimSettled(NamedTuple):
 
     at: float
     process: str
-    settlement: Settlement
-    settled: Settled
+    outcome: ClaimOutcome
+    finished: ClaimFinished
 
     def words(self, name: Name) -> list[str]:
         """For the trace."""
-        said = self.settlement
-        return [name(said.owner), said.key, str(said.state), "settled" if self.settled.done else "refused"]
+        said = self.outcome
+        return [name(said.owner), said.key, str(said.state), "finished" if self.finished.done else "refused"]
 
 
 class ClaimForgotten(NamedTuple):
@@ -279,7 +279,7 @@ class WorkEnded(NamedTuple):
 
 
 class SettleEnded(NamedTuple):
-    """The outcome of a client's ``done`` or ``fail``: settled, lost, unavailable or cancelled."""
+    """The outcome of a client's ``done`` or ``fail``: finished, lost, unavailable or cancelled."""
 
     at: float
     process: str

@@ -57,6 +57,6 @@ class FaultyEvents:
         """Events, newest first."""
         return await self._call("look_events", (), lambda: self._events.list(filter, limit=limit, before=before))
 
-    async def prune(self, *, most: int = 10_000) -> int:
+    async def prune(self, *, limit: int = 10_000) -> int:
         """Remove old events. Faults do not matter here, so it does not take the wire."""
-        return await self._events.prune(most=most)
+        return await self._events.prune(limit=limit)

@@ -105,11 +105,11 @@ class FaultyJobs:
 
         return await self._call("return_unstarted", (_fetches(session),), operation)
 
-    async def rescue(self, *, most: int = 1000) -> Sequence[Rescued]:
+    async def rescue(self, *, limit: int = 1000) -> Sequence[Rescued]:
         """Take the jobs of sessions that have ended."""
 
         async def operation() -> Sequence[Rescued]:
-            rescued = await self._jobs.rescue(most=most)
+            rescued = await self._jobs.rescue(limit=limit)
             if rescued:
                 self._watcher.saw(JobsRescued, rescued)
             return rescued
@@ -185,9 +185,9 @@ class FaultyJobs:
         """All queues."""
         return await self._call("queues", (), self._jobs.queues)
 
-    async def prune(self, keep_history: float, *, most: int = 10_000) -> int:
+    async def prune(self, keep_history: float, *, limit: int = 10_000) -> int:
         """Remove what is old."""
-        return await self._call("prune", (), lambda: self._jobs.prune(keep_history, most=most))
+        return await self._call("prune", (), lambda: self._jobs.prune(keep_history, limit=limit))
 
     async def vacuum(self) -> float:
         """Vacuum the space of rows that have gone."""

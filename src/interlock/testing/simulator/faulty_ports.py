@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
     from interlock.ports.claims import (
         ClaimAnswer,
+        ClaimFinished,
+        ClaimOutcome,
+        ClaimRequest,
         ClaimState,
         ClaimStore,
         ClaimView,
-        ClaimWant,
         Held,
         Renewed,
-        Settled,
-        Settlement,
     )
     from interlock.ports.cursors import CursorStore, CursorView, Move, Moved, Overtaken
     from interlock.ports.journal import Attribution
@@ -50,16 +50,16 @@ class FaultyClaims:
         self._call = wire.call
         self._watcher = watcher
 
-    async def claim(self, want: ClaimWant) -> ClaimAnswer:
+    async def claim(self, request: ClaimRequest) -> ClaimAnswer:
         """Claim."""
 
         async def operation() -> ClaimAnswer:
-            answer = await self._claims.claim(want)
-            self._watcher.saw(ClaimAsked, want, answer)
+            answer = await self._claims.claim(request)
+            self._watcher.saw(ClaimAsked, request, answer)
             return answer
 
-        self._watcher.naming(want.owner)
-        return await self._call("claim", (want.owner,), operation, last_counts=True)
+        self._watcher.naming(request.owner)
+        return await self._call("claim", (request.owner,), operation, last_counts=True)
 
     async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
         """Renew."""
@@ -71,15 +71,15 @@ class FaultyClaims:
 
         return await self._call("renew_claims", [lease.owner for lease in leases], operation)
 
-    async def settle(self, settlement: Settlement) -> Settled:
-        """Settle."""
+    async def finish(self, outcome: ClaimOutcome) -> ClaimFinished:
+        """Finish."""
 
-        async def operation() -> Settled:
-            settled = await self._claims.settle(settlement)
-            self._watcher.saw(ClaimSettled, settlement, settled)
-            return settled
+        async def operation() -> ClaimFinished:
+            finished = await self._claims.finish(outcome)
+            self._watcher.saw(ClaimSettled, outcome, finished)
+            return finished
 
-        return await self._call("settle", (settlement.owner,), operation)
+        return await self._call("finish", (outcome.owner,), operation)
 
     async def forget(self, key: str, why: str, attribution: Attribution) -> ClaimView | None:
         """Forget."""

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
         Holder,
         Left,
         LockCounts,
+        LockRequest,
         LockStore,
         LockView,
         Renewed,
         Transaction,
         Turns,
-        Want,
     )
     from interlock.ports.messages import Messages
     from interlock.ports.migrations import Migrations
@@ -165,14 +165,14 @@ class _FaultyLocks:
         self._call = wire.call
         self._watcher = watcher
 
-    async def ask(self, want: Want) -> Answer:
+    async def ask(self, request: LockRequest) -> Answer:
         async def operation() -> Answer:
-            answer = await self._locks.ask(want)
-            self._watcher.asked(want, answer)
+            answer = await self._locks.ask(request)
+            self._watcher.asked(request, answer)
             return answer
 
-        self._watcher.calling(want)
-        return await self._call("ask", (want.key,), operation, last_counts=True)
+        self._watcher.calling(request)
+        return await self._call("ask", (request.key,), operation, last_counts=True)
 
     async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
         async def operation() -> Sequence[Renewed]:
@@ -182,13 +182,13 @@ class _FaultyLocks:
 
         return await self._call("renew", dict.fromkeys(lease.key for lease in leases), operation)
 
-    async def leave(self, want: Want) -> Left:
+    async def leave(self, request: LockRequest) -> Left:
         async def operation() -> Left:
-            left = await self._locks.leave(want)
-            self._watcher.left(want, left)
+            left = await self._locks.leave(request)
+            self._watcher.left(request, left)
             return left
 
-        return await self._call("leave", (want.key,), operation)
+        return await self._call("leave", (request.key,), operation)
 
     async def force(self, key: str, why: str, attribution: Attribution) -> Holder | None:
         async def operation() -> Holder | None:

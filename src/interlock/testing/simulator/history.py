@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from interlock.clock import Clock
-    from interlock.ports.locks import Answer, Held, Holder, Left, LockView, Renewed, Want
+    from interlock.ports.locks import Answer, Held, Holder, Left, LockRequest, LockView, Renewed
     from interlock.testing.simulator.loop import SeededLoop
 
 __all__ = [
@@ -92,7 +92,7 @@ class Asked(NamedTuple):
 
     at: float
     process: str
-    want: Want
+    request: LockRequest
     answer: Answer
 
 
@@ -110,7 +110,7 @@ class KeyLeft(NamedTuple):
 
     at: float
     process: str
-    want: Want
+    request: LockRequest
     left: Left
 
 
@@ -292,8 +292,8 @@ class History:
         """A label that is the same in every run of a seed."""
         parts = [event.process, type(event).__name__]
         match event:
-            case Asked(_, _, want, answer):
-                parts += [self.name(want.owner), want.key, type(answer).__name__]
+            case Asked(_, _, request, answer):
+                parts += [self.name(request.owner), request.key, type(answer).__name__]
                 if type(answer) is Granted:
                     parts.append(str(answer.fence))
             case LeasesRenewed(_, _, leases, answers):
@@ -301,8 +301,8 @@ class History:
                     f"{self.name(lease.owner)}:{'ok' if answer.expires_at else 'ended'}"
                     for lease, answer in zip(leases, answers, strict=False)
                 ]
-            case KeyLeft(_, _, want, left):
-                parts += [self.name(want.owner), want.key, "held" if left.held else "not held"]
+            case KeyLeft(_, _, request, left):
+                parts += [self.name(request.owner), request.key, "held" if left.held else "not held"]
             case Forced(_, _, key, holder):
                 parts += [key, self.name(holder.owner) if holder else "nobody"]
             case SessionBegan() | SessionOver():

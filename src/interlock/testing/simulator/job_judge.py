@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from interlock.ports.jobs import MAX_CRASHES, Failing, FetchResult, JobState, Outcome
+from interlock.ports.jobs import MAX_CRASHES, FetchResult, JobState, OnFailure, Outcome
 from interlock.testing.simulator.checker import Verdict
 from interlock.testing.simulator.history import Odd
 from interlock.testing.simulator.job_events import (
@@ -144,7 +144,7 @@ class _Check:
         if new.id in self._jobs:
             return
         self._places += 1
-        free = bool(new.delay or new.at is not None) or new.failing is Failing.SKIP
+        free = bool(new.delay or new.at is not None) or new.on_failure is OnFailure.SKIP
         job = self._jobs[new.id] = _Job(new, None if free else self._places)
         if new.lane:
             self._lanes.setdefault(new.lane, []).append(job)
@@ -195,7 +195,7 @@ class _Check:
                 times = self._starts.setdefault(use.key, [])
                 times.append((self._now, got.id))
                 recent = [at for at, _ in times if at > self._now - use.per + _SLACK]
-                if len(recent) > use.most:
+                if len(recent) > use.max_count:
                     self._broken("limits", f"{len(recent)} starts within {use.per} s of {use.key}")
             else:
                 held = [
@@ -203,8 +203,8 @@ class _Check:
                     for one in self._jobs.values()
                     if one.fetch is not None and any(other.key == use.key for other in one.new.uses)
                 ]
-                if len(held) > use.most:
-                    self._broken("limits", f"{len(held)} have slots of {use.key}, which has {use.most}")
+                if len(held) > use.max_count:
+                    self._broken("limits", f"{len(held)} have slots of {use.key}, which has {use.max_count}")
 
     def _acknowledged(self, acknowledgement: Acknowledgement, accepted: bool) -> None:
         job = self._jobs.get(acknowledgement.id)

@@ -64,12 +64,12 @@ class LimitModel:
         self._at = at
         self.state.advance(at)
         for key, limit in self.state.limits.items():
-            figures = {(start.most, start.per) for start in limit.starts if start.per}
-            for most, per in figures if len(figures) == 1 else ():
+            figures = {(start.max_count, start.per) for start in limit.starts if start.per}
+            for max_count, per in figures if len(figures) == 1 else ():
                 times = sorted(start.at for start in limit.starts)
-                for first, last in zip(times, times[most:], strict=False):
+                for first, last in zip(times, times[max_count:], strict=False):
                     if last - first < per:
-                        self._broken("pace", f"{most + 1} starts under {key} within {(last - first) / 1e6:.6f} s")
+                        self._broken("pace", f"{max_count + 1} starts under {key} within {(last - first) / 1e6:.6f} s")
 
     # -- asking ----------------------------------------------------------------------------------------------------
 

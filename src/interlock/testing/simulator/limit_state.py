@@ -29,7 +29,7 @@ class Start(NamedTuple):
 
     at: int
     owner: str
-    most: int
+    max_count: int
     per: int
 
 
@@ -127,7 +127,7 @@ class LimitState:
         stay.line = ""
         for use in stay.uses:
             if use.per:
-                self.limits[use.key].starts.append(Start(self.now, stay.owner, use.most, micros(use.per)))
+                self.limits[use.key].starts.append(Start(self.now, stay.owner, use.max_count, micros(use.per)))
 
     def drop(self, stay: Stay, at: int) -> None:
         """Record its end."""
@@ -155,13 +155,13 @@ class LimitState:
     def figures(self, key: str) -> set[tuple[int, int]]:
         """The figures of the live reservations of a limit."""
         found = self.limits[key].stays.values()
-        return {(use.most, micros(use.per)) for stay in found for use in stay.uses if use.key == key}
+        return {(use.max_count, micros(use.per)) for stay in found for use in stay.uses if use.key == key}
 
     def free(self, key: str) -> float:
         """How many more may start under slots: the smallest figure applies."""
         stays = self.limits[key].stays.values()
-        most = min((most for most, per in self.figures(key) if not per), default=math.inf)
-        return most - sum(stay.started_at is not None for stay in stays)
+        max_count = min((max_count for max_count, per in self.figures(key) if not per), default=math.inf)
+        return max_count - sum(stay.started_at is not None for stay in stays)
 
     def ahead(self, key: str, stay: Stay) -> list[Stay]:
         """Waiters of a limit that asked earlier."""
@@ -180,9 +180,9 @@ class LimitState:
     def in_pace(self, stay: Stay) -> bool:
         """Whether a start now would not be too soon after the actual starts."""
         for use in stay.uses:
-            for most, per in self.figures(use.key):
+            for max_count, per in self.figures(use.key):
                 recent = sum(start.at > self.now - per for start in self.limits[use.key].starts)
-                if per and recent >= most:
+                if per and recent >= max_count:
                     return False
         return True
 
@@ -194,7 +194,7 @@ class LimitState:
             before = [other for other in limit.stays.values() if other.order < stay.order]
             times = [start.at for start in limit.starts]
             times += [other.at for other in before if other.started_at is None and other.at is not None]
-            wanted += [(most, per, times) for most, per in self.figures(use.key) if per]
+            wanted += [(max_count, per, times) for max_count, per in self.figures(use.key) if per]
         tries = {self.now} | {at + per for _, per, times in wanted for at in times if at + per > self.now}
         return next(at for at in sorted(tries) if all(_fits(at, *pace) for pace in wanted))
 
@@ -202,7 +202,9 @@ class LimitState:
         return self._sessions.ends_at(stay.session)
 
 
-def _fits(at: int, most: int, per: int, times: list[int]) -> bool:
-    """Whether no ``most`` + 1 of the times, this one among them, lie within less than ``per``."""
+def _fits(at: int, max_count: int, per: int, times: list[int]) -> bool:
+    """Whether no ``max_count`` + 1 of the times, this one among them, lie within less than ``per``."""
     near = sorted([at, *(time for time in times if abs(time - at) < per)])
-    return all(last - first >= per or not first <= at <= last for first, last in zip(near, near[most:], strict=False))
+    return all(
+        last - first >= per or not first <= at <= last for first, last in zip(near, near[max_count:], strict=False)
+    )

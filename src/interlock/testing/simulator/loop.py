@@ -46,8 +46,8 @@ class SeededLoop(EventLoop):
         seed: int,
         *,
         jitter: float = 0.0,
-        most_steps: int = 1_000_000,
-        most_seconds: float = 86_400.0,
+        max_steps: int = 1_000_000,
+        max_seconds: float = 86_400.0,
         trace_size: int = 400,
     ) -> None:
         self.seed = seed
@@ -57,8 +57,8 @@ class SeededLoop(EventLoop):
         """Reports of asyncio to the exception handler, such as task errors that were never retrieved."""
         self._draw = Random(f"interlock/{seed}/schedule").random
         self._jitter = jitter
-        self._most_steps = most_steps
-        self._most_seconds = most_seconds
+        self._max_steps = max_steps
+        self._max_seconds = max_seconds
         self._now = 0.0
         self._timers: list[tuple[float, int, Handle]] = []
         self._timer_count = 0
@@ -166,8 +166,8 @@ class SeededLoop(EventLoop):
         process = ready[0] if count == 1 else ready[int(self._draw() * count)]
         self._decisions.append(process.number & 0xFF)
         self.steps += 1
-        if self.steps > self._most_steps:
-            raise SimulationOverrunError(f"More than {self._most_steps} steps were taken.", self.seed)
+        if self.steps > self._max_steps:
+            raise SimulationOverrunError(f"More than {self._max_steps} steps were taken.", self.seed)
         handle = process.queue.popleft()
         if not handle.dropped:
             try:
@@ -186,8 +186,8 @@ class SeededLoop(EventLoop):
         if not timers:
             raise SimulationStuckError("Nothing is ready and no timer is set, but the run has not ended.", self.seed)
         self._now = max(self._now, timers[0][0])
-        if self._now > self._most_seconds:
-            raise SimulationOverrunError(f"More than {self._most_seconds:g} virtual seconds passed.", self.seed)
+        if self._now > self._max_seconds:
+            raise SimulationOverrunError(f"More than {self._max_seconds:g} virtual seconds passed.", self.seed)
         self._fold()
         self._ring()
 

@@ -24,7 +24,7 @@ from interlock.testing.simulator.history import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from interlock.ports.locks import Want
+    from interlock.ports.locks import LockRequest
     from interlock.testing.simulator.history import Event
 
 __all__ = ["Grant", "Handover", "Place", "StoreModel", "Violation"]
@@ -54,13 +54,13 @@ class Grant:
         "session",
     )
 
-    def __init__(self, number: int, want: Want, fence: int, at: float) -> None:
+    def __init__(self, number: int, request: LockRequest, fence: int, at: float) -> None:
         self.number = number
         """How many grants came before it in the whole store."""
-        self.key, self.owner, self.caller, self.session = want.key, want.owner, want.caller, want.session
+        self.key, self.owner, self.caller, self.session = request.key, request.owner, request.caller, request.session
         self.fence = fence
         self.granted_at = at
-        self.expires_at = at + want.ttl
+        self.expires_at = at + request.ttl
         self.ended_at = math.inf
         self.forced = False
 
@@ -70,12 +70,12 @@ class Place:
 
     __slots__ = ("caller", "clear_at", "ended_at", "gives_up_at", "key", "owner", "process", "queued_at", "session")
 
-    def __init__(self, want: Want, process: str, at: float) -> None:
-        self.key, self.owner, self.caller, self.session = want.key, want.owner, want.caller, want.session
+    def __init__(self, request: LockRequest, process: str, at: float) -> None:
+        self.key, self.owner, self.caller, self.session = request.key, request.owner, request.caller, request.session
         self.process = process
         self.queued_at = self.clear_at = at
         """``clear_at`` is when the last waiter ahead of it left."""
-        self.gives_up_at = math.inf if want.wait is None else at + want.wait
+        self.gives_up_at = math.inf if request.wait is None else at + request.wait
         self.ended_at = math.inf
 
 
@@ -170,54 +170,54 @@ class StoreModel:
     # -- operations ------------------------------------------------------------------------------------------------
 
     def _asked(self, event: Asked) -> None:
-        want, answer = event.want, event.answer
-        alive = self._alive(want.session)
+        request, answer = event.request, event.answer
+        alive = self._alive(request.session)
         if isinstance(answer, SessionEnded):
             if alive:
                 self._broken(
                     "sessions",
-                    f"a request for {want.key} was refused although its session is live",
+                    f"a request for {request.key} was refused although its session is live",
                 )
             return
         if not alive:
-            self._broken("sessions", f"a request for {want.key} of an ended session was accepted")
-        lock = self._key(want.key)
-        grant = self.holder(want.key)
-        if grant is not None and grant.owner == want.owner:
-            self._granted_again(want, grant, answer)
+            self._broken("sessions", f"a request for {request.key} of an ended session was accepted")
+        lock = self._key(request.key)
+        grant = self.holder(request.key)
+        if grant is not None and grant.owner == request.owner:
+            self._granted_again(request, grant, answer)
             return
         self._drop_dead(lock)
-        ahead = list(_before(lock.queue, want.owner))
+        ahead = list(_before(lock.queue, request.owner))
         may_have = grant is None and self._now >= lock.free_since + len(ahead) * TURN_SECONDS
         match answer:
             case Granted():
-                self._granted(want, lock, grant, ahead, answer, may_have=may_have)
+                self._granted(request, lock, grant, ahead, answer, may_have=may_have)
             case Busy():
                 if may_have:
-                    self._broken("fair", f"{want.key} was reported as busy although it was free")
+                    self._broken("fair", f"{request.key} was reported as busy although it was free")
             case Deadlocked():
-                if want.owner in lock.queue or not self.closes_cycle(want, ghosts=True):
-                    self._broken("deadlock-free", f"a wait for {want.key} was refused although it closes no cycle")
+                if request.owner in lock.queue or not self.closes_cycle(request, ghosts=True):
+                    self._broken("deadlock-free", f"a wait for {request.key} was refused although it closes no cycle")
             case Waiting():
                 if may_have:
-                    self._broken("fair", f"a waiter for {want.key} was not served although it was its turn")
-                if want.owner not in lock.queue:
-                    if want.owner not in self.ghosts and self.closes_cycle(want, ghosts=False):
-                        self._broken("deadlock-free", f"a wait for {want.key} that closes a cycle was begun")
-                    place = lock.queue[want.owner] = Place(want, event.process, self._now)
+                    self._broken("fair", f"a waiter for {request.key} was not served although it was its turn")
+                if request.owner not in lock.queue:
+                    if request.owner not in self.ghosts and self.closes_cycle(request, ghosts=False):
+                        self._broken("deadlock-free", f"a wait for {request.key} that closes a cycle was begun")
+                    place = lock.queue[request.owner] = Place(request, event.process, self._now)
                     self.places.append(place)
 
-    def _granted_again(self, want: Want, grant: Grant, answer: object) -> None:
+    def _granted_again(self, request: LockRequest, grant: Grant, answer: object) -> None:
         if not isinstance(answer, Granted):
-            self._broken("exclusive", f"the holder of {want.key} was not granted it again: {answer!r}")
+            self._broken("exclusive", f"the holder of {request.key} was not granted it again: {answer!r}")
             return
         if answer.fence != grant.fence:
-            self._broken("exclusive", f"the holder of {want.key} asked again and got another fence")
-        grant.expires_at = self._now + want.ttl
+            self._broken("exclusive", f"the holder of {request.key} asked again and got another fence")
+        grant.expires_at = self._now + request.ttl
 
     def _granted(
         self,
-        want: Want,
+        request: LockRequest,
         lock: _Key,
         held: Grant | None,
         ahead: list[Place],
@@ -226,20 +226,20 @@ class StoreModel:
         may_have: bool,
     ) -> None:
         if held is not None:
-            self._broken("exclusive", f"{want.key} was granted while its lease {held.fence} was live")
+            self._broken("exclusive", f"{request.key} was granted while its lease {held.fence} was live")
             self._end(held)
         elif not may_have:
-            self._broken("fair", f"{want.key} was granted out of order, before {len(ahead)} live waiters")
+            self._broken("fair", f"{request.key} was granted out of order, before {len(ahead)} live waiters")
         if answer.fence <= self._fence:
-            self._broken("exclusive", f"{want.key} was granted with fence {answer.fence}, after {self._fence}")
+            self._broken("exclusive", f"{request.key} was granted with fence {answer.fence}, after {self._fence}")
         self._fence = max(self._fence, answer.fence)
-        grant = lock.grant = Grant(len(self.grants), want, answer.fence, self._now)
+        grant = lock.grant = Grant(len(self.grants), request, answer.fence, self._now)
         self.grants.append(grant)
         if may_have:
             self.passed_over += [(self._now, place, grant) for place in ahead]
-        self._note_handover(lock, want.key)
-        if want.owner in lock.queue:
-            self._remove(lock, want.owner, self._now)
+        self._note_handover(lock, request.key)
+        if request.owner in lock.queue:
+            self._remove(lock, request.owner, self._now)
 
     def _renewed(self, key: str, owner: str, ttl: float, expires_at: float | None) -> None:
         grant = self.holder(key)
@@ -250,26 +250,26 @@ class StoreModel:
             grant.expires_at = self._now + ttl
 
     def _left(self, event: KeyLeft) -> None:
-        want, left = event.want, event.left
-        lock = self._key(want.key)
-        grant = self.holder(want.key)
-        held = grant is not None and grant.owner == want.owner
+        request, left = event.request, event.left
+        lock = self._key(request.key)
+        grant = self.holder(request.key)
+        held = grant is not None and grant.owner == request.owner
         if held != left.held:
-            self._broken("exclusive", f"leaving {want.key} found {left.held=}, but the lease was {held=}")
+            self._broken("exclusive", f"leaving {request.key} found {left.held=}, but the lease was {held=}")
         if held and grant is not None:
             self._end(grant)
         self._drop_dead(lock)
-        if want.owner in lock.queue:
+        if request.owner in lock.queue:
             if lock.grant is None:
-                self._note_handover(lock, want.key)
-            self._remove(lock, want.owner, self._now)
+                self._note_handover(lock, request.key)
+            self._remove(lock, request.owner, self._now)
         first = next(iter(lock.queue), None) if lock.grant is None else None
         if left.next_owner != first:
-            self._broken("fair", f"leaving {want.key} did not name the first waiter in its queue as the next")
+            self._broken("fair", f"leaving {request.key} did not name the first waiter in its queue as the next")
 
     # -- the graph of waits ----------------------------------------------------------------------------------------
 
-    def closes_cycle(self, want: Want, *, ghosts: bool) -> bool:
+    def closes_cycle(self, request: LockRequest, *, ghosts: bool) -> bool:
         """Whether a wait of this caller for this key would close a cycle of live waits, ghosts counted or not."""
         holders: dict[str, str] = {}
         waits: dict[str, list[str]] = {}
@@ -281,10 +281,10 @@ class StoreModel:
                 if self._live(place) and (ghosts or place.owner not in self.ghosts):
                     waits.setdefault(place.caller, []).append(key)
         seen: set[str] = set()
-        to_see = [want.key]
+        to_see = [request.key]
         while to_see:
             caller = holders.get(to_see.pop())
-            if caller == want.caller:
+            if caller == request.caller:
                 return True
             if caller is not None and caller not in seen:
                 seen.add(caller)

@@ -21,7 +21,7 @@ from interlock.testing.simulator.history import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock.ports.locks import Answer, Held, Holder, Left, Renewed, Want
+    from interlock.ports.locks import Answer, Held, Holder, Left, LockRequest, Renewed
     from interlock.testing.simulator.events import ConceptEvent
     from interlock.testing.simulator.history import History
     from interlock.testing.simulator.job_events import JobEvent
@@ -32,11 +32,11 @@ __all__ = ["ProcessWatcher", "Watcher"]
 class Watcher(Protocol):
     """An observer that is called at the moment at which the store does something."""
 
-    def calling(self, want: Want) -> None:
+    def calling(self, request: LockRequest) -> None:
         """A request is about to be sent."""
         ...
 
-    def asked(self, want: Want, answer: Answer) -> None:
+    def asked(self, request: LockRequest, answer: Answer) -> None:
         """A request took effect."""
         ...
 
@@ -44,7 +44,7 @@ class Watcher(Protocol):
         """Leases were renewed."""
         ...
 
-    def left(self, want: Want, left: Left) -> None:
+    def left(self, request: LockRequest, left: Left) -> None:
         """A lease or a position was released."""
         ...
 
@@ -87,12 +87,12 @@ class ProcessWatcher:
         self._known: set[str] = set()
         self._named: set[tuple[int, str]] = set()
 
-    def calling(self, want: Want) -> None:
+    def calling(self, request: LockRequest) -> None:
         """Associate the owner with the client's request."""
-        request = REQUEST.get()
-        if request and want.owner not in self._known:
-            self._known.add(want.owner)
-            self._add(OwnerNamed(self._now(), self._process, request, want.key, want.owner))
+        number = REQUEST.get()
+        if number and request.owner not in self._known:
+            self._known.add(request.owner)
+            self._add(OwnerNamed(self._now(), self._process, number, request.key, request.owner))
 
     def naming(self, owner: str) -> None:
         """Associate the owner with the client's call; several calls may use one owner in turn."""
@@ -105,17 +105,17 @@ class ProcessWatcher:
         """Something took effect."""
         self._add(kind(self._now(), self._process, *about))
 
-    def asked(self, want: Want, answer: Answer) -> None:
+    def asked(self, request: LockRequest, answer: Answer) -> None:
         """A request took effect."""
-        self._add(Asked(self._now(), self._process, want, answer))
+        self._add(Asked(self._now(), self._process, request, answer))
 
     def renewed(self, leases: Sequence[Held], answers: Sequence[Renewed]) -> None:
         """Leases were renewed."""
         self._add(LeasesRenewed(self._now(), self._process, leases, answers))
 
-    def left(self, want: Want, left: Left) -> None:
+    def left(self, request: LockRequest, left: Left) -> None:
         """A lease or a position was released."""
-        self._add(KeyLeft(self._now(), self._process, want, left))
+        self._add(KeyLeft(self._now(), self._process, request, left))
 
     def forced(self, key: str, holder: Holder | None) -> None:
         """A key was released by force."""

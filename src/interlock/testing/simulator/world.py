@@ -139,8 +139,8 @@ class World:
         make_limits: Callable[[StoreClient], Limits] = Limits,
         make_cursors: Callable[[StoreClient], Cursors] = Cursors,
         jitter: float = 0.0001,
-        most_seconds: float = 3600.0,
-        most_steps: int = 1_000_000,
+        max_seconds: float = 3600.0,
+        max_steps: int = 1_000_000,
         logs: bool = False,
     ) -> None:
         self.seed = seed
@@ -148,7 +148,7 @@ class World:
         self.settings = settings or Settings(stuck_work="report")
         self.random = Random(f"interlock/{seed}/workload")
         """Randomness for the workload, separate from that of the network and the scheduler."""
-        self.loop = SeededLoop(seed, jitter=jitter, most_seconds=most_seconds, most_steps=most_steps)
+        self.loop = SeededLoop(seed, jitter=jitter, max_seconds=max_seconds, max_steps=max_steps)
         self.clock = VirtualClock(self.loop)
         self.store = make_store(self.clock)
         self.make_locks = make_locks

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Api", "api_error", "handles_api"]
 
-_MOST_SECONDS = 24 * 3600.0
-_MOST_BUCKETS = 1000
+_MAX_SECONDS = 24 * 3600.0
+_MAX_BUCKETS = 1000
 
 
 class Api:
@@ -42,8 +42,8 @@ class Api:
 
     async def activity(self, request: Request) -> Response:
         """Activity: ``?seconds=600&buckets=60``."""
-        seconds = _figure(request, "seconds", 600.0, _MOST_SECONDS)
-        buckets = _figure(request, "buckets", 60.0, _MOST_BUCKETS)
+        seconds = _figure(request, "seconds", 600.0, _MAX_SECONDS)
+        buckets = _figure(request, "buckets", 60.0, _MAX_BUCKETS)
         return _json(data(await self.site.app.insight.activity(seconds, int(buckets))))
 
     async def queues(self, request: Request) -> Response:
@@ -116,7 +116,7 @@ def _finite(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _figure(request: Request, name: str, usual: float, most: float) -> float:
+def _figure(request: Request, name: str, usual: float, limit: float) -> float:
     given = request.query_params.get(name, "")
     if not given:
         return usual
@@ -124,6 +124,6 @@ def _figure(request: Request, name: str, usual: float, most: float) -> float:
         value = float(given)
     except ValueError:
         value = 0.0
-    if not 1 <= value <= most:
-        raise InvalidArgumentError(f"{name} is {given[:20]!r}.", remedy=f"Use 1 to {most:g}.")
+    if not 1 <= value <= limit:
+        raise InvalidArgumentError(f"{name} is {given[:20]!r}.", remedy=f"Use 1 to {limit:g}.")
     return value

@@ -18,7 +18,7 @@ __all__ = ["ActivityChart", "Bar", "Column", "Part", "Squares", "activity_chart"
 
 WIDTH, HEIGHT = 600.0, 100.0
 _LEAST_PART = 0.8
-_MOST_SQUARES = 10
+_MAX_SQUARES = 10
 
 
 class Bar(NamedTuple):
@@ -125,12 +125,12 @@ class Squares(NamedTuple):
     """Each with its place and its width."""
 
 
-def squares(taken: int, most: int) -> Squares:
+def squares(taken: int, max_count: int) -> Squares:
     """How full a limit is."""
-    if most <= _MOST_SQUARES:
-        places = [(11.0 * index, 8.0) for index in range(most)]
-        return Squares(11.0 * most - 3, tuple(places[:taken]), tuple(places[taken:]))
-    width = 107.0 * min(1.0, taken / most)
+    if max_count <= _MAX_SQUARES:
+        places = [(11.0 * index, 8.0) for index in range(max_count)]
+        return Squares(11.0 * max_count - 3, tuple(places[:taken]), tuple(places[taken:]))
+    width = 107.0 * min(1.0, taken / max_count)
     return Squares(107.0, ((0.0, width),) if taken else (), ((width, 107.0 - width),) if width < 107 else ())
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from interlock.insight.views import MOST_COUNTED
+from interlock.insight.views import MAX_COUNTED
 from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
@@ -67,9 +67,9 @@ def visible(text: str) -> str:
     return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def brief(text: str, most: int = 300) -> str:
+def brief(text: str, limit: int = 300) -> str:
     """The text, cut."""
-    return text if len(text) <= most else f"{text[:most]}…"
+    return text if len(text) <= limit else f"{text[:limit]}…"
 
 
 def number(value: int) -> str:
@@ -79,7 +79,7 @@ def number(value: int) -> str:
 
 def count(value: int) -> str:
     """What was counted up to a bound."""
-    return f"{MOST_COUNTED:,}+" if value >= MOST_COUNTED else f"{value:,}"
+    return f"{MAX_COUNTED:,}+" if value >= MAX_COUNTED else f"{value:,}"
 
 
 def plural(value: int, one: str, many: str = "") -> str:
@@ -90,8 +90,8 @@ def plural(value: int, one: str, many: str = "") -> str:
 def short_span(seconds: float) -> str:
     """How long, in one unit. The script in the browser says the same."""
     seconds = max(0.0, seconds)
-    for size, unit, most in ((1, "s", 60), (60, "m", 3600), (3600, "h", 172_800)):
-        if seconds < most:
+    for size, unit, limit in ((1, "s", 60), (60, "m", 3600), (3600, "h", 172_800)):
+        if seconds < limit:
             return f"{int(seconds / size)}{unit}"
     return f"{int(seconds / 86_400)}d"
 

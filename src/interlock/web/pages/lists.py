@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["CLAIM_STATES", "LANES", "Lists", "event_filter", "job_filter", "listed"]
 
 PAGE = 50
-_MOST = 500
+_MAX = 500
 LANES = ("running", "waiting", "held", "parked")
 CLAIM_STATES = tuple(state for state in ClaimState if state is not ClaimState.NEW)
 _GROUPS = {
@@ -208,6 +208,6 @@ def _limit(request: Request) -> int:
     given = request.query_params.get("limit", "")
     if not given:
         return PAGE
-    if not given.isascii() or not given.isdecimal() or len(given) > 9 or not 1 <= int(given) <= _MOST:
-        raise InvalidArgumentError(f"limit is {given[:20]!r}.", remedy=f"Use 1 to {_MOST}.")
+    if not given.isascii() or not given.isdecimal() or len(given) > 9 or not 1 <= int(given) <= _MAX:
+        raise InvalidArgumentError(f"limit is {given[:20]!r}.", remedy=f"Use 1 to {_MAX}.")
     return int(given)

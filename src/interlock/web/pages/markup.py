@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["json_html", "sentence"]
 
-_MOST_SHOWN = 30_000
+_MAX_SHOWN = 30_000
 _WORD = re.compile(r"[a-z]+[ ,]")
 _TOKENS = re.compile(
     r'(?P<k>"(?:[^"\\]|\\.)*")(?=\s*:)|(?P<s>"(?:[^"\\]|\\.)*"?)|(?P<n>-?\d[\d.eE+-]*)|(?P<w>true|false|null|NaN|-?Infinity)'
@@ -40,9 +40,9 @@ def json_html(text: str, whole: str = "") -> Markup:
     What is very long or deeply nested is not shown to its end; ``whole`` is where to find all of it.
     """
     try:
-        found = format_json(json.loads(text), _MOST_SHOWN)
+        found = format_json(json.loads(text), _MAX_SHOWN)
     except (ValueError, RecursionError):
-        found = FormattedJson(text[:_MOST_SHOWN], 0, cut=len(text) > _MOST_SHOWN)
+        found = FormattedJson(text[:_MAX_SHOWN], 0, cut=len(text) > _MAX_SHOWN)
     shown = visible(found.text)
     pieces: list[Markup] = []
     at = 0

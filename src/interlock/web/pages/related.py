@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Link", "related"]
 
-_MOST = 8
+_MAX = 8
 
 
 class Link(NamedTuple):
@@ -30,7 +30,7 @@ def related(explanation: Explanation) -> list[Link]:
     for link in _links(explanation.data):
         if (link.kind, link.ref) != subject:
             found.setdefault((link.kind, link.ref), link)
-    return list(found.values())[:_MOST]
+    return list(found.values())[:_MAX]
 
 
 def _links(data: dict[str, Any]) -> Iterator[Link]:

@@ -159,7 +159,7 @@ select interlock.micros(interlock.now_or($3)), h.id, h.name, substr(h.pool, leng
        coalesce(substr(h.lane, length($1) + 2), ''), h.priority, interlock.job_ended_state(h.state), h.attempt, h.crashes,
        h.enqueued_at, h.due_at, h.fetched_at, h.started_at, h.finished_at, coalesce(w.session, h.attempts -> -1 ->> 4),
        coalesce(w.host, h.attempts -> -1 ->> 5), coalesce(w.pid, (h.attempts -> -1 ->> 6)::integer),
-       coalesce(w.program, h.attempts -> -1 ->> 7), h.fence, h.error, h.superseded_by, h.use_key, h.use_most, h.use_per,
+       coalesce(w.program, h.attempts -> -1 ->> 7), h.fence, h.error, h.superseded_by, h.use_key, h.use_max_count, h.use_per,
        h.uses, '', h.options, null::text, h.kept_until,
        case when h.attempts is not null then jsonb_build_array(h.attempts -> -1) end
 from interlock.job_history h
@@ -212,7 +212,7 @@ lines as materialized (
         from interlock.job_fetched c
         cross join lateral unnest(c.ids) as o (id)
         join interlock.job j on j.id = o.id
-        cross join lateral interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) u
+        cross join lateral interlock.job_uses(j.use_key, j.use_max_count, j.use_per, j.uses) u
         where c.namespace = $1 and c.limited and u.key = k.key limit 20) as holders, kinds.pools, kinds.names
     from (select distinct line.key from line) k
     cross join lateral (
@@ -262,7 +262,7 @@ select now_us, j.id, j.name, substr(j.pool, length($1) + 2), coalesce(substr(j.l
        j.attempt + (c.fence is not null)::integer, j.crashes, j.enqueued_at, j.due_at, c.fetched_at, null::bigint,
        null::bigint, coalesce(k.session, j.attempts -> -1 ->> 4), coalesce(k.host, j.attempts -> -1 ->> 5),
        coalesce(k.pid, (j.attempts -> -1 ->> 6)::integer), coalesce(k.program, j.attempts -> -1 ->> 7),
-       coalesce(c.fence, j.fence), coalesce(j.parked, j.error), null::bigint, j.use_key, j.use_most, j.use_per, j.uses, '', j.options,
+       coalesce(c.fence, j.fence), coalesce(j.parked, j.error), null::bigint, j.use_key, j.use_max_count, j.use_per, j.uses, '', j.options,
        null::text, null::bigint, case when j.attempts is not null then jsonb_build_array(j.attempts -> -1) end,
        case s.state
            when 'ready' then case when coalesce(v.knows, 0) = 0 then 0 else

@@ -1,7 +1,7 @@
 -- name: limit
 -- Read one limit that jobs are under.
 select * from (
-    select $2::text as key, l.most, l.per, f.most as first_most, f.per as first_per,
+    select $2::text as key, l.max_count, l.per, f.max_count as first_most, f.per as first_per,
            greatest(0, coalesce(l.taken, 0) - coalesce((
                select sum(d.count) from interlock.job_slot_freed d where d.namespace = $1 and d.key = $2), 0)) as taken,
            (select count(*) from (
@@ -14,7 +14,7 @@ select * from (
     from (select interlock.micros(interlock.now_or($3)) as now_us) clock
     left join interlock.job_limit l on l.namespace = $1 and l.key = $2
     left join lateral (
-        select w.most, w.per from interlock.job_limit_wait w where w.key = $2 and w.namespace = $1 limit 1) f on true
+        select w.max_count, w.per from interlock.job_limit_wait w where w.key = $2 and w.namespace = $1 limit 1) f on true
 ) x
 where x.taken > 0 or x.started > 0 or x.waiting > 0
 
@@ -40,7 +40,7 @@ keys as materialized (
     ) known
 )
 select * from (
-    select k.key, l.most, l.per, f.most as first_most, f.per as first_per,
+    select k.key, l.max_count, l.per, f.max_count as first_most, f.per as first_per,
            greatest(0, coalesce(l.taken, 0) - coalesce((
                select sum(d.count) from interlock.job_slot_freed d where d.namespace = $1 and d.key = k.key), 0)) as taken,
            (select count(*) from (
@@ -54,7 +54,7 @@ select * from (
     cross join clock
     left join interlock.job_limit l on l.namespace = $1 and l.key = k.key
     left join lateral (
-        select w.most, w.per from interlock.job_limit_wait w where w.key = k.key and w.namespace = $1 limit 1) f on true
+        select w.max_count, w.per from interlock.job_limit_wait w where w.key = k.key and w.namespace = $1 limit 1) f on true
 ) x
 where x.taken > 0 or x.started > 0 or x.waiting > 0
 order by x.key
@@ -67,7 +67,7 @@ from interlock.job_fetched c
 cross join lateral unnest(c.ids) as o (id)
 join interlock.job j on j.id = o.id
 join interlock.job_session w on w.id = c.session_id
-cross join lateral interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) u
+cross join lateral interlock.job_uses(j.use_key, j.use_max_count, j.use_per, j.uses) u
 where c.namespace = $1 and c.limited and u.key = $2 and u.per = 0
 order by c.fetched_at, j.id
 limit $3

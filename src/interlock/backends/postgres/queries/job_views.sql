@@ -38,7 +38,7 @@ from clock
 cross join (
     (select v.id, v.name, v.queue, v.lane, v.priority, v.state, v.attempt, v.crashes, v.enqueued_at, v.due_at, v.fetched_at,
             v.started_at, v.finished_at, v.session, v.host, v.pid, v.program, v.fence, v.error, v.superseded_by, v.use_key,
-            v.use_most, v.use_per, v.uses, '' as arguments, v.options, null as result, v.kept_until, null::jsonb as attempts
+            v.use_max_count, v.use_per, v.uses, '' as arguments, v.options, null as result, v.kept_until, null::jsonb as attempts
      from asked cross join clock
      cross join lateral interlock.job_open_views($1) v
      where unfinished and (states = '{}' or v.state = any (states)) and (many or v.id = any (array(select id from few)))
@@ -47,7 +47,7 @@ cross join (
     union all
     (select v.id, v.name, v.queue, v.lane, v.priority, v.state, v.attempt, v.crashes, v.enqueued_at, v.due_at, v.fetched_at,
             v.started_at, v.finished_at, v.session, v.host, v.pid, v.program, v.fence, v.error, v.superseded_by, v.use_key,
-            v.use_most, v.use_per, v.uses, '', v.options, null, v.kept_until, null::jsonb
+            v.use_max_count, v.use_per, v.uses, '', v.options, null, v.kept_until, null::jsonb
      from asked cross join clock
      cross join lateral interlock.job_ended_views($1, now_us) v
      where ended and (states = '{}' or v.state = any (states))
@@ -115,7 +115,7 @@ select found.*,
            join interlock.job_fetched c on c.namespace = $1 and c.limited
            cross join lateral unnest(c.ids) as o (id)
            join interlock.job j on j.id = o.id
-           cross join lateral interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) u
+           cross join lateral interlock.job_uses(j.use_key, j.use_max_count, j.use_per, j.uses) u
            where u.key = line.key limit 20) as holders,
        (select k.wake_at from line join interlock.job_limit k on k.namespace = $1 and k.key = line.key
         where k.wake_at > found.now_us) as room_at,

@@ -18,7 +18,7 @@ select interlock.job_enqueue_again($1, row(
 select j.id, j.name, j.queue, j.lane, j.fence, j.attempt, j.crashes, j.half, j.priority, j.enqueued_at, j.due_at,
        j.arguments, j.options, j.slots, j.paced,
        case when j.n > 1 then null else f.session_ended end as session_ended,
-       case when j.n > 1 then null else f.look_again end as look_again,
+       case when j.n > 1 then null else f.recheck_in end as recheck_in,
        case when j.n > 1 then null else f.scan_from end as scan_from
 from interlock.job_fetch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) f
 left join lateral interlock.job_fetched_rows($1, f.ids, f.fences) with ordinality as j (

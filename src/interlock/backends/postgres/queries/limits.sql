@@ -1,11 +1,11 @@
 -- name: ask
 -- Make a reservation, or start it.
-select answer, begins_at, waits_for, ahead, look_again, differs, null
+select answer, begins_at, waits_for, ahead, recheck_in, differs, null
 from interlock.limit_ask($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, true, $12)
 
 -- name: batch
 -- Run several requests and ends in one transaction.
-select answer, begins_at, waits_for, ahead, look_again, differs, next_owners
+select answer, begins_at, waits_for, ahead, recheck_in, differs, next_owners
 from interlock.limit_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 
 -- name: finish
@@ -35,7 +35,7 @@ keys as materialized (
     limit $3
 ),
 uses as materialized (
-    select u.key, u.ticket, u.owner, u.caller, u.session, s.host, s.pid, s.program, u.most, u.per, u.asked_at, u.at,
+    select u.key, u.ticket, u.owner, u.caller, u.session, s.host, s.pid, s.program, u.max_count, u.per, u.asked_at, u.at,
            u.started, u.wait_kind, u.waits_for
     from keys
     cross join clock
@@ -52,15 +52,15 @@ starts as materialized (
 select keys.key, now_us,
        (select k.free_since from interlock.limit_key k where k.namespace = $1 and k.key = keys.key) as free_since,
        (select coalesce(jsonb_agg(jsonb_build_array(
-           u.owner, u.caller, u.session, u.host, u.pid, u.program, u.most, u.per, u.asked_at, u.at, u.started, u.wait_kind,
+           u.owner, u.caller, u.session, u.host, u.pid, u.program, u.max_count, u.per, u.asked_at, u.at, u.started, u.wait_kind,
            u.waits_for) order by u.ticket), '[]')
         from uses u where u.key = keys.key) as uses,
        (select coalesce(jsonb_agg(jsonb_build_array(
-           t.owner, t.caller, t.session, t.host, t.pid, t.program, t.most, t.per, t.asked_at, t.at)
+           t.owner, t.caller, t.session, t.host, t.pid, t.program, t.max_count, t.per, t.asked_at, t.at)
            order by t.at, t.ticket), '[]')
         from starts t where t.key = keys.key) as starts,
        (select coalesce(jsonb_agg(jsonb_build_array(
-           interlock.micros(coalesce(s.expires_at, 'epoch')), u.started, case when u.per = 0 then u.most end)
+           interlock.micros(coalesce(s.expires_at, 'epoch')), u.started, case when u.per = 0 then u.max_count end)
            order by s.expires_at nulls first), '[]')
         from interlock.limit_use u
         left join interlock.session s on s.namespace = u.namespace and s.id = u.session
@@ -93,7 +93,7 @@ mine as materialized (
     where u.namespace = $1 and u.session = $2 and (u.started or now_us <= greatest(u.last_asked, u.at) + $4::bigint)
 ),
 live as materialized (
-    select u.ticket, u.owner, u.session, u.key, u.started, u.wait_kind = 1 and u.waits_for = u.key as waiting, u.most, u.per,
+    select u.ticket, u.owner, u.session, u.key, u.started, u.wait_kind = 1 and u.waits_for = u.key as waiting, u.max_count, u.per,
            s.expires_at
     from interlock.limit_use u
     cross join clock
@@ -103,7 +103,7 @@ live as materialized (
 ),
 places as (
     select l.owner, l.session, l.key, l.waiting,
-           coalesce(min(l.most) filter (where l.per = 0) over by_key, 1000000)
+           coalesce(min(l.max_count) filter (where l.per = 0) over by_key, 1000000)
                - count(*) filter (where l.started) over by_key as free,
            count(*) filter (where l.waiting) over before_it as ahead,
            least(min(l.expires_at) filter (where l.started) over by_key,

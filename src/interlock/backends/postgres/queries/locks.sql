@@ -1,11 +1,11 @@
 -- name: ask
 -- Acquire a key or queue for it.
-select answer, fence, expires_at, look_again, details, null, null
+select answer, fence, expires_at, recheck_in, details, null, null
 from interlock.lock_ask($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 
 -- name: batch
 -- Run several requests and releases in one transaction.
-select answer, fence, expires_at, look_again, details, why, next_owner
+select answer, fence, expires_at, recheck_in, details, why, next_owner
 from interlock.lock_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 
 -- name: leave

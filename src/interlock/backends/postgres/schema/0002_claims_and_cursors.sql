@@ -14,7 +14,7 @@ create table interlock.claim (
     program    text not null,
     claimed_at timestamptz not null,
     expires_at timestamptz,
-    settled_at timestamptz,
+    finished_at timestamptz,
     retry_at   timestamptz,
     error      text not null default '',
     result     text,

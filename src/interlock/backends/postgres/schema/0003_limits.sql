@@ -11,7 +11,7 @@ create table interlock.limit_key (
 
 create sequence interlock.limit_ticket;
 
--- A reservation: one row for each limit it is under, equal except for key, most and per (0 for slots). wait_kind: 0 for
+-- A reservation: one row for each limit it is under, equal except for key, max_count and per (0 for slots). wait_kind: 0 for
 -- nothing, 1 in the queue of the key waits_for, 2 for its time, which the rate of the key waits_for determined. The
 -- ticket is its position in every queue. A reservation is changed only while all of its keys are locked, so that the
 -- rows of a locked key do not change.
@@ -22,7 +22,7 @@ create table interlock.limit_use (
     owner      text not null,
     caller      text not null,
     session    text not null,
-    most       integer not null,
+    max_count       integer not null,
     per        bigint not null,
     asked_at   bigint not null,
     last_asked bigint not null,
@@ -49,7 +49,7 @@ create table interlock.limit_start (
     host         text not null,
     pid          integer not null,
     program      text not null,
-    most         integer not null,
+    max_count         integer not null,
     per          bigint not null,
     asked_at     bigint not null,
     primary key (namespace, key, at, ticket)

@@ -40,12 +40,12 @@ create table interlock.job (
     ticket      bigint,
     half        bigint,
     use_per     bigint,
-    use_most    integer,
+    use_max_count    integer,
     attempt     integer not null default 0,
     priority    smallint not null,
     crashes     smallint not null default 0,
     last_outcome     smallint,
-    failing     smallint not null,
+    on_failure     smallint not null,
     coalesces   boolean not null,
     paced       boolean not null,
     apart       boolean not null default false,
@@ -69,13 +69,13 @@ create index job_by_unreadable on interlock.job (pool, name, unreadable_by, id) 
 create index job_by_half on interlock.job (half) where half is not null;
 
 -- Jobs that can be fetched: jobs without a lane, and first jobs of lanes. class: see job_codes.py. use_key and
--- use_most: set if its only limit is on slots. half: as in job.
+-- use_max_count: set if its only limit is on slots. half: as in job.
 create table interlock.job_ready (
     pool     text collate "C" not null,
     sort     bigint not null,
     id       bigint not null,
     half     bigint,
-    use_most integer,
+    use_max_count integer,
     class    smallint not null,
     limited  boolean not null,
     name     text collate "C" not null,
@@ -92,7 +92,7 @@ create table interlock.job_scheduled (
     pool     text collate "C" not null,
     at       bigint not null,
     id       bigint not null,
-    use_most integer,
+    use_max_count integer,
     priority smallint not null,
     class    smallint not null,
     limited  boolean not null,
@@ -165,14 +165,14 @@ create table interlock.job_signal (
 create index job_signal_by_position on interlock.job_signal (namespace, position);
 
 -- How many fetched jobs hold a limit's key. This row is locked before anything under the key is counted or changed.
--- figures: how many of them have which "most/per"; null while all have the same, which is then in most and per.
+-- figures: how many of them have which "max_count/per"; null while all have the same, which is then in max_count and per.
 -- wake_at: when a rate lets the first waiting job start.
 create table interlock.job_limit (
     namespace text not null,
     key       text collate "C" not null,
     wake_at   bigint,
     per       bigint,
-    most      integer,
+    max_count      integer,
     taken     integer not null default 0,
     figures   jsonb,
     primary key (namespace, key)
@@ -200,7 +200,7 @@ create table interlock.job_slot_freed (
     number    bigint generated always as identity,
     namespace text not null,
     key       text collate "C" not null,
-    most      integer not null,
+    max_count      integer not null,
     per       bigint not null,
     count     integer not null
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
@@ -212,7 +212,7 @@ create table interlock.job_limit_wait (
     id        bigint primary key,
     ticket    bigint not null,
     per       bigint not null,
-    most      integer not null,
+    max_count      integer not null,
     woken     boolean not null default false,
     namespace text not null,
     key       text collate "C" not null,
@@ -236,13 +236,13 @@ create table interlock.job_history (
     superseded_by bigint,
     kept_until    bigint,
     use_per       bigint,
-    use_most      integer,
+    use_max_count      integer,
     attempt       integer not null,
     priority      smallint not null,
     crashes       smallint not null,
     state         smallint not null,
     last_outcome       smallint,
-    failing       smallint not null,
+    on_failure       smallint not null,
     coalesces     boolean not null,
     paced         boolean not null,
     pool          text collate "C" not null,
@@ -391,7 +391,7 @@ create type interlock.new_jobs as (
     names      text[],
     queues     text[],
     priorities integer[],
-    failings   integer[],
+    on_failures   integer[],
     coalesces  boolean[],
     keeps      double precision[],
     options    text[],

@@ -1,7 +1,7 @@
 -- name: read_claim
 -- Read the asking session and, if there is one, the claim on a key with its owner's session.
 select s.host, s.pid, s.program, c.key, c.state, c.attempt, c.fence, c.owner, c.session, c.host, c.pid, c.program, c.claimed_at,
-       min(c.expires_at, coalesce(h.expires_at, c.claimed_at)), c.settled_at, c.retry_at, c.error, c.result,
+       min(c.expires_at, coalesce(h.expires_at, c.claimed_at)), c.finished_at, c.retry_at, c.error, c.result,
        c.kept_until
 from interlock_session s
 left join interlock_claim c on c.namespace = s.namespace and c.key = :key and c.kept_until > :now
@@ -32,7 +32,7 @@ where namespace = :namespace and key = :key and owner = :owner and state = 'in p
 -- name: finish_claim
 -- Finish a claim: done or failed.
 update interlock_claim
-set state = :state, expires_at = null, settled_at = :now, retry_at = :now + :retry_in, error = :error, result = :result,
+set state = :state, expires_at = null, finished_at = :now, retry_at = :now + :retry_in, error = :error, result = :result,
     kept_until = :now + coalesce(:retry_in, 0) + :keep
 where namespace = :namespace and key = :key and owner = :owner and state = 'in progress' and kept_until > :now
 
@@ -51,7 +51,7 @@ select why from interlock_forced where namespace = :namespace and owner = :owner
 -- name: list_claims
 -- List claims by key.
 select c.key, c.state, c.attempt, c.fence, c.owner, c.session, c.host, c.pid, c.program, c.claimed_at,
-       min(c.expires_at, coalesce(h.expires_at, c.claimed_at)), c.settled_at, c.retry_at, c.error, c.result,
+       min(c.expires_at, coalesce(h.expires_at, c.claimed_at)), c.finished_at, c.retry_at, c.error, c.result,
        c.kept_until
 from interlock_claim c
 left join interlock_session h on h.namespace = c.namespace and h.id = c.session

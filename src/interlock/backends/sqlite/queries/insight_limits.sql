@@ -18,8 +18,8 @@ select key from known where key is not null limit :scan
 
 -- name: limit_used
 -- Count the jobs that use a key, up to a bound, with its capacity and period.
-select count(*), min(most), max(per)
-from (select most, per from interlock_job_use where namespace = :namespace and key = :key limit :limit)
+select count(*), min(max_count), max(per)
+from (select max_count, per from interlock_job_use where namespace = :namespace and key = :key limit :limit)
 
 -- name: limit_holders
 -- List the jobs that occupy a slot of a key.

@@ -25,7 +25,7 @@ on conflict (namespace, session) do update set refused_fetches = max(refused_fet
 
 -- name: job_details
 -- Read what acknowledging jobs needs of them.
-select j.id, j.kind, j.lane, j.position, j.attempt, j.crashes, j.half, j.failing, j.attempts, j.unreadable_by, j.sort
+select j.id, j.kind, j.lane, j.position, j.attempt, j.crashes, j.half, j.on_failure, j.attempts, j.unreadable_by, j.sort
 from json_each(:ids) e
 cross join interlock_job j on j.id = e.value
 
@@ -45,9 +45,9 @@ cross join interlock_job_kind k on k.id = h.kind and k.namespace = :namespace
 -- Move a job to the history.
 insert into interlock_job_history
     (id, kind, state, lane, priority, enqueued_at, due_at, fetched_at, finished_at, ran, attempt, crashes, fence, worker,
-     failing, coalesces, keep_result, limits, superseded_by, uses, error, attempts, options, arguments)
+     on_failure, coalesces, keep_result, limits, superseded_by, uses, error, attempts, options, arguments)
 select j.id, j.kind, :state, j.lane, j.priority, j.enqueued_at, j.due_at, c.fetched_at, :now, :ran,
-       j.attempt + :attempts_more, j.crashes + :crashes_more, coalesce(c.fence, j.fence), c.worker, j.failing,
+       j.attempt + :attempts_more, j.crashes + :crashes_more, coalesce(c.fence, j.fence), c.worker, j.on_failure,
        j.coalesces, j.keep_result, j.limits, :superseded_by, j.uses, coalesce(:error, j.error),
        coalesce(:attempts, j.attempts), j.options, j.arguments
 from interlock_job j
@@ -58,9 +58,9 @@ where j.id = :id
 -- Move jobs that are done to the history, given as an object of IDs and run times.
 insert into interlock_job_history
     (id, kind, state, lane, priority, enqueued_at, due_at, fetched_at, finished_at, ran, attempt, crashes, fence, worker,
-     failing, coalesces, keep_result, limits, uses, error, attempts, options, arguments)
+     on_failure, coalesces, keep_result, limits, uses, error, attempts, options, arguments)
 select j.id, j.kind, 'done', j.lane, j.priority, j.enqueued_at, j.due_at, c.fetched_at, :now, e.value, j.attempt + 1,
-       j.crashes, c.fence, c.worker, j.failing, j.coalesces, j.keep_result, j.limits, j.uses, null, j.attempts,
+       j.crashes, c.fence, c.worker, j.on_failure, j.coalesces, j.keep_result, j.limits, j.uses, null, j.attempts,
        j.options, j.arguments
 from json_each(:ran) e
 cross join interlock_job_fetched c on c.id = cast(e.key as integer)

@@ -1,7 +1,7 @@
 -- name: add_job
 -- Store a new job.
 insert into interlock_job
-    (id, kind, lane, position, priority, enqueued_at, due_at, failing, coalesces, keep_result, limits, uses, options,
+    (id, kind, lane, position, priority, enqueued_at, due_at, on_failure, coalesces, keep_result, limits, uses, options,
      arguments)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 

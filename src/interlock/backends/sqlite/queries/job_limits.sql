@@ -1,11 +1,11 @@
 -- name: quotas
 -- Select the capacities and periods that fetched jobs declare for a key, and how many jobs declare each.
-select most, per, count(*) from interlock_job_use where namespace = :namespace and key = :key group by most, per
+select max_count, per, count(*) from interlock_job_use where namespace = :namespace and key = :key group by max_count, per
 
 -- name: add_uses
 -- Record that jobs use a key.
-insert into interlock_job_use (namespace, key, id, most, per)
-select :namespace, :key, value, :most, :per from json_each(:ids)
+insert into interlock_job_use (namespace, key, id, max_count, per)
+select :namespace, :key, value, :max_count, :per from json_each(:ids)
 
 -- name: delete_uses
 -- Record that jobs no longer use a key.

@@ -45,9 +45,9 @@ update interlock_job set due_at = :now, parked = null, unreadable = 0, unreadabl
 -- name: restore
 -- Move a job from the history back to the unfinished jobs, with its attempts reset.
 insert into interlock_job
-    (id, kind, lane, priority, enqueued_at, due_at, fence, failing, coalesces, keep_result, limits, uses, attempts, options,
+    (id, kind, lane, priority, enqueued_at, due_at, fence, on_failure, coalesces, keep_result, limits, uses, attempts, options,
      arguments)
-select id, kind, lane, priority, enqueued_at, :now, fence, failing, coalesces, keep_result, limits, uses, attempts, options,
+select id, kind, lane, priority, enqueued_at, :now, fence, on_failure, coalesces, keep_result, limits, uses, attempts, options,
        arguments
 from interlock_job_history
 where id = :id

@@ -44,7 +44,7 @@ limit :limit
 
 -- name: reservations
 -- Select the live reservations on some keys, in order of their turns.
-select u.key, r.owner, r.caller, r.session, s.host, s.pid, s.program, u.most, u.per, r.asked_at, r.at, r.started,
+select u.key, r.owner, r.caller, r.session, s.host, s.pid, s.program, u.max_count, u.per, r.asked_at, r.at, r.started,
        r.wait_kind, r.waits_for
 from interlock_limit_use u
 join interlock_limit_reservation r on r.ticket = u.ticket
@@ -55,7 +55,7 @@ order by u.key, r.turn
 
 -- name: counted_starts
 -- Select the starts that still count on some keys.
-select key, owner, caller, session, host, pid, program, most, per, asked_at, at
+select key, owner, caller, session, host, pid, program, max_count, per, asked_at, at
 from interlock_limit_start
 where namespace = :namespace and key in (select value from json_each(:keys)) and at + per > :now_us
 order by key, at, ticket
@@ -68,7 +68,7 @@ where namespace = :namespace and key in (select value from json_each(:keys))
 -- name: undropped_deaths
 -- Select dead reservations on some keys that are not dropped yet.
 select u.key, cast(round(coalesce(s.expires_at, 0) * 1000000) as integer) as died_at, r.started,
-       case when u.per = 0 then u.most end
+       case when u.per = 0 then u.max_count end
 from interlock_limit_use u
 join interlock_limit_reservation r on r.ticket = u.ticket
 left join interlock_session s on s.namespace = u.namespace and s.id = r.session

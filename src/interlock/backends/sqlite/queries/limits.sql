@@ -24,11 +24,11 @@ where ticket = :ticket
 
 -- name: add_use
 -- Add one key of a reservation.
-insert into interlock_limit_use (namespace, key, ticket, most, per) values (:namespace, :key, :ticket, :most, :per)
+insert into interlock_limit_use (namespace, key, ticket, max_count, per) values (:namespace, :key, :ticket, :max_count, :per)
 
 -- name: uses_of
 -- Read the keys of a reservation.
-select key, most, per from interlock_limit_use where ticket = :ticket order by key
+select key, max_count, per from interlock_limit_use where ticket = :ticket order by key
 
 -- name: delete_reservation
 -- Delete a reservation.
@@ -54,7 +54,7 @@ where u.namespace = :namespace and u.key in (select value from json_each(:keys))
 -- Count what uses a key, seen from the reservation :ticket with its :turn, which is not counted itself. A session
 -- that is gone counts as expired at 0.
 with used as (
-    select r.ticket, r.started, u.most, u.per, coalesce(s.expires_at, 0) as expires_at,
+    select r.ticket, r.started, u.max_count, u.per, coalesce(s.expires_at, 0) as expires_at,
            coalesce(s.expires_at, 0) > :now and (r.started or :now_us <= max(r.last_asked, r.at) + :stale) as live,
            r.started or (r.wait_kind = 1 /* slot */ and r.waits_for = u.key and r.turn < :turn) as before_us
     from interlock_limit_use u
@@ -67,14 +67,14 @@ select coalesce(sum(live), 0),
        coalesce(sum(live and started), 0),
        coalesce(sum(live and before_us and not started), 0),
        min(case when live and before_us then expires_at end),
-       min(case when live then most end), max(case when live then most end),
+       min(case when live then max_count end), max(case when live then max_count end),
        min(case when live then per end), max(case when live then per end),
        (select free_since from interlock_limit_key k where k.namespace = :namespace and k.key = :key)
 from used
 
 -- name: room
 -- Read a key's slots, how many are used and whether anyone waits. Dead holders count until they are dropped.
-select min(case when u.per = 0 then u.most end), coalesce(sum(r.started), 0),
+select min(case when u.per = 0 then u.max_count end), coalesce(sum(r.started), 0),
        coalesce(max(r.wait_kind = 1 /* slot */ and r.waits_for = u.key), 0)
 from interlock_limit_use u
 join interlock_limit_reservation r on r.ticket = u.ticket
@@ -82,7 +82,7 @@ where u.namespace = :namespace and u.key = :key
 
 -- name: quotas
 -- Select the different capacities and periods that live reservations declare for a key.
-select distinct u.most, u.per
+select distinct u.max_count, u.per
 from interlock_limit_use u
 join interlock_limit_reservation r on r.ticket = u.ticket
 join interlock_session s on s.namespace = u.namespace and s.id = r.session and s.expires_at > :now
@@ -103,8 +103,8 @@ order by at
 -- name: add_start
 -- Record a start that counts against a rate or cooldown.
 insert into interlock_limit_start
-    (namespace, key, at, ticket, counts_until, owner, caller, session, host, pid, program, most, per, asked_at)
-values (:namespace, :key, :now_us, :ticket, :counts_until, :owner, :caller, :session, :host, :pid, :program, :most, :per,
+    (namespace, key, at, ticket, counts_until, owner, caller, session, host, pid, program, max_count, per, asked_at)
+values (:namespace, :key, :now_us, :ticket, :counts_until, :owner, :caller, :session, :host, :pid, :program, :max_count, :per,
         :asked_at)
 
 -- name: starts_after
@@ -160,7 +160,7 @@ group by r.ticket
 -- name: first_waiting
 -- Select the first waiters of a key, as many as there is room for.
 with live as (
-    select r.turn, r.owner, r.session, r.started, u.most, u.per, r.wait_kind = 1 /* slot */ and r.waits_for = u.key as waiting
+    select r.turn, r.owner, r.session, r.started, u.max_count, u.per, r.wait_kind = 1 /* slot */ and r.waits_for = u.key as waiting
     from interlock_limit_use u
     join interlock_limit_reservation r on r.ticket = u.ticket
     join interlock_session s on s.namespace = u.namespace and s.id = r.session and s.expires_at > :now
@@ -169,7 +169,7 @@ with live as (
 select owner, session from live
 where waiting
 order by turn
-limit (select max(0, coalesce(min(case when per = 0 then most end), 1000) - coalesce(sum(started), 0)) from live)
+limit (select max(0, coalesce(min(case when per = 0 then max_count end), 1000) - coalesce(sum(started), 0)) from live)
 
 -- name: turns
 -- In how many seconds each waiting reservation of a session should ask again.
@@ -181,7 +181,7 @@ with mine as (
       and not r.started and :now_us <= max(r.last_asked, r.at) + :stale
 ),
 live as (
-    select r.turn, r.owner, r.started, r.wait_kind = 1 /* slot */ and r.waits_for = u.key as waiting, r.session, u.key, u.most, u.per,
+    select r.turn, r.owner, r.started, r.wait_kind = 1 /* slot */ and r.waits_for = u.key as waiting, r.session, u.key, u.max_count, u.per,
            s.expires_at
     from interlock_limit_use u
     join interlock_limit_reservation r on r.ticket = u.ticket
@@ -190,7 +190,7 @@ live as (
       and (r.started or :now_us <= max(r.last_asked, r.at) + :stale)
 ),
 room as (
-    select l.key, coalesce(min(case when l.per = 0 then l.most end), 1000000000) - sum(l.started) as free,
+    select l.key, coalesce(min(case when l.per = 0 then l.max_count end), 1000000000) - sum(l.started) as free,
            coalesce(min(case when l.started then l.expires_at end), 9e18) as ends_at,
            (select free_since from interlock_limit_key k where k.namespace = :namespace and k.key = l.key) as free_since
     from live l

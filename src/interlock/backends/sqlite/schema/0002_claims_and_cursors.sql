@@ -14,7 +14,7 @@ create table interlock_claim (
     program    text not null,
     claimed_at real not null,
     expires_at real,
-    settled_at real,
+    finished_at real,
     retry_at   real,
     error      text not null default '',
     result     text,

@@ -27,7 +27,7 @@ create table interlock_limit_use (
     namespace text not null,
     key       text not null,
     ticket    integer not null,
-    most      integer not null,
+    max_count      integer not null,
     per       integer not null,
     primary key (namespace, key, ticket)
 ) without rowid;
@@ -47,7 +47,7 @@ create table interlock_limit_start (
     host         text not null,
     pid          integer not null,
     program      text not null,
-    most         integer not null,
+    max_count         integer not null,
     per          integer not null,
     asked_at     integer not null,
     primary key (namespace, key, at, ticket)

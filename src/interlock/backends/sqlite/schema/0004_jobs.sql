@@ -55,7 +55,7 @@ create table interlock_job (
     crashes     integer not null default 0,
     half        integer,
     fence       integer not null default 0,
-    failing     text not null,
+    on_failure     text not null,
     coalesces  integer not null,
     keep_result integer not null,
     limits      integer not null,
@@ -141,7 +141,7 @@ create table interlock_job_use (
     namespace text not null,
     key       text not null,
     id        integer not null,
-    most      integer not null,
+    max_count      integer not null,
     per       integer not null,
     primary key (namespace, key, id)
 ) without rowid;
@@ -203,7 +203,7 @@ create table interlock_job_history (
     crashes       integer not null,
     fence         integer not null,
     worker        integer,
-    failing       text not null,
+    on_failure       text not null,
     coalesces    integer not null,
     keep_result   integer not null,
     limits        integer not null,

@@ -37,7 +37,7 @@ class ClaimingConformance(ClaimSuite):
             assert view.expires_at == pytest.approx(begun + 10, abs=0.01)
             assert view.kept_until == pytest.approx(begun + 110, abs=0.01)
             assert view.seen_at == pytest.approx(begun + 4, abs=0.01)
-            assert (view.settled_at, view.retry_at, view.error, view.result) == (None, None, "", None)
+            assert (view.finished_at, view.retry_at, view.error, view.result) == (None, None, "", None)
             assert view.live
 
     async def test_a_claim_in_progress_ends_with_its_holders_session(self, store_url: str) -> None:
@@ -51,26 +51,26 @@ class ClaimingConformance(ClaimSuite):
             mine = await b.claimed("a1")
             b.clock.advance(5)
             await b.done("a1", result='{"id": 7}', keep=50.0)
-            settled = b.clock.now()
+            finished = b.clock.now()
             view = await b.known("b1")
 
             assert (view.state, view.owner, view.fence, view.result) == (ClaimState.DONE, "a1", mine.fence, '{"id": 7}')
-            assert view.settled_at == pytest.approx(settled, abs=0.01)
-            assert view.kept_until == pytest.approx(settled + 50, abs=0.01)
+            assert view.finished_at == pytest.approx(finished, abs=0.01)
+            assert view.kept_until == pytest.approx(finished + 50, abs=0.01)
             assert (view.expires_at, view.retry_at, view.error, view.live) == (None, None, "", False)
 
     async def test_what_failed_is_known_as_failed_until_it_is_due(self, store_url: str) -> None:
         async with self.claim_driver(store_url) as b:
             first = await b.claimed("a1")
             await b.failed("a1", error="ValueError: no", retry_in=8.0, keep=50.0)
-            settled = b.clock.now()
+            finished = b.clock.now()
             b.clock.advance(7)
             view = await b.known("b1")
 
             assert (view.state, view.error, view.result) == (ClaimState.FAILED, "ValueError: no", None)
-            assert view.settled_at == pytest.approx(settled, abs=0.01)
-            assert view.retry_at == pytest.approx(settled + 8, abs=0.01)
-            assert view.kept_until == pytest.approx(settled + 58, abs=0.01)
+            assert view.finished_at == pytest.approx(finished, abs=0.01)
+            assert view.retry_at == pytest.approx(finished + 8, abs=0.01)
+            assert view.kept_until == pytest.approx(finished + 58, abs=0.01)
             assert view.expires_at is None
             b.clock.advance(1)
             again = await b.claimed("b1")
@@ -86,7 +86,7 @@ class ClaimingConformance(ClaimSuite):
             view = await b.view()
 
             assert (view.state, view.owner, view.session, view.host) == (ClaimState.IN_PROGRESS, "b1", "b", "host-b")
-            assert (view.settled_at, view.retry_at, view.error, view.result) == (None, None, "", None)
+            assert (view.finished_at, view.retry_at, view.error, view.result) == (None, None, "", None)
             assert view.claimed_at == pytest.approx(b.clock.now(), abs=0.01)
 
     async def test_one_whose_lease_ended_can_be_claimed(self, store_url: str) -> None:

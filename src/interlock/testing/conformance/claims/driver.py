@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from interlock.ports.claims import Claimed, ClaimState, ClaimView, ClaimWant, Known, Settled, Settlement
+from interlock.ports.claims import Claimed, ClaimFinished, ClaimOutcome, ClaimRequest, ClaimState, ClaimView, Known
 from interlock.testing.clock import VirtualClock
 from interlock.testing.conformance.driver import SESSION, Driver, DriverSuite
 
@@ -28,7 +28,7 @@ class ClaimDriver(Driver):
         self.claims = store.claims
 
     async def claim(self, owner: str, key: str = "k", *, lease: float = LEASE, keep: float = KEEP) -> Any:
-        return await self.claims.claim(ClaimWant(key, owner, owner[0], lease, keep))
+        return await self.claims.claim(ClaimRequest(key, owner, owner[0], lease, keep))
 
     async def claimed(self, owner: str, key: str = "k", **changes: Any) -> Claimed:
         answer = await self.claim(owner, key, **changes)
@@ -40,13 +40,13 @@ class ClaimDriver(Driver):
         assert isinstance(answer, Known), answer
         return answer.view
 
-    async def done(self, owner: str, key: str = "k", *, result: str | None = None, keep: float = KEEP) -> Settled:
-        return await self.claims.settle(Settlement(key, owner, ClaimState.DONE, result, "", 0.0, keep))
+    async def done(self, owner: str, key: str = "k", *, result: str | None = None, keep: float = KEEP) -> ClaimFinished:
+        return await self.claims.finish(ClaimOutcome(key, owner, ClaimState.DONE, result, "", 0.0, keep))
 
     async def failed(
         self, owner: str, key: str = "k", *, error: str = "no", retry_in: float = 0.0, keep: float = KEEP
-    ) -> Settled:
-        return await self.claims.settle(Settlement(key, owner, ClaimState.FAILED, None, error, retry_in, keep))
+    ) -> ClaimFinished:
+        return await self.claims.finish(ClaimOutcome(key, owner, ClaimState.FAILED, None, error, retry_in, keep))
 
     async def view(self, key: str = "k") -> ClaimView:
         (view,) = await self.claims.list(key)

@@ -100,11 +100,11 @@ class ClaimRaceConformance(ClaimSuite):
                 if round_ % 2:
                     steps.reverse()
                 answers = await asyncio.gather(*steps)
-                settled, taken = (answers[-1], answers[:-1]) if round_ % 2 else (answers[0], answers[1:])
+                finished, taken = (answers[-1], answers[:-1]) if round_ % 2 else (answers[0], answers[1:])
                 (view,) = await drivers[1].claims.list(key)
 
-                assert sum(isinstance(answer, Claimed) for answer in taken) == (0 if settled.done else 1)
-                assert view.state is (ClaimState.DONE if settled.done else ClaimState.IN_PROGRESS)
+                assert sum(isinstance(answer, Claimed) for answer in taken) == (0 if finished.done else 1)
+                assert view.state is (ClaimState.DONE if finished.done else ClaimState.IN_PROGRESS)
                 for answer in taken:
                     assert isinstance(answer, Claimed) or answer.view.state is view.state
 
@@ -117,8 +117,8 @@ class ClaimRaceConformance(ClaimSuite):
                 assert {(type(answer), answer.fence, answer.attempt) for answer in answers} == {
                     (Claimed, answers[0].fence, 1)
                 }
-                settled = await asyncio.gather(*(driver.done("a1", key, result=f"{round_}") for driver in drivers))
-                assert all(one.done for one in settled)
+                finished = await asyncio.gather(*(driver.done("a1", key, result=f"{round_}") for driver in drivers))
+                assert all(one.done for one in finished)
 
     @needs(Capability.PROCESSES)
     async def test_each_claim_of_a_key_has_a_larger_fence_than_all_before_it_also_when_it_is_forgotten(

@@ -1,8 +1,8 @@
 """The claims port: step by step on a virtual clock, and under concurrency."""
 
 from interlock.testing.conformance.claims.claiming import ClaimingConformance
+from interlock.testing.conformance.claims.finishing import SettlingConformance
 from interlock.testing.conformance.claims.races import ClaimRaceConformance
-from interlock.testing.conformance.claims.settling import SettlingConformance
 
 __all__ = ["ClaimStoreConformance"]
 

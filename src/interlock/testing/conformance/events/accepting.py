@@ -8,7 +8,7 @@ import pytest
 
 from interlock.errors import InterlockError
 from interlock.ports.job_views import JobFilter
-from interlock.ports.jobs import Failing, JobState
+from interlock.ports.jobs import JobState, OnFailure
 from interlock.testing.clock import until
 from interlock.testing.conformance.events.driver import KEEP, EventSuite
 from interlock.testing.conformance.jobs.driver import near, new_job, pace, slots
@@ -162,7 +162,13 @@ class EventAcceptingConformance(EventSuite):
         async with self.event_driver(store_url) as b:
             full = await b.add(uses=(slots(1),))
             await b.one()
-            laned = {"lane": "l", "priority": 70, "failing": Failing.PARK, "coalesce": True, "options": '{"timeout":3}'}
+            laned = {
+                "lane": "l",
+                "priority": 70,
+                "on_failure": OnFailure.PARK,
+                "coalesce": True,
+                "options": '{"timeout":3}',
+            }
             later = await b.accepted("later", job={"delay": 60.0})
             limited = await b.accepted("limited", job={"uses": (slots(1), pace(2, 60, "p"))})
             first = await b.accepted("first", job=laned)

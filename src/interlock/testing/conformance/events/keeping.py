@@ -123,7 +123,7 @@ class EventKeepingConformance(EventSuite):
                 await b.accepted(f"done{n}")
             await b.work_all()
             await b.let_pass(2 * KEEP)
-            removed = [await b.events.prune(most=4) for _ in range(4)]
+            removed = [await b.events.prune(limit=4) for _ in range(4)]
 
             assert sum(removed) == 5
             assert await b.listed() == [event.id for event in reversed(stuck)]
@@ -134,6 +134,6 @@ class EventKeepingConformance(EventSuite):
             await b.work_all()
             b.clock.advance(2 * KEEP)
 
-            assert await b.events.prune(most=5) == 5
+            assert await b.events.prune(limit=5) == 5
             assert await b.listed() == [events[6].id, events[5].id]
-            assert await b.events.prune(most=5) == 2
+            assert await b.events.prune(limit=5) == 2

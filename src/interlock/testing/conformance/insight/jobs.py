@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from interlock.ports.insight import LaneShow
 from interlock.ports.job_views import JobFilter
-from interlock.ports.jobs import Failing, JobState, Outcome
+from interlock.ports.jobs import JobState, OnFailure, Outcome
 from interlock.ports.journal import Attribution
 from interlock.testing.conformance.jobs.driver import JobDriver, JobSuite, slots
 
@@ -32,8 +32,8 @@ async def all_states(b: JobDriver) -> list[int]:
     await b.done(await b.one())
     for _ in range(3):
         await b.add(uses=(slots(1, "s"),), priority=100)
-    await b.fetch(most=1)
-    await b.fetch(most=2)
+    await b.fetch(limit=1)
+    await b.fetch(limit=2)
     return [view.id for view in await b.jobs.list(JobFilter(), limit=1000)]
 
 
@@ -128,12 +128,12 @@ class JobListConformance(JobSuite):
             alone = await b.add()
             seen = b.store.insight
 
-            around = await seen.neighbours(ids[5], most=2)
+            around = await seen.neighbours(ids[5], limit=2)
             assert (list(around.ahead), list(around.behind)) == ([ids[0], ids[4]], ids[6:8])
-            around = await seen.neighbours(ids[0], most=2)
+            around = await seen.neighbours(ids[0], limit=2)
             assert (list(around.ahead), list(around.behind)) == ([], ids[1:3])
             for job_id in (later, alone, 10**12):
-                around = await seen.neighbours(job_id, most=2)
+                around = await seen.neighbours(job_id, limit=2)
                 assert (list(around.ahead), list(around.behind)) == ([], [])
             assert list(await seen.lane_jobs("l", limit=3)) == ids[:3]
             assert list(await seen.lane_jobs("l", limit=100)) == [*ids, later]
@@ -143,7 +143,7 @@ class JobListConformance(JobSuite):
         async with self.job_driver(store_url) as b:
             for lane in ("d", "c", "b", "a", "b/1"):
                 for _ in range(2):
-                    await b.add(lane=lane, failing=Failing.PARK if lane == "d" else Failing.BLOCK)
+                    await b.add(lane=lane, on_failure=OnFailure.PARK if lane == "d" else OnFailure.BLOCK)
             fetched = {job.lane: job for job in await b.fetch()}
             await b.end(fetched["d"], Outcome.FAILED, error="no")
             await b.end(fetched["c"], Outcome.RETRY, delay=60.0)

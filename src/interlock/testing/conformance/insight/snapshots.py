@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from interlock.ports.claims import ClaimWant
+from interlock.ports.claims import ClaimRequest
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
 from interlock.ports.journal import Attribution
@@ -141,7 +141,7 @@ class ListConformance(DriverSuite):
     async def test_claims_are_listed_in_parts(self, store_url: str) -> None:
         async with self.driver(store_url) as b:
             for n, key in enumerate(("p:d", "p:a", "q", "p:b")):
-                await b.store.claims.claim(ClaimWant(key, f"a{n}", "a", 60.0, 60.0))
+                await b.store.claims.claim(ClaimRequest(key, f"a{n}", "a", 60.0, 60.0))
             look = b.store.claims.list
 
             assert [view.key for view in await look(limit=2)] == ["p:a", "p:b"]

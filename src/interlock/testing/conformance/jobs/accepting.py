@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from interlock.ports.job_views import JobFilter
-from interlock.ports.jobs import MAX_ARGUMENT_BYTES, Failing, JobState, Outcome
+from interlock.ports.jobs import MAX_ARGUMENT_BYTES, JobState, OnFailure, Outcome
 from interlock.ports.journal import Attribution
 from interlock.testing.conformance.driver import ANN
 from interlock.testing.conformance.jobs.driver import JobSuite, near, new_job, pace, slots
@@ -35,7 +35,7 @@ class AcceptingConformance(JobSuite):
             text = json.dumps({"名前": "Zoë 🦀 \\ \" ' % $1 ?", "n": [1, None, 2.5]}, ensure_ascii=False)
             job_id = await b.add(
                 name="report", queue="mail", lane="acme/api#7 — é", priority=80, uses=uses, arguments=text,
-                options='{"timeout": 5}', failing=Failing.PARK,
+                options='{"timeout": 5}', on_failure=OnFailure.PARK,
             )  # fmt: skip
             view = await b.view(job_id)
 

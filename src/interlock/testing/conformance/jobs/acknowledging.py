@@ -224,7 +224,7 @@ class AcknowledgingConformance(JobSuite):
         async with self.job_driver(store_url) as b:
             ids = [await b.add(lane=lane) for lane in ("", "x", "", "y")]
             for fetch_number in range(1, 5):
-                assert await b.ids(most=1, fetch_number=fetch_number) == [ids[fetch_number - 1]]
+                assert await b.ids(limit=1, fetch_number=fetch_number) == [ids[fetch_number - 1]]
             assert await b.jobs.return_unstarted("a", [ids[0]], fetch_number=3) == 2
             assert await b.states(*ids) == [JobState.RUNNING, JobState.READY, JobState.READY, JobState.RUNNING]
             assert await b.jobs.return_unstarted("a", fetch_number=3) == 1, "it comes a second time, late"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from interlock.ports.jobs import MAX_CRASHES, Failing, JobState, Rescued
+from interlock.ports.jobs import MAX_CRASHES, JobState, OnFailure, Rescued
 from interlock.ports.journal import Attribution
 from interlock.testing.conformance.driver import ANN
 from interlock.testing.conformance.jobs.driver import SESSION, JobSuite, near, pace, slots
@@ -102,7 +102,7 @@ class CrashConformance(JobSuite):
             await b.fetch("a")
             await b.store.sessions.end("a")
             found = []
-            while rescued := await b.jobs.rescue(most=3):
+            while rescued := await b.jobs.rescue(limit=3):
                 assert len(rescued) <= 3
                 found += [job.id for job in rescued]
 
@@ -114,7 +114,7 @@ class CrashConformance(JobSuite):
             ids = [await b.add(lane="l") for _ in range(5)]
             await b.fetch("a", run=5)
             await b.store.sessions.end("a")
-            while await b.jobs.rescue(most=2):
+            while await b.jobs.rescue(limit=2):
                 pass
 
             assert [(await b.view(job_id)).crashes for job_id in ids] == [1, 0, 0, 0, 0]
@@ -148,7 +148,7 @@ class CrashConformance(JobSuite):
 
     async def test_a_quarantined_job_parks_the_lane_if_failing_does(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
-            killer, behind = await b.add(lane="l", failing=Failing.PARK), await b.add(lane="l")
+            killer, behind = await b.add(lane="l", on_failure=OnFailure.PARK), await b.add(lane="l")
             await b.crashed(killer, MAX_CRASHES)
             assert await b.fetch() == []
             assert await b.states(killer, behind) == [JobState.QUARANTINED, JobState.HELD]

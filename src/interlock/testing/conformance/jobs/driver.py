@@ -12,13 +12,13 @@ from interlock.ports.job_views import JobFilter, JobSituation, JobView, LaneView
 from interlock.ports.jobs import (
     Acknowledged,
     Acknowledgement,
-    Failing,
     FetchedJob,
     FetchRequest,
     FetchResult,
     HandlerVersion,
     JobState,
     NewJob,
+    OnFailure,
     Outcome,
     Rescued,
 )
@@ -42,7 +42,7 @@ _USUAL: dict[str, Any] = {
     "delay": 0.0,
     "at": None,
     "uses": (),
-    "failing": Failing.BLOCK,
+    "on_failure": OnFailure.BLOCK,
     "coalesce": False,
     "keep_result": 3600.0,
     "arguments": "{}",
@@ -89,7 +89,7 @@ class JobDriver(Driver):
     async def batch(
         self,
         session: str = "a",
-        most: int = 100,
+        limit: int = 100,
         *,
         at_once: int | None = None,
         run: int = 1,
@@ -100,27 +100,27 @@ class JobDriver(Driver):
         reads: Sequence[HandlerVersion] = (),
     ) -> FetchResult:
         """Fetch; what is fetched may start at once unless told otherwise. A fetch that was cut short is repeated."""
-        at_once = most if at_once is None else at_once
+        at_once = limit if at_once is None else at_once
         request = FetchRequest(
-            session, tuple(queues), tuple(names), most, at_once, run, fetch_number, start_within, tuple(reads)
+            session, tuple(queues), tuple(names), limit, at_once, run, fetch_number, start_within, tuple(reads)
         )
         for _ in range(1000):
             batch = await self.jobs.fetch(request)
             assert isinstance(batch, FetchResult), batch
-            assert len(batch.jobs) <= most
+            assert len(batch.jobs) <= limit
             for job in batch.jobs:
                 self._fetchers[job.id, job.fence] = session
-            if batch.jobs or batch.look_again > 0:
+            if batch.jobs or batch.recheck_in > 0:
                 return batch
         raise AssertionError("the fetch is cut short for ever")
 
-    async def fetch(self, session: str = "a", most: int = 100, **wishes: Any) -> list[FetchedJob]:
+    async def fetch(self, session: str = "a", limit: int = 100, **wishes: Any) -> list[FetchedJob]:
         """The jobs of one fetch."""
-        return list((await self.batch(session, most, **wishes)).jobs)
+        return list((await self.batch(session, limit, **wishes)).jobs)
 
-    async def ids(self, session: str = "a", most: int = 100, **wishes: Any) -> list[int]:
+    async def ids(self, session: str = "a", limit: int = 100, **wishes: Any) -> list[int]:
         """The ids of the jobs of one fetch."""
-        return [job.id for job in await self.fetch(session, most, **wishes)]
+        return [job.id for job in await self.fetch(session, limit, **wishes)]
 
     async def one(self, session: str = "a", **wishes: Any) -> FetchedJob:
         """Fetch a single job, which is there."""

@@ -143,7 +143,7 @@ class HistoryConformance(JobSuite):
             await b.done(*await b.fetch())
             await b.let_pass(1000)
             removed = 0
-            while count := await b.jobs.prune(10, most=7):
+            while count := await b.jobs.prune(10, limit=7):
                 removed += count
                 assert removed < 1000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.ports.jobs import Failing, JobState, Outcome
+from interlock.ports.jobs import JobState, OnFailure, Outcome
 from interlock.ports.journal import Attribution
 from interlock.testing.clock import until
 from interlock.testing.conformance.driver import ANN
@@ -197,7 +197,7 @@ class HoldConformance(JobSuite):
 
     async def test_a_failure_for_good_parks_the_lane_until_it_is_released(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
-            ids = [await b.add(lane="l", failing=Failing.PARK) for _ in range(3)]
+            ids = [await b.add(lane="l", on_failure=OnFailure.PARK) for _ in range(3)]
             b.clock.advance(3)
             since = b.now
             await b.end(await b.one(), Outcome.FAILED, error="ValueError: broken")
@@ -215,7 +215,7 @@ class HoldConformance(JobSuite):
 
     async def test_a_parked_lane_stays_parked_for_jobs_that_come_later(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
-            await b.add(lane="l", failing=Failing.PARK)
+            await b.add(lane="l", on_failure=OnFailure.PARK)
             await b.end(await b.one(), Outcome.FAILED, error="no")
             assert (await b.lane()).state is JobState.HELD
             later = await b.add(lane="l")
@@ -228,14 +228,14 @@ class HoldConformance(JobSuite):
     @pytest.mark.parametrize("outcome", [Outcome.DONE, Outcome.DISCARDED, Outcome.CANCELLED])
     async def test_only_a_failure_parks_the_lane(self, store_url: str, outcome: Outcome) -> None:
         async with self.job_driver(store_url) as b:
-            ids = [await b.add(lane="l", failing=Failing.PARK) for _ in range(2)]
+            ids = [await b.add(lane="l", on_failure=OnFailure.PARK) for _ in range(2)]
             await b.end(await b.one(), outcome)
 
             assert await b.ids() == [ids[1]]
 
     async def test_the_rest_of_a_run_waits_when_the_lane_is_parked(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
-            ids = [await b.add(lane="l", failing=Failing.PARK) for _ in range(4)]
+            ids = [await b.add(lane="l", on_failure=OnFailure.PARK) for _ in range(4)]
             run = await b.fetch("a", run=3)
             await b.end(run[0], Outcome.FAILED, error="no")
             assert await b.jobs.return_unstarted("a") == 2
@@ -247,7 +247,7 @@ class HoldConformance(JobSuite):
 
     async def test_a_lane_both_parked_and_held_goes_on_when_it_is_released(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
-            ids = [await b.add(lane="l", failing=Failing.PARK) for _ in range(2)]
+            ids = [await b.add(lane="l", on_failure=OnFailure.PARK) for _ in range(2)]
             job = await b.one()
             await b.jobs.hold("l", Attribution("ann", "deploying"))
             await b.end(job, Outcome.FAILED, error="no")

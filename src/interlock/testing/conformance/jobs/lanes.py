@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.ports.jobs import PRIORITY_WEIGHT, Failing, JobState, Outcome
+from interlock.ports.jobs import PRIORITY_WEIGHT, JobState, OnFailure, Outcome
 from interlock.testing.conformance.jobs.driver import JobSuite, near, new_job, slots
 
 __all__ = ["LaneConformance"]
@@ -96,14 +96,14 @@ class LaneConformance(JobSuite):
             assert jobs[0].due_at == near(jobs[0].enqueued_at)
             assert PRIORITY_WEIGHT > 5
 
-    @pytest.mark.parametrize("failing", [Failing.BLOCK, Failing.PARK])
-    async def test_the_lane_waits_while_its_head_is_to_be_retried(self, store_url: str, failing: Failing) -> None:
+    @pytest.mark.parametrize("on_failure", [OnFailure.BLOCK, OnFailure.PARK])
+    async def test_the_lane_waits_while_its_head_is_to_be_retried(self, store_url: str, on_failure: OnFailure) -> None:
         async with self.job_driver(store_url) as b:
-            first, second = await b.add(lane="l", failing=failing), await b.add(lane="l", failing=failing)
+            first, second = await b.add(lane="l", on_failure=on_failure), await b.add(lane="l", on_failure=on_failure)
             await b.end(await b.one(), Outcome.RETRY, delay=30.0, error="no")
             assert await b.states(first, second) == [JobState.SCHEDULED, JobState.BEHIND]
             batch = await b.batch()
-            assert (list(batch.jobs), batch.look_again) == ([], near(30.0, 0.01))
+            assert (list(batch.jobs), batch.recheck_in) == ([], near(30.0, 0.01))
             await b.let_pass(30)
             job = await b.one()
 
@@ -114,7 +114,7 @@ class LaneConformance(JobSuite):
 
     async def test_the_lane_waits_while_its_head_is_snoozed(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
-            first = await b.add(lane="l", failing=Failing.SKIP)
+            first = await b.add(lane="l", on_failure=OnFailure.SKIP)
             second = await b.add(lane="l")
             await b.end(await b.one(), Outcome.SNOOZED, delay=30.0)
             assert await b.fetch() == []
@@ -194,7 +194,7 @@ class LaneConformance(JobSuite):
 
     async def test_skip_lets_the_lane_go_on_and_the_job_comes_back_at_the_end_of_the_line(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
-            first, second, third = [await b.add(lane="l", failing=Failing.SKIP) for _ in range(3)]
+            first, second, third = [await b.add(lane="l", on_failure=OnFailure.SKIP) for _ in range(3)]
             await b.end(await b.one(), Outcome.RETRY, delay=30.0)
             assert await b.states(first, second, third) == [JobState.SCHEDULED, JobState.READY, JobState.BEHIND]
             job = await b.one()
@@ -214,7 +214,7 @@ class LaneConformance(JobSuite):
 
     async def test_a_skipped_job_comes_back_also_to_a_lane_that_ran_empty(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
-            job_id = await b.add(lane="l", failing=Failing.SKIP)
+            job_id = await b.add(lane="l", on_failure=OnFailure.SKIP)
             await b.end(await b.one(), Outcome.RETRY, delay=5.0)
             assert await b.fetch() == []
             await b.let_pass(5)
@@ -266,8 +266,8 @@ class LaneConformance(JobSuite):
         async with self.job_driver(store_url) as b:
             ids = await b.jobs.ids(2000)
             await b.jobs.enqueue([new_job(job_id, lane=f"l{job_id % 1000}") for job_id in ids])
-            jobs = await b.every(most=500)
+            jobs = await b.every(limit=500)
             assert sorted(job.id for job in jobs) == list(ids[:1000])
             await b.done(*jobs)
 
-            assert sorted(job.id for job in await b.every(most=500)) == list(ids[1000:])
+            assert sorted(job.id for job in await b.every(limit=500)) == list(ids[1000:])

@@ -30,7 +30,7 @@ class JobSlotConformance(JobSuite):
             assert [job.id for job in (*first, *second)] == ids[:3]
             assert all(job.slots == ("k",) for job in (*first, *second))
             batch = await b.batch("c")
-            assert (list(batch.jobs), batch.look_again) == ([], math.inf)
+            assert (list(batch.jobs), batch.recheck_in) == ([], math.inf)
             assert await b.states(*ids[3:]) == [JobState.WAITING] * 2
 
     @pytest.mark.parametrize("outcome", list(Outcome))
@@ -94,7 +94,7 @@ class JobSlotConformance(JobSuite):
             urgent_too = await b.add(uses=(slots(1),), priority=100)
             got = []
             for _ in range(4):
-                (job,) = await b.fetch(most=5)
+                (job,) = await b.fetch(limit=5)
                 got.append(job.id)
                 await b.done(job)
 
@@ -278,9 +278,9 @@ class JobSlotConformance(JobSuite):
             assert await b.ids() == [newcomer]
 
     @pytest.mark.parametrize("use", [slots(1), pace(1, 10.0)], ids=["slots", "pace"])
-    @pytest.mark.parametrize("most", [1, 10])
+    @pytest.mark.parametrize("limit", [1, 10])
     async def test_who_knows_several_names_serves_them_first_come_first_served(
-        self, store_url: str, most: int, use: Use
+        self, store_url: str, limit: int, use: Use
     ) -> None:
         async with self.job_driver(store_url) as b:
             await b.add(uses=(use,))
@@ -294,7 +294,7 @@ class JobSlotConformance(JobSuite):
             for _ in ids:
                 await b.done(job)
                 await b.let_pass(10.0)
-                (job,) = await b.fetch("b", most, names=names)
+                (job,) = await b.fetch("b", limit, names=names)
                 got.append(job.id)
 
             assert got == ids

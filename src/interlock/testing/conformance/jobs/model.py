@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from interlock.ports.jobs import MAX_CRASHES, PRIORITY_WEIGHT, Acknowledgement, Failing, JobState, NewJob, Outcome
+from interlock.ports.jobs import MAX_CRASHES, PRIORITY_WEIGHT, Acknowledgement, JobState, NewJob, OnFailure, Outcome
 from interlock.testing.conformance.jobs.model_checks import check_halves, check_order, check_run
 
 if TYPE_CHECKING:
@@ -147,8 +147,8 @@ class Model:
         """How many more fetches a limit allows now."""
         if use.per:
             counting = [at for at, *_ in self.starts.get(use.key, ()) if at > now - use.per + _ROUNDING]
-            return use.most - len(counting)
-        return use.most - sum(job.session != "" and use in job.new.uses for job in self.unfinished())
+            return use.max_count - len(counting)
+        return use.max_count - sum(job.session != "" and use in job.new.uses for job in self.unfinished())
 
     def next_change(self, queues: Sequence[str], now: float) -> float:
         """After how many seconds at most one has to look again, if all that could be fetched has been."""
@@ -166,7 +166,7 @@ class Model:
             return 0.0
         if not use.per:
             return math.inf
-        return sorted(at for at, *_ in self.starts[use.key])[-use.most] + use.per - now
+        return sorted(at for at, *_ in self.starts[use.key])[-use.max_count] + use.per - now
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
@@ -191,7 +191,7 @@ class Model:
         """The store gave these."""
         self.promote(wish.queues, now)
         offered = {job.id: job for job in self.offered() if self._wanted(job, wish)}
-        assert len(batch.jobs) <= wish.most
+        assert len(batch.jobs) <= wish.limit
         check_order(offered, batch.jobs, wish)
         rest = list(batch.jobs)
         while rest:
@@ -205,18 +205,18 @@ class Model:
                 assert place < wish.at_once, f"job {head.id} was fetched in advance"
             self._give(wish, run, offered, now)
         self.half(wish.session)
-        if len(batch.jobs) < wish.most and batch.look_again > 0:
+        if len(batch.jobs) < wish.limit and batch.recheck_in > 0:
             left = [job for job in self.offered() if self._wanted(job, wish) and not job.new.uses]
             left = [job for job in left if job.half is None]
             assert not left, f"ready, but not given: {[job.id for job in left]}"
 
-    def check_all_given(self, queues: Sequence[str], sessions: Sequence[str], look_again: float, now: float) -> None:
+    def check_all_given(self, queues: Sequence[str], sessions: Sequence[str], recheck_in: float, now: float) -> None:
         """Nothing that could be fetched was left, by sessions that know all names and can start any number."""
         for job in self.offered():
             if job.new.queue in queues and self.may_take(job, sessions):
                 full = [use.key for use in job.new.uses if self.room(use, now) <= 0]
                 assert full, f"job {job.id} could be fetched, but is not given"
-        assert look_again <= self.next_change(queues, now) + 0.001, "one would look again too late"
+        assert recheck_in <= self.next_change(queues, now) + 0.001, "one would look again too late"
 
     def acknowledge(self, acknowledgements: Sequence[Acknowledgement], now: float) -> list[bool]:
         """Whether each has to be accepted."""
@@ -344,7 +344,7 @@ class Model:
             job.scheduled, job.due = True, now + end.delay
             if outcome is Outcome.RETRY:
                 job.failures += 1
-                if job.new.failing is Failing.SKIP:
+                if job.new.on_failure is OnFailure.SKIP:
                     job.position = None
         elif outcome is Outcome.PARKED:
             job.parked = True
@@ -354,5 +354,5 @@ class Model:
 
     def _end(self, job: ModelJob, state: JobState) -> None:
         job.ended, job.session, job.scheduled, job.parked = state, "", False, False
-        if state in (JobState.FAILED, JobState.QUARANTINED) and job.lane and job.new.failing is Failing.PARK:
+        if state in (JobState.FAILED, JobState.QUARANTINED) and job.lane and job.new.on_failure is OnFailure.PARK:
             self.stopped.setdefault(job.lane, set()).add("parked")

@@ -17,7 +17,7 @@ class OrderConformance(JobSuite):
         async with self.job_driver(store_url) as b:
             batch = await b.batch()
             assert list(batch.jobs) == []
-            assert batch.look_again == math.inf
+            assert batch.recheck_in == math.inf
 
     async def test_a_job_is_fetched_once(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
@@ -105,10 +105,10 @@ class OrderConformance(JobSuite):
             view = await b.view(job_id)
             assert (view.state, view.due_at) == (JobState.SCHEDULED, near(due))
             batch = await b.batch()
-            assert (list(batch.jobs), batch.look_again) == ([], near(30.0, 1e-3))
+            assert (list(batch.jobs), batch.recheck_in) == ([], near(30.0, 1e-3))
             await b.let_pass(29.999)
             batch = await b.batch()
-            assert (list(batch.jobs), batch.look_again) == ([], near(0.001, 1e-4))
+            assert (list(batch.jobs), batch.recheck_in) == ([], near(0.001, 1e-4))
             await b.let_pass(0.001)
             job = await b.one()
 
@@ -159,9 +159,9 @@ class OrderConformance(JobSuite):
             await b.add(delay=5.0, queue="other")
             await b.add(delay=50.0)
 
-            assert (await b.batch()).look_again == near(50.0, 0.01)
-            assert (await b.batch(queues=("q", "other"))).look_again == near(5.0, 0.01)
-            assert (await b.batch(queues=("empty",))).look_again == math.inf
+            assert (await b.batch()).recheck_in == near(50.0, 0.01)
+            assert (await b.batch(queues=("q", "other"))).recheck_in == near(5.0, 0.01)
+            assert (await b.batch(queues=("empty",))).recheck_in == math.inf
 
     async def test_many_jobs_that_become_due_at_once_are_all_given(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:

@@ -29,7 +29,7 @@ class JobPaceConformance(JobSuite):
             await b.done(*jobs)
             batch = await b.batch()
             assert list(batch.jobs) == [], "a start counts also when the work is over"
-            assert batch.look_again == near(10.0, 0.01)
+            assert batch.recheck_in == near(10.0, 0.01)
             await b.let_pass(9.999)
             assert await b.fetch() == []
             await b.let_pass(0.001)
@@ -46,7 +46,7 @@ class JobPaceConformance(JobSuite):
                 await b.add(uses=(pace(2, 10.0),))
             await b.keep("a", seconds=1000.0)
             for step in range(120):
-                starts += [b.now - began] * len(await b.fetch(most=1 if step == 0 else 100))
+                starts += [b.now - began] * len(await b.fetch(limit=1 if step == 0 else 100))
                 b.clock.advance(4.0 if step == 0 else 0.5)
 
             assert len(starts) == 12
@@ -62,7 +62,7 @@ class JobPaceConformance(JobSuite):
             await b.let_pass(6)
             assert await b.ids() == ids[2:3]
             batch = await b.batch()
-            assert (list(batch.jobs), batch.look_again) == ([], near(4.0, 0.01))
+            assert (list(batch.jobs), batch.recheck_in) == ([], near(4.0, 0.01))
             await b.let_pass(4)
 
             assert await b.ids() == ids[3:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.ports.jobs import MAX_CRASHES, Failing, JobState, Outcome
+from interlock.ports.jobs import MAX_CRASHES, JobState, OnFailure, Outcome
 from interlock.ports.journal import Attribution
 from interlock.testing.clock import until
 from interlock.testing.conformance.driver import ANN
@@ -117,7 +117,7 @@ class PeopleConformance(JobSuite):
         self, store_url: str, outcome: Outcome
     ) -> None:
         async with self.job_driver(store_url) as b:
-            job_id, behind = await b.add(lane="l", failing=Failing.PARK, uses=(slots(1),)), await b.add(lane="l")
+            job_id, behind = await b.add(lane="l", on_failure=OnFailure.PARK, uses=(slots(1),)), await b.add(lane="l")
             job = await b.one()
             await b.jobs.cancel(job_id, Attribution("ann", "not wanted"))
             result = "7" if outcome is Outcome.DONE else None

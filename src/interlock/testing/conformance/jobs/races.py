@@ -206,7 +206,7 @@ class JobRaceConformance(HandsSuite):
                     for job in jobs
                 )
                 acknowledging = asyncio.gather(*ends)
-                found = await asyncio.gather(hands[2].jobs.rescue(most=7), hands[3].jobs.rescue())
+                found = await asyncio.gather(hands[2].jobs.rescue(limit=7), hands[3].jobs.rescue())
                 acknowledged = {job.id for job, one in zip(jobs, await acknowledging, strict=True) if one.accepted[0]}
                 rescued = [job.id for some in found for job in some]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interlock.ports.job_views import JobFilter
-from interlock.ports.jobs import Acknowledgement, Failing, FetchRequest, FetchResult, JobState, Outcome
+from interlock.ports.jobs import Acknowledgement, FetchRequest, FetchResult, JobState, OnFailure, Outcome
 from interlock.ports.journal import Attribution
 from interlock.testing.conformance.driver import ANN
 from interlock.testing.conformance.jobs.driver import new_job, slots
@@ -66,7 +66,7 @@ class _Storm:
             uses=tuple(slots(_FIGURES[key], key) for key in keys),
             delay=chance.choice((0.0, 0.0, 0.0, 2.0)),
             coalesce=not keys and chance.random() < 0.3,
-            failing=chance.choice((Failing.BLOCK, Failing.SKIP, Failing.PARK)),
+            on_failure=chance.choice((OnFailure.BLOCK, OnFailure.SKIP, OnFailure.PARK)),
             priority=chance.choice((50, 50, 90)),
         )
 
@@ -110,8 +110,8 @@ class _Storm:
             assert job.fence > self.fences.get(job.id, 0), f"the fence of job {job.id} did not grow"
             self.running[job.id], self.fences[job.id] = session, job.fence
             self.taken.update(job.slots)
-        for key, most in _FIGURES.items():
-            assert self.taken[key] <= most, f"{self.taken[key]} have {key}"
+        for key, max_count in _FIGURES.items():
+            assert self.taken[key] <= max_count, f"{self.taken[key]} have {key}"
 
     def _end(self, jobs: Sequence[FetchedJob]) -> None:
         for lane in {job.lane for job in jobs if job.lane}:
@@ -187,6 +187,6 @@ class StormConformance(HandsSuite):
             await hands[0].jobs.rescue()
             await storm.calm(hands[0])
 
-            for key, most in _FIGURES.items():
-                await hands[0].add_many(most + 1, uses=(slots(most, key),))
-                assert len(await hands[0].every("s0")) == most, f"slots of {key} were lost or made up"
+            for key, max_count in _FIGURES.items():
+                await hands[0].add_many(max_count + 1, uses=(slots(max_count, key),))
+                assert len(await hands[0].every("s0")) == max_count, f"slots of {key} were lost or made up"

@@ -243,7 +243,7 @@ class SuspectConformance(JobSuite):
             await b.fetch("a")
             await b.store.sessions.end("a")
             found: list[Rescued] = []
-            while rescued := await b.jobs.rescue(most=3):
+            while rescued := await b.jobs.rescue(limit=3):
                 found += rescued
 
             assert sorted(job.id for job in found) == ids
@@ -267,7 +267,7 @@ class SuspectConformance(JobSuite):
             heads = [await b.add(lane=lane) for lane in "wxyz"]
             for lane in "wxyz":
                 await b.add(lane=lane)
-            await b.fetch("a", run=1, most=4)
+            await b.fetch("a", run=1, limit=4)
             halves = _halves(await b.crash("a"))
             first, second = await b.fetch("b", run=10), await b.fetch("c", run=10)
 

@@ -77,12 +77,12 @@ class TogetherConformance(AppSuite):
 
     async def _slots_hold(self, apps: list[App]) -> None:
         inside: Counter[str] = Counter()
-        most: Counter[str] = Counter()
+        largest: Counter[str] = Counter()
 
         async def work(account: str) -> None:
             for key in (account, "all"):
                 inside[key] += 1
-                most[key] = max(most[key], inside[key])
+                largest[key] = max(largest[key], inside[key])
             await asyncio.sleep(0.002)
             inside.subtract((account, "all"))
 
@@ -95,7 +95,7 @@ class TogetherConformance(AppSuite):
             for handle in handles:
                 await handle.result(wait=30)
 
-        assert (most["all"], most["a"] <= 2, most["b"] <= 2) == (3, True, True)
+        assert (largest["all"], largest["a"] <= 2, largest["b"] <= 2) == (3, True, True)
 
     async def test_starts_are_as_far_apart_as_a_rate_says(self, store_url: str) -> None:
         async with self.app(store_url) as app:

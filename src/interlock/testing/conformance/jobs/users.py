@@ -1,7 +1,7 @@
 """The promises of ``app.jobs`` and of workers, through the public API and the whole engine, in real time."""
 
+from interlock.testing.conformance.jobs.explaining import TellingConformance
 from interlock.testing.conformance.jobs.running import RunningConformance
-from interlock.testing.conformance.jobs.telling import TellingConformance
 from interlock.testing.conformance.jobs.together import TogetherConformance
 
 __all__ = ["JobsConformance"]

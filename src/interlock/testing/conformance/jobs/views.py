@@ -74,8 +74,8 @@ class JobViewConformance(JobSuite):
                 await b.add(lane=lane)
             for _ in range(2):
                 await b.add(uses=(slots(1),), priority=100)
-            await b.fetch(most=1)
-            await b.fetch(most=2)
+            await b.fetch(limit=1)
+            await b.fetch(limit=2)
 
             looked = await b.jobs.list(JobFilter())
             assert len(looked) == len(Outcome) + 7

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from interlock.ports.job_views import JobFilter
-from interlock.ports.jobs import Acknowledgement, Failing, FetchRequest, FetchResult, JobState, Outcome
+from interlock.ports.jobs import Acknowledgement, FetchRequest, FetchResult, JobState, OnFailure, Outcome
 from interlock.ports.journal import Attribution
 from interlock.testing.conformance.driver import ANN
 from interlock.testing.conformance.jobs.driver import JobDriver, JobSuite, new_job, pace, slots
@@ -31,8 +31,8 @@ _ENDS = (
     Outcome.CANCELLED, Outcome.PARKED, *[Outcome.RETURNED] * 3,
 )  # fmt: skip
 _STAYS = (Outcome.RETRY, Outcome.SNOOZED, Outcome.PARKED, Outcome.RETURNED)
-_MOST_UNFINISHED = 60
-_MOST_FETCHES = 100
+_MAX_UNFINISHED = 60
+_MAX_FETCHES = 100
 
 
 class Mix(NamedTuple):
@@ -88,7 +88,7 @@ class _Walk:
         self.story.append(f"{self.driver.clock.monotonic():.3f} {' '.join(map(str, what))}")
 
     async def enqueue(self) -> None:
-        if len(self.model.unfinished()) > _MOST_UNFINISHED:
+        if len(self.model.unfinished()) > _MAX_UNFINISHED:
             await self.fetch_all()
             await self.acknowledge()
             return
@@ -120,7 +120,7 @@ class _Walk:
             priority=chance.choice((50, 50, 50, 10, 90)),
             delay=chance.uniform(0.5, 30.0) if chance.random() < 0.15 else 0.0,
             uses=tuple(chance.sample(_LIMITS, limits)),
-            failing=chance.choice((Failing.BLOCK, Failing.BLOCK, Failing.SKIP, Failing.PARK)),
+            on_failure=chance.choice((OnFailure.BLOCK, OnFailure.BLOCK, OnFailure.SKIP, OnFailure.PARK)),
             coalesce=coalesce,
         )
 
@@ -130,22 +130,22 @@ class _Walk:
         if chance.random() < 0.25:
             await self.fetch_all()
             return
-        most = chance.choice((1, 3, 6, 12))
-        at_once = chance.choice((0, 1, most))
+        limit = chance.choice((1, 3, 6, 12))
+        at_once = chance.choice((0, 1, limit))
         await self._fetch(
-            FetchRequest(self._session(), ("q", "r"), ("n", "m", "o"), most, at_once, chance.choice((1, 3, 8)))
+            FetchRequest(self._session(), ("q", "r"), ("n", "m", "o"), limit, at_once, chance.choice((1, 3, 8)))
         )
         if chance.random() < 0.2:
             names = chance.choice((("n",), ("m", "o")))
-            await self._fetch(FetchRequest(self._session(), ("q",), names, most, most, 2))
+            await self._fetch(FetchRequest(self._session(), ("q",), names, limit, limit, 2))
 
     async def fetch_all(self) -> None:
         """Until nothing is left that could be fetched. A fetch that gives nothing may still have woken others."""
-        for _ in range(_MOST_FETCHES):
+        for _ in range(_MAX_FETCHES):
             batch = await self._fetch(FetchRequest(self._session(), ("q", "r"), ("n", "m", "o"), 100, 100, 3))
-            idle = not batch.jobs and batch.look_again > 0
+            idle = not batch.jobs and batch.recheck_in > 0
             if idle and not await self._takeable():
-                self.model.check_all_given(("q", "r"), self.sessions, batch.look_again, self.driver.now)
+                self.model.check_all_given(("q", "r"), self.sessions, batch.recheck_in, self.driver.now)
                 return
         raise AssertionError("jobs are ready, but no fetch gives them")
 
@@ -159,7 +159,7 @@ class _Walk:
         wish = wish._replace(fetch_number=self.fetch_number)
         batch = await self.jobs.fetch(wish)
         assert isinstance(batch, FetchResult)
-        self.tell(wish, "->", [(job.id, job.lane) for job in batch.jobs], batch.look_again)
+        self.tell(wish, "->", [(job.id, job.lane) for job in batch.jobs], batch.recheck_in)
         self.model.fetch(wish, batch, self.driver.now)
         return batch
 
@@ -288,9 +288,9 @@ class _Walk:
         assert await self.jobs.lanes() == []
         self.driver.clock.advance(100)
         for use in _LIMITS:
-            await self.driver.add_many(use.most + 1, uses=(use,))
+            await self.driver.add_many(use.max_count + 1, uses=(use,))
             given = await self.driver.every(self.sessions[0])
-            assert len(given) == use.most, f"room of {use.key} was lost or made up"
+            assert len(given) == use.max_count, f"room of {use.key} was lost or made up"
 
     def _session(self) -> str:
         return self.chance.choice(self.sessions)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 from interlock.errors import InterlockError
-from interlock.ports.claims import ClaimWant
+from interlock.ports.claims import ClaimRequest
 from interlock.ports.cursors import Move
-from interlock.ports.jobs import Failing, JobState, Outcome
+from interlock.ports.jobs import JobState, OnFailure, Outcome
 from interlock.ports.journal import Action, Attribution, JournalFilter, JournalPosition, NewEntry
 from interlock.ports.store import Capability
 from interlock.testing.conformance.events.driver import EventDriver, EventSuite
@@ -70,7 +70,7 @@ class JournalStoreConformance(EventSuite):
 
     async def test_releasing_a_parked_lane_is_recorded(self, store_url: str) -> None:
         async with self.event_driver(store_url) as b:
-            await b.add(lane="l", failing=Failing.PARK)
+            await b.add(lane="l", on_failure=OnFailure.PARK)
             await b.end(await b.one(), Outcome.FAILED, error="ValueError: broken")
             assert await _entries(b) == [], "what Interlock does by itself is no operation"
             assert await b.jobs.release("l", EVA)
@@ -119,7 +119,7 @@ class JournalStoreConformance(EventSuite):
 
     async def test_a_forgotten_claim_is_recorded(self, store_url: str) -> None:
         async with self.event_driver(store_url) as b:
-            await b.store.claims.claim(ClaimWant("c", "a1", "a", 60.0, 60.0))
+            await b.store.claims.claim(ClaimRequest("c", "a1", "a", 60.0, 60.0))
             assert await b.store.claims.forget("c", "why", EVA)
             assert await b.store.claims.forget("c", "why", EVA) is None
             action, kind, key, before, after = await _one(b)

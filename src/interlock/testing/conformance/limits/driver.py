@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 __all__ = ["SESSION", "LimitDriver", "LimitSuite", "pace", "slots"]
 
 
-def slots(most: int, key: str = "k") -> Use:
+def slots(max_count: int, key: str = "k") -> Use:
     """At most this many at once."""
-    return Use(key, most, 0.0)
+    return Use(key, max_count, 0.0)
 
 
-def pace(most: int, per: float, key: str = "k") -> Use:
+def pace(max_count: int, per: float, key: str = "k") -> Use:
     """At most this many starts in any span of this many seconds."""
-    return Use(key, most, per)
+    return Use(key, max_count, per)
 
 
 class LimitDriver(Driver):

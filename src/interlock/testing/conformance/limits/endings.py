@@ -196,7 +196,7 @@ class LimitEndingConformance(LimitSuite):
         self, store_url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         async with self.limit_driver(store_url) as b:
-            monkeypatch.setattr(limits, "MOST_ON_A_KEY", 5)
+            monkeypatch.setattr(limits, "MAX_ON_A_KEY", 5)
             for number in range(5):
                 await b.turn(f"a{number}", slots(2))
             assert await b.reserve("b1", slots(2), slots(2, "other")) == Full("k")
@@ -215,11 +215,11 @@ class LimitEndingConformance(LimitSuite):
             await b.waits("b3", pace(1, 6.0, "p"))
             before = await b.limits.turns("b", ["b1", "b2", "b3"])
             assert before.owners == ()
-            assert before.look_again == pytest.approx(6, abs=0.001)
+            assert before.recheck_in == pytest.approx(6, abs=0.001)
             await b.finish("a1")
             after = await b.limits.turns("b", ["b1", "b9"])
             assert sorted(after.owners) == ["b1", "b9"]
-            assert after.look_again == pytest.approx(6, abs=0.001)
+            assert after.recheck_in == pytest.approx(6, abs=0.001)
             await b.let_pass(6)
             assert sorted((await b.limits.turns("b", [])).owners) == ["b1", "b3"]
             await b.let_pass(TURN_SECONDS - 6)
@@ -236,7 +236,7 @@ class LimitEndingConformance(LimitSuite):
 
             turns = await b.limits.turns("b", ["b1"])
             assert turns.owners == ()
-            assert turns.look_again == pytest.approx(SESSION - 4, abs=0.001)
+            assert turns.recheck_in == pytest.approx(SESSION - 4, abs=0.001)
             b.clock.advance(SESSION - 4)
             assert (await b.limits.turns("b", ["b1"])).owners == ("b1",)
 
@@ -283,7 +283,7 @@ class LimitEndingConformance(LimitSuite):
             ]
             assert [(u.owner, u.per) for u in p.started] == [("a1", 60.0)]
             assert [u.asked_at for u in s.waiting] == [pytest.approx(begun + 2, abs=1e-6)] * 2
-            assert (s.most, s.per, p.most, p.per) == (1, 0.0, 1, 60.0)
+            assert (s.max_count, s.per, p.max_count, p.per) == (1, 0.0, 1, 60.0)
             assert s.seen_at == pytest.approx(b.now, abs=1e-6)
             assert s.free_since is None
             assert len(await b.limits.list(limit=1)) == 1

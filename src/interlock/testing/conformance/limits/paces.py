@@ -25,7 +25,7 @@ class PaceConformance(LimitSuite):
 
             assert [turn.at for turn in turns] == [near(b.now + wait) for wait in (10, 10, 10, 20, 20, 20, 30)]
             assert {turn.key for turn in turns} == {"k"}
-            assert [turn.look_again for turn in turns] == [near(wait) for wait in (10, 10, 10, 20, 20, 20, 30)]
+            assert [turn.recheck_in for turn in turns] == [near(wait) for wait in (10, 10, 10, 20, 20, 20, 30)]
 
     async def test_starts_exactly_the_span_apart_do_not_count_together(self, store_url: str) -> None:
         async with self.limit_driver(store_url) as b:
@@ -86,7 +86,7 @@ class PaceConformance(LimitSuite):
 
             assert again.at == first.at
             assert again.key == "k"
-            assert again.look_again == near(7)
+            assert again.recheck_in == near(7)
 
     async def test_what_never_started_gives_its_time_back_for_others_to_plan_with(self, store_url: str) -> None:
         async with self.limit_driver(store_url) as b:
@@ -180,7 +180,7 @@ class PaceConformance(LimitSuite):
             lax = await b.waits("a2", pace(2, 10.0))
             assert (lax.at, lax.differs) == (near(begun + 60), "k")
             view = await b.view()
-            assert (view.most, view.per) == (1, 30.0)
+            assert (view.max_count, view.per) == (1, 30.0)
 
     async def test_a_pace_and_slots_go_together(self, store_url: str) -> None:
         async with self.limit_driver(store_url) as b:

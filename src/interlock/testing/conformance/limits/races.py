@@ -45,7 +45,7 @@ class _Hand:
             turn = await self.ask(owner, *uses)
             if turn.started:
                 return turn
-            await asyncio.sleep(min(turn.look_again, random.uniform(0.0, 0.01)))
+            await asyncio.sleep(min(turn.recheck_in, random.uniform(0.0, 0.01)))
 
 
 async def _while(work: Awaitable[Any], do: Callable[[], Awaitable[object]]) -> None:
@@ -126,20 +126,20 @@ class LimitRaceConformance(StoreSuite):
     @needs(Capability.PROCESSES)
     async def test_a_pace_is_never_exceeded_in_any_span(self, store_url: str) -> None:
         async with self._hands(store_url, 4) as hands:
-            most, per = 4, 0.2
+            max_count, per = 4, 0.2
             starts: list[float] = []
 
             async def work(number: int) -> None:
                 for turn in range(2):
                     owner = f"o{number}-{turn}"
-                    begun = await hands[number % 4].start(owner, pace(most, per))
+                    begun = await hands[number % 4].start(owner, pace(max_count, per))
                     assert begun.at is not None
                     starts.append(begun.at)
                     await hands[number % 4].finish(owner)
 
             await asyncio.gather(*(work(number) for number in range(16)))
 
-            _check_pace(starts, most, per)
+            _check_pace(starts, max_count, per)
             assert len(starts) == 32
 
     @needs(Capability.PROCESSES)
@@ -232,7 +232,7 @@ class LimitRaceConformance(StoreSuite):
             await _while(asyncio.gather(*(work(number) for number in range(4))), hands[4].sessions.sweep)
 
 
-def _check_pace(starts: Sequence[float], most: int, per: float) -> None:
+def _check_pace(starts: Sequence[float], max_count: int, per: float) -> None:
     micros = sorted(round(at * 1_000_000) for at in starts)
-    for earlier, later in zip(micros, micros[most:], strict=False):
-        assert later - earlier >= round(per * 1_000_000), f"{most + 1} starts within {(later - earlier) / 1e6} s"
+    for earlier, later in zip(micros, micros[max_count:], strict=False):
+        assert later - earlier >= round(per * 1_000_000), f"{max_count + 1} starts within {(later - earlier) / 1e6} s"

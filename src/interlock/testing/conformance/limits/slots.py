@@ -60,7 +60,7 @@ class SlotConformance(LimitSuite):
             turn = await b.waits("c1", slots(1))
 
             assert (turn.key, turn.ahead) == ("k", 1)
-            assert turn.look_again == pytest.approx(TURN_SECONDS, abs=0.001)
+            assert turn.recheck_in == pytest.approx(TURN_SECONDS, abs=0.001)
             await b.started("b1", slots(1))
 
     async def test_several_free_slots_belong_to_as_many_of_the_first_in_line(self, store_url: str) -> None:
@@ -103,7 +103,7 @@ class SlotConformance(LimitSuite):
             await b.finish("a1")
             await b.let_pass(2 * TURN_SECONDS - 0.001)
             turn = await b.waits("b3", slots(1))
-            assert turn.look_again == pytest.approx(0.001, abs=1e-5)
+            assert turn.recheck_in == pytest.approx(0.001, abs=1e-5)
             await b.let_pass(0.001)
             await b.started("b3", slots(1))
 
@@ -224,7 +224,7 @@ class SlotConformance(LimitSuite):
             assert small.differs == "k"
             large = await b.waits("a3", slots(5))
             assert (large.differs, large.key) == ("k", "k")
-            assert (await b.view()).most == 2
+            assert (await b.view()).max_count == 2
             await b.finish("b1")
             assert (await b.started("a3", slots(5))).differs == ""
 
@@ -243,7 +243,7 @@ class SlotConformance(LimitSuite):
             b.clock.advance(5)
             await b.keep("b", "c")
 
-            assert (await b.waits("c1", slots(2))).look_again == pytest.approx(SESSION - 5, abs=0.001)
+            assert (await b.waits("c1", slots(2))).recheck_in == pytest.approx(SESSION - 5, abs=0.001)
 
     async def test_finishing_tells_the_next_in_line_and_returns_those_of_the_same_session(self, store_url: str) -> None:
         async with self.limit_driver(store_url) as b:

@@ -37,20 +37,20 @@ class LimitsConformance(StoreSuite):
     async def test_never_more_than_n_at_once_and_all_get_their_turn(self, store_url: str) -> None:
         async with self.limits(store_url, session_ttl=60, recheck_interval=60) as limits:
             began = time.monotonic()
-            inside = most = done = 0
+            inside = max_count = done = 0
 
             async def work() -> None:
-                nonlocal inside, most, done
+                nonlocal inside, max_count, done
                 async with limits.acquire(Slots("containers", 3)):
                     inside += 1
-                    most = max(most, inside)
+                    max_count = max(max_count, inside)
                     await asyncio.sleep(0.001)
                     inside -= 1
                     done += 1
 
             await asyncio.gather(*(work() for _ in range(30)))
 
-            assert (most, done) == (3, 30)
+            assert (max_count, done) == (3, 30)
             assert time.monotonic() - began < 40, "they were not woken"
             assert list(await limits.list()) == []
 
@@ -61,21 +61,21 @@ class LimitsConformance(StoreSuite):
                 await stack.enter_async_context(self.limits(store_url, session_ttl=60, recheck_interval=60))
                 for _ in range(3)
             ]
-            inside = most = 0
+            inside = max_count = 0
 
             async def work(limits: Limits) -> None:
-                nonlocal inside, most
+                nonlocal inside, max_count
                 for _ in range(5):
                     async with limits.acquire(Slots("containers", 2)):
                         inside += 1
-                        most = max(most, inside)
+                        max_count = max(max_count, inside)
                         await asyncio.sleep(0.001)
                         inside -= 1
 
             began = time.monotonic()
             await asyncio.gather(*(work(limits) for limits in several for _ in range(2)))
 
-            assert most == 2
+            assert max_count == 2
             assert time.monotonic() - began < 40, "they were not woken"
 
     async def test_those_who_wait_are_served_first_come_first_served(self, store_url: str) -> None:

@@ -20,7 +20,7 @@ class EndingConformance(DriverSuite):
             waiting = await b.waiting("b1")
             b.clock.advance(5)
 
-            assert waiting.look_again == pytest.approx(5, abs=0.01)
+            assert waiting.recheck_in == pytest.approx(5, abs=0.01)
             assert await b.granted("b1") > first
 
     async def test_a_dead_session_frees_its_leases_long_before_their_ttl(self, store_url: str) -> None:
@@ -75,7 +75,7 @@ class EndingConformance(DriverSuite):
             await b.leave("a1")
             await b.granted("b1")
             again = await b.leave("a1")
-            stranger = await b.locks.leave(b.want("c9"))
+            stranger = await b.locks.leave(b.request("c9"))
             (view,) = await b.locks.list("k")
 
             assert not again.held
@@ -167,7 +167,7 @@ class EndingConformance(DriverSuite):
             after = await b.locks.turns("b", ["b1", "b2", "b3"])
 
             assert before.owners == ()
-            assert before.look_again == pytest.approx(8, abs=0.01)
+            assert before.recheck_in == pytest.approx(8, abs=0.01)
             assert sorted(after.owners) == ["b1", "b3"]
             assert (await b.locks.turns("c", [])).owners == ()
 

@@ -54,10 +54,10 @@ class GrantingConformance(DriverSuite):
     async def test_a_waiter_is_told_when_its_holder_may_have_died(self, store_url: str) -> None:
         async with self.driver(store_url) as b:
             await b.granted("a1", ttl=20.0)
-            assert (await b.waiting("b1")).look_again == pytest.approx(SESSION, abs=0.01)
+            assert (await b.waiting("b1")).recheck_in == pytest.approx(SESSION, abs=0.01)
             b.clock.advance(12)
             await b.keep("a", "b", "c")
-            assert (await b.waiting("c1")).look_again == pytest.approx(8, abs=0.01)
+            assert (await b.waiting("c1")).recheck_in == pytest.approx(8, abs=0.01)
 
     async def test_who_does_not_want_to_wait_is_told_at_once_and_leaves_nothing(self, store_url: str) -> None:
         async with self.driver(store_url) as b:
@@ -210,7 +210,7 @@ class GrantingConformance(DriverSuite):
             early = await b.waiting("c1")
             b.clock.advance(1)
 
-            assert early.look_again == pytest.approx(1, abs=0.01)
+            assert early.recheck_in == pytest.approx(1, abs=0.01)
             assert (await b.locks.turns("c", [])).owners == ("c1",)
             await b.granted("c1")
             assert (await b.leave("c1")).next_owner == "b1"

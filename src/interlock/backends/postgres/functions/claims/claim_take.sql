@@ -50,7 +50,7 @@ begin
                 set state = 'in progress', attempt = case when c.kept_until <= now_is then 1 else c.attempt + 1 end,
                     fence = nextval('interlock.fence'), owner = p_owner, session = p_session,
                     host = s.host, pid = s.pid, program = s.program, claimed_at = now_is,
-                    expires_at = now_is + interlock.seconds(p_lease), settled_at = null, retry_at = null, error = '',
+                    expires_at = now_is + interlock.seconds(p_lease), finished_at = null, retry_at = null, error = '',
                     result = null, keep = p_keep, kept_until = now_is + interlock.seconds(p_lease + p_keep)
                 where k.namespace = p_namespace and k.key = p_key
                 returning 'claimed', k.fence, extract(epoch from k.expires_at), k.attempt

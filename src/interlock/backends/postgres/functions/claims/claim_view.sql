@@ -7,7 +7,7 @@ as $$
         'host', c.host, 'pid', c.pid, 'program', c.program,
         'claimed_at', extract(epoch from c.claimed_at)::float8,
         'expires_at', extract(epoch from interlock.claim_ends_at(c))::float8,
-        'settled_at', extract(epoch from c.settled_at)::float8,
+        'finished_at', extract(epoch from c.finished_at)::float8,
         'retry_at', extract(epoch from c.retry_at)::float8,
         'error', c.error, 'result', c.result,
         'kept_until', extract(epoch from c.kept_until)::float8,

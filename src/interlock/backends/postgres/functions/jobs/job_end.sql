@@ -11,11 +11,11 @@ begin
         delete from interlock.job j using unnest(p_ids) as u (id) where j.id = u.id returning j.*
     )
     insert into interlock.job_history (
-        id, enqueued_at, due_at, fence, keep_result, finished_at, superseded_by, use_per, use_most, attempt, priority,
-        crashes, state, last_outcome, failing, coalesces, paced, pool, name, lane, use_key, uses, arguments, options, error,
+        id, enqueued_at, due_at, fence, keep_result, finished_at, superseded_by, use_per, use_max_count, attempt, priority,
+        crashes, state, last_outcome, on_failure, coalesces, paced, pool, name, lane, use_key, uses, arguments, options, error,
         attempts)
-    select g.id, g.enqueued_at, g.due_at, g.fence, g.keep_result, p_now, p_superseded_by, g.use_per, g.use_most, g.attempt,
-           g.priority, g.crashes, p_state, g.last_outcome, g.failing, g.coalesces, g.paced, g.pool, g.name, g.lane, g.use_key,
+    select g.id, g.enqueued_at, g.due_at, g.fence, g.keep_result, p_now, p_superseded_by, g.use_per, g.use_max_count, g.attempt,
+           g.priority, g.crashes, p_state, g.last_outcome, g.on_failure, g.coalesces, g.paced, g.pool, g.name, g.lane, g.use_key,
            g.uses, g.arguments, g.options, coalesce(p_error, g.error), g.attempts
     from gone g;
     perform interlock.job_notify_ends(p_namespace, p_ids);

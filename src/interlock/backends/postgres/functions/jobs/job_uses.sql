@@ -1,6 +1,6 @@
 -- The limits of a job, in the order of their keys.
 create or replace function interlock.job_uses(p_key text, p_most integer, p_per bigint, p_uses jsonb)
-returns table (key text, most integer, per bigint)
+returns table (key text, max_count integer, per bigint)
 language sql immutable
 as $$
     select p_key, p_most, p_per where p_key is not null

@@ -3,7 +3,7 @@
 create or replace function interlock.limit_ask(
     p_namespace text, p_owner text, p_caller text, p_session text, p_keys text[], p_mosts integer[], p_pers bigint[],
     p_start boolean, p_turn bigint, p_stale bigint, p_full integer, p_alone boolean, p_clock double precision,
-    out answer text, out begins_at bigint, out waits_for text, out ahead integer, out look_again double precision,
+    out answer text, out begins_at bigint, out waits_for text, out ahead integer, out recheck_in double precision,
     out differs text
 )
 language plpgsql volatile
@@ -49,7 +49,7 @@ begin
         return;
     end if;
 
-    select array_agg(u.key order by u.key collate "C") as keys, array_agg(u.most order by u.key collate "C") as mosts,
+    select array_agg(u.key order by u.key collate "C") as keys, array_agg(u.max_count order by u.key collate "C") as mosts,
            array_agg(u.per order by u.key collate "C") as pers, min(u.ticket) as ticket, min(u.asked_at) as asked_at,
            min(u.at) as at, bool_or(u.started) as started, min(u.wait_kind) as wait_kind, min(u.waits_for) as waits_for,
            bool_and(not u.started and greatest(u.last_asked, u.at) < fresh) as stale
@@ -80,9 +80,9 @@ begin
                    count(*) filter (where u.live and u.started)::integer as started,
                    count(*) filter (where u.live and u.waiting and u.ticket < my_ticket)::integer as ahead,
                    min(u.ends_at) filter (where u.live and (u.started or u.waiting and u.ticket < my_ticket)) as ends_at,
-                   min(u.most) filter (where u.live) as least_most, max(u.most) filter (where u.live) as most_most,
+                   min(u.max_count) filter (where u.live) as least_most, max(u.max_count) filter (where u.live) as most_most,
                    min(u.per) filter (where u.live) as least_per, max(u.per) filter (where u.live) as most_per,
-                   min(u.most) filter (where u.live and u.per = 0) as slots
+                   min(u.max_count) filter (where u.live and u.per = 0) as slots
             into s from interlock.limit_uses(p_namespace, keys[i], now_is, fresh) u where u.owner <> p_owner;
             exit when s.dead = 0;
             perform interlock.limit_drop_dead_holders(p_namespace, keys[i], now_is);
@@ -100,11 +100,11 @@ begin
             end if;
             longest[i] := greatest(s.most_per, pers[i]);
             for figure in
-                select distinct u.most, u.per from interlock.limit_uses(p_namespace, keys[i], now_is, fresh) u
-                where u.live and u.owner <> p_owner and u.per > 0 and (u.most, u.per) <> (mosts[i], pers[i])
+                select distinct u.max_count, u.per from interlock.limit_uses(p_namespace, keys[i], now_is, fresh) u
+                where u.live and u.owner <> p_owner and u.per > 0 and (u.max_count, u.per) <> (mosts[i], pers[i])
             loop
                 pace_keys := pace_keys || keys[i];
-                pace_mosts := pace_mosts || figure.most;
+                pace_mosts := pace_mosts || figure.max_count;
                 pace_pers := pace_pers || figure.per;
             end loop;
         end if;
@@ -163,7 +163,7 @@ begin
         new_wait_kind := 2;
         waits_for := new_waits_for;
         begins_at := my_at;
-        look_again := (my_at - now_us) / 1e6;
+        recheck_in := (my_at - now_us) / 1e6;
     else
         -- Its slots: it queues under the first key that has no room.
         for i in 1 .. cardinality(slot_keys) loop
@@ -179,9 +179,9 @@ begin
             waits_for := slot_keys[i];
             ahead := aheads[i];
             if ends[i] < 'infinity' then
-                look_again := greatest(0, extract(epoch from ends[i] - now_is));
+                recheck_in := greatest(0, extract(epoch from ends[i] - now_is));
             end if;
-            look_again := least(look_again, (turn_at - now_us) / 1e6);
+            recheck_in := least(recheck_in, (turn_at - now_us) / 1e6);
             exit;
         end loop;
         if new_wait_kind = 0 and p_start then
@@ -191,7 +191,7 @@ begin
             new_waits_for := '';
         elsif new_wait_kind = 0 then
             begins_at := my_at;
-            look_again := p_turn / 1e6;
+            recheck_in := p_turn / 1e6;
             new_waits_for := '';
             if cardinality(slot_keys) > 0 then
                 new_wait_kind := 1;
@@ -215,10 +215,10 @@ begin
     else
         my_ticket := nextval('interlock.limit_ticket');
         insert into interlock.limit_use
-            (namespace, key, ticket, owner, caller, session, most, per, asked_at, last_asked, at, started, wait_kind, waits_for)
-        select p_namespace, x.key, my_ticket, p_owner, p_caller, p_session, x.most, x.per, now_us, now_us, my_at,
+            (namespace, key, ticket, owner, caller, session, max_count, per, asked_at, last_asked, at, started, wait_kind, waits_for)
+        select p_namespace, x.key, my_ticket, p_owner, p_caller, p_session, x.max_count, x.per, now_us, now_us, my_at,
                answer = 'started', new_wait_kind, new_waits_for
-        from unnest(keys, mosts, pers) as x (key, most, per);
+        from unnest(keys, mosts, pers) as x (key, max_count, per);
     end if;
     if answer = 'started' then
         for i in 1 .. cardinality(keys) loop
@@ -227,7 +227,7 @@ begin
             where t.namespace = p_namespace and t.key = keys[i] and t.at <= now_us - longest[i]
               and t.counts_until <= now_us;
             insert into interlock.limit_start
-                (namespace, key, at, ticket, counts_until, owner, caller, session, host, pid, program, most, per, asked_at)
+                (namespace, key, at, ticket, counts_until, owner, caller, session, host, pid, program, max_count, per, asked_at)
             select p_namespace, keys[i], now_us, my_ticket, now_us + longest[i], p_owner, p_caller, p_session, x.host,
                    x.pid, x.program, mosts[i], pers[i], my_asked
             from interlock.session x where x.namespace = p_namespace and x.id = p_session;

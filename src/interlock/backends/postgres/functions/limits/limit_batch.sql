@@ -5,7 +5,7 @@ create or replace function interlock.limit_batch(
     p_ends integer[], p_keys text[], p_mosts integer[], p_pers bigint[], p_turn bigint, p_stale bigint, p_full integer,
     p_clock double precision
 ) returns table (
-    answer text, begins_at bigint, waits_for text, ahead integer, look_again double precision, differs text,
+    answer text, begins_at bigint, waits_for text, ahead integer, recheck_in double precision, differs text,
     next_owners text[]
 )
 language plpgsql volatile
@@ -23,15 +23,15 @@ begin
     perform interlock.limit_lock(p_namespace, coalesce(keys, '{}'));
     for i in 1 .. cardinality(p_kinds) loop
         if p_kinds[i] = 'a' then
-            select a.answer, a.begins_at, a.waits_for, a.ahead, a.look_again, a.differs, null
-            into answer, begins_at, waits_for, ahead, look_again, differs, next_owners
+            select a.answer, a.begins_at, a.waits_for, a.ahead, a.recheck_in, a.differs, null
+            into answer, begins_at, waits_for, ahead, recheck_in, differs, next_owners
             from interlock.limit_ask(
                 p_namespace, p_owners[i], p_parties[i], p_sessions[i], p_keys[first : p_ends[i]],
                 p_mosts[first : p_ends[i]], p_pers[first : p_ends[i]], p_starts[i], p_turn, p_stale, p_full, false,
                 p_clock) a;
         else
             select f.answer, null, null, null, null, null, f.next_owners
-            into answer, begins_at, waits_for, ahead, look_again, differs, next_owners
+            into answer, begins_at, waits_for, ahead, recheck_in, differs, next_owners
             from interlock.limit_finish(p_namespace, p_sessions[i], p_owners[i], p_stale, false, p_clock) f;
         end if;
         first := p_ends[i] + 1;

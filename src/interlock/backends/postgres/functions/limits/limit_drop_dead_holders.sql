@@ -8,7 +8,7 @@ declare
     was record;
     remains record;
 begin
-    select min(u.most) filter (where u.per = 0) as slots, count(*) filter (where u.started) as started,
+    select min(u.max_count) filter (where u.per = 0) as slots, count(*) filter (where u.started) as started,
            coalesce(bool_or(u.waiting), false) as awaited, max(u.ends_at) filter (where u.dead) as last_death,
            array_agg(u.ends_at order by u.ends_at nulls first) filter (where u.dead and u.started) as deaths
     into was from interlock.limit_uses(p_namespace, p_key, p_now, 0) u;
@@ -18,7 +18,7 @@ begin
           select from interlock.session s
           where s.namespace = u.namespace and s.id = u.session and s.expires_at > p_now);
     if was.awaited and was.started >= was.slots then
-        select min(u.most) filter (where u.per = 0) as slots, count(*) filter (where u.started) as started
+        select min(u.max_count) filter (where u.per = 0) as slots, count(*) filter (where u.started) as started
         into remains from interlock.limit_use u where u.namespace = p_namespace and u.key = p_key;
         if remains.slots is null or remains.started < remains.slots then
             update interlock.limit_key k

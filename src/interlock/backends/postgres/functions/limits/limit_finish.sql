@@ -31,7 +31,7 @@ begin
     -- Room is counted by rows here; null where the queue is empty.
     for i in 1 .. cardinality(keys) loop
         select case when bool_or(u.wait_kind = 1 and u.waits_for = u.key)
-                    then coalesce(min(u.most) filter (where u.per = 0), 1000) - count(*) filter (where u.started) end
+                    then coalesce(min(u.max_count) filter (where u.per = 0), 1000) - count(*) filter (where u.started) end
         into room from interlock.limit_use u where u.namespace = p_namespace and u.key = keys[i];
         rooms := rooms || room;
     end loop;
@@ -48,7 +48,7 @@ begin
     end if;
     for i in 1 .. cardinality(keys) loop
         continue when rooms[i] is null;
-        select coalesce(min(u.most) filter (where u.per = 0), 1000) - count(*) filter (where u.started)
+        select coalesce(min(u.max_count) filter (where u.per = 0), 1000) - count(*) filter (where u.started)
         into room from interlock.limit_use u where u.namespace = p_namespace and u.key = keys[i];
         if rooms[i] <= 0 and room > 0 then
             update interlock.limit_key k set free_since = interlock.micros(now_is)

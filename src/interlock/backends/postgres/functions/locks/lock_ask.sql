@@ -2,7 +2,7 @@
 create or replace function interlock.lock_ask(
     p_namespace text, p_key text, p_owner text, p_caller text, p_session text, p_ttl double precision,
     p_wait double precision, p_nested boolean, p_turn double precision, p_clock double precision,
-    out answer text, out fence bigint, out expires_at double precision, out look_again double precision,
+    out answer text, out fence bigint, out expires_at double precision, out recheck_in double precision,
     out details jsonb
 )
 language plpgsql volatile
@@ -59,7 +59,7 @@ begin
     end if;
 
     if live then
-        look_again := extract(epoch from ends_at - now_is);
+        recheck_in := extract(epoch from ends_at - now_is);
     else
         free_since := least(free_since, now_is); -- should the clock have gone back
         perform interlock.lock_drop_dead_waiters(p_namespace, p_key, now_is);
@@ -78,7 +78,7 @@ begin
             answer := 'granted';
             return;
         end if;
-        look_again := extract(epoch from free_since + interlock.seconds(ahead * p_turn) - now_is);
+        recheck_in := extract(epoch from free_since + interlock.seconds(ahead * p_turn) - now_is);
         perform interlock.lock_notify_next(p_namespace, p_key, '', now_is);
     end if;
 

@@ -5,7 +5,7 @@ create or replace function interlock.lock_batch(
     p_ttls double precision[], p_waits double precision[], p_nested boolean[], p_turn double precision,
     p_clock double precision
 ) returns table (
-    answer text, fence bigint, expires_at double precision, look_again double precision, details jsonb, why text,
+    answer text, fence bigint, expires_at double precision, recheck_in double precision, details jsonb, why text,
     next_owner text
 )
 language plpgsql volatile
@@ -15,8 +15,8 @@ declare
 begin
     for i in 1 .. cardinality(p_kinds) loop
         if p_kinds[i] = 'a' then
-            select a.answer, a.fence, a.expires_at, a.look_again, a.details, null, null
-            into answer, fence, expires_at, look_again, details, why, next_owner
+            select a.answer, a.fence, a.expires_at, a.recheck_in, a.details, null, null
+            into answer, fence, expires_at, recheck_in, details, why, next_owner
             from interlock.lock_ask(
                 p_namespace, p_keys[i], p_owners[i], p_parties[i], p_sessions[i], p_ttls[i], p_waits[i], p_nested[i],
                 p_turn, p_clock) a;

@@ -28,7 +28,7 @@ local function record_start(r, use, longest)
         call('ZADD', prefix .. 'limit_starts:' .. key, int(now), r.owner)
         call('HSET', prefix .. 'limit_start:' .. key, r.owner, cjson.encode({
             counts_until = int(now + longest), caller = r.caller, session = r.session, host = host, pid = pid,
-            program = program, most = use[2], per = use[3], asked_at = int(r.asked_at),
+            program = program, max_count = use[2], per = use[3], asked_at = int(r.asked_at),
         }))
         forget_starts(key, 10)
     end

@@ -4,7 +4,7 @@
 local function within_pace(status)
     for _, pace in ipairs(status.quotas.paces) do
         local since = '(' .. int(now - pace.per)
-        if call('ZCOUNT', prefix .. 'limit_starts:' .. status.key, since, '+inf') >= pace.most then
+        if call('ZCOUNT', prefix .. 'limit_starts:' .. status.key, since, '+inf') >= pace.max_count then
             return false
         end
     end
@@ -57,8 +57,8 @@ local function earliest_fit(times, pace, at)
     while times[first] and times[first] <= at - pace.per do
         first = first + 1
     end
-    while times[first + pace.most - 1] do
-        local window_start, window_end = times[first], times[first + pace.most - 1]
+    while times[first + pace.max_count - 1] do
+        local window_start, window_end = times[first], times[first + pace.max_count - 1]
         if math.max(window_end, at) - math.min(window_start, at) < pace.per then
             at = window_start + pace.per
         elseif window_start >= at then

@@ -17,32 +17,32 @@ local TURN, STALE = 10 * 1000000, 3600 * 1000000
 -- What a reservation that has not started waits for.
 local WAITS_FOR_NOTHING, WAITS_FOR_SLOT, WAITS_FOR_TIME = '0', '1', '2'
 
-local function quota_text(most, per)
-    return most .. ':' .. per
+local function quota_text(max_count, per)
+    return max_count .. ':' .. per
 end
 
 -- Read the quotas that reservations declare for a limit: the smallest number of slots (nil if it has none), the paces, the
 -- longest period and the number of different quotas. A reservation's own quota counts even if it is not stored yet.
-local function quotas_of(key, own_most, own_per)
+local function quotas_of(key, own_max_count, own_per)
     local found = {slots = nil, paces = {}, longest = 0, count = 0}
-    local function add(most, per)
+    local function add(max_count, per)
         found.count = found.count + 1
         found.longest = math.max(found.longest, per)
         if per > 0 then
-            found.paces[#found.paces + 1] = {most = most, per = per}
-        elseif not found.slots or most < found.slots then
-            found.slots = most
+            found.paces[#found.paces + 1] = {max_count = max_count, per = per}
+        elseif not found.slots or max_count < found.slots then
+            found.slots = max_count
         end
     end
-    local own = own_most and quota_text(own_most, own_per)
+    local own = own_max_count and quota_text(own_max_count, own_per)
     for _, quota in ipairs(call('HKEYS', prefix .. 'limit_quotas:' .. key)) do
         if quota ~= own then
-            local most, per = string.match(quota, '(%d+):(%d+)')
-            add(tonumber(most), tonumber(per))
+            local max_count, per = string.match(quota, '(%d+):(%d+)')
+            add(tonumber(max_count), tonumber(per))
         end
     end
     if own then
-        add(tonumber(own_most), tonumber(own_per))
+        add(tonumber(own_max_count), tonumber(own_per))
     end
     return found
 end

@@ -1,6 +1,6 @@
 -- include: common limits limit_cleanup limit_schedule limit_reserve
 -- Make a reservation unless it exists, and start it if the caller wants that (ARGV[6]) and its turn has come. From ARGV[8] on
--- key, most and per of each limit, in the order of keys; ARGV[7] is how many reservations a limit takes. Returns {1, started,
+-- key, max_count and per of each limit, in the order of keys; ARGV[7] is how many reservations a limit takes. Returns {1, started,
 -- at, key, ahead, ask again in, limit with differing quotas}, with -1 for unknown times, {2 full, key} or {3 session ended}.
 local owner, caller, session, start, max_uses = ARGV[3], ARGV[4], ARGV[5], ARGV[6] == '1', tonumber(ARGV[7])
 local MAX_STALE = 1000

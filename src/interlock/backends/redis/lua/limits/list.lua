@@ -24,7 +24,7 @@ local function started_under(key)
         local s = cjson.decode(call('HGET', prefix .. 'limit_start:' .. key, starts[i]))
         if tonumber(starts[i + 1]) + tonumber(s.per) > now then
             started[#started + 1] = {
-                starts[i], s.caller, s.session, s.host, s.pid, s.program, s.most, s.per, s.asked_at,
+                starts[i], s.caller, s.session, s.host, s.pid, s.program, s.max_count, s.per, s.asked_at,
                 int(tonumber(starts[i + 1])), 1, '',
             }
         end

@@ -68,13 +68,13 @@ begin
         kept as (
             insert into interlock.job_history (
                 id, enqueued_at, due_at, fence, keep_result, fetched_at, started_at, finished_at, session_id, kept_until, use_per,
-                use_most, attempt, priority, crashes, state, last_outcome, failing, coalesces, paced, pool, name, lane,
+                use_max_count, attempt, priority, crashes, state, last_outcome, on_failure, coalesces, paced, pool, name, lane,
                 use_key, uses, arguments, options, error, attempts)
             select g.id, g.enqueued_at, g.due_at, g.by_fence, g.keep_result, c.times[array_position(c.fences, g.by_fence)],
                    now_us - (g.ran * 1e6)::bigint, now_us, c.session_ids[array_position(c.fences, g.by_fence)],
                    case when g.result is not null then now_us + g.keep_result end, g.use_per,
-                   g.use_most, g.attempt + 1, g.priority, g.crashes, interlock.state_done(), interlock.outcome_done(),
-                   g.failing, g.coalesces, g.paced, g.pool, g.name, g.lane, g.use_key, g.uses, g.arguments, g.options, '', g.attempts
+                   g.use_max_count, g.attempt + 1, g.priority, g.crashes, interlock.state_done(), interlock.outcome_done(),
+                   g.on_failure, g.coalesces, g.paced, g.pool, g.name, g.lane, g.use_key, g.uses, g.arguments, g.options, '', g.attempts
             from gone g
         ),
         results as (
@@ -83,14 +83,14 @@ begin
             on conflict (id) do update set kept_until = excluded.kept_until, result = excluded.result
         ),
         freed as (
-            insert into interlock.job_slot_freed as f (namespace, key, most, per, count)
-            select p_namespace, u.key, u.most, u.per, sum(x.count)
+            insert into interlock.job_slot_freed as f (namespace, key, max_count, per, count)
+            select p_namespace, u.key, u.max_count, u.per, sum(x.count)
             from (
-                select g.use_key, g.use_most, g.use_per, g.uses, count(*) as count from gone g
-                where c.limited group by g.use_key, g.use_most, g.use_per, g.uses
+                select g.use_key, g.use_max_count, g.use_per, g.uses, count(*) as count from gone g
+                where c.limited group by g.use_key, g.use_max_count, g.use_per, g.uses
             ) x
-            cross join lateral interlock.job_uses(x.use_key, x.use_most, x.use_per, x.uses) u
-            group by u.key, u.most, u.per
+            cross join lateral interlock.job_uses(x.use_key, x.use_max_count, x.use_per, x.uses) u
+            group by u.key, u.max_count, u.per
             returning f.key
         )
         select array_agg(distinct f.key) into keys from freed f;
@@ -107,13 +107,13 @@ begin
         )
         insert into interlock.job_history (
             id, enqueued_at, due_at, fence, keep_result, fetched_at, started_at, finished_at, session_id, kept_until, use_per,
-            use_most, attempt, priority, crashes, state, last_outcome, failing, coalesces, paced, pool, name, lane,
+            use_max_count, attempt, priority, crashes, state, last_outcome, on_failure, coalesces, paced, pool, name, lane,
             use_key, uses, arguments, options, error, attempts)
         select g.id, g.enqueued_at, g.due_at, g.by_fence, g.keep_result, c.times[array_position(c.fences, g.by_fence)],
                now_us - (g.ran * 1e6)::bigint, now_us, c.session_ids[array_position(c.fences, g.by_fence)],
                case when g.result is not null then now_us + g.keep_result end, g.use_per,
-               g.use_most, g.attempt + 1, g.priority, g.crashes, interlock.state_done(), interlock.outcome_done(),
-               g.failing, g.coalesces, g.paced, g.pool, g.name, g.lane, g.use_key, g.uses, g.arguments, g.options, '', g.attempts
+               g.use_max_count, g.attempt + 1, g.priority, g.crashes, interlock.state_done(), interlock.outcome_done(),
+               g.on_failure, g.coalesces, g.paced, g.pool, g.name, g.lane, g.use_key, g.uses, g.arguments, g.options, '', g.attempts
         from gone g;
     end if;
     if p_outcomes is null then

@@ -71,13 +71,13 @@ begin
         history as (
             insert into interlock.job_history (
                 id, enqueued_at, due_at, fence, keep_result, fetched_at, started_at, finished_at, session_id, kept_until, use_per,
-                use_most, attempt, priority, crashes, state, last_outcome, failing, coalesces, paced, pool, name, lane, use_key,
+                use_max_count, attempt, priority, crashes, state, last_outcome, on_failure, coalesces, paced, pool, name, lane, use_key,
                 uses, arguments, options, error, attempts)
             select g.id, g.enqueued_at, g.due_at, g.by_fence, g.keep_result, g.fetched_at, g.began, p_now, g.session_id,
                    case when g.state = interlock.state_done() and g.has_result then p_now + g.keep_result end, g.use_per,
-                   g.use_most, g.attempt + (g.outcome < interlock.outcome_returned())::integer, g.priority,
+                   g.use_max_count, g.attempt + (g.outcome < interlock.outcome_returned())::integer, g.priority,
                    g.crashes + g.crashed_alone::integer,
-                   g.state, g.outcome, g.failing, g.coalesces, g.paced, g.pool, g.name, g.lane, g.use_key, g.uses,
+                   g.state, g.outcome, g.on_failure, g.coalesces, g.paced, g.pool, g.name, g.lane, g.use_key, g.uses,
                    g.arguments, g.options, g.why, g.all_attempts
             from gone g
         ),
@@ -97,7 +97,7 @@ begin
                 parked = case when s.outcome = interlock.outcome_parked() then s.error end,
                 due_at = case when s.outcome in (interlock.outcome_retry(), interlock.outcome_snoozed())
                               then p_now + s.delay else j.due_at end,
-                position = case when s.outcome = interlock.outcome_retry() and j.failing = interlock.failing_skip()
+                position = case when s.outcome = interlock.outcome_retry() and j.on_failure = interlock.on_failure_skip()
                                      and j.lane is not null
                                 then case when s.delay <= 0 then nextval('interlock.job_position') end
                                 else j.position end,
@@ -112,38 +112,38 @@ begin
             returning j.*, s.outcome, s.delayed
         ),
         scheduled as (
-            insert into interlock.job_scheduled (pool, at, id, use_most, priority, class, limited, name, lane, use_key)
-            select k.pool, k.due_at, k.id, case when k.use_per = 0 then k.use_most end, k.priority,
+            insert into interlock.job_scheduled (pool, at, id, use_max_count, priority, class, limited, name, lane, use_key)
+            select k.pool, k.due_at, k.id, case when k.use_per = 0 then k.use_max_count end, k.priority,
                    interlock.job_class(k.half, k.paced), k.use_key is not null or k.uses is not null, k.name, k.lane,
                    case when k.use_per = 0 then k.use_key end
             from kept k where k.delayed
         ),
         made as (
-            insert into interlock.job_ready as r (pool, sort, id, half, use_most, class, limited, name, use_key)
+            insert into interlock.job_ready as r (pool, sort, id, half, use_max_count, class, limited, name, use_key)
             select k.pool, interlock.job_sort(k.due_at, k.priority), k.id, k.half,
-                   case when k.use_per = 0 then k.use_most end, interlock.job_class(k.half, k.paced),
+                   case when k.use_per = 0 then k.use_max_count end, interlock.job_class(k.half, k.paced),
                    k.use_key is not null or k.uses is not null, k.name, case when k.use_per = 0 then k.use_key end
             from kept k
             where k.lane is null and not k.delayed and not k.unreadable and k.outcome <> interlock.outcome_parked()
             returning r.pool, r.sort
         ),
         freed as (
-            insert into interlock.job_slot_freed as f (namespace, key, most, per, count)
-            select p_namespace, u.key, u.most, u.per, count(*)
+            insert into interlock.job_slot_freed as f (namespace, key, max_count, per, count)
+            select p_namespace, u.key, u.max_count, u.per, count(*)
             from (
-                select g.use_key, g.use_most, g.use_per, g.uses from gone g
+                select g.use_key, g.use_max_count, g.use_per, g.uses from gone g
                 union all
-                select k.use_key, k.use_most, k.use_per, k.uses from kept k
+                select k.use_key, k.use_max_count, k.use_per, k.uses from kept k
             ) x
-            cross join lateral interlock.job_uses(x.use_key, x.use_most, x.use_per, x.uses) u
-            group by u.key, u.most, u.per
+            cross join lateral interlock.job_uses(x.use_key, x.use_max_count, x.use_per, x.uses) u
+            group by u.key, u.max_count, u.per
             returning f.key
         ),
         unstarted as (
             delete from interlock.job_limit_start t
             using s
             join interlock.job j on j.id = s.id
-            cross join lateral interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) u
+            cross join lateral interlock.job_uses(j.use_key, j.use_max_count, j.use_per, j.uses) u
             cross join lateral (
                 select x.at from interlock.job_limit_start x
                 where x.namespace = p_namespace and x.key = u.key and x.id = s.id order by x.fetched_at desc limit 1
@@ -157,7 +157,7 @@ begin
             from (
                 select g.lane, max(g.why) as why from gone g
                 where g.lane is not null and g.state in (interlock.state_failed(), interlock.state_quarantined())
-                  and g.failing = interlock.failing_park()
+                  and g.on_failure = interlock.on_failure_park()
                 group by g.lane
             ) x
             where l.lane = x.lane

@@ -22,41 +22,41 @@ begin
         fresh := array(select u.id from unnest(p_jobs.ids) as u (id) where u.id <> all (known));
     end if;
     insert into interlock.job (
-        id, position, enqueued_at, due_at, keep_result, use_per, use_most, priority, failing, coalesces, paced, pool, name,
+        id, position, enqueued_at, due_at, keep_result, use_per, use_max_count, priority, on_failure, coalesces, paced, pool, name,
         lane, use_key, uses, arguments, options)
     select x.id, case when x.lane is not null and x.due_at <= now_us then nextval('interlock.job_position') end, now_us,
-           x.due_at, x.keep, x.use_per, x.use_most, x.priority, x.failing, x.coalesces, x.paced, x.pool, x.name, x.lane,
+           x.due_at, x.keep, x.use_per, x.use_max_count, x.priority, x.on_failure, x.coalesces, x.paced, x.pool, x.name, x.lane,
            x.use_key, x.uses, x.arguments, x.options
     from (
         select s.id,
                greatest(now_us, coalesce((s.at * 1e6)::bigint, now_us + (coalesce(s.delay, 0) * 1e6)::bigint)) as due_at,
-               (k.keep * 1e6)::bigint as keep, k.use_per, k.use_most, k.priority, k.failing, k.coalesces, k.paced,
+               (k.keep * 1e6)::bigint as keep, k.use_per, k.use_max_count, k.priority, k.on_failure, k.coalesces, k.paced,
                p_namespace || '/' || k.queue as pool, k.name, p_namespace || '/' || nullif(s.lane, '') as lane, k.use_key,
                k.uses::jsonb as uses, s.arguments, k.options
         from unnest(p_jobs.ids, p_jobs.kinds, p_jobs.lanes, p_jobs.delays, p_jobs.ats, p_jobs.arguments)
              with ordinality as s (id, kind, lane, delay, at, arguments, n)
-        join unnest(p_jobs.names, p_jobs.queues, p_jobs.priorities, p_jobs.failings, p_jobs.coalesces, p_jobs.keeps, p_jobs.options, p_jobs.use_keys, p_jobs.use_mosts,
+        join unnest(p_jobs.names, p_jobs.queues, p_jobs.priorities, p_jobs.on_failures, p_jobs.coalesces, p_jobs.keeps, p_jobs.options, p_jobs.use_keys, p_jobs.use_mosts,
                     p_jobs.use_pers, p_jobs.uses, p_jobs.paced)
-             with ordinality as k (name, queue, priority, failing, coalesces, keep, options, use_key, use_most, use_per,
+             with ordinality as k (name, queue, priority, on_failure, coalesces, keep, options, use_key, use_max_count, use_per,
                                    uses, paced, n) on k.n = s.kind
         where s.id <> all (known)
         order by s.n
     ) x;
-    insert into interlock.job_ready (pool, sort, id, use_most, class, limited, name, use_key)
+    insert into interlock.job_ready (pool, sort, id, use_max_count, class, limited, name, use_key)
     select p_namespace || '/' || k.queue, interlock.job_sort(x.due_at, k.priority::smallint), s.id,
-           case when k.use_per = 0 then k.use_most end, interlock.job_class(null, k.paced),
+           case when k.use_per = 0 then k.use_max_count end, interlock.job_class(null, k.paced),
            k.use_key is not null or k.uses is not null, k.name, case when k.use_per = 0 then k.use_key end
     from unnest(p_jobs.ids, p_jobs.kinds, p_jobs.lanes, p_jobs.delays, p_jobs.ats) as s (id, kind, lane, delay, at)
     cross join lateral (
         select greatest(
             now_us, coalesce((s.at * 1e6)::bigint, now_us + (coalesce(s.delay, 0) * 1e6)::bigint)) as due_at) x
     join unnest(p_jobs.names, p_jobs.queues, p_jobs.priorities, p_jobs.use_keys, p_jobs.use_mosts, p_jobs.use_pers, p_jobs.uses, p_jobs.paced)
-         with ordinality as k (name, queue, priority, use_key, use_most, use_per, uses, paced, n) on k.n = s.kind
+         with ordinality as k (name, queue, priority, use_key, use_max_count, use_per, uses, paced, n) on k.n = s.kind
     where s.id <> all (known) and nullif(s.lane, '') is null and x.due_at <= now_us
     order by s.id;
     if p_jobs.delays is not null or p_jobs.ats is not null then
-        insert into interlock.job_scheduled (pool, at, id, use_most, priority, class, limited, name, lane, use_key)
-        select j.pool, j.due_at, j.id, case when j.use_per = 0 then j.use_most end, j.priority,
+        insert into interlock.job_scheduled (pool, at, id, use_max_count, priority, class, limited, name, lane, use_key)
+        select j.pool, j.due_at, j.id, case when j.use_per = 0 then j.use_max_count end, j.priority,
                interlock.job_class(null, j.paced), j.use_key is not null or j.uses is not null, j.name, j.lane,
                case when j.use_per = 0 then j.use_key end
         from interlock.job j where j.id = any (fresh) and j.due_at > now_us;

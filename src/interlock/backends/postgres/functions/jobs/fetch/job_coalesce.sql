@@ -41,10 +41,10 @@ begin
         end if;
         if place is not null then
             -- It queues where they queued if that is one of its limits; otherwise it gets their ticket when it queues.
-            insert into interlock.job_limit_wait (id, ticket, per, most, woken, namespace, key, pool, name)
-            select j.id, place, u.per, u.most, true, p_namespace, u.key, j.pool, j.name
+            insert into interlock.job_limit_wait (id, ticket, per, max_count, woken, namespace, key, pool, name)
+            select j.id, place, u.per, u.max_count, true, p_namespace, u.key, j.pool, j.name
             from interlock.job j
-            cross join lateral interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) u
+            cross join lateral interlock.job_uses(j.use_key, j.use_max_count, j.use_per, j.uses) u
             where j.id = newest
               and u.key in (select w.key from interlock.job_limit_wait w where w.id = any (older))
             limit 1;

@@ -1,7 +1,7 @@
 -- Fetch up to p_max_jobs jobs for a session, an equal share of each pool, in the order of their sort keys. p_at_once: how
 -- many the worker can start now. p_run_length: how many jobs of one lane it takes together. p_scan_from: for each pool, the
 -- sort key before which the last fetch found nothing.
--- session_ended: the session is not live, and nothing was fetched. look_again: after how many seconds another fetch may
+-- session_ended: the session is not live, and nothing was fetched. recheck_in: after how many seconds another fetch may
 -- find more, null if it has to be notified. scan_from: p_scan_from of the next fetch. ids, fences: the jobs in the order
 -- in which to start them.
 -- planner: lookups
@@ -9,7 +9,7 @@ create or replace function interlock.job_fetch(
     p_namespace text, p_session text, p_pools text[], p_names text[], p_max_jobs integer, p_at_once integer,
     p_run_length integer, p_fetch_number bigint, p_scan_from bigint[], p_start_within double precision,
     p_clock double precision,
-    out session_ended boolean, out look_again double precision, out scan_from bigint[], out ids bigint[],
+    out session_ended boolean, out recheck_in double precision, out scan_from bigint[], out ids bigint[],
     out fences bigint[]
 )
 language plpgsql volatile
@@ -33,7 +33,7 @@ begin
         return;
     end if;
     if me.refused then
-        look_again := 0;
+        recheck_in := 0;
         scan_from := p_scan_from;
         return;
     end if;
@@ -45,6 +45,6 @@ begin
         ids := scanned.ids;
         fences := interlock.job_fetch_record(request, state, me.id, p_fetch_number, ids, scanned.runs);
     end if;
-    look_again := interlock.job_fetch_look_again(request, state, ready.due_at, ready.wake_at);
+    recheck_in := interlock.job_fetch_look_again(request, state, ready.due_at, ready.wake_at);
 end
 $$;

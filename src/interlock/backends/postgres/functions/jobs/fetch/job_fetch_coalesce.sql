@@ -19,9 +19,9 @@ begin
         runs.able[c.unit] := not c.more;
         continue when c.newest = ready.ids[c.unit];
         delete from interlock.job_ready r where r.ctid = ready.tids[c.unit];
-        insert into interlock.job_ready as r (pool, sort, id, half, use_most, class, limited, name, lane, use_key)
+        insert into interlock.job_ready as r (pool, sort, id, half, use_max_count, class, limited, name, lane, use_key)
         select j.pool, interlock.job_sort(j.due_at, j.priority), j.id, j.half,
-               case when j.use_per = 0 then j.use_most end, interlock.job_class(j.half, j.paced),
+               case when j.use_per = 0 then j.use_max_count end, interlock.job_class(j.half, j.paced),
                j.use_key is not null or j.uses is not null, j.name, j.lane, case when j.use_per = 0 then j.use_key end
         from interlock.job j where j.id = c.newest
         returning r.ctid as tid, r.* into newest;
@@ -30,7 +30,7 @@ begin
         ready.classes[c.unit] := newest.class;
         ready.limited[c.unit] := newest.limited;
         ready.keys[c.unit] := newest.use_key;
-        ready.maxima[c.unit] := newest.use_most;
+        ready.maxima[c.unit] := newest.use_max_count;
         runs.ids[array_position(runs.units, c.unit)] := newest.id;
         if newest.pool <> p_pool then
             -- It is for workers of that queue, which may be this one at its next fetch.

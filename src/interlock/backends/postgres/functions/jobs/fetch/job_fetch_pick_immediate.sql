@@ -40,12 +40,12 @@ begin
              as u (tid, id, sort, limited, lane, key, max)
         union all
         select * from (
-            select r.ctid, r.id, r.sort, r.class, r.limited, r.lane, r.use_key, r.use_most from interlock.job_ready r
+            select r.ctid, r.id, r.sort, r.class, r.limited, r.lane, r.use_key, r.use_max_count from interlock.job_ready r
             where r.pool = p_pool and r.class = interlock.class_immediate() and r.name = any (request.names)
             order by r.sort, r.id limit at_once for update skip locked) immediate
         union all
         select * from (
-            select r.ctid, r.id, r.sort, r.class, r.limited, r.lane, r.use_key, r.use_most from interlock.job_ready r
+            select r.ctid, r.id, r.sort, r.class, r.limited, r.lane, r.use_key, r.use_max_count from interlock.job_ready r
             where state.suspects and r.pool = p_pool and r.class = interlock.class_suspect() and r.half = job_fetch_pick_immediate.half
               and r.name = any (request.names)
             order by r.sort, r.id limit at_once for update skip locked) suspect

@@ -12,11 +12,11 @@ declare
     picked record;
 begin
     select array_agg(p.ctid) as tids, array_agg(p.id) as ids, array_agg(p.sort) as sorts, array_agg(p.limited) as limited,
-           array_agg(p.lane) as lanes, array_agg(p.use_key) as keys, array_agg(p.use_most) as maxima,
+           array_agg(p.lane) as lanes, array_agg(p.use_key) as keys, array_agg(p.use_max_count) as maxima,
            coalesce(bool_and(not p.limited and p.lane is null), true) as simple, count(*) as found
     into picked
     from (
-        select r.ctid, r.id, r.sort, r.limited, r.lane, r.use_key, r.use_most from interlock.job_ready r
+        select r.ctid, r.id, r.sort, r.limited, r.lane, r.use_key, r.use_max_count from interlock.job_ready r
         where r.pool = p_pool and r.class = interlock.class_usual() and (r.sort, r.id) > (p_from_sort, p_from_id)
           and r.name = any (p_names)
         order by r.sort, r.id limit p_max for update skip locked
@@ -25,11 +25,11 @@ begin
         select array_agg(p.ctid) || picked.tids as tids, array_agg(p.id) || picked.ids as ids,
                array_agg(p.sort) || picked.sorts as sorts, array_agg(p.limited) || picked.limited as limited,
                array_agg(p.lane) || picked.lanes as lanes, array_agg(p.use_key) || picked.keys as keys,
-               array_agg(p.use_most) || picked.maxima as maxima,
+               array_agg(p.use_max_count) || picked.maxima as maxima,
                picked.simple and coalesce(bool_and(not p.limited and p.lane is null), true) as simple
         into picked
         from (
-            select r.ctid, r.id, r.sort, r.limited, r.lane, r.use_key, r.use_most from interlock.job_ready r
+            select r.ctid, r.id, r.sort, r.limited, r.lane, r.use_key, r.use_max_count from interlock.job_ready r
             where r.pool = p_pool and r.class = interlock.class_usual() and r.sort < scan_from and r.name = any (p_names)
             order by r.sort, r.id limit p_max - picked.found for update skip locked
         ) p;

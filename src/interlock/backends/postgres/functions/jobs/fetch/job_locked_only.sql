@@ -9,7 +9,7 @@ begin
     for i in 1 .. cardinality(ready.ids) loop
         if ready.limited[i] and exists (
             select from interlock.job j
-            cross join lateral interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) q
+            cross join lateral interlock.job_uses(j.use_key, j.use_max_count, j.use_per, j.uses) q
             where j.id = ready.ids[i] and q.key <> all (p_locked))
         then
             p_able[i] := false;

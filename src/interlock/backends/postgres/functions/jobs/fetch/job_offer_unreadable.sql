@@ -9,7 +9,7 @@ create or replace function interlock.job_offer_unreadable(
 language plpgsql volatile
 as $$
 declare
-    most constant integer := 100;
+    max_count constant integer := 100;
     now_us bigint := interlock.micros(interlock.now_or(p_clock));
     others bigint[] := '{}';
     lanes text[];
@@ -35,13 +35,13 @@ begin
                 ids := ids || array(
                     select j.id from interlock.job j
                     where j.unreadable and j.pool = one.pool and j.name = one.name and j.unreadable_by = by_now
-                    order by j.id limit greatest(0, least(most, p_max) - cardinality(ids)));
+                    order by j.id limit greatest(0, least(max_count, p_max) - cardinality(ids)));
             else
                 others := others || array(
                     select j.id from interlock.job j
                     where j.unreadable and j.pool = one.pool and j.name = one.name and j.unreadable_by = by_now
                       and j.parked is null
-                    order by j.id limit greatest(0, most - cardinality(others)));
+                    order by j.id limit greatest(0, max_count - cardinality(others)));
             end if;
         end loop;
     end loop;

@@ -23,8 +23,8 @@ begin
         delete from interlock.job_scheduled l where l.ctid = any (tids) returning l.*
     ),
     made as (
-        insert into interlock.job_ready (pool, sort, id, use_most, class, limited, name, use_key)
-        select d.pool, interlock.job_sort(d.at, d.priority), d.id, d.use_most, d.class, d.limited, d.name, d.use_key
+        insert into interlock.job_ready (pool, sort, id, use_max_count, class, limited, name, use_key)
+        select d.pool, interlock.job_sort(d.at, d.priority), d.id, d.use_max_count, d.class, d.limited, d.name, d.use_key
         from due d where d.lane is null
     )
     select array_agg(d.id order by d.at, d.id) into laned from due d where d.lane is not null;

@@ -11,7 +11,7 @@ begin
             select q.key
             from unnest(ready.ids, ready.limited, ready.keys) as u (id, limited, key)
             join interlock.job j on j.id = u.id
-            cross join lateral interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) q
+            cross join lateral interlock.job_uses(j.use_key, j.use_max_count, j.use_per, j.uses) q
             where u.limited and u.key is null
         ) x);
 end

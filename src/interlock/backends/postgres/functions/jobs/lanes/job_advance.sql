@@ -14,7 +14,7 @@ begin
         from unnest(p_lanes) as u (lane)
         cross join lateral (select l.* from interlock.job_lane l where l.lane = u.lane and not l.fetched limit 1) l
         left join lateral (
-            select j.id, j.pool, j.name, j.due_at, j.priority, j.half, j.paced, j.apart, j.use_key, j.use_most, j.use_per,
+            select j.id, j.pool, j.name, j.due_at, j.priority, j.half, j.paced, j.apart, j.use_key, j.use_max_count, j.use_per,
                    j.use_key is not null or j.uses is not null as limited
             from interlock.job j
             where j.lane = l.lane
@@ -30,7 +30,7 @@ begin
     offer as materialized (
         select h.pool, interlock.job_sort(h.due_at, h.priority) as sort, h.id, interlock.job_class(h.half, h.paced) as class, h.half,
                h.limited, h.name, h.lane, case when h.use_per = 0 then h.use_key end as use_key,
-               case when h.use_per = 0 then h.use_most end as use_most, x.tid, x.offered
+               case when h.use_per = 0 then h.use_max_count end as use_max_count, x.tid, x.offered
         from head h
         left join lateral (
             select x.ctid as tid, x.id as offered from interlock.job_ready x where p_offered and x.lane = h.lane limit 1
@@ -38,22 +38,22 @@ begin
         where h.id is not null and not h.held and not h.apart
     ),
     made as (
-        insert into interlock.job_ready as r (pool, sort, id, half, use_most, class, limited, name, lane, use_key)
-        select o.pool, o.sort, o.id, o.half, o.use_most, o.class, o.limited, o.name, o.lane, o.use_key
+        insert into interlock.job_ready as r (pool, sort, id, half, use_max_count, class, limited, name, lane, use_key)
+        select o.pool, o.sort, o.id, o.half, o.use_max_count, o.class, o.limited, o.name, o.lane, o.use_key
         from offer o where o.tid is null
         returning r.pool, r.sort
     ),
     -- Another first job than the one that is ready. A fetch that has locked the row finds out by itself, and is not
     -- waited for.
     other as materialized (
-        select x.ctid as tid, o.pool, o.sort, o.id, o.half, o.use_most, o.class, o.limited, o.name, o.use_key from offer o
+        select x.ctid as tid, o.pool, o.sort, o.id, o.half, o.use_max_count, o.class, o.limited, o.name, o.use_key from offer o
         join interlock.job_ready x on x.ctid = o.tid
         where o.offered <> o.id and x.lane = o.lane
         for update of x skip locked
     ),
     moved as (
         update interlock.job_ready r
-        set pool = o.pool, sort = o.sort, id = o.id, half = o.half, use_most = o.use_most, class = o.class, limited = o.limited,
+        set pool = o.pool, sort = o.sort, id = o.id, half = o.half, use_max_count = o.use_max_count, class = o.class, limited = o.limited,
             name = o.name, use_key = o.use_key
         from other o where r.ctid = o.tid
         returning r.pool, r.sort

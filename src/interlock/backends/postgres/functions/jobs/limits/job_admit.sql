@@ -18,13 +18,13 @@ declare
     done integer;
     longest bigint;
 begin
-    select x.pool, x.name, x.lane, x.use_key, x.use_most, x.use_per, x.uses, x.ticket into j
+    select x.pool, x.name, x.lane, x.use_key, x.use_max_count, x.use_per, x.uses, x.ticket into j
     from interlock.job x where x.id = p_id;
     select w.ticket into mine from interlock.job_limit_wait w where w.id = p_id;
     decision := interlock.decision_take();
     behind := false;
-    for use in select u.* from interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) u loop
-        select r.room into room from interlock.job_limit_room(request.namespace, use.key, use.most, use.per, p_now) r;
+    for use in select u.* from interlock.job_uses(j.use_key, j.use_max_count, j.use_per, j.uses) u loop
+        select r.room into room from interlock.job_limit_room(request.namespace, use.key, use.max_count, use.per, p_now) r;
         select count(*) into ahead from (
             select from interlock.job_limit_wait w
             where w.key = use.key and w.namespace = request.namespace and w.pool = j.pool and w.name = any (request.names)
@@ -34,10 +34,10 @@ begin
             decision := interlock.decision_wait();
             behind := room > 0;
             mine := coalesce(mine, j.ticket, nextval('interlock.job_ticket'));
-            insert into interlock.job_limit_wait as w (id, ticket, per, most, namespace, key, pool, name)
-            values (p_id, mine, use.per, use.most, request.namespace, use.key, j.pool, j.name)
+            insert into interlock.job_limit_wait as w (id, ticket, per, max_count, namespace, key, pool, name)
+            values (p_id, mine, use.per, use.max_count, request.namespace, use.key, j.pool, j.name)
             on conflict (id) do update
-            set per = excluded.per, most = excluded.most, key = excluded.key, woken = false;
+            set per = excluded.per, max_count = excluded.max_count, key = excluded.key, woken = false;
             update interlock.job x set apart = true where x.id = p_id and x.lane is not null;
             return;
         end if;
@@ -49,9 +49,9 @@ begin
     if decision = interlock.decision_leave() then
         return;
     end if;
-    for use in select u.* from interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) u loop
+    for use in select u.* from interlock.job_uses(j.use_key, j.use_max_count, j.use_per, j.uses) u loop
         counts := counts || jsonb_build_object(use.key, coalesce((counts ->> use.key)::integer, 0) + 1);
-        perform interlock.job_count(request.namespace, use.key, use.most, use.per, 1);
+        perform interlock.job_count(request.namespace, use.key, use.max_count, use.per, 1);
         select greatest(use.per, k.per, (
                    select max(split_part(f, '/', 2)::bigint) from jsonb_object_keys(k.figures) f))
         into longest from interlock.job_limit k where k.namespace = request.namespace and k.key = use.key;

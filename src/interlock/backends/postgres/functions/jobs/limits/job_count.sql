@@ -10,20 +10,20 @@ declare
     number integer;
 begin
     update interlock.job_limit l
-    set taken = l.taken + p_change, most = p_most, per = p_per
+    set taken = l.taken + p_change, max_count = p_most, per = p_per
     where l.namespace = p_namespace and l.key = p_key and l.figures is null
-      and (l.taken = 0 or (l.most, l.per) = (p_most, p_per));
+      and (l.taken = 0 or (l.max_count, l.per) = (p_most, p_per));
     if found then
         return;
     end if;
     select * into k from interlock.job_limit l where l.namespace = p_namespace and l.key = p_key;
-    known := coalesce(k.figures, jsonb_build_object(k.most || '/' || k.per, k.taken));
+    known := coalesce(k.figures, jsonb_build_object(k.max_count || '/' || k.per, k.taken));
     number := coalesce((known ->> figure)::integer, 0) + p_change;
     known := case when number = 0 then known - figure else known || jsonb_build_object(figure, number) end;
     update interlock.job_limit l
     set taken = l.taken + p_change,
         figures = case when (select count(*) from jsonb_object_keys(known)) > 1 then known end,
-        most = (select min(split_part(f, '/', 1)::integer) from jsonb_object_keys(known) f),
+        max_count = (select min(split_part(f, '/', 1)::integer) from jsonb_object_keys(known) f),
         per = (select min(split_part(f, '/', 2)::bigint) from jsonb_object_keys(known) f)
     where l.namespace = p_namespace and l.key = p_key;
 end

@@ -9,7 +9,7 @@ begin
         delete from interlock.job_limit_wait w where w.id = any (p_ids) returning w.key
     )
     select array_agg(distinct gone.key) into keys from gone;
-    insert into interlock.job_slot_freed (namespace, key, most, per, count)
+    insert into interlock.job_slot_freed (namespace, key, max_count, per, count)
     select p_namespace, u.key, 0, 0, 0 from unnest(keys) as u (key);
     return keys;
 end

@@ -14,8 +14,8 @@ begin
         insert into interlock.job_signal (namespace, position, lane) select p_namespace, l.position, l.lane from lanes l
     ),
     made as (
-        insert into interlock.job_ready as r (pool, sort, id, half, use_most, class, limited, name, use_key)
-        select j.pool, interlock.job_sort(j.due_at, j.priority), j.id, j.half, case when j.use_per = 0 then j.use_most end,
+        insert into interlock.job_ready as r (pool, sort, id, half, use_max_count, class, limited, name, use_key)
+        select j.pool, interlock.job_sort(j.due_at, j.priority), j.id, j.half, case when j.use_per = 0 then j.use_max_count end,
                interlock.job_class(j.half, j.paced), j.use_key is not null or j.uses is not null, j.name,
                case when j.use_per = 0 then j.use_key end
         from unnest(p_ids) as u (id) join interlock.job j on j.id = u.id

@@ -14,7 +14,7 @@ begin
         select u.id from unnest(ready.ids, p_decisions) as u (id, decision)
         where u.decision = interlock.decision_take() and u.id = any (p_in_queue)));
     -- In two steps, so that tickets are drawn in order.
-    insert into interlock.job_limit_wait as w (id, ticket, per, most, namespace, key, pool, name)
+    insert into interlock.job_limit_wait as w (id, ticket, per, max_count, namespace, key, pool, name)
     select x.id, coalesce(x.ticket, nextval('interlock.job_ticket')), 0, x.max, p_namespace, x.key, p_pool, x.name
     from (
         select u.id, u.key, u.max, j.ticket, j.name

@@ -45,26 +45,26 @@ begin
     for freed in
         with gone as (
             delete from interlock.job_slot_freed f where f.namespace = p_namespace and f.number = any (numbers)
-            returning f.key, f.most, f.per, f.count
+            returning f.key, f.max_count, f.per, f.count
         ),
         each as materialized (
-            select l.tid, l.simple and count(*) over (partition by l.tid) = 1 as simple, g.key, g.most, g.per, g.count
+            select l.tid, l.simple and count(*) over (partition by l.tid) = 1 as simple, g.key, g.max_count, g.per, g.count
             from (
-                select gone.key, gone.most, gone.per, sum(gone.count)::integer as count from gone
-                where gone.count > 0 group by gone.key, gone.most, gone.per
+                select gone.key, gone.max_count, gone.per, sum(gone.count)::integer as count from gone
+                where gone.count > 0 group by gone.key, gone.max_count, gone.per
             ) g
             join unnest(locked) as o (key) on o.key = g.key
             cross join lateral (
-                select k.ctid as tid, k.figures is null and (k.most, k.per) = (g.most, g.per) as simple
+                select k.ctid as tid, k.figures is null and (k.max_count, k.per) = (g.max_count, g.per) as simple
                 from interlock.job_limit k where k.namespace = p_namespace and k.key = g.key limit 1
             ) l
         ),
         counted as (
             update interlock.job_limit l set taken = l.taken - e.count from each e where e.simple and l.ctid = e.tid
         )
-        select e.key, e.most, e.per, e.count from each e where not e.simple
+        select e.key, e.max_count, e.per, e.count from each e where not e.simple
     loop
-        perform interlock.job_count(p_namespace, freed.key, freed.most, freed.per, -freed.count);
+        perform interlock.job_count(p_namespace, freed.key, freed.max_count, freed.per, -freed.count);
     end loop;
     for one in
         select u.key from unnest(locked) as u (key)

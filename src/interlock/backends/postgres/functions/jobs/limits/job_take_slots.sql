@@ -12,27 +12,27 @@ declare
     mosts integer[];
     numbers integer[];
 begin
-    select array_agg(x.tid), array_agg(x.most), array_agg(x.count), bool_and(x.simple), jsonb_object_agg(x.key, x.count)
+    select array_agg(x.tid), array_agg(x.max_count), array_agg(x.count), bool_and(x.simple), jsonb_object_agg(x.key, x.count)
     into tids, mosts, numbers, taken, counts
     from (
-        select l.tid, u.key, u.count, u.most,
-               u.most = u.highest and l.figures is null and coalesce(l.per, 0) = 0
-               and (l.taken = 0 or l.most = u.most)
-               and u.count <= least(u.most - l.taken, greatest(p_at_once, (u.most - l.taken) / 2))
+        select l.tid, u.key, u.count, u.max_count,
+               u.max_count = u.highest and l.figures is null and coalesce(l.per, 0) = 0
+               and (l.taken = 0 or l.max_count = u.max_count)
+               and u.count <= least(u.max_count - l.taken, greatest(p_at_once, (u.max_count - l.taken) / 2))
                and not l.waited_for as simple
         from (
-            select k.key, count(*)::integer as count, min(k.most) as most, max(k.most) as highest
-            from unnest(p_keys, p_mosts) as k (key, most) where k.key is not null group by k.key
+            select k.key, count(*)::integer as count, min(k.max_count) as max_count, max(k.max_count) as highest
+            from unnest(p_keys, p_mosts) as k (key, max_count) where k.key is not null group by k.key
         ) u
         cross join lateral (
-            select k.ctid as tid, k.taken, k.most, k.per, k.figures,
+            select k.ctid as tid, k.taken, k.max_count, k.per, k.figures,
                    exists (select from interlock.job_limit_wait w where w.key = k.key and w.namespace = p_namespace) as waited_for
             from interlock.job_limit k where k.namespace = p_namespace and k.key = u.key limit 1
         ) l
     ) x;
     if taken then
-        update interlock.job_limit l set taken = l.taken + u.count, most = u.most, per = 0
-        from unnest(tids, mosts, numbers) as u (tid, most, count)
+        update interlock.job_limit l set taken = l.taken + u.count, max_count = u.max_count, per = 0
+        from unnest(tids, mosts, numbers) as u (tid, max_count, count)
         where l.ctid = u.tid;
     end if;
     taken := coalesce(taken, false);

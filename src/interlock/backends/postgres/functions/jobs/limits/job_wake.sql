@@ -15,7 +15,7 @@ declare
     w record;
     room integer;
     fit bigint;
-    most integer;
+    max_count integer;
     per bigint;
     place integer;
     wake bigint;
@@ -29,13 +29,13 @@ begin
         exit when not found;
         place := 0;
         for w in
-            select x.id, x.ticket, x.most, x.per, x.woken from interlock.job_limit_wait x
+            select x.id, x.ticket, x.max_count, x.per, x.woken from interlock.job_limit_wait x
             where x.key = p_key and x.namespace = p_namespace and x.pool = line_pool and x.name = line_name
             order by x.ticket limit 1000
         loop
-            if (w.most, w.per) is distinct from (most, per) then
-                select r.room, r.fit_at into room, fit from interlock.job_limit_room(p_namespace, p_key, w.most, w.per, p_now) r;
-                most := w.most;
+            if (w.max_count, w.per) is distinct from (max_count, per) then
+                select r.room, r.fit_at into room, fit from interlock.job_limit_room(p_namespace, p_key, w.max_count, w.per, p_now) r;
+                max_count := w.max_count;
                 per := w.per;
                 last := null;
             end if;
@@ -70,7 +70,7 @@ begin
             update interlock.job_limit_wait x set woken = true from here where x.id = here.id returning x.id
         ),
         again as (
-            insert into interlock.job_slot_freed (namespace, key, most, per, count)
+            insert into interlock.job_slot_freed (namespace, key, max_count, per, count)
             select p_namespace, p_key, 0, 0, 0
             where (select count(*) from here) < cardinality(job_wake.woken)
         )

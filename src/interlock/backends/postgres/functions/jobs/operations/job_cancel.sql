@@ -55,7 +55,7 @@ begin
     end loop;
     perform interlock.job_end(p_namespace, array[p_id], interlock.state_cancelled(), null, told, now_us);
     perform interlock.job_advance_lane(
-        p_namespace, j.lane, array(select u.key from interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) u order by 1),
+        p_namespace, j.lane, array(select u.key from interlock.job_uses(j.use_key, j.use_max_count, j.use_per, j.uses) u order by 1),
         now_us);
     perform interlock.journal_add(
         p_namespace, now_us, p_attribution, 'job.cancel', p_id::text, json_build_object('state', before),

@@ -21,8 +21,8 @@ begin
         if not found then
             return false;
         end if;
-        insert into interlock.job_slot_freed (namespace, key, most, per, count)
-        select p_namespace, u.key, 0, 0, 0 from interlock.job_uses(j.use_key, j.use_most, j.use_per, j.uses) u;
+        insert into interlock.job_slot_freed (namespace, key, max_count, per, count)
+        select p_namespace, u.key, 0, 0, 0 from interlock.job_uses(j.use_key, j.use_max_count, j.use_per, j.uses) u;
         return true;
     end if;
     return j.lane is not null or j.parked is not null or j.unreadable;

@@ -1,6 +1,6 @@
 -- The suspects of one group, of which p_half is one half, and all suspects that are running: [[IDs of the half, count],
 -- the same for the other half, [[session, host, pid, program, whether in this half, whether in this group, IDs,
--- count]]]. At most 5 IDs and 20 workers are named.
+-- count]]]. At max_count 5 IDs and 20 workers are named.
 create or replace function interlock.job_suspects(p_namespace text, p_half bigint) returns jsonb
 language sql stable
 as $$

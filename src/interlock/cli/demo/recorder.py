@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from interlock.cli.demo.records import Notebook
     from interlock.ports.jobs import Acknowledged, Acknowledgement, FetchRequest, FetchResult, SessionEnded
 
-__all__ = ["Witness"]
+__all__ = ["Recorder"]
 
 _HEARD = {"lock_waiting": "queued", "session_lost": "session lost", "job_quarantined": "quarantined"}
 """Interlock's own log events that are recorded, and their record names."""
-_MOST_ASKED = 1000
+_MAX_ASKED = 1000
 
 
-class Witness:
+class Recorder:
     """Observes the calls of one process's App, which is not open yet, to its stores."""
 
     def __init__(self, app: App, log: Notebook) -> None:
@@ -81,7 +81,7 @@ class Witness:
             batch: FetchResult | SessionEnded = await jobs.fetch(request)
             for job in getattr(batch, "jobs", ()):
                 self._asked[job.id] = asked
-            while len(self._asked) > _MOST_ASKED:
+            while len(self._asked) > _MAX_ASKED:
                 del self._asked[next(iter(self._asked))]
             return batch
 

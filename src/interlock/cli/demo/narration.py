@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from interlock.cli.demo.bot import COOLDOWN_SECONDS, MOST_CONTAINERS, SESSION_SECONDS
+from interlock.cli.demo.bot import COOLDOWN_SECONDS, MAX_CONTAINERS, SESSION_SECONDS
 from interlock.cli.demo.runs import ended_at
 from interlock.cli.demo.scene import LockScene, Scene, WorkerScene
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from interlock.cli.demo.runs import Run
     from interlock.cli.demo.screen import Screen
 
-__all__ = ["Story"]
+__all__ = ["Narration"]
 
 _STATES = {
     "running": "running",
@@ -40,8 +40,8 @@ class _Lock:
     waiting: dict[int, str] = field(default_factory=dict)
 
 
-class Story:
-    """The story so far."""
+class Narration:
+    """The narration so far."""
 
     def __init__(self, screen: Screen, audit: Audit) -> None:
         self._screen = screen
@@ -70,7 +70,7 @@ class Story:
             f"{workers} worker processes share one store: {store}.",
             "A forge posts signed webhooks, some of them two or three times, some forged. A bot handles each one once: "
             "issues in order (lanes), pushes one at a time (locks), builds in "
-            f"{MOST_CONTAINERS} containers and {COOLDOWN_SECONDS:g} s apart per account (limits). Handlers "
+            f"{MAX_CONTAINERS} containers and {COOLDOWN_SECONDS:g} s apart per account (limits). Handlers "
             "fail, and workers are killed or frozen. An audit that never queries the store counts violations. "
             f"Sessions last {SESSION_SECONDS:g} s instead of 15, so that you can watch takeovers.",
         )
@@ -91,7 +91,7 @@ class Story:
                 (("posts", seen["posts"]), *((verdict, seen[verdict]) for verdict in verdicts)),
                 tuple((told, states.get(state, 0)) for state, told in _STATES.items()),
                 tuple(self._lock_scenes()),
-                (sum(run.handler == "build" for run in audit.runs.by_job.values()), MOST_CONTAINERS),
+                (sum(run.handler == "build" for run in audit.runs.by_job.values()), MAX_CONTAINERS),
                 self.held,
                 tuple(WorkerScene(name, name in self._frozen, doing[name]) for name in workers),
                 self._kills,
@@ -145,9 +145,9 @@ class Story:
             case "write" if not record["accepted"]:
                 text = f"{record['key']} refused {who}'s write: fence {record['fence']} is stale"
                 self._screen.tell("good", text)
-            case "settled" if not record["accepted"] and record["outcome"] != "returned":
+            case "finished" if not record["accepted"] and record["outcome"] != "returned":
                 self._screen.tell("good", f"{who} acknowledged job {record['job']} too late: refused")
-            case "settled" if record["accepted"] and record["outcome"] == "failed":
+            case "finished" if record["accepted"] and record["outcome"] == "failed":
                 self._screen.tell("note", f"job {record['job']} failed permanently; its lane continues")
             case "quarantined":
                 self._screen.tell("note", f"job {record['job']} is quarantined: too many workers died with it")

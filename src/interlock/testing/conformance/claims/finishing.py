@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from interlock.ports.claims import ClaimState, Held, Settled
+from interlock.ports.claims import ClaimFinished, ClaimState, Held
 from interlock.testing.clock import until
 from interlock.testing.conformance.claims.driver import KEEP, SESSION, ClaimSuite
 from interlock.testing.conformance.driver import ANN
@@ -63,15 +63,15 @@ class SettlingConformance(ClaimSuite):
 
             assert renewed.expires_at is None
 
-    # -- settling --------------------------------------------------------------------------------------------------
+    # -- finishing --------------------------------------------------------------------------------------------------
 
     async def test_settling_says_that_it_was_the_settlers(self, store_url: str) -> None:
         async with self.claim_driver(store_url) as b:
             await b.claimed("a1", "x")
             await b.claimed("a2", "y")
 
-            assert await b.done("a1", "x") == Settled(True, "")
-            assert await b.failed("a2", "y") == Settled(True, "")
+            assert await b.done("a1", "x") == ClaimFinished(True, "")
+            assert await b.failed("a2", "y") == ClaimFinished(True, "")
 
     async def test_a_late_settlement_holds_if_nobody_claimed_it_since(self, store_url: str) -> None:
         async with self.claim_driver(store_url) as b:
@@ -111,8 +111,8 @@ class SettlingConformance(ClaimSuite):
             before = await b.claims.list()
             b.clock.advance(5)
 
-            assert await b.done("a1", "x", result="1") == Settled(True, "")
-            assert await b.failed("a2", "y", error="no", retry_in=60.0) == Settled(True, "")
+            assert await b.done("a1", "x", result="1") == ClaimFinished(True, "")
+            assert await b.failed("a2", "y", error="no", retry_in=60.0) == ClaimFinished(True, "")
             after = await b.claims.list()
             assert [view._replace(seen_at=0.0) for view in after] == [view._replace(seen_at=0.0) for view in before]
 
@@ -120,10 +120,10 @@ class SettlingConformance(ClaimSuite):
         async with self.claim_driver(store_url) as b:
             await b.claimed("a1")
             await b.done("a1")
-            settled = await b.failed("a1")
+            finished = await b.failed("a1")
 
-            assert not settled.done
-            assert "done" in settled.why
+            assert not finished.done
+            assert "done" in finished.why
             assert (await b.view()).state is ClaimState.DONE
 
     async def test_only_the_holder_settles(self, store_url: str) -> None:
@@ -188,10 +188,10 @@ class SettlingConformance(ClaimSuite):
         async with self.claim_driver(store_url) as b:
             lost: list[tuple[str, str]] = []
             await b.claimed("a1")
-            await b.claimed("a2", "settled")
-            await b.done("a2", "settled")
+            await b.claimed("a2", "finished")
+            await b.done("a2", "finished")
             await b.store.messages.listen("a", lambda _: None, lambda owner, why: lost.append((owner, why)))
-            await b.claims.forget("settled", "no holder is notified", ANN)
+            await b.claims.forget("finished", "no holder is notified", ANN)
             forgotten = await b.claims.forget("k", "eva forgot it: stuck", ANN)
 
             assert forgotten is not None
@@ -200,9 +200,9 @@ class SettlingConformance(ClaimSuite):
             assert set(lost) == {("a1", "eva forgot it: stuck")}
             (renewed,) = await b.claims.renew([Held("k", "a1", 60.0)])
             assert renewed == ("a1", None, "eva forgot it: stuck")
-            assert await b.done("a1") == Settled(False, "eva forgot it: stuck")
+            assert await b.done("a1") == ClaimFinished(False, "eva forgot it: stuck")
             await b.claimed("b1")
-            assert await b.done("a1") == Settled(False, "eva forgot it: stuck")
+            assert await b.done("a1") == ClaimFinished(False, "eva forgot it: stuck")
             assert (await b.view()).owner == "b1"
 
     # -- looking ---------------------------------------------------------------------------------------------------
