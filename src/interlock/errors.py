@@ -36,7 +36,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = [
     "CapabilityError",
@@ -177,17 +177,30 @@ class RetryableError(InterlockError):
 
 
 class DeadlockError(RetryableError):
-    """Waiting would close a cycle of waits that could never end.
+    """Transactions or lock holders wait for one another, so no wait could ever end.
 
-    ``cycle`` describes its members in order: each waits for the next, and the last waits for the first.
+    ``deadlock_info`` has the details. If Interlock found the deadlock, ``cycle`` describes its members in order: each
+    waits for the next, and the last waits for the first. If ``retry_on_deadlock`` gave up, ``max_retries`` is the
+    number of attempts and ``last_error`` describes why the last one failed.
     """
 
     code = "deadlock"
     remedy = "Release what is held and retry; acquire several locks at once with acquire_many."
 
-    def __init__(self, message: str = "", *, cycle: Sequence[str] = (), remedy: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str = "",
+        deadlock_info: Mapping[str, object] | None = None,
+        *,
+        cycle: Sequence[str] = (),
+        remedy: str | None = None,
+    ) -> None:
         super().__init__(message, remedy=remedy)
         self.cycle = tuple(cycle)
+        """The members of the cycle; empty if a database found the deadlock."""
+        self.deadlock_info: dict[str, object] = dict(deadlock_info or {})
+        if self.cycle:
+            self.deadlock_info["cycle"] = self.cycle
 
 
 class ConcurrencyConflictError(RetryableError):

@@ -17,7 +17,7 @@ PROMISED = {
     "lock_acquisition_duration_seconds_bucket": {"lock_type", "le"},
     "lock_hold_duration_seconds_bucket": {"lock_type", "le"},
     "lock_contentions_total": {"lock_type"},
-    "lock_losses_total": {"lock_type", "reason"},
+    "lock_losses_total": {"lock_type", "cause"},
     "deadlock_detections_total": set(),
     "deadlock_retries_total": set(),
     "version_conflicts_total": set(),

@@ -9,6 +9,7 @@ from typing import Any, assert_type
 from interlock import App, Claims, Cursors, Events, Lease, Limits, Locks, Settings, Slots
 from interlock.claims import Claim, ClaimView
 from interlock.cursors import Position
+from interlock.deadlocks import retry_on_deadlock
 from interlock.events import EventView
 from interlock.explanation import Explanation
 from interlock.limits import LimitView
@@ -69,3 +70,20 @@ async def events() -> None:
     assert_type(view, EventView)
     assert_type(view.received_at, datetime)
     assert_type(await app.events.explain(1), Explanation)
+
+
+@retry_on_deadlock(max_retries=5, base_delay=timedelta(milliseconds=10))
+async def move(source: str, *, amount: int) -> bool:
+    return bool(source) and amount > 0
+
+
+@app.locks.retry_on_deadlock()
+def count(key: str) -> int:
+    return len(key)
+
+
+async def deadlocks() -> None:
+    assert_type(await move("a", amount=1), bool)
+    assert_type(count("a"), int)
+    await move("a")  # pyright: ignore[reportCallIssue]
+    count(1)  # pyright: ignore[reportArgumentType]

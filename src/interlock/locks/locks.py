@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from interlock.arguments import Seconds, Wait, checked_key, checked_limit, checked_seconds, checked_ttl, checked_wait
+from interlock.arguments import Seconds, Wait, checked_key, checked_limit, checked_ttl, checked_wait
+from interlock.deadlocks import retry_on_deadlock
 from interlock.errors import InvalidArgumentError, LockTimeoutError, MisuseError, NotFoundError
-from interlock.locks.deadlocks import retry_on_deadlock
 from interlock.locks.engine import Engine
 from interlock.locks.explain import explain
 from interlock.locks.views import holder_view, lock_view
@@ -86,19 +86,13 @@ class Locks(Service[Engine]):
         return ManyAcquisition(self._running, ordered, checked_ttl(ttl), checked_wait(wait))
 
     def retry_on_deadlock(
-        self, *, max_retries: int = 3, base_delay: Seconds = 0.1, max_delay: Seconds = 2.0, jitter: Seconds = 0.05
-    ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Callable[P, Coroutine[Any, Any, R]]]:
-        """Return a decorator that runs an async function again after a deadlock.
+        self, max_retries: int = 3, base_delay: Seconds = 0.1, max_delay: Seconds = 2.0, jitter: Seconds = 0.05
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]:
+        """Return a decorator that runs a function again after a deadlock, ``max_retries`` times in all.
 
-        Each retry is logged and counted. When all retries are used up, the last :class:`DeadlockError` is raised.
+        The same as :func:`interlock.deadlocks.retry_on_deadlock`, counted in the metrics of these locks.
         """
-        return retry_on_deadlock(
-            lambda: self.metrics,
-            max_retries,
-            checked_seconds("base_delay", base_delay),
-            checked_seconds("max_delay", max_delay),
-            checked_seconds("jitter", jitter),
-        )
+        return retry_on_deadlock(max_retries, base_delay, max_delay, jitter, counts=lambda: self.metrics.deadlocks)
 
     async def force_release(self, key: str, *, reason: str, by: str) -> Holder | None:
         """Release the lock by force, and give the holder the reason. Returns the former holder; None if it was free.

@@ -5,6 +5,7 @@ A collector is registered by the user, with any registry: ``REGISTRY.register(ap
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_left
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-__all__ = ["Durations", "LockMetrics", "Together"]
+__all__ = ["PROCESS_DEADLOCKS", "DeadlockCounts", "Durations", "LockMetrics", "Together"]
 
 _BOUNDS = (
     0.0001,
@@ -67,6 +68,31 @@ class Durations:
         return list(zip([*map(str, map(float, _BOUNDS)), "+Inf"], accumulate(self.counts), strict=True))
 
 
+class DeadlockCounts:
+    """Deadlocks that a database found, and retries after deadlocks of any kind. Safe to use in several threads."""
+
+    __slots__ = ("_guard", "detections", "retries")
+
+    def __init__(self) -> None:
+        self.detections = 0
+        self.retries = 0
+        self._guard = threading.Lock()
+
+    def count_detection(self) -> None:
+        """Count a deadlock that a database found."""
+        with self._guard:
+            self.detections += 1
+
+    def count_retry(self) -> None:
+        """Count another attempt after a deadlock."""
+        with self._guard:
+            self.retries += 1
+
+
+PROCESS_DEADLOCKS = DeadlockCounts()
+"""What is retried without an app, such as transactions on the tables of users. Part of the metrics of every app."""
+
+
 class LockMetrics(Collector):
     """Metrics of the locks in one store. ``lock_type`` is the store's name."""
 
@@ -78,7 +104,7 @@ class LockMetrics(Collector):
         self.waits = Durations()
         self.holds = Durations()
         self.losses: dict[str, int] = {}
-        self.deadlock_retries = 0
+        self.deadlocks = DeadlockCounts()
         self.version_conflicts = 0
         self.version_conflict_retries = 0
 
@@ -115,9 +141,10 @@ class LockMetrics(Collector):
         for reason, count in self.losses.items():
             losses.add_metric([*kind, reason], count)
         yield losses
+        detections = self.outcomes["deadlock"] + self.deadlocks.detections + PROCESS_DEADLOCKS.detections
         for counter, text, count in (
-            ("deadlock_detections", "Cycles of waits detected.", self.outcomes["deadlock"]),
-            ("deadlock_retries", "Retries after a deadlock.", self.deadlock_retries),
+            ("deadlock_detections", "Deadlocks detected, by Interlock or a database.", detections),
+            ("deadlock_retries", "Retries after a deadlock.", self.deadlocks.retries + PROCESS_DEADLOCKS.retries),
             ("version_conflicts", "Version conflicts of optimistic writes.", self.version_conflicts),
             (
                 "version_conflict_retries",
