@@ -49,10 +49,16 @@ class Action(StrEnum):
     CLAIM_FORGET = "claim.forget"
     CURSOR_FORGET = "cursor.forget"
     EVENT_REPLAY = "event.replay"
+    RECORD_CREATE = "record.create"
+    RECORD_EDIT = "record.edit"
+    RECORD_UPDATE = "record.update"
+    RECORD_TRANSITION = "record.transition"
+    RECORD_CORRECT = "record.correct"
+    RECORD_DELETE = "record.delete"
 
     @property
     def subject_kind(self) -> str:
-        """The kind of subject: job, lane, lock, claim, cursor or event."""
+        """The kind of subject: job, lane, lock, claim, cursor, event or record."""
         return self.partition(".")[0]
 
 

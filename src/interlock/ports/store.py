@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from interlock.ports.locks import LockStore
     from interlock.ports.messages import Messages
     from interlock.ports.migrations import Migrations
+    from interlock.ports.records import RecordStore
     from interlock.ports.sessions import SessionStore
 
 __all__ = ["Capability", "Store"]
@@ -34,6 +35,8 @@ class Capability(StrEnum):
     EVENTS = "events"
     JOURNAL = "journal"
     """It keeps a journal and writes the entry of an operation in the transaction of the change."""
+    RECORDS = "records"
+    """It keeps records. It then also offers LOCKS and JOURNAL."""
     PROCESSES = "processes"
     """Several processes can use it at the same time."""
     DURABLE = "durable"
@@ -94,6 +97,11 @@ class Store(Protocol):
     @property
     def journal(self) -> JournalStore:
         """The audit trail of operations. Requires JOURNAL."""
+        ...
+
+    @property
+    def records(self) -> RecordStore:
+        """Versioned state. Requires RECORDS."""
         ...
 
     @property

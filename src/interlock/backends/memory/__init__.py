@@ -16,6 +16,7 @@ from interlock.backends.memory.journal import memory_journal, recorder
 from interlock.backends.memory.limits import MemoryLimits
 from interlock.backends.memory.locks import MemoryLocks
 from interlock.backends.memory.messages import MemoryMessages
+from interlock.backends.memory.records import memory_records
 from interlock.backends.memory.sessions import MemorySessions
 from interlock.clock import Clock, SystemClock
 from interlock.errors import InvalidArgumentError
@@ -59,6 +60,7 @@ class MemoryStore:
             Capability.JOBS,
             Capability.EVENTS,
             Capability.JOURNAL,
+            Capability.RECORDS,
         }
     )
     migrations = None
@@ -72,6 +74,7 @@ class MemoryStore:
         record = recorder(database, NAMESPACE, clock)
         self.journal = memory_journal(database, NAMESPACE, clock)
         self.locks = MemoryLocks(clock, self.sessions, self.messages, fences, record)
+        self.records = memory_records(database, NAMESPACE, clock, self.locks)
         self.claims = MemoryClaims(clock, self.sessions, self.messages, fences.next, record)
         self.cursors = MemoryCursors(clock, fences.next, record)
         self.limits = MemoryLimits(clock, self.sessions, self.messages)

@@ -234,6 +234,15 @@ class MemoryLocks:
         waiting = sum(self._live_waiter(one, now) for one in queued)
         return LockCounts(min(held, MAX_COUNTED), min(waiting, MAX_COUNTED), now)
 
+    def holder(self, key: str) -> Holder | None:
+        """Return the live holder of a key. For records."""
+        lock = self._locks.get(key)
+        return None if lock is None else self._holder(lock, self._now())
+
+    def why_ended(self, key: str, owner: str) -> str:
+        """Return why an owner's lease on a key ended. For records."""
+        return self._why_ended(self._locks.get(key), owner)
+
     def fenced(self, key: str, owner: str, fence: int) -> AbstractAsyncContextManager[Transaction]:
         """Raise ``CapabilityError``: there are no transactions."""
         raise CapabilityError(

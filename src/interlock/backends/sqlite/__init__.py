@@ -27,6 +27,7 @@ from interlock.backends.sqlite.locks import SqliteLocks
 from interlock.backends.sqlite.messages import SqliteMessages
 from interlock.backends.sqlite.queries import LockQueries
 from interlock.backends.sqlite.reader import Reader
+from interlock.backends.sqlite.records import SqliteRecords
 from interlock.backends.sqlite.schema import SqliteMigrations
 from interlock.backends.sqlite.sessions import SqliteSessions
 from interlock.backends.sqlite.writer import Writer
@@ -69,6 +70,7 @@ class SqliteStore:
             Capability.JOBS,
             Capability.EVENTS,
             Capability.JOURNAL,
+            Capability.RECORDS,
             Capability.PROCESSES,
             Capability.DURABLE,
             Capability.TRANSACTIONS,
@@ -92,6 +94,9 @@ class SqliteStore:
         self.limits = SqliteLimits(self._writer, self._reader, settings, clock)
         self.messages.sources.append(self.limits.due_owners)
         self.journal = SqliteJournal(self._writer.run, self._reader.run, settings.namespace, clock)
+        self.records = SqliteRecords(
+            self._writer.run, self._reader.run, settings.namespace, clock, self.locks.holder, self.locks.why_ended
+        )
         self.jobs = self._jobs()
         self.insight = SqliteJobInsight(self.jobs)
         self.events = SqliteEvents(self.jobs)

@@ -140,6 +140,18 @@ class SqliteLocks:
         """Stop the thread for fenced transactions."""
         await self._fenced.close()
 
+    # -- for records, in the transaction of their write ------------------------------------------------------------
+
+    def holder(self, db: sqlite3.Connection, key: str) -> Holder | None:
+        """Return the live holder of a key."""
+        now = self._now()
+        row = self._find(db, self._values(key=key), now)
+        return None if row is None else row.holder
+
+    def why_ended(self, db: sqlite3.Connection, key: str, owner: str) -> str:
+        """Return why an owner's lease on a key ended."""
+        return self._why_ended(db, self._values(key=key, owner=owner))
+
     # -- operations, on the writer's thread ------------------------------------------------------------------------
 
     def _ask(self, db: sqlite3.Connection, request: LockRequest, asked: int) -> Answer:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     )
     from interlock.ports.messages import Messages
     from interlock.ports.migrations import Migrations
+    from interlock.ports.records import RecordStore
     from interlock.ports.sessions import SessionCard, SessionStore
     from interlock.ports.store import Capability, Store
     from interlock.testing.simulator.watcher import Watcher
@@ -90,6 +91,11 @@ class FaultyStore:
     def journal(self) -> JournalStore:
         """The store's own: entries of operations are written with their changes, over the wire."""
         return self._store.journal
+
+    @property
+    def records(self) -> RecordStore:
+        """The store's own: the simulation has no faults for records yet."""
+        return self._store.records
 
     @property
     def insight(self) -> JobInsight:

@@ -12,6 +12,7 @@ __all__ = [
     "LimitQueries",
     "LockQueries",
     "MessageQueries",
+    "RecordQueries",
     "SessionQueries",
 ]
 
@@ -170,3 +171,16 @@ class JournalQueries(Queries, package=_PACKAGE, files=("journal",)):
     list_actor: str
     list_subject: str
     prune: str
+
+
+class RecordQueries(Queries, package=_PACKAGE, files=("records",)):
+    """Records."""
+
+    get: str
+    list_any: str
+    list_status: str
+    kinds: str
+    read_state: str
+    insert_record: str
+    update_record: str
+    delete_record: str

@@ -1,0 +1,140 @@
+"""Records in SQLite. A write checks all of its changes before it makes any, in one immediate transaction."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from interlock.backends.pacing import micros, seconds
+from interlock.backends.sqlite.journal import add_entry
+from interlock.backends.sqlite.queries import RecordQueries
+from interlock.ports.records import (
+    Busy,
+    Conflict,
+    LeaseLost,
+    Skipped,
+    StaleFence,
+    StoredRecord,
+    WriteAnswer,
+    Written,
+    lock_key,
+)
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Sequence
+
+    from interlock.backends.sqlite.jobs import Run
+    from interlock.clock import Clock
+    from interlock.ports.locks import Holder
+    from interlock.ports.records import RecordChange
+
+    HolderOf = Callable[[sqlite3.Connection, str], Holder | None]
+    """Returns the live holder of a lock, as of now."""
+    WhyEnded = Callable[[sqlite3.Connection, str, str], str]
+    """Returns why the lease of an owner on a key ended."""
+
+__all__ = ["SqliteRecords"]
+
+_sql = RecordQueries()
+
+
+class _State(NamedTuple):
+    """What a change is checked against."""
+
+    uid: str
+    version: int
+    fence: int | None
+    updated_at: int
+
+
+class SqliteRecords:
+    """Implements the records port. Reads never wait for writers: a commit is visible to every later read."""
+
+    def __init__(
+        self, write: Run, read: Run, namespace: str, clock: Clock, holder_of: HolderOf, why_ended: WhyEnded
+    ) -> None:
+        self._write = write
+        self._read = read
+        self._namespace = namespace
+        self._now = clock.now
+        self._holder_of = holder_of
+        self._why_ended = why_ended
+
+    async def get(self, kind: str, ids: Sequence[str], *, current: bool = False) -> Sequence[StoredRecord]:
+        """Read records. The file has one writer at a time, so no write is in progress when a grant has returned."""
+        return await self._fetch(_sql.get, {"kind": kind, "ids": json.dumps(list(ids))})
+
+    async def list(
+        self, kind: str, *, status: str = "", where: str = "", prefix: str = "", limit: int = 100, after: str = ""
+    ) -> Sequence[StoredRecord]:
+        """List records of a kind by ID."""
+        values = {"kind": kind, "status": status, "where": where or "{}", "prefix": prefix, "after": after}
+        return await self._fetch(_sql.list_status if status else _sql.list_any, values | {"limit": limit})
+
+    async def kinds(self) -> Sequence[str]:
+        """Return the kinds that have records."""
+        values = {"namespace": self._namespace}
+        return await self._read(lambda db: [kind for (kind,) in db.execute(_sql.kinds, values)])
+
+    async def write(self, changes: Sequence[RecordChange]) -> Sequence[WriteAnswer]:
+        """Make all changes or none."""
+        return await self._write(lambda db: self._write_all(db, changes))
+
+    async def _fetch(self, statement: str, values: dict[str, Any]) -> Sequence[StoredRecord]:
+        values = {"namespace": self._namespace, **values}
+        return await self._read(lambda db: [_record(row) for row in db.execute(statement, values)])
+
+    def _write_all(self, db: sqlite3.Connection, changes: Sequence[RecordChange]) -> Sequence[WriteAnswer]:
+        states = [self._state(db, change) for change in changes]
+        refusals = [self._refusal(db, change, state) for change, state in zip(changes, states, strict=True)]
+        if any(refusal is not None for refusal in refusals):
+            return [Skipped() if refusal is None else refusal for refusal in refusals]
+        return [self._make(db, change, state) for change, state in zip(changes, states, strict=True)]
+
+    def _state(self, db: sqlite3.Connection, change: RecordChange) -> _State | None:
+        row = db.execute(_sql.read_state, self._key(change)).fetchone()
+        return None if row is None else _State(*row)
+
+    def _refusal(
+        self, db: sqlite3.Connection, change: RecordChange, state: _State | None
+    ) -> LeaseLost | Busy | StaleFence | Conflict | None:
+        key = lock_key(change.kind, change.id)
+        holder = self._holder_of(db, key)
+        if change.owner is None:
+            if holder is not None:
+                return Busy(holder)
+        elif holder is None or holder.owner != change.owner:
+            return LeaseLost(self._why_ended(db, key, change.owner))
+        if state is None:
+            return None if change.expected is None else Conflict(None)
+        if change.fence is not None and state.fence is not None and change.fence < state.fence:
+            return StaleFence(state.fence)
+        matches = change.expected == state.version and change.uid == state.uid
+        return None if matches else Conflict(state.version)
+
+    def _make(self, db: sqlite3.Connection, change: RecordChange, state: _State | None) -> Written:
+        now = self._now()
+        at = micros(now)
+        values = {**self._key(change), "status": change.status, "body": change.body, "fence": change.fence}
+        version = 0
+        if state is None:
+            db.execute(_sql.insert_record, values | {"uid": change.uid, "at": at})
+        else:
+            at = max(at, state.updated_at)
+            version = state.version
+            if change.body is None:
+                db.execute(_sql.delete_record, self._key(change))
+            else:
+                version += 1
+                db.execute(_sql.update_record, values | {"at": at})
+        add_entry(db, self._namespace, now, change.entry)
+        return Written(version, seconds(at))
+
+    def _key(self, change: RecordChange) -> dict[str, Any]:
+        return {"namespace": self._namespace, "kind": change.kind, "id": change.id}
+
+
+def _record(row: Sequence[Any]) -> StoredRecord:
+    *rest, created_at, updated_at = row
+    return StoredRecord._make((*rest, seconds(created_at), seconds(updated_at)))
