@@ -40,7 +40,6 @@ create type interlock.new_events as (
     deliveries   text[],
     types        text[],
     actors       text[],
-    payloads     text[],
     keeps        double precision[],
     replays      bigint[],
     attributions text[],

@@ -1,9 +1,9 @@
 -- Accept events with their jobs, except those whose delivery is already stored. Returns the IDs under which the events are
 -- stored, in the order given. The jobs are in the order of their events. Rows are added in the order of their keys, so that
--- two calls never deadlock.
+-- two calls never deadlock. The payloads are no field of p_events: building and unpacking a composite copies each field.
 -- planner: lookups
 create or replace function interlock.event_accept(
-    p_namespace text, p_events interlock.new_events, p_jobs interlock.new_jobs, p_clock double precision
+    p_namespace text, p_events interlock.new_events, p_payloads text[], p_jobs interlock.new_jobs, p_clock double precision
 ) returns bigint[]
 language plpgsql volatile
 as $$
@@ -26,7 +26,7 @@ begin
             from (
                 select x.*, (sum(x.count) over (order by x.n))::integer as upto
                 from unnest(p_events.ids, p_events.sources, p_events.deliveries, p_events.types, p_events.actors,
-                            p_events.payloads, p_events.keeps, p_events.replays,
+                            p_payloads, p_events.keeps, p_events.replays,
                             p_events.attributions, p_events.job_counts)
                      with ordinality as x (id, source, delivery, type, actor, payload, keep, replay_of, attribution, count, n)
             ) u
