@@ -14,5 +14,6 @@ SHARING = {
     conformance.JobsConformance,
     conformance.JobStoreConformance,
     conformance.JournalStoreConformance,
+    conformance.RecordStoreConformance,
 }
 """Those whose tests have a namespace of their own each, so that they can share a place."""

@@ -23,6 +23,7 @@ from interlock.testing.conformance import (
     LocksConformance,
     LockStoreConformance,
     ProcessConformance,
+    RecordStoreConformance,
 )
 from tests.conformance.suites import SUITES
 from tests.databases import new_database
@@ -106,6 +107,10 @@ class TestEvents(_OnStoresOfJobs, EventsConformance):
 
 
 class TestJournalStore(_OnStoresOfJobs, JournalStoreConformance):
+    pass
+
+
+class TestRecordStore(_OnStoresOfJobs, RecordStoreConformance):
     pass
 
 

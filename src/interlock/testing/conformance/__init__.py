@@ -28,6 +28,7 @@ from interlock.testing.conformance.limits.users import LimitsConformance
 from interlock.testing.conformance.locks.processes import ProcessConformance
 from interlock.testing.conformance.locks.store import LockStoreConformance
 from interlock.testing.conformance.locks.users import LocksConformance
+from interlock.testing.conformance.records.store import RecordStoreConformance
 
 __all__ = [
     "ClaimStoreConformance",
@@ -46,4 +47,5 @@ __all__ = [
     "LockStoreConformance",
     "LocksConformance",
     "ProcessConformance",
+    "RecordStoreConformance",
 ]
