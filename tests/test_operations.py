@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import pytest
@@ -9,11 +10,14 @@ import pytest
 from interlock import App
 from interlock.backends.memory import MemoryStore
 from interlock.errors import InvalidArgumentError, NotFoundError, StoreUnavailableError
+from interlock.jobs.jobs import engine_of
 from interlock.operations import Operations
-from interlock.ports.claims import ClaimRequest
-from interlock.ports.journal import JournalFilter
+from interlock.ports.claims import ClaimRequest, ClaimState
+from interlock.ports.job_views import JobFilter
+from interlock.ports.journal import Action, JournalFilter
 from interlock.ports.sessions import SessionCard
 from interlock.ports.store import Capability
+from interlock.selections import ClaimFilter, LaneFilter
 
 
 class WithoutJournal(MemoryStore):
@@ -121,3 +125,81 @@ async def test_the_journal_is_read_page_by_page() -> None:
 
     assert [entry.subject_key for entry in (*first, *rest)] == ["l4", "l3", "l2", "l1", "l0"]
     assert rest.more is None
+
+
+# -- everything that matches a filter ----------------------------------------------------------------------------------
+
+
+async def test_what_no_longer_matches_is_left_alone_and_reported() -> None:
+    async with App("memory://") as app:
+
+        @app.job(lane="{lane}")
+        async def build(lane: str) -> None: ...
+
+        for lane in ("a", "b", "c"):
+            await build.enqueue(lane=lane)
+        operations, wanted = engine_of(app.jobs).store_client.operations, LaneFilter()
+        counted = await operations.matching(wanted, Action.LANE_HOLD)
+        await app.lanes.hold("b", by="bob", reason="mine")
+        result = await operations.apply(Action.LANE_HOLD, wanted, by="ann", reason="all", refs=[*counted, "unknown"])
+        by_ann = await app.insight.journal(JournalFilter(actor="ann"))
+
+    assert (result.changed, result.unchanged, result.matched) == (("a", "c"), ("b", "unknown"), 4)
+    assert [entry.subject_key for entry in by_ann] == ["c", "a"]
+
+
+async def test_a_claim_that_is_taken_again_is_not_forgotten_as_a_failed_one() -> None:
+    async with App("memory://") as app:
+        failed = ClaimFilter(state=ClaimState.FAILED)
+        for key in ("a", "b"):
+            with contextlib.suppress(LookupError):
+                async with app.claims.claim(key):
+                    raise LookupError("no")
+        operations = app.claims._running.operations
+        counted = await operations.matching(failed, Action.CLAIM_FORGET)
+        again = await app.claims.claim("a")
+        result = await operations.apply(Action.CLAIM_FORGET, failed, by="ann", reason="anew", refs=counted)
+        await again.done()
+
+    assert (result.changed, result.unchanged) == (("b",), ("a",))
+
+
+async def test_a_job_that_is_removed_meanwhile_counts_as_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with App("memory://") as app:
+
+        @app.job()
+        async def build() -> None: ...
+
+        handle = await build.enqueue()
+        operations = engine_of(app.jobs).store_client.operations
+
+        async def gone(*_: object) -> None:
+            return None
+
+        monkeypatch.setattr(engine_of(app.jobs).jobs, "cancel", gone)
+        result = await operations.apply(Action.JOB_CANCEL, JobFilter(), by="ann", reason="all")
+
+    assert (result.changed, result.unchanged) == ((), (handle.id,))
+
+
+async def test_each_change_in_a_store_without_a_journal_has_its_own_entry() -> None:
+    store, durable = await _claimed(), MemoryStore()
+    await store.claims.claim(ClaimRequest("l", "a2", "a", 60.0, 60.0))
+    result = await Operations(store, durable.journal).apply(
+        Action.CLAIM_FORGET, ClaimFilter(), by="ann", reason="again"
+    )
+
+    assert result.changed == ("k", "l")
+    entries = await durable.journal.list(JournalFilter())
+    assert [(entry.subject_key, entry.actor, entry.reason) for entry in entries] == [
+        ("l", "ann", "again"),
+        ("k", "ann", "again"),
+    ]
+
+
+async def test_an_operation_needs_the_filter_of_its_subjects() -> None:
+    operations = Operations(MemoryStore())
+    with pytest.raises(InvalidArgumentError, match=r"lane\.hold does not apply to a ClaimFilter"):
+        await operations.matching(ClaimFilter(), Action.LANE_HOLD)
+    with pytest.raises(InvalidArgumentError, match="reason"):
+        await operations.apply(Action.LANE_HOLD, LaneFilter(), by="ann", reason=" ")

@@ -14,29 +14,41 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock.arguments import checked_key, checked_reason
-from interlock.errors import NotFoundError
+from interlock.errors import MisuseError, NotFoundError
+from interlock.ports.jobs import JobState
 from interlock.ports.journal import Action, Attribution, NewEntry, claim_data, cursor_data, holder_data
 from interlock.ports.store import Capability
+from interlock.selections import BulkResult, selection
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from interlock.ports.claims import ClaimView
     from interlock.ports.cursors import CursorView
     from interlock.ports.events import NewEvent
-    from interlock.ports.job_views import JobFilter
-    from interlock.ports.jobs import JobState
     from interlock.ports.journal import JournalStore
     from interlock.ports.locks import Holder
     from interlock.ports.store import Store
+    from interlock.selections import Filter
 
-__all__ = ["Cause", "Operations", "add_cause_lookup", "attributed", "unknown_event", "unknown_job"]
+__all__ = ["BulkResult", "Cause", "Operations", "add_cause_lookup", "attributed", "unknown_event", "unknown_job"]
 
 T = TypeVar("T")
 Cause = tuple[int | None, int, int]
 """The event, the job and the fence on whose behalf the current code runs."""
-_PAGE = 1000
+_CANCELLED = (JobState.CANCELLED, JobState.RUNNING)
+"""The states after a cancellation that had an effect: a running job is asked to stop."""
+_BULK = {
+    Action.JOB_RETRY: ("Retrying jobs", True),
+    Action.JOB_CANCEL: ("Canceling jobs", False),
+    Action.LANE_HOLD: ("Holding lanes", False),
+    Action.LANE_RELEASE: ("Releasing lanes", True),
+    Action.LOCK_FORCE_RELEASE: ("A forced release", False),
+    Action.CLAIM_FORGET: ("Forgetting claims", False),
+    Action.EVENT_REPLAY: ("Replaying events", True),
+}
+"""Operations that apply to everything that matches a filter, and whether they do without a reason."""
 _log = logging.getLogger("interlock.operations")
 _cause_lookups: list[Callable[[], Cause | None]] = []
 
@@ -86,44 +98,6 @@ class Operations:
         state = _known(job, await self._attempt(lambda: self._store.jobs.cancel(job, attribution)))
         emit(_log, logging.INFO, "job_cancel_requested", job=job, state=str(state), by=by, reason=reason)
         return state
-
-    async def matching(self, wanted: JobFilter) -> list[int]:
-        """Return the IDs of all jobs that match, the oldest first. Count them before an operation on all of them."""
-        ids: list[int] = []
-        before: int | None = None
-        while True:
-            found = await self._store.insight.numbers(wanted, limit=_PAGE, before=before)
-            ids += found.ids
-            before = found.more
-            if before is None:
-                return ids[::-1]
-
-    async def retry_all(self, wanted: JobFilter, *, by: str, reason: str = "") -> dict[int, JobState]:
-        """Retry every job that matches, each in a transaction and with an entry of its own; return their states."""
-        attribution = attributed("Retrying jobs", by, reason, optional=True)
-        states = await self._each(wanted, attribution, self._store.jobs.retry)
-        emit(_log, logging.INFO, "jobs_retry_requested", count=len(states), by=by, reason=reason)
-        return states
-
-    async def cancel_all(self, wanted: JobFilter, *, by: str, reason: str) -> dict[int, JobState]:
-        """Cancel every job that matches, each in a transaction and with an entry of its own; return their states."""
-        attribution = attributed("Canceling jobs", by, reason)
-        states = await self._each(wanted, attribution, self._store.jobs.cancel)
-        emit(_log, logging.INFO, "jobs_cancel_requested", count=len(states), by=by, reason=reason)
-        return states
-
-    async def _each(
-        self,
-        wanted: JobFilter,
-        attribution: Attribution,
-        change: Callable[[int, Attribution], Awaitable[JobState | None]],
-    ) -> dict[int, JobState]:
-        states: dict[int, JobState] = {}
-        for job in await self.matching(wanted):
-            state = await self._attempt(partial(change, job, attribution))
-            if state is not None:  # one that is no longer kept is left out
-                states[job] = state
-        return states
 
     async def hold(self, lane: str, *, by: str, reason: str) -> None:
         """Let no further job of a lane start until it is released. Running jobs continue."""
@@ -200,6 +174,84 @@ class Operations:
         (kept,) = await self._attempt(lambda: self._store.events.accept([event._replace(attribution=attribution)]))
         emit(_log, logging.INFO, "event_replayed", id=kept, replay_of=event.replay_of, by=by, reason=reason)
         return int(kept)
+
+    # -- everything that matches a filter ------------------------------------------------------------------------------
+
+    async def matching(self, wanted: Filter, action: Action | None = None, *, limit: int | None = None) -> list[Any]:
+        """Return the IDs or keys of everything that matches and, if an action is given, that it can change.
+
+        Count them before an operation on all of them. Jobs and events come oldest first, the rest by name. ``limit``
+        ends the list.
+        """
+        found: list[Any] = []
+        async for ref in selection(self._store, wanted, action).refs():
+            if len(found) == limit:
+                break
+            found.append(ref)
+        return found
+
+    async def apply(
+        self,
+        action: Action,
+        wanted: Filter,
+        *,
+        by: str,
+        reason: str = "",
+        refs: Sequence[Any] | None = None,
+        change: Callable[[Any], Awaitable[bool]] | None = None,
+    ) -> BulkResult[Any]:
+        """Perform an operation on everything that matches, or on those of ``refs`` that still match.
+
+        Each subject is changed in a transaction of its own, with an entry of its own, one after the other: no lock is
+        held for longer than one change takes, and an error in between leaves whole changes behind. ``change`` replaces
+        the operation on one subject; it returns whether it changed something.
+        """
+        what, optional = _BULK[action]
+        attributed(what, by, reason, optional=optional)
+        chosen = selection(self._store, wanted, action)
+        one = self._change_one(action, by, reason) if change is None else change
+        changed: list[Any] = []
+        unchanged: list[Any] = []
+        try:
+            for ref in await self.matching(wanted, action) if refs is None else refs:
+                try:
+                    done = await self._attempt(partial(chosen.matches, ref)) and await one(ref)
+                except NotFoundError:  # it was removed after it was looked at
+                    done = False
+                (changed if done else unchanged).append(ref)
+        finally:
+            emit(
+                _log,
+                logging.INFO,
+                "operation_applied",
+                action=str(action),
+                changed=len(changed),
+                unchanged=len(unchanged),
+                by=by,
+                reason=reason,
+            )
+        return BulkResult(tuple(changed), tuple(unchanged))
+
+    def _change_one(self, action: Action, by: str, reason: str) -> Callable[[Any], Awaitable[bool]]:
+        async def change(ref: Any) -> bool:
+            match action:
+                case Action.JOB_RETRY:
+                    return not (await self.retry(ref, by=by, reason=reason)).final
+                case Action.JOB_CANCEL:
+                    return (await self.cancel(ref, by=by, reason=reason)) in _CANCELLED
+                case Action.LANE_HOLD:
+                    await self.hold(ref, by=by, reason=reason)
+                    return True
+                case Action.LANE_RELEASE:
+                    return await self.release(ref, by=by, reason=reason)
+                case Action.LOCK_FORCE_RELEASE:
+                    return await self.force_release(ref, by=by, reason=reason) is not None
+                case Action.CLAIM_FORGET:
+                    return await self.forget_claim(ref, by=by, reason=reason) is not None
+                case _:
+                    raise MisuseError(f"{action} cannot be applied to a filter here.", remedy="Pass change=….")
+
+        return change
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 

@@ -125,6 +125,31 @@ def test_replay_has_it_handled_by_the_handlers_of_today(
     assert (missing.exit_code, "does not exist" in missing.stderr) == (1, True)
 
 
+def test_all_events_that_match_are_replayed(
+    cli: Callable[..., Any],
+    seeded: tuple[str, list[int]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url, ids = seeded
+    (tmp_path / "bot_of_today.py").write_text(BOT.format(url=url))
+    monkeypatch.syspath_prepend(tmp_path)
+    sys.modules.pop("bot_of_today", None)
+    how = ("--app", "bot_of_today:app", "--by", "eva")
+    some = cli("events", "replay", "--delivery", "guid-2", *how, "--reason", "fixed", "--yes", "--json")
+    everything = cli("events", "replay", "--source", "github", *how, "--yes")
+    nothing = cli("events", "replay", "--type", "push", *how, "--yes")
+    asked = cli("events", "replay", "--all", *how)
+    journal = json.loads(cli("journal", "list", "--json", "--url", url).stdout)
+
+    assert json.loads(some.stdout) == {"by": "eva", "reason": "fixed", "changed": [ids[1]], "unchanged": []}
+    assert everything.stdout == "Replayed 4 of 4 events.\n"
+    assert (nothing.exit_code, nothing.stderr) == (1, "No events match.\n")
+    assert (asked.exit_code, "--yes" in asked.stderr) == (2, True)
+    assert [entry["action"] for entry in journal] == ["event.replay"] * 5
+    assert [entry["subject_key"] for entry in journal][::-1][:4] == [str(number) for number in (ids[1], *ids)]
+
+
 @pytest.mark.parametrize("number", ["99999999999999999999", "9" * 5000])
 @pytest.mark.parametrize("command", [("list", "--before"), ("list", "--limit"), ("show",)])
 def test_numbers_that_no_event_has_are_refused_in_words(

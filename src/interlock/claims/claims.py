@@ -12,10 +12,13 @@ from interlock.claims.engine import ClaimEngine
 from interlock.claims.explain import explain
 from interlock.claims.views import claim_view
 from interlock.errors import MisuseError, NotFoundError
+from interlock.ports.journal import Action
 from interlock.ports.store import Capability
+from interlock.selections import ClaimFilter
 from interlock.service import Service
 
 if TYPE_CHECKING:
+    import builtins
     from collections.abc import Generator, Sequence
     from types import TracebackType
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from interlock.claims.claim import Claim
     from interlock.claims.views import ClaimView
     from interlock.explanation import Explanation
+    from interlock.operations import BulkResult
     from interlock.ports.claims import ClaimState
     from interlock.store_client import StoreClient
     from interlock.telemetry.claims import ClaimMetrics
@@ -94,6 +98,20 @@ class Claims(Service[ClaimEngine]):
         """Make a key new again. Its holder is stopped with the reason. Returns the claim; None if there was none."""
         row = await self._running.operations.forget_claim(key, by=by, reason=reason)
         return None if row is None else claim_view(row)
+
+    async def forget_all(
+        self, *, prefix: str = "", state: ClaimState | None = None, reason: str, by: str
+    ) -> BulkResult[str]:
+        """Make the key of every claim that matches new again; see :meth:`forget` and :meth:`matching`.
+
+        A claim that is in another state when its turn comes is left alone.
+        """
+        wanted = ClaimFilter(prefix, state)
+        return await self._running.operations.apply(Action.CLAIM_FORGET, wanted, by=by, reason=reason)
+
+    async def matching(self, *, prefix: str = "", state: ClaimState | None = None) -> builtins.list[str]:
+        """The keys of all claims that match; ``len()`` of it counts them before an operation on all."""
+        return await self._running.operations.matching(ClaimFilter(prefix, state))
 
 
 class Claiming:

@@ -10,7 +10,7 @@ import typer
 
 from interlock.cli.confirmation import By, Yes, confirm, named
 from interlock.cli.explanations import explain_subject
-from interlock.cli.operations import JournalUrl, operate
+from interlock.cli.operations import All, Bulk, JournalUrl, Prefix, apply_to_store, check_choice, operate
 from interlock.cli.output import Json, Limit, brief, console, print_json, say, say_if_cut, shown
 from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store, opened
 from interlock.cli.tables import Column, Table, moment
@@ -63,11 +63,9 @@ def list_claims(
     """List the claims that are kept, by key, from one snapshot."""
     from interlock.arguments import checked_prefix
     from interlock.claims.explain import as_data
-    from interlock.ports.claims import ClaimState
 
     prefix = checked_prefix(prefix)
-    wanted = None if state is None else ClaimState(state.replace("-", " "))
-    views = asyncio.run(_look(chosen_store(context, url, namespace), None, prefix, wanted, limit))
+    views = asyncio.run(_look(chosen_store(context, url, namespace), None, prefix, _state(state), limit))
     if json:
         print_json([as_data(view) for view in views])
     elif views:
@@ -103,8 +101,11 @@ def explain(context: typer.Context, key: Key, json: Json = False, url: Url = Non
 @app.command()
 def forget(
     context: typer.Context,
-    key: Key,
     reason: Annotated[str, typer.Option(help="Why; the holder and the journal get it.")],
+    key: Annotated[str | None, typer.Argument(help="The claim's key.")] = None,
+    prefix: Prefix = "",
+    state: Annotated[State | None, typer.Option(help="Only claims in this state.")] = None,
+    everything: All = False,
     by: By = None,
     yes: Yes = False,
     json: Json = False,
@@ -112,14 +113,24 @@ def forget(
     namespace: Namespace = None,
     journal_url: JournalUrl = None,
 ) -> None:
-    """Forget a claim, so that its key can be claimed again. Work in progress is cancelled."""
+    """Forget a claim, or all claims that match, so that the key can be claimed again. Work in progress is cancelled."""
     from interlock.arguments import checked_key
     from interlock.claims.explain import as_data, explain
     from interlock.errors import NotFoundError
+    from interlock.ports.journal import Action
     from interlock.ports.store import Capability
+    from interlock.selections import ClaimFilter
 
     store_url = chosen_store(context, url, namespace)
     by = named("Forgetting a claim", reason, by)
+    if key is None or prefix or state or everything:
+        check_choice("a key", key, {"prefix": prefix, "state": state}, everything=everything)
+        what = ("Forgetting claims", "claims", "Forget them, so that their keys can be claimed again?", "Forgot")
+        bulk = Bulk(Action.CLAIM_FORGET, ClaimFilter(prefix, _state(state)), *what)
+        apply_to_store(
+            store_url, Capability.CLAIMS, bulk, by=by, reason=reason, yes=yes, json=json, journal_url=journal_url
+        )
+        return
 
     def kept() -> str | None:
         view = look_at(store_url, key)
@@ -140,6 +151,12 @@ def forget(
         print_json({"key": key, "by": by, "reason": reason, "forgotten": as_data(view)})
     else:
         typer.echo(shown(f"Forgot {key!r}, which was {view.state}. It can be claimed again."))
+
+
+def _state(state: State | None) -> ClaimState | None:
+    from interlock.ports.claims import ClaimState
+
+    return None if state is None else ClaimState(state.replace("-", " "))
 
 
 def look_at(store_url: StoreUrl, key: str) -> ClaimView | None:

@@ -9,6 +9,7 @@ import typer
 
 from interlock.cli.confirmation import By, Yes, confirm, named
 from interlock.cli.explanations import explain_subject
+from interlock.cli.operations import All, Bulk, OptionalReason, apply, check_choice
 from interlock.cli.output import Json, Limit, console, print_formatted, print_json, say, say_if_cut, shown
 from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store, opened
 from interlock.cli.tables import Column, Table, moment
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from interlock.app import App
     from interlock.events import Receipt
+    from interlock.operations import BulkResult
     from interlock.ports.events import EventFilter, EventView
     from interlock.ports.job_views import JobView
 
@@ -25,7 +27,11 @@ __all__ = ["Id", "app", "nothing"]
 
 app = typer.Typer(help="List, show and replay events.", no_args_is_help=True)
 _MAX_ID = 2**63 - 1
-Id = Annotated[int, typer.Argument(min=1, max=_MAX_ID, metavar="ID", help="The event's id.")]
+Id = Annotated[int, typer.Argument(min=1, max=_MAX_ID, metavar="ID", help="The event's ID.")]
+Source = Annotated[str, typer.Option(help="Only events of this source.")]
+Type = Annotated[str, typer.Option("--type", help="Only events of this type, such as issues.opened.")]
+Actor = Annotated[str, typer.Option(help="Only events of this actor.")]
+Delivery = Annotated[str, typer.Option(help="Only this delivery ID.")]
 
 
 _TABLE: Table[EventView] = Table(
@@ -42,10 +48,10 @@ _TABLE: Table[EventView] = Table(
 @app.command("list")
 def list_events(
     context: typer.Context,
-    source: Annotated[str, typer.Option(help="Only events of this source.")] = "",
-    kind: Annotated[str, typer.Option("--type", help="Only events of this type, such as issues.opened.")] = "",
-    actor: Annotated[str, typer.Option(help="Only events of this actor.")] = "",
-    delivery: Annotated[str, typer.Option(help="Only this delivery ID.")] = "",
+    source: Source = "",
+    kind: Type = "",
+    actor: Actor = "",
+    delivery: Delivery = "",
     before: Annotated[
         int | None, typer.Option(min=1, max=_MAX_ID, help="Continue behind the event with this ID.")
     ] = None,
@@ -55,11 +61,9 @@ def list_events(
     namespace: Namespace = None,
 ) -> None:
     """List the events that are kept, newest first, from one snapshot."""
-    from interlock.arguments import checked_prefix
     from interlock.events.explain import as_data
-    from interlock.ports.events import EventFilter
 
-    wanted = EventFilter(*map(checked_prefix, (source, kind, actor, delivery)))
+    wanted = _filter(source, kind, actor, delivery)
     views = asyncio.run(_look(chosen_store(context, url, namespace), wanted, limit, before))
     if json:
         print_json([as_data(view) for view in views])
@@ -114,7 +118,6 @@ def explain(
 @app.command()
 def replay(
     context: typer.Context,
-    event_id: Id,
     target: Annotated[
         str,
         typer.Option(
@@ -125,16 +128,47 @@ def replay(
             help="The app whose handlers receive it, such as bot:app.",
         ),
     ],
-    reason: Annotated[str, typer.Option(help="Why; the journal keeps it.")] = "",
+    event_id: Annotated[int | None, typer.Argument(min=1, max=_MAX_ID, metavar="ID", help="The event's ID.")] = None,
+    source: Source = "",
+    kind: Type = "",
+    actor: Actor = "",
+    delivery: Delivery = "",
+    everything: All = False,
+    reason: OptionalReason = "",
     by: By = None,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Replay a kept event as a new event, with the handlers that the app has now."""
+    """Replay a kept event, or all that match, as new events, with the handlers that the app has now."""
     from interlock.cli.run import load
+    from interlock.ports.journal import Action
 
     by = named("Replaying an event", reason or None, by)
+    filters = {"source": source, "type": kind, "actor": actor, "delivery": delivery}
+    chosen = check_choice("an event ID", event_id, filters, everything=everything)
     found = load(target)
+    if chosen or event_id is None:
+        wanted = _filter(source, kind, actor, delivery)
+        bulk = Bulk(Action.EVENT_REPLAY, wanted, "Replaying events", "events", "Replay them?", "Replayed")
+
+        async def find() -> list[int]:
+            async with found:
+                return await found.events.matching(**wanted._asdict())
+
+        async def perform(refs: Sequence[int]) -> BulkResult[int]:
+            async with found:
+                return await found.events.replay_matching(wanted, by=by, reason=reason, events=refs)
+
+        apply(
+            bulk,
+            lambda: asyncio.run(find()),
+            lambda refs: asyncio.run(perform(refs)),
+            by=by,
+            reason=reason,
+            yes=yes,
+            json=json,
+        )
+        return
     if not yes:
         confirm("Replaying an event", "Replay it?", lambda: asyncio.run(_about(found, event_id)))
     receipt = asyncio.run(_replay(found, event_id, by, reason))
@@ -152,6 +186,13 @@ def nothing(event_id: int) -> dict[str, Any]:
     from interlock.operations import unknown_event
 
     return {"id": event_id, "reason": None, "explain": [unknown_event(event_id).message]}
+
+
+def _filter(*given: str) -> EventFilter:
+    from interlock.arguments import checked_prefix
+    from interlock.ports.events import EventFilter
+
+    return EventFilter(*map(checked_prefix, given))
 
 
 async def _look(store_url: StoreUrl, wanted: EventFilter, limit: int, before: int | None) -> Sequence[EventView]:

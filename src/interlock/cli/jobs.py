@@ -10,7 +10,7 @@ import typer
 from interlock.cli.confirmation import By, Yes, confirm, named
 from interlock.cli.explanations import explain_subject
 from interlock.cli.insight_reader import ask, whole_list
-from interlock.cli.operations import OptionalReason, operate
+from interlock.cli.operations import All, Bulk, OptionalReason, apply_to_store, check_choice
 from interlock.cli.output import Json, Limit, print_json, say, say_if_cut, shown
 from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store, opened
 from interlock.cli.tables import Column, Table, moment, state_cell, tail
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from interlock.insight import Insight, JobRow
     from interlock.operations import Operations
-    from interlock.ports.job_views import JobSituation, JobView
+    from interlock.ports.job_views import JobFilter, JobSituation, JobView
 
 __all__ = ["Id", "app", "nothing"]
 
@@ -44,7 +44,14 @@ def _number(text: str) -> int:
 
 
 Id = Annotated[int, typer.Argument(metavar="ID", parser=_number, help="The job's ID.")]
-Ids = Annotated[list[int], typer.Argument(metavar="ID", parser=_number, help="The IDs of jobs.")]
+Ids = Annotated[list[int] | None, typer.Argument(metavar="ID", parser=_number, help="The IDs of jobs.")]
+States = Annotated[
+    list[JobState] | None,
+    typer.Option(metavar="STATE", help=f"Only jobs in this state: {', '.join(JobState)}. May be repeated."),
+]
+Name = Annotated[str, typer.Option(help="Only jobs with this name.")]
+Queue = Annotated[str, typer.Option(help="Only jobs in this queue.")]
+Lane = Annotated[str, typer.Option(help="Only jobs in this lane.")]
 
 
 _QUEUE: Column[JobRow] = Column("queue", lambda row: row.job.queue)
@@ -64,25 +71,21 @@ _LAST: tuple[Column[JobRow], ...] = (
 @app.command("list")
 def list_jobs(
     context: typer.Context,
-    state: Annotated[
-        list[JobState] | None,
-        typer.Option(metavar="STATE", help=f"Only jobs in this state: {', '.join(JobState)}. May be repeated."),
-    ] = None,
-    name: Annotated[str, typer.Option(help="Only jobs with this name.")] = "",
-    queue: Annotated[str, typer.Option(help="Only jobs in this queue.")] = "",
-    lane: Annotated[str, typer.Option(help="Only jobs in this lane.")] = "",
+    state: States = None,
+    name: Name = "",
+    queue: Queue = "",
+    lane: Lane = "",
     limit: Limit = 100,
     json: Json = False,
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
     """List jobs, newest first, including those that ended and are still kept, with the reason for each."""
-    from interlock.arguments import checked_prefix
     from interlock.cli.job_cells import job_data
     from interlock.ports.job_views import JobFilter
     from interlock.ports.store import Capability
 
-    wanted = JobFilter(tuple(state or ()), *map(checked_prefix, (name, queue, lane)))
+    wanted = _filter(state, name, queue, lane)
 
     async def look(insight: Insight) -> list[JobRow]:
         return await whole_list(limit, lambda limit, before: insight.jobs(wanted, limit=limit, before=before))
@@ -143,14 +146,12 @@ def explain(
 @app.command()
 def retry(
     context: typer.Context,
-    ids: Annotated[list[int] | None, typer.Argument(metavar="ID", parser=_number, help="The IDs of jobs.")] = None,
-    state: Annotated[
-        list[JobState] | None,
-        typer.Option(metavar="STATE", help="Instead of IDs: every job in this state. May be repeated."),
-    ] = None,
-    name: Annotated[str, typer.Option(help="With --state: only jobs with this name.")] = "",
-    queue: Annotated[str, typer.Option(help="With --state: only jobs in this queue.")] = "",
-    lane: Annotated[str, typer.Option(help="With --state: only jobs in this lane.")] = "",
+    ids: Ids = None,
+    state: States = None,
+    name: Name = "",
+    queue: Queue = "",
+    lane: Lane = "",
+    everything: All = False,
     reason: OptionalReason = "",
     by: By = None,
     yes: Yes = False,
@@ -159,42 +160,36 @@ def retry(
     namespace: Namespace = None,
 ) -> None:
     """Make jobs ready that are scheduled, parked, or ended without success."""
+    from interlock.ports.journal import Action
+
     store_url = chosen_store(context, url, namespace)
     by = named("A retry", reason or None, by)
-    if bool(ids) is bool(state) or ((name or queue or lane) and not state):
-        raise typer.BadParameter("Pass job IDs, or --state with --name, --queue and --lane, but not both.")
-    chosen = bool(state)
-    if not ids:
-        from interlock.arguments import checked_prefix
-        from interlock.ports.job_views import JobFilter
-        from interlock.ports.store import Capability
-
-        wanted = JobFilter(tuple(state or ()), *map(checked_prefix, (name, queue, lane)))
-        ids = operate(store_url, Capability.JOBS, lambda operations: operations.matching(wanted))
-        if not ids:
-            say("No jobs match.")
-            raise typer.Exit(1)
-        if not yes:
-            confirm("A retry", "Run them now?", lambda: f"{len(ids or ()):,} jobs match.")
-    elif not yes:
+    wanted = _chosen(ids, state, name, queue, lane, everything)
+    if wanted is not None:
+        bulk = Bulk(Action.JOB_RETRY, wanted, "A retry", "jobs", "Run them now?", "Retried")
+        _apply(store_url, bulk, by, reason, yes, json)
+        return
+    ids = ids or []
+    if not yes:
         confirm("A retry", "Run it now?" if len(ids) == 1 else "Run them now?", lambda: _all_of(store_url, ids))
 
     async def act(operations: Operations, job_id: int) -> JobState:
         return await operations.retry(job_id, by=by, reason=reason)
 
     acts = asyncio.run(_each(store_url, ids, act))
-    retried = [_retried(*act) for act in acts]
-    if chosen and not json:
-        say(f"Retried {sum(act.done for act in retried):,} of {len(retried):,}.")
-        retried = [act for act in retried if not act.done][:_MAX_TOLD]
-    _tell(retried, {"by": by, "reason": reason}, json)
+    _tell([_retried(*act) for act in acts], {"by": by, "reason": reason}, json)
 
 
 @app.command()
 def cancel(
     context: typer.Context,
-    ids: Ids,
     reason: Annotated[str, typer.Option(help="Why; kept with the job and in the journal.")],
+    ids: Ids = None,
+    state: States = None,
+    name: Name = "",
+    queue: Queue = "",
+    lane: Lane = "",
+    everything: All = False,
     by: By = None,
     yes: Yes = False,
     json: Json = False,
@@ -202,8 +197,16 @@ def cancel(
     namespace: Namespace = None,
 ) -> None:
     """Cancel jobs. A running job is stopped by its worker."""
+    from interlock.ports.journal import Action
+
     store_url = chosen_store(context, url, namespace)
     by = named("A cancellation", reason, by)
+    wanted = _chosen(ids, state, name, queue, lane, everything)
+    if wanted is not None:
+        bulk = Bulk(Action.JOB_CANCEL, wanted, "A cancellation", "jobs", "Cancel them?", "Cancelled")
+        _apply(store_url, bulk, by, reason, yes, json)
+        return
+    ids = ids or []
     if not yes:
         confirm("A cancellation", "Cancel it?" if len(ids) == 1 else "Cancel them?", lambda: _all_of(store_url, ids))
 
@@ -219,6 +222,35 @@ def nothing(job_id: int) -> dict[str, Any]:
     from interlock.operations import unknown_job
 
     return {"id": job_id, "state": None, "explain": [unknown_job(job_id).message]}
+
+
+# -- everything that matches -------------------------------------------------------------------------------------------
+
+
+def _filter(state: Sequence[JobState] | None, name: str, queue: str, lane: str) -> JobFilter:
+    from interlock.arguments import checked_prefix
+    from interlock.ports.job_views import JobFilter
+
+    return JobFilter(tuple(state or ()), *map(checked_prefix, (name, queue, lane)))
+
+
+def _chosen(
+    ids: Sequence[int] | None,
+    state: Sequence[JobState] | None,
+    name: str,
+    queue: str,
+    lane: str,
+    everything: bool,
+) -> JobFilter | None:
+    """The filter that was given instead of IDs."""
+    given = {"state": state, "name": name, "queue": queue, "lane": lane}
+    return _filter(state, name, queue, lane) if check_choice("job IDs", ids, given, everything=everything) else None
+
+
+def _apply(store_url: StoreUrl, bulk: Bulk, by: str, reason: str, yes: bool, json: bool) -> None:
+    from interlock.ports.store import Capability
+
+    apply_to_store(store_url, Capability.JOBS, bulk, by=by, reason=reason, yes=yes, json=json)
 
 
 # -- acts --------------------------------------------------------------------------------------------------------------

@@ -9,18 +9,27 @@ import typer
 from interlock.cli.confirmation import By, Yes, confirm, named
 from interlock.cli.explanations import explain_subject
 from interlock.cli.insight_reader import ask, whole_list
-from interlock.cli.operations import OptionalReason, operate
+from interlock.cli.operations import All, Bulk, OptionalReason, Prefix, apply_to_store, check_choice, operate
 from interlock.cli.output import Json, Limit, console, print_json, say, say_if_cut, shown
 from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store
 from interlock.cli.tables import Column, Table, moment, state_cell, tail
+from interlock.ports.insight import LaneShow
 
 if TYPE_CHECKING:
     from interlock.insight import Insight, LanePage, LaneRow
+    from interlock.selections import LaneFilter
 
 __all__ = ["Lane", "app", "look_at"]
 
 app = typer.Typer(help="List, show, hold and release lanes.", invoke_without_command=True)
 Lane = Annotated[str, typer.Argument(metavar="LANE", help="The lane, such as acme/api#7.")]
+OptionalLane = Annotated[str | None, typer.Argument(metavar="LANE", help="The lane, such as acme/api#7.")]
+Show = Annotated[
+    LaneShow,
+    typer.Option(
+        metavar="STATE", help=f"Only lanes in this state: {', '.join(filter(None, LaneShow))}.", show_default=False
+    ),
+]
 _MAX = 100
 
 
@@ -87,21 +96,33 @@ def explain(
 @app.command()
 def hold(
     context: typer.Context,
-    lane: Lane,
     reason: Annotated[str, typer.Option(help="Why; shown with the lane and kept in the journal.")],
+    lane: OptionalLane = None,
+    prefix: Prefix = "",
+    show: Show = LaneShow.ALL,
+    everything: All = False,
     by: By = None,
     yes: Yes = False,
     json: Json = False,
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Hold a lane: no further job starts until it is released. Running jobs continue, and new jobs are accepted."""
+    """Hold a lane, or all lanes with jobs that match: no further job starts until it is released.
+
+    Running jobs continue, and new jobs are accepted.
+    """
     from interlock.arguments import checked_key
     from interlock.explanation import command
+    from interlock.ports.journal import Action
     from interlock.ports.store import Capability
 
     store_url = chosen_store(context, url, namespace)
     by = named("A hold", reason, by)
+    if lane is None or prefix or show or everything:
+        wanted = _chosen(lane, prefix, show, everything)
+        bulk = Bulk(Action.LANE_HOLD, wanted, "A hold", "lanes", "Hold them?", "Held")
+        apply_to_store(store_url, Capability.JOBS, bulk, by=by, reason=reason, yes=yes, json=json)
+        return
 
     def at_work() -> str | None:
         page = look_at(store_url, lane)
@@ -120,20 +141,31 @@ def hold(
 @app.command()
 def release(
     context: typer.Context,
-    lane: Lane,
+    lane: OptionalLane = None,
+    prefix: Prefix = "",
+    show: Show = LaneShow.ALL,
+    everything: All = False,
     reason: OptionalReason = "",
     by: By = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="With a filter: do not ask for confirmation.")] = False,
     json: Json = False,
     url: Url = None,
     namespace: Namespace = None,
 ) -> None:
-    """Release a lane that is held, or that was parked after a failure."""
+    """Release a lane that is held, or that was parked after a failure, or all such lanes that match."""
     from interlock.arguments import checked_key
     from interlock.errors import NotFoundError
+    from interlock.ports.journal import Action
     from interlock.ports.store import Capability
 
     by = named("A release", reason or None, by)
-    key, store_url = checked_key(lane), chosen_store(context, url, namespace)
+    store_url = chosen_store(context, url, namespace)
+    if lane is None or prefix or show or everything:
+        wanted = _chosen(lane, prefix, show, everything)
+        bulk = Bulk(Action.LANE_RELEASE, wanted, "A release", "lanes", "Release them?", "Released")
+        apply_to_store(store_url, Capability.JOBS, bulk, by=by, reason=reason, yes=yes, json=json)
+        return
+    key = checked_key(lane)
     if not operate(store_url, Capability.JOBS, lambda operations: operations.release(key, by=by, reason=reason)):
         raise NotFoundError(
             f"The lane {lane!r} is neither held nor parked.", remedy="List lanes with: interlock lanes list."
@@ -142,6 +174,14 @@ def release(
         print_json({"lane": lane, "by": by, "reason": reason, "released": True})
     else:
         typer.echo(shown(f"Released {lane!r}."))
+
+
+def _chosen(lane: str | None, prefix: str, show: LaneShow, everything: bool) -> LaneFilter:
+    """The filter that was given instead of a lane."""
+    from interlock.selections import LaneFilter
+
+    check_choice("a lane", lane, {"prefix": prefix, "show": show}, everything=everything)
+    return LaneFilter(prefix, show)
 
 
 def look_at(store_url: StoreUrl, lane: str) -> LanePage:

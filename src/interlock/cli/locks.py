@@ -10,7 +10,7 @@ import typer
 from interlock.cli.confirmation import By, Yes, confirm, named
 from interlock.cli.explanations import explain_subject
 from interlock.cli.insight_reader import ask
-from interlock.cli.operations import JournalUrl, operate
+from interlock.cli.operations import All, Bulk, JournalUrl, Prefix, apply_to_store, check_choice, operate
 from interlock.cli.output import Json, Limit, console, print_json, say, say_if_cut, shown
 from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store, opened
 from interlock.cli.tables import Column, Table, moment
@@ -90,8 +90,10 @@ def explain(context: typer.Context, key: Key, json: Json = False, url: Url = Non
 @app.command()
 def release(
     context: typer.Context,
-    key: Key,
     reason: Annotated[str, typer.Option(help="Why; the holder and the journal get it.")],
+    key: Annotated[str | None, typer.Argument(help="The lock's key.")] = None,
+    prefix: Prefix = "",
+    everything: All = False,
     by: By = None,
     yes: Yes = False,
     json: Json = False,
@@ -99,14 +101,27 @@ def release(
     namespace: Namespace = None,
     journal_url: JournalUrl = None,
 ) -> None:
-    """Force the release of a lock. The next waiter gets it immediately, and the holder's work is cancelled."""
+    """Force the release of a lock, or of all held locks that match.
+
+    The next waiter gets the lock immediately, and the holder's work is cancelled.
+    """
     from interlock.arguments import checked_key
     from interlock.errors import NotFoundError
     from interlock.locks.explain import who_holds
+    from interlock.ports.journal import Action
     from interlock.ports.store import Capability
+    from interlock.selections import LockFilter
 
     store_url = chosen_store(context, url, namespace)
     by = named("A forced release", reason, by)
+    if key is None or prefix or everything:
+        check_choice("a key", key, {"prefix": prefix}, everything=everything)
+        what = ("A forced release", "held locks", "Release them by force?", "Released")
+        bulk = Bulk(Action.LOCK_FORCE_RELEASE, LockFilter(prefix), *what)
+        apply_to_store(
+            store_url, Capability.LOCKS, bulk, by=by, reason=reason, yes=yes, json=json, journal_url=journal_url
+        )
+        return
 
     def held() -> str | None:
         view = look_at(store_url, key)

@@ -21,11 +21,13 @@ from interlock.jobs.jobs import Jobs
 from interlock.jobs.options import JobOptions, checked_aliases
 from interlock.operations import unknown_event
 from interlock.ports.events import EventFilter
+from interlock.ports.journal import Action
 from interlock.ports.store import Capability
 from interlock.service import Service
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
+    import builtins
     from collections.abc import Callable, Mapping, Sequence
 
     from interlock.clock import Clock
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from interlock.explanation import Explanation
     from interlock.jobs.job import Job
     from interlock.jobs.options import JobDefinitionOptions
+    from interlock.operations import BulkResult, Operations
     from interlock.ports import events as port
     from interlock.ports.store import Store
     from interlock.settings import Settings
@@ -186,6 +189,49 @@ class Events(Service[EventEngine]):
         view = await self._row(number)
         return await engine.replay(view, self._own.get(view.source, frozenset()), by, reason)
 
+    async def replay_all(
+        self,
+        *,
+        source: str = "",
+        type: str = "",  # noqa: A002 - as everywhere else
+        actor: str = "",
+        delivery: str = "",
+        by: str,
+        reason: str = "",
+    ) -> BulkResult[int]:
+        """Replay every stored event that matches, the oldest first; see :meth:`replay` and :meth:`matching`.
+
+        Events that the replays create are not replayed. An event that no current handler takes counts as unchanged.
+        """
+        return await self.replay_matching(_filter(source, type, actor, delivery), by=by, reason=reason)
+
+    async def matching(
+        self,
+        *,
+        source: str = "",
+        type: str = "",  # noqa: A002 - as everywhere else
+        actor: str = "",
+        delivery: str = "",
+    ) -> builtins.list[int]:
+        """The IDs of all events that match, the oldest first; ``len()`` counts them before an operation on all."""
+        return await self._operations.matching(_filter(source, type, actor, delivery))
+
+    async def replay_matching(
+        self, wanted: EventFilter, *, by: str, reason: str = "", events: Sequence[int] | None = None
+    ) -> BulkResult[int]:
+        """Replay what matches a filter, or those of ``events`` that still match."""
+
+        async def change(event: int) -> bool:
+            return (await self.replay(event, by=by, reason=reason)).event is not None
+
+        return await self._operations.apply(
+            Action.EVENT_REPLAY, wanted, by=by, reason=reason, refs=events, change=change
+        )
+
+    @property
+    def _operations(self) -> Operations:
+        return self._running.jobs.store_client.operations
+
     # -- reading -----------------------------------------------------------------------------------------------------
 
     async def get(self, event: int | Event) -> EventView:
@@ -203,7 +249,7 @@ class Events(Service[EventEngine]):
         before: int | None = None,
     ) -> Sequence[EventView]:
         """List events as one snapshot, newest first, without payloads. ``before`` is the ID of the last event seen."""
-        chosen = EventFilter(*(_text(*given) for given in zip(EventFilter._fields, (source, type, actor, delivery))))  # noqa: B905
+        chosen = _filter(source, type, actor, delivery)
         start = None if before is None else _number(before)
         rows = await self._running.events.list(chosen, limit=checked_limit(limit), before=start)
         return [event_view(row) for row in rows]
@@ -230,6 +276,10 @@ def _number(event: object) -> int:
     if not isinstance(number, int) or isinstance(number, bool) or not 0 < number < 2**63:
         raise InvalidArgumentError(f"{event!r} is not an event.", remedy="Pass an event or its ID.")
     return number
+
+
+def _filter(*given: str) -> EventFilter:
+    return EventFilter(*(_text(*field) for field in zip(EventFilter._fields, given, strict=True)))
 
 
 def _text(name: str, value: object) -> str:

@@ -21,6 +21,7 @@ from interlock.operations import unknown_job
 from interlock.ports.insight import MAX_WORKERS
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
+from interlock.ports.journal import Action
 from interlock.ports.store import Capability
 from interlock.service import Service
 from interlock.values import describe_type
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from interlock.jobs.options import JobDefinitionOptions
     from interlock.jobs.views import JobView
     from interlock.jobs.worker import Worker
-    from interlock.operations import Operations
+    from interlock.operations import BulkResult, Operations
     from interlock.ports.insight import WorkerStatus
     from interlock.ports.jobs import Outcome
     from interlock.ports.store import Store
@@ -245,31 +246,29 @@ class Jobs(Service[JobEngine]):
 
     async def retry_all(
         self, *states: JobState, name: str = "", queue: str = "", lane: str = "", by: str, reason: str = ""
-    ) -> dict[int, JobState]:
-        """Retry every job in one of these states that matches, the oldest first; returns their states.
+    ) -> BulkResult[int]:
+        """Retry every job in one of these states that matches, the oldest first.
 
         ``len(await app.jobs.matching(…))`` counts them first. A job that needs no retry any more is left as it is.
         """
-        if not states:
-            raise InvalidArgumentError(
-                "retry_all needs at least one state.", remedy="Pass one: retry_all(JobState.FAILED, by=…)."
-            )
-        chosen = _filter(states, name, queue, lane)
-        return await self._operations.retry_all(chosen, by=by, reason=reason)
+        return await self._apply(Action.JOB_RETRY, _filter(states, name, queue, lane), by, reason)
 
     async def cancel_all(
         self, *states: JobState, name: str = "", queue: str = "", lane: str = "", by: str, reason: str
-    ) -> dict[int, JobState]:
-        """Cancel every job in one of these states that matches, the oldest first; returns their states.
+    ) -> BulkResult[int]:
+        """Cancel every job in one of these states that matches, the oldest first.
 
         ``len(await app.jobs.matching(…))`` counts them first. A job that ended meanwhile is left as it is.
         """
-        if not states:
+        return await self._apply(Action.JOB_CANCEL, _filter(states, name, queue, lane), by, reason)
+
+    async def _apply(self, action: Action, wanted: JobFilter, by: str, reason: str) -> BulkResult[int]:
+        if not wanted.states:
             raise InvalidArgumentError(
-                "cancel_all needs at least one state.", remedy="Pass one: cancel_all(JobState.READY, by=…)."
+                "An operation on all jobs that match needs at least one state.",
+                remedy="Pass one: retry_all(JobState.FAILED, by=…).",
             )
-        chosen = _filter(states, name, queue, lane)
-        return await self._operations.cancel_all(chosen, by=by, reason=reason)
+        return await self._operations.apply(action, wanted, by=by, reason=reason)
 
     async def matching(self, *states: JobState, name: str = "", queue: str = "", lane: str = "") -> builtins.list[int]:
         """The IDs of all jobs that match, the oldest first."""

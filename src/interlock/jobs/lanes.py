@@ -5,19 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from interlock.arguments import checked_key, checked_limit
-from interlock.errors import NotFoundError
+from interlock.errors import InvalidArgumentError, NotFoundError
 from interlock.jobs.explain import explain_lane
 from interlock.jobs.jobs import engine_of, live_workers
 from interlock.jobs.parked_lanes import failure_of
 from interlock.jobs.views import lane_view
+from interlock.ports.insight import LaneShow
+from interlock.ports.journal import Action
+from interlock.selections import LaneFilter
 
 if TYPE_CHECKING:
+    import builtins
     from collections.abc import Sequence
 
     from interlock.explanation import Explanation
     from interlock.jobs.jobs import Jobs
     from interlock.jobs.views import LaneView
-    from interlock.operations import Operations
+    from interlock.operations import BulkResult, Operations
     from interlock.reasons import Reason
     from interlock.service import Explainer
 
@@ -62,6 +66,25 @@ class Lanes:
         """Let a held or parked lane continue; False if it was neither."""
         return await self._operations.release(lane, by=by, reason=reason)
 
+    async def hold_all(self, *, prefix: str = "", show: str = "", by: str, reason: str) -> BulkResult[str]:
+        """Hold every lane that matches and that nobody holds; see :meth:`matching`.
+
+        Only lanes that have jobs now are held: a lane that gets its first job later is not.
+        """
+        return await self._operations.apply(Action.LANE_HOLD, _filter(prefix, show), by=by, reason=reason)
+
+    async def release_all(self, *, prefix: str = "", show: str = "", by: str, reason: str = "") -> BulkResult[str]:
+        """Release every lane that matches and is held or parked; see :meth:`matching`."""
+        return await self._operations.apply(Action.LANE_RELEASE, _filter(prefix, show), by=by, reason=reason)
+
+    async def matching(self, *, prefix: str = "", show: str = "") -> builtins.list[str]:
+        """The names of all lanes that start with ``prefix``; ``len()`` of it counts them before an operation on all.
+
+        ``show`` is one of ``running``, ``waiting`` (has jobs, none runs), ``held`` (by a person), ``parked`` (after a
+        failure), or empty for all.
+        """
+        return await self._operations.matching(_filter(prefix, show))
+
     @property
     def _operations(self) -> Operations:
         return engine_of(self._jobs).store_client.operations
@@ -69,3 +92,11 @@ class Lanes:
     async def list(self, *, limit: int = 100) -> Sequence[LaneView]:
         """Lanes that have jobs, or are held or parked, as one snapshot."""
         return [lane_view(row) for row in await engine_of(self._jobs).jobs.lanes(limit=checked_limit(limit))]
+
+
+def _filter(prefix: str, show: str) -> LaneFilter:
+    if show not in set(LaneShow):
+        raise InvalidArgumentError(
+            f"Invalid show {show!r}.", remedy=f"Valid values: {', '.join(filter(None, LaneShow))}."
+        )
+    return LaneFilter(prefix, LaneShow(show))

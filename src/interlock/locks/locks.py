@@ -13,16 +13,20 @@ from interlock.errors import InvalidArgumentError, LockTimeoutError, MisuseError
 from interlock.locks.engine import Engine
 from interlock.locks.explain import explain
 from interlock.locks.views import holder_view, lock_view
+from interlock.ports.journal import Action
 from interlock.ports.store import Capability
+from interlock.selections import LockFilter
 from interlock.service import Service
 
 if TYPE_CHECKING:
+    import builtins
     from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
     from types import TracebackType
 
     from interlock.explanation import Explanation
     from interlock.locks.lease import Lease
     from interlock.locks.views import Holder, LockView
+    from interlock.operations import BulkResult
     from interlock.store_client import StoreClient
     from interlock.telemetry.metrics import LockMetrics
 
@@ -102,6 +106,15 @@ class Locks(Service[Engine]):
         """
         holder = await self._running.operations.force_release(key, by=by, reason=reason)
         return None if holder is None else holder_view(holder)
+
+    async def force_release_all(self, *, prefix: str = "", reason: str, by: str) -> BulkResult[str]:
+        """Release every held lock whose key starts with ``prefix`` by force; see :meth:`force_release`."""
+        wanted = LockFilter(prefix)
+        return await self._running.operations.apply(Action.LOCK_FORCE_RELEASE, wanted, by=by, reason=reason)
+
+    async def matching(self, *, prefix: str = "") -> builtins.list[str]:
+        """The keys of all held locks that start with ``prefix``; ``len()`` counts them before an operation on all."""
+        return await self._running.operations.matching(LockFilter(prefix))
 
     async def list(self, *, limit: int = 1000) -> Sequence[LockView]:
         """List the keys that are held or waited for, by name, as one snapshot."""

@@ -146,6 +146,24 @@ class ClaimsConformance(StoreSuite):
             assert (await claims.forget("key", reason="once more", by="me")) is not None
             assert (await claims.claim("key")).new
 
+    async def test_all_claims_that_match_are_forgotten(self, store_url: str) -> None:
+        async with self.claims(store_url) as claims:
+            for key in ("a:1", "a:2", "b:1"):
+                async with claims.claim(key):
+                    pass
+            held = await claims.claim("a:3")
+            assert await claims.matching(prefix="a:", state=DONE) == ["a:1", "a:2"]
+
+            done = await claims.forget_all(prefix="a:", state=DONE, reason="once more", by="ann")
+            nothing = await claims.forget_all(prefix="a:", state=DONE, reason="once more", by="ann")
+
+            assert done == (("a:1", "a:2"), ())
+            assert nothing.matched == 0
+            assert await claims.matching() == ["a:3", "b:1"]
+            await held.done()
+            with pytest.raises(InvalidArgumentError):
+                await claims.forget_all(reason=" ", by="ann")
+
     async def test_what_is_not_new_cannot_be_settled(self, store_url: str) -> None:
         async with self.claims(store_url) as claims, claims.claim("key") as mine:
             other = await claims.claim("key")

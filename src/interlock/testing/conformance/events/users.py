@@ -311,6 +311,26 @@ class EventsConformance(EventProcessConformance):
                 await app.events.replay(10**9, by="eva")
             assert (old.name, new.name) == ("old", "new")
 
+    async def test_all_events_that_match_are_replayed_once(self, store_url: str) -> None:
+        async with self.hearing(store_url) as app:
+
+            @app.on("github.issues.*", name="hears")
+            async def hears(event: Event) -> None: ...
+
+            first, second = [(await self.send(app, name)).event or 0 for name in ("g1", "g2")]
+            assert await app.events.matching(source="github", type="issues.opened") == [first, second]
+
+            replayed = await app.events.replay_all(source="github", by="eva", reason="the handler was fixed")
+            nothing = await app.events.replay_all(source="gitlab", by="eva")
+            new = [view for view in await app.events.list() if view.replay_of]
+
+            assert replayed == ((first, second), ())
+            assert nothing.matched == 0
+            assert [(view.replay_of, view.by) for view in new] == [(second, "eva"), (first, "eva")]
+            entries = await app.insight.journal()
+            assert [entry.reason for entry in entries] == ["the handler was fixed"] * 2
+            assert hears.name == "hears"
+
     async def test_a_kept_event_can_be_handed_to_a_handler(self, store_url: str) -> None:
         async with self.hearing(store_url) as app:
 

@@ -18,6 +18,7 @@ from interlock.errors import (
     ResultGoneError,
 )
 from interlock.jobs import Discard, JobState, Outcome, Retry, RetryLater, Snooze, current_job
+from interlock.ports.journal import JournalFilter
 from interlock.testing.clock import until
 from interlock.testing.conformance.jobs.apps import AppSuite
 
@@ -77,13 +78,63 @@ class RunningConformance(AppSuite):
             assert await app.jobs.matching(JobState.FAILED, name="publish") == [handle.id for handle in handles]
             broken = False
             retried = await app.jobs.retry_all(JobState.FAILED, name="publish", by="ann")
-            assert list(retried) == [handle.id for handle in handles]
+            assert retried == (tuple(handle.id for handle in handles), ())
             await app.drain()
 
             assert order == list(range(5))
             assert len(await app.jobs.matching(JobState.FAILED)) == 1
             with pytest.raises(InvalidArgumentError, match="state"):
                 await app.jobs.retry_all(by="ann")
+
+    async def test_all_lanes_that_match_are_held_and_released(self, store_url: str) -> None:
+        async with self.app(store_url) as app:
+
+            @app.job(name="build", lane="{lane}")
+            async def build(lane: str) -> None: ...
+
+            for lane in ("a/", "a/1", "a/2", "b/1"):
+                await build.enqueue(lane=lane)
+            await app.lanes.hold("a/2", by="bob", reason="mine")
+            assert await app.lanes.matching(prefix="a/") == ["a/", "a/1", "a/2"]
+
+            held = await app.lanes.hold_all(prefix="a/", by="ann", reason="deploying")
+            assert held == (("a/", "a/1"), ())
+            assert (await app.lanes.get("a/2")).held_by == "bob", "a lane that is held already is left alone"
+            assert await app.lanes.matching(show="held") == ["a/", "a/1", "a/2"]
+            await app.drain()
+            assert await app.lanes.matching() == ["a/", "a/1", "a/2"], "the lane without a hold is empty"
+
+            released = await app.lanes.release_all(prefix="a/", by="ann", reason="deployed")
+            assert released == (("a/", "a/1", "a/2"), ())
+            entries = await app.insight.journal(JournalFilter(actor="ann"))
+            assert [(entry.action, entry.subject_key, entry.reason) for entry in entries][::-1] == [
+                ("lane.hold", "a/", "deploying"),
+                ("lane.hold", "a/1", "deploying"),
+                ("lane.release", "a/", "deployed"),
+                ("lane.release", "a/1", "deployed"),
+                ("lane.release", "a/2", "deployed"),
+            ]
+            with pytest.raises(InvalidArgumentError):
+                await app.lanes.matching(show="nonsense")
+
+    async def test_all_jobs_that_match_are_cancelled(self, store_url: str) -> None:
+        async with self.app(store_url) as app:
+
+            @app.job(name="build")
+            async def build() -> None: ...
+
+            @app.job(name="other")
+            async def other() -> None: ...
+
+            handles = [await build.enqueue() for _ in range(3)]
+            await other.enqueue()
+            cancelled = await app.jobs.cancel_all(JobState.READY, name="build", by="ann", reason="not needed")
+            assert cancelled == (tuple(handle.id for handle in handles), ())
+            assert len(await app.jobs.matching(JobState.READY)) == 1
+            entries = await app.insight.journal()
+            assert [(entry.action, entry.actor, entry.reason) for entry in entries] == [
+                ("job.cancel", "ann", "not needed")
+            ] * 3
 
     async def test_a_plain_function_hands_what_is_awaited_to_the_apps_loop(self, store_url: str) -> None:
         async with self.app(store_url) as app:

@@ -193,6 +193,19 @@ class LocksConformance(StoreSuite):
                 await locks.force_release("key", reason=" ", by="eva")
             assert await locks.force_release("key", reason="r", by="eva") is None
 
+    async def test_all_locks_that_match_are_released(self, store_url: str) -> None:
+        async with self.locks(store_url) as locks:
+            leases = [await locks.acquire(key) for key in ("a:", "a:1", "b:1")]
+            assert await locks.matching(prefix="a:") == ["a:", "a:1"]
+
+            released = await locks.force_release_all(prefix="a:", reason="stuck", by="eva")
+
+            assert released == (("a:", "a:1"), ())
+            assert await locks.matching() == ["b:1"]
+            await leases[2].release()
+            with pytest.raises(InvalidArgumentError):
+                await locks.force_release_all(reason=" ", by="eva")
+
     async def test_a_holder_that_asks_for_its_own_key_gets_a_deadlock_error(self, store_url: str) -> None:
         async with self.locks(store_url, **_NO_LOOKS) as locks:
             async with locks.acquire("key"), asyncio.timeout(_SOON):
