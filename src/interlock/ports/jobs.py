@@ -382,6 +382,12 @@ class JobStore(Protocol):
         job that others could not. Ends with the session."""
         ...
 
+    async def report_started(self, session: str, started: Sequence[tuple[int, int]]) -> None:
+        """Record that the jobs of these fetches (ID and fence) have started: they are shown as running until their
+        fetch ends. Fetches of other sessions, and fetches that have ended, are ignored. Only for readers: nothing that
+        the store decides depends on it, and it need not survive a crash of the store."""
+        ...
+
     def on_ready(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:
         """Call back on the caller's loop when there may be jobs to fetch in one of these queues; returns a function to
         unsubscribe. Only a hint, like all messages; needs ``messages.listen``."""

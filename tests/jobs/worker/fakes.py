@@ -223,6 +223,10 @@ class FakeJobs:
         await self._enter("register_worker")
         self.calls.append(("register_worker", session, tuple(queues), tuple(names), runners))
 
+    async def report_started(self, session: str, started: Sequence[tuple[int, int]]) -> None:
+        await self._enter("report_started")
+        self.calls.append(("report_started", session, sorted(job for job, _ in started)))
+
     def on_ready(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:
         self._listeners.append(call)
         return lambda: self._listeners.remove(call)

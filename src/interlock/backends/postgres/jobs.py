@@ -263,6 +263,12 @@ class PostgresJobs:
         known = (list(queues), list(names), runners, encode_versions(reads))
         await self._operations.fetch(_sql.register_worker, self._namespace, session, *known)
 
+    async def report_started(self, session: str, started: Sequence[tuple[int, int]]) -> None:
+        """Record which fetched jobs have started."""
+        if started:
+            ids, fences = zip(*started, strict=True)
+            await self._operations.fetch(_sql.report_started, self._namespace, session, ids, fences)
+
     def on_ready(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:
         """Call back when jobs may be ready."""
         return self._ready_notifications.listen([self._pool(queue) for queue in queues], call)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from interlock.ports.jobs import HandlerVersion
 
-__all__ = ["attend", "watch_end", "prune"]
+__all__ = ["attend", "prune", "report_started", "watch_end"]
 
 _AGAIN = 3_600_000_000
 """How long an enqueue may be in flight, in microseconds."""
@@ -37,6 +37,11 @@ def attend(
         runners=runners,
         handler_versions=encode_versions(reads),
     )
+
+
+def report_started(rows: JobRows, session: str, started: Sequence[tuple[int, int]]) -> None:
+    """Mark fetched jobs as started."""
+    rows.each(sql.mark_started, [(id, fence, rows.namespace, session) for id, fence in started])  # noqa: A001
 
 
 def watch_end(rows: JobRows, session: str, ids: Sequence[int]) -> list[int]:

@@ -122,6 +122,10 @@ class SqliteJobs:
         """Register a worker."""
         await self._do(lambda rows: job_vacuum.attend(rows, session, queues, names, runners, reads))
 
+    async def report_started(self, session: str, started: Sequence[tuple[int, int]]) -> None:
+        """Record which fetched jobs have started."""
+        await self._do(lambda rows: job_vacuum.report_started(rows, session, started))
+
     async def watch_end(self, session: str, ids: Sequence[int]) -> Sequence[int]:
         """Return the jobs that have ended; the session is notified of the others."""
         # Watched first: a job may end as soon as the store knows that it is watched.

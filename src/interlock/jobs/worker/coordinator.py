@@ -21,6 +21,7 @@ from interlock.jobs.worker.loop_monitor import LoopMonitor
 from interlock.jobs.worker.outcomes import one_line
 from interlock.jobs.worker.pruner import prune_periodically
 from interlock.jobs.worker.rescuer import rescue_periodically
+from interlock.jobs.worker.start_reporter import StartReporter
 from interlock.jobs.worker.vacuumer import vacuum_periodically
 from interlock.ports.leases import SessionEnded
 from interlock.telemetry.log import emit
@@ -59,6 +60,7 @@ class Coordinator:
         self._departed: dict[RunnerPool, None] = {}
         self._chores: list[asyncio.Task[None]] = []
         self._loop_monitor: LoopMonitor | None = None
+        self._start_reporter = StartReporter(engine, self)
         self._afterwards: asyncio.Task[None] | None = None
         self._troubled_at = self._monotonic()
         self._owed: dict[str, Session] = {}
@@ -100,11 +102,15 @@ class Coordinator:
                 self._loop_monitor = None
             for chore in self._chores:
                 chore.cancel()
-            await asyncio.gather(*self._chores, return_exceptions=True)
+            await asyncio.gather(*self._chores, self._start_reporter.stop(), return_exceptions=True)
         if pool.busy:
             self._departed[pool] = None
         if self._has_leftovers and (self._afterwards is None or self._afterwards.done()):
             self._afterwards = asyncio.create_task(self._clean_up(), name="interlock-leftovers")
+
+    def report_starts(self) -> None:
+        """Report the jobs that have started, if it is time. Each worker's watchdog calls this periodically."""
+        self._start_reporter.check((*self._pools, *self._departed))
 
     def _job_of(self, task: asyncio.Task[Any]) -> FetchedJob | None:
         """The job whose handler runs in a task; called on the thread that monitors the loop."""

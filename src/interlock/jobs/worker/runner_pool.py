@@ -138,6 +138,16 @@ class RunnerPool:
         found = {r.job.id for r in self.running if r.job is not None and session in (None, r.session_batch.session)}
         return found | {job for (job, _), owner in self._abandoned.items() if session in (None, owner)}
 
+    def started_fetches(self, session: Session, by: float) -> Iterator[tuple[int, int]]:
+        """ID and fence of the jobs of a session whose handlers have been running since then, by the worker's clock."""
+        for runner in self._runners:
+            job = runner.job
+            if job is not None and runner.started <= by and runner.session_batch.session is session:
+                yield job.id, job.fence
+        for fetch, owner in self._abandoned.items():
+            if owner is session:
+                yield fetch
+
     def known_ids(self, session: Session) -> Iterator[int]:
         """The jobs of a session that this worker runs, has yet to start, or has yet to acknowledge."""
         yield from self.running_ids(session)

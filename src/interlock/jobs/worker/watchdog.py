@@ -1,7 +1,7 @@
 """One periodic check of a worker instead of a timer for each job.
 
 The watchdog stops running jobs when the session's time is over, should even its heartbeat be silent. It also returns
-prefetched jobs that turn out to wait behind long ones.
+prefetched jobs that turn out to wait behind long ones, and has the jobs that run reported to the store.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from interlock.jobs.worker.coordinator import Coordinator
     from interlock.jobs.worker.runner_pool import RunnerPool
 
 __all__ = ["Watchdog"]
@@ -23,8 +24,9 @@ _LONG = 1.0
 class Watchdog:
     """Checks the fetched jobs of one worker, from :meth:`start` to :meth:`stop`."""
 
-    def __init__(self, pool: RunnerPool) -> None:
+    def __init__(self, pool: RunnerPool, coordinator: Coordinator) -> None:
         self._pool = pool
+        self._coordinator = coordinator
         self._timer: asyncio.TimerHandle | None = None
         self._taken = 0
         self._stalled = 0
@@ -46,6 +48,7 @@ class Watchdog:
             self._pool.lose_session(batch.session)
         else:
             self._return_behind_long(now)
+            self._coordinator.report_starts()
         self.start()
 
     def _return_behind_long(self, now: float) -> None:

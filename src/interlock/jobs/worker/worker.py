@@ -113,7 +113,7 @@ class Worker:
             engine, self.queues, self.concurrency, buffer, self._completer, self._coordinator, signal
         )
         self._fetcher = Fetcher(engine, self._pool, self._coordinator, signal)
-        self._watchdog = Watchdog(self._pool)
+        self._watchdog = Watchdog(self._pool, self._coordinator)
         self._ended = asyncio.get_running_loop().create_future()
         self._state = "working"
         engine.stay()

@@ -129,6 +129,10 @@ class FaultyJobs:
             "register_worker", (), lambda: self._jobs.register_worker(session, queues, names, runners, reads)
         )
 
+    async def report_started(self, session: str, started: Sequence[tuple[int, int]]) -> None:
+        """Record which fetched jobs have started."""
+        await self._call("report_started", (), lambda: self._jobs.report_started(session, started))
+
     def on_ready(self, queues: Sequence[str], call: Callable[[], None]) -> Callable[[], None]:
         """Have news brought by the wire."""
         return self._jobs.on_ready(queues, lambda: self._post(call))

@@ -65,6 +65,7 @@ class JobQueries(Queries, package=_PACKAGE, files=("jobs", "job_views")):
     return_unstarted: str
     rescue: str
     register_worker: str
+    report_started: str
     watch_end: str
     ended: str
     cancel: str

@@ -67,6 +67,10 @@ select id, name, session, crashes, quarantined, half from interlock.job_rescue($
 -- Record which queues and jobs a session works on.
 select interlock.job_register_worker($1, $2, $3, $4, $5, $6::jsonb)
 
+-- name: report_started
+-- Record which of a session's fetched jobs have started.
+select interlock.job_report_started($1, $2, $3, $4)
+
 -- name: watch_end
 -- Watch the end of jobs, and list those that have already ended.
 select interlock.job_watch_end($1, $2, $3)

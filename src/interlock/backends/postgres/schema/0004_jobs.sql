@@ -135,6 +135,16 @@ create table interlock.job_fetched (
 
 create index job_fetched_by_session on interlock.job_fetched (session);
 
+-- The fetched jobs of which a session has reported that they have started, with the fences of their fetches. Pairs whose
+-- fetch has ended mean nothing. Apart from job_fetched and job_session, so that a report waits for no fetch or
+-- acknowledgement, and delays none.
+create table interlock.job_started (
+    session_id bigint primary key references interlock.job_session on delete cascade,
+    namespace  text not null,
+    ids        bigint[] not null,
+    fences     bigint[] not null
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
 -- Jobs that were sent again because it was unknown whether they had been accepted. The first message may still
 -- arrive.
 create table interlock.job_resubmitted (

@@ -7,6 +7,11 @@ where namespace = :namespace and id = :session and expires_at > :now_s
 on conflict (namespace, session) do update
 set queues = excluded.queues, names = excluded.names, runners = excluded.runners, handler_versions = excluded.handler_versions
 
+-- name: mark_started
+-- Record that a worker has started a job that it fetched.
+update interlock_job_fetched set started = 1
+where id = ? and fence = ? and worker = (select id from interlock_job_worker where namespace = ? and session = ?)
+
 -- name: add_watches
 -- Remember that a session waits for a job to end.
 insert or ignore into interlock_job_watch (namespace, session, id) values (?, ?, ?)

@@ -120,6 +120,7 @@ class JobQueries(Queries, package="interlock.backends.sqlite", files=_JOB_FILES)
 
     # job_vacuum.sql
     register_worker: str
+    mark_started: str
     add_watches: str
     delete_watches: str
     unfinished: str

@@ -98,6 +98,7 @@ create table interlock_job_ready (
 create unique index interlock_job_ready_by_lane on interlock_job_ready (lane) where lane is not null;
 
 -- Fetched jobs and their workers. cancel: why a cancellation was requested; notified: whether its session got a message.
+-- started: whether its worker has reported that its handler runs.
 create table interlock_job_fetched (
     id         integer primary key,
     worker     integer not null,
@@ -107,7 +108,8 @@ create table interlock_job_fetched (
     uses       text,
     cancel     text,
     notified       integer not null default 0,
-    fetch_number       integer not null
+    fetch_number       integer not null,
+    started    integer not null default 0
 );
 
 create index interlock_job_fetched_by_worker on interlock_job_fetched (worker);
