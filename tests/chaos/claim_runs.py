@@ -45,7 +45,7 @@ async def run_claims(
         try:
             await fleet.ready()
             nemesis = Nemesis(fleet, store.faults, seed, pace=pace)
-            await nemesis.run(0.0, enough=lambda: complete(plan), limit=_MAX_SECONDS)
+            await nemesis.run(0.0, enough=lambda: complete(plan), max_seconds=_MAX_SECONDS)
             await fleet.ready()
             fleet.kill_all()
         finally:

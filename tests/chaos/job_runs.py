@@ -76,10 +76,10 @@ async def run_jobs(
                 await asyncio.gather(workers.ready(), enqueuers.ready())
                 await asyncio.gather(
                     Nemesis(workers, _faults(store, plan), seed, pace=pace).run(
-                        0.0, enough=lambda: once or (overseer.idle and complete(plan)), max_count=_MAX_SECONDS
+                        0.0, enough=lambda: once or (overseer.idle and complete(plan)), max_seconds=_MAX_SECONDS
                     ),
                     Nemesis(enqueuers, _NoFaults(), seed, pace=pace).run(
-                        0.0, enough=lambda: once or complete(plan), max_count=_MAX_SECONDS
+                        0.0, enough=lambda: once or complete(plan), max_seconds=_MAX_SECONDS
                     ),
                 )
                 await until(lambda: complete(plan), within=patience)

@@ -61,7 +61,7 @@ async def run_limits(
         try:
             await fleet.ready()
             await Nemesis(fleet, store.faults, seed, pace=pace).run(
-                seconds, enough=enough, limit=seconds + MORE_SECONDS
+                seconds, enough=enough, max_seconds=seconds + MORE_SECONDS
             )
             fleet.kill_all()
         finally:

@@ -202,11 +202,11 @@ class Nemesis:
         self._session = fleet.plan.session_ttl
         self._pauses: set[asyncio.Task[None]] = set()
 
-    async def run(self, seconds: float, *, enough: Callable[[], bool] = lambda: True, max_count: float = 0.0) -> None:
+    async def run(self, seconds: float, *, enough: Callable[[], bool] = lambda: True, max_seconds: float = 0.0) -> None:
         """Do harm for so long, and until each kind was done once; then put everything right again.
 
         A run too short for several rounds has one, between two quiet spells in which much is granted. ``enough`` says
-        whether what the run is for was reached, for which there are ``max_count`` seconds.
+        whether what the run is for was reached, for which there are ``max_seconds`` seconds.
         """
         begun = time.monotonic()
         until = begun + seconds
@@ -219,7 +219,7 @@ class Nemesis:
                     await asyncio.sleep(_CALM_SECONDS)
                     continue
                 await self._calm(enough)
-                if enough() or time.monotonic() > begun + max_count:
+                if enough() or time.monotonic() > begun + max_seconds:
                     break
         finally:
             self._store.heal()

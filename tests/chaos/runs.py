@@ -125,7 +125,7 @@ async def _run_processes(
             await asyncio.sleep(seconds)
         else:
             await Nemesis(fleet, store, seed, pace=Pace.of(seconds)).run(
-                seconds, enough=lambda: entered(Path(plan.folder)) >= grants, max_count=seconds + MORE_SECONDS
+                seconds, enough=lambda: entered(Path(plan.folder)) >= grants, max_seconds=seconds + MORE_SECONDS
             )
         await fleet.stop()
     finally:
