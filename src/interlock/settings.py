@@ -20,6 +20,7 @@ __all__ = ["Settings", "SettingsChanges"]
 
 _NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
 _MIN_CONNECTIONS, _MAX_CONNECTIONS = 4, 1000
+_MAX_SEAL_LIMIT = 10_000
 _VERSION = re.compile(r"[\x20-\x7e]{0,100}")
 _PREFIX = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _MIN_SECONDS = {
@@ -29,6 +30,7 @@ _MIN_SECONDS = {
     "keep_history": 1.0,
     "keep_events": 1.0,
     "keep_journal": 1.0,
+    "seal_interval": 0.1,
 }
 
 
@@ -42,6 +44,8 @@ class SettingsChanges(TypedDict, total=False):
     keep_history: Seconds
     keep_events: Seconds
     keep_journal: Seconds
+    seal_interval: Seconds
+    seal_limit: int
     version: str
     stuck_work: Literal["exit", "report"]
     connections: int
@@ -77,7 +81,13 @@ class Settings:
     unfinished jobs is kept longer."""
 
     keep_journal: float = 365 * 24 * 3600.0
-    """How long entries of the journal are kept."""
+    """How long entries of the journal are kept. Whole sealed batches are removed; their seals stay."""
+
+    seal_interval: float = 60.0
+    """How often workers seal what was added to the journal. An entry that is not sealed can be changed unnoticed."""
+
+    seal_limit: int = 1000
+    """How many entries one batch of the journal has at most."""
 
     version: str = ""
     """The version of the program, such as a release or a commit. A job whose arguments one version cannot read is
@@ -132,6 +142,10 @@ class Settings:
             raise InvalidArgumentError(
                 f"Invalid connections {self.connections!r}.",
                 remedy=f"Use a whole number from {_MIN_CONNECTIONS} to {_MAX_CONNECTIONS}.",
+            )
+        if type(self.seal_limit) is not int or not 1 <= self.seal_limit <= _MAX_SEAL_LIMIT:
+            raise InvalidArgumentError(
+                f"Invalid seal_limit {self.seal_limit!r}.", remedy=f"Use a whole number from 1 to {_MAX_SEAL_LIMIT}."
             )
         if not isinstance(self.listen_url, (str, type(None))):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidArgumentError(f"Invalid listen_url: {type(self.listen_url).__name__}.", remedy="Use a URL.")

@@ -4,10 +4,16 @@
 the change. So an entry exists exactly when its change does: an operation that finds nothing to change, is refused or is
 rolled back leaves none, and repeating one whose answer was lost adds none.
 
-**Append-only.** Entries are never changed. They are removed only by age (:meth:`JournalStore.prune`).
+**Append-only.** Entries are never changed. They are removed only by age (:meth:`JournalStore.prune`), in whole sealed
+batches, the oldest batch first. An entry that is not sealed is never removed.
 
 **Order.** Entries are listed newest first, by time and then by ID. Two entries that commit at the same moment may get
 their IDs in either order.
+
+**Seals.** A sealer reads the entries that have no batch (:meth:`JournalStore.unsealed`), hashes them, and writes their
+batch and its seal in one transaction (:meth:`JournalStore.seal`). Batches are numbered 1, 2, 3, … without a gap, and an
+entry belongs to the batch that found it: an entry with a small ID that commits late is part of a later batch. Of two
+sealers that write the same batch, one succeeds. Seals are never removed. docs/decisions/0056 says why.
 """
 
 from __future__ import annotations
@@ -24,13 +30,20 @@ if TYPE_CHECKING:
     from interlock.ports.locks import Holder
 
 __all__ = [
+    "ENTRY_COLUMNS",
     "Action",
     "Attribution",
+    "Batch",
+    "EntryRow",
     "JournalEntry",
     "JournalFilter",
     "JournalPosition",
+    "JournalStatus",
     "JournalStore",
     "NewEntry",
+    "Seal",
+    "Unsealed",
+    "Verification",
     "claim_data",
     "cursor_data",
     "holder_data",
@@ -112,6 +125,99 @@ class JournalEntry(NamedTuple):
     """The sealed batch that the entry belongs to; None while it is not sealed."""
 
 
+ENTRY_COLUMNS = (
+    *(
+        "id",
+        "at",
+        "namespace",
+        "actor",
+        "reason",
+        "action",
+        "subject_kind",
+        "subject_key",
+        "from_version",
+        "to_version",
+    ),
+    *("before", "after", "cause_event", "cause_job", "cause_fence"),
+)
+"""The columns that a seal covers, in the order in which they are hashed."""
+
+EntryRow = tuple[Any, ...]
+"""The values of :data:`ENTRY_COLUMNS` exactly as they are stored, with the time in whole microseconds."""
+
+
+class Seal(NamedTuple):
+    """The seal of a batch. Times are whole microseconds since 1970, because the hash covers them."""
+
+    batch: int
+    previous: bytes
+    """The hash of the seal before; 32 zero bytes in the first seal."""
+    sealed_at: int
+    size: int
+    """How many entries the batch has."""
+    first_id: int
+    """The smallest ID in the batch. Ranges of IDs of two batches may overlap."""
+    last_id: int
+    newest_at: int
+    """The time of the newest entry in the batch."""
+    root: bytes
+    """The SHA-256 of ``leaves``."""
+    hash: bytes
+    """The SHA-256 of everything above, with the namespace."""
+    leaves: bytes | None
+    """40 bytes for each entry, by ID: its ID and its hash. None once the batch is pruned."""
+    pruned_at: int | None = None
+    """When the entries of the batch were removed."""
+
+
+class Unsealed(NamedTuple):
+    """The input of the next seal."""
+
+    now: int
+    """The store's time in microseconds."""
+    namespace: str
+    head: Seal | None
+    """The newest seal, without its leaves."""
+    rows: Sequence[EntryRow]
+    """Entries without a batch, by ID."""
+
+
+class Batch(NamedTuple):
+    """A seal and the entries that are stored under its number, by ID."""
+
+    seal: Seal
+    rows: Sequence[EntryRow]
+
+
+class Verification(NamedTuple):
+    """The result of the last verification of a journal."""
+
+    at: float
+    batches: int
+    entries: int
+    problems: int
+    problem: str
+    """The first problem; empty if there was none."""
+    head: bytes
+    """The hash of the newest seal at that time; empty if there was none."""
+
+
+class JournalStatus(NamedTuple):
+    """How far a journal is sealed and verified."""
+
+    namespace: str
+    unsealed: int
+    """How many entries are not sealed, counted up to 100,000."""
+    unsealed_since: float | None
+    """The time of the unsealed entry with the smallest ID."""
+    head: Seal | None
+    """The newest seal, without its leaves."""
+    pruned_batches: int
+    """How many batches retention has removed: the oldest kept one is the next."""
+    verification: Verification | None
+    """The last verification, if there was one."""
+
+
 class JournalPosition(NamedTuple):
     """Where a list continues: behind this entry."""
 
@@ -129,6 +235,12 @@ class JournalFilter(NamedTuple):
     action: str = ""
     since: float | None = None
     """Only entries from this time on."""
+    until: float | None = None
+    """Only entries before this time."""
+    cause_job: int | None = None
+    """Only entries of operations that this job performed."""
+    cause_event: int | None = None
+    """Only entries of operations that jobs of this event performed."""
 
 
 class JournalStore(Protocol):
@@ -153,7 +265,45 @@ class JournalStore(Protocol):
         ...
 
     async def prune(self, keep: float, *, limit: int = 10_000) -> int:
-        """Remove up to ``limit`` entries that are older than ``keep`` seconds, and return how many."""
+        """Remove sealed batches whose newest entry is older than ``keep`` seconds; return how many entries went.
+
+        Whole batches are removed, in the order of their numbers, up to ``limit`` entries but at least one batch. Their
+        seals stay, without leaves. Unsealed entries stay.
+        """
+        ...
+
+    # -- seals ---------------------------------------------------------------------------------------------------------
+
+    async def unsealed(self, limit: int) -> Unsealed:
+        """Return up to ``limit`` committed entries that have no batch, the smallest IDs first, and the newest seal."""
+        ...
+
+    async def seal(self, seal: Seal, ids: Sequence[int]) -> bool:
+        """Write a seal and the batch of its entries in one transaction. Durable when it returns True.
+
+        Returns False and changes nothing if the batch is already sealed, which means that another sealer was faster.
+        Raises ``StoreError`` and changes nothing if one of the entries is gone or has a batch.
+        """
+        ...
+
+    async def batches(self, after: int, limit: int) -> Sequence[Batch]:
+        """Return the batches behind number ``after`` with what is stored of them, in the order of their numbers.
+
+        They have up to ``limit`` entries together by their seals, but there is at least one. Seals and entries are of
+        one moment, so a seal or prune meanwhile is seen as a whole.
+        """
+        ...
+
+    async def strays(self, limit: int = 100) -> Sequence[tuple[Any, int]]:
+        """Return batch and ID of entries whose batch has no seal. There are none unless someone changed the tables."""
+        ...
+
+    async def status(self) -> JournalStatus:
+        """Return how far the journal is sealed and verified."""
+        ...
+
+    async def verified(self, verification: Verification) -> None:
+        """Keep the result of a verification in place of the last one. The time is the store's."""
         ...
 
 

@@ -1,21 +1,22 @@
-"""The journal as rows. Entries of changes in this database are written by the functions that make the changes."""
+"""The journal in PostgreSQL. Entries of changes in this database are written by the functions that make the changes."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
 
+from interlock.backends.journal_rows import batches_of
 from interlock.backends.pacing import micros, seconds
 from interlock.backends.postgres.clock import clock_of
 from interlock.backends.queries import Queries
-from interlock.ports.journal import JournalEntry
+from interlock.ports.journal import JournalEntry, JournalStatus, Seal, Unsealed, Verification
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from interlock.backends.postgres.connection import OrderedConnection
     from interlock.clock import Clock
-    from interlock.ports.journal import Attribution, JournalFilter, JournalPosition, NewEntry
+    from interlock.ports.journal import Attribution, Batch, JournalFilter, JournalPosition, NewEntry
 
 __all__ = ["PostgresJournal", "write_attribution"]
 
@@ -28,19 +29,29 @@ class _JournalQueries(Queries, package="interlock.backends.postgres", files=("jo
     list_any: str
     list_actor: str
     list_subject: str
+    list_cause_job: str
+    list_cause_event: str
     prune: str
+    unsealed: str
+    head: str
+    seal: str
+    batches: str
+    strays: str
+    status: str
+    verification: str
+    verified: str
 
 
 _sql = _JournalQueries()
 
 
 def write_attribution(attribution: Attribution) -> str:
-    """Write actor, reason and cause as the functions take them."""
+    """Encode actor, reason and cause as the functions take them."""
     return json.dumps(attribution)
 
 
 class PostgresJournal:
-    """Keeps the journal port."""
+    """Implements the journal port."""
 
     def __init__(self, write: OrderedConnection, read: OrderedConnection, namespace: str, clock: Clock | None) -> None:
         self._write = write
@@ -56,7 +67,7 @@ class PostgresJournal:
         return int(id)
 
     async def get(self, id: int) -> JournalEntry | None:  # noqa: A002
-        """One entry."""
+        """Get one entry."""
         rows = await self._read.fetch(_sql.get, self._namespace, id)
         return _entry(rows[0]) if rows else None
 
@@ -67,22 +78,70 @@ class PostgresJournal:
         limit: int = 100,
         before: JournalPosition | None = None,
     ) -> Sequence[JournalEntry]:
-        """Entries, newest first."""
+        """List entries, newest first."""
         at, id = (_LATEST, _LATEST) if before is None else (micros(before.at), before.id)  # noqa: A001
         since = 0 if filter.since is None else micros(filter.since)
-        args: list[Any] = [self._namespace, since, at, id, filter.action, filter.subject_kind, limit]
-        if filter.subject_key:
-            rows = await self._read.fetch(_sql.list_subject, *args, filter.actor, filter.subject_key)
-        elif filter.actor:
-            rows = await self._read.fetch(_sql.list_actor, *args, filter.actor)
-        else:
-            rows = await self._read.fetch(_sql.list_any, *args)
+        until = _LATEST if filter.until is None else micros(filter.until)
+        rows = await self._read.fetch(
+            _statement(filter),
+            *(self._namespace, since, until, at, id, filter.action, filter.subject_kind, filter.subject_key),
+            *(filter.actor, filter.cause_job, filter.cause_event, limit),
+        )
         return [_entry(row) for row in rows]
 
     async def prune(self, keep: float, *, limit: int = 10_000) -> int:
-        """Remove entries that are old enough."""
+        """Remove the entries of sealed batches that are old enough."""
         ((removed,),) = await self._write.fetch(_sql.prune, self._namespace, micros(keep), limit, self._clock())
         return int(removed)
+
+    async def unsealed(self, limit: int) -> Unsealed:
+        """Return the entries that have no batch, and the newest seal."""
+        # The seal first: if a batch is sealed in between, this one is refused. The other way around it would be wrong.
+        now, head = await self._head()
+        rows = await self._read.fetch(_sql.unsealed, self._namespace, limit)
+        return Unsealed(now, self._namespace, head, [tuple(row) for row in rows])
+
+    async def seal(self, seal: Seal, ids: Sequence[int]) -> bool:
+        """Write a seal and the batch of its entries."""
+        batch, previous, sealed_at, size, *rest = seal[:10]
+        ((sealed,),) = await self._write.fetch(_sql.seal, self._namespace, batch, previous, sealed_at, *rest, ids, size)
+        return bool(sealed)
+
+    async def batches(self, after: int, limit: int) -> Sequence[Batch]:
+        """Return batches with what is stored of them."""
+        return batches_of(await self._read.fetch(_sql.batches, self._namespace, after, limit))
+
+    async def strays(self, limit: int = 100) -> Sequence[tuple[Any, int]]:
+        """Return entries whose batch has no seal."""
+        rows = await self._read.fetch(_sql.strays, self._namespace, limit)
+        return [(batch, id) for batch, id in rows]  # noqa: A001
+
+    async def status(self) -> JournalStatus:
+        """Return how far the journal is sealed and verified."""
+        ((unsealed, since, pruned),) = await self._read.fetch(_sql.status, self._namespace)
+        _, head = await self._head()
+        rows = await self._read.fetch(_sql.verification, self._namespace)
+        last = Verification(seconds(rows[0][0]), *tuple(rows[0])[1:]) if rows else None
+        return JournalStatus(self._namespace, unsealed, None if since is None else seconds(since), head, pruned, last)
+
+    async def verified(self, verification: Verification) -> None:
+        """Keep the result of a verification."""
+        await self._write.fetch(_sql.verified, self._namespace, self._clock(), *verification[1:])
+
+    async def _head(self) -> tuple[int, Seal | None]:
+        ((now, *seal),) = await self._read.fetch(_sql.head, self._namespace, self._clock())
+        return now, None if seal[0] is None else Seal(*seal)
+
+
+def _statement(wanted: JournalFilter) -> str:
+    """The query with the access path that narrows a filter most."""
+    if wanted.subject_key:
+        return _sql.list_subject
+    if wanted.cause_job is not None:
+        return _sql.list_cause_job
+    if wanted.cause_event is not None:
+        return _sql.list_cause_event
+    return _sql.list_actor if wanted.actor else _sql.list_any
 
 
 def _entry(row: Any) -> JournalEntry:

@@ -21,6 +21,7 @@ from interlock.jobs.worker.loop_monitor import LoopMonitor
 from interlock.jobs.worker.outcomes import one_line
 from interlock.jobs.worker.pruner import prune_periodically
 from interlock.jobs.worker.rescuer import rescue_periodically
+from interlock.jobs.worker.sealer import seal_periodically
 from interlock.jobs.worker.start_reporter import StartReporter
 from interlock.jobs.worker.vacuumer import vacuum_periodically
 from interlock.ports.leases import SessionEnded
@@ -85,6 +86,7 @@ class Coordinator:
             self._chores = [
                 loop.create_task(rescue_periodically(self._engine, self), name="interlock-rescuer"),
                 loop.create_task(prune_periodically(self._engine, self), name="interlock-pruner"),
+                loop.create_task(seal_periodically(self._engine, self), name="interlock-sealer"),
                 loop.create_task(vacuum_periodically(self._engine), name="interlock-vacuumer"),
             ]
             # A loop with simulated time cannot lag behind.

@@ -1,4 +1,4 @@
-"""Removes what is old: the history of jobs, the events that caused them, and journal entries."""
+"""Removes what is old: the history of jobs, the events that caused them, and sealed journal entries."""
 
 from __future__ import annotations
 

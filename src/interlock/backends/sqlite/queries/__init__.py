@@ -170,7 +170,20 @@ class JournalQueries(Queries, package=_PACKAGE, files=("journal",)):
     list_any: str
     list_actor: str
     list_subject: str
-    prune: str
+    list_cause_job: str
+    list_cause_event: str
+    unsealed: str
+    head: str
+    add_seal: str
+    set_batch: str
+    batches: str
+    strays: str
+    status: str
+    verification: str
+    verified: str
+    prunable: str
+    prune_entries: str
+    prune_seals: str
 
 
 class RecordQueries(Queries, package=_PACKAGE, files=("records",)):

@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 from interlock.errors import InterlockError
+from interlock.journal.sealer import seal_all
+from interlock.journal.verifier import verify
 from interlock.ports.claims import ClaimRequest
 from interlock.ports.cursors import Move
 from interlock.ports.jobs import JobState, OnFailure, Outcome
 from interlock.ports.journal import Action, Attribution, JournalFilter, JournalPosition, NewEntry
 from interlock.ports.store import Capability
-from interlock.testing.conformance.events.driver import EventDriver, EventSuite
 from interlock.testing.conformance.jobs.driver import near
+from interlock.testing.conformance.journal.seals import JournalSealConformance
 
 if TYPE_CHECKING:
     from interlock.ports.journal import JournalEntry
+    from interlock.testing.conformance.events.driver import EventDriver
 
 __all__ = ["JournalStoreConformance"]
 
@@ -40,7 +43,7 @@ async def _one(b: EventDriver) -> tuple[str, str, str, Any, Any]:
     return entry.action, entry.subject_kind, entry.subject_key, before, after
 
 
-class JournalStoreConformance(EventSuite):
+class JournalStoreConformance(JournalSealConformance):
     """Operations and their entries."""
 
     needed_capabilities: ClassVar[tuple[Capability, ...]] = (Capability.JOBS, Capability.EVENTS, Capability.JOURNAL)
@@ -230,19 +233,11 @@ class JournalStoreConformance(EventSuite):
             assert await found(actor="eva", action="claim.forget") == [3]
             assert await found(since=since) == [3]
             assert await found(since=since + 1) == []
+            assert await found(until=since) == [2, 1, 0]
+            assert await found(until=since, actor="eva") == [2, 1]
             first = await b.store.journal.list(JournalFilter(), limit=2)
             rest = await b.store.journal.list(JournalFilter(), before=JournalPosition(first[-1].at, first[-1].id))
             assert [ids.index(entry.id) for entry in (*first, *rest)] == [3, 2, 1, 0]
-
-    async def test_old_entries_are_pruned_in_parts(self, store_url: str) -> None:
-        async with self.event_driver(store_url) as b:
-            ids = [await self._add(b, str(n)) for n in range(5)]
-            b.clock.advance(100.0)
-            ids.append(await self._add(b, "new"))
-            assert await b.store.journal.prune(50.0, limit=3) == 3
-            assert await b.store.journal.prune(50.0, limit=3) == 2
-            assert await b.store.journal.prune(50.0, limit=3) == 0
-            assert [entry.id for entry in await _entries(b)] == ids[-1:]
 
     async def test_namespaces_have_their_own_journals(self, store_url: str) -> None:
         if store_url.startswith("memory"):
@@ -254,5 +249,30 @@ class JournalStoreConformance(EventSuite):
             number = await self._add(a, "k")
             assert await b.store.journal.get(number) is None
             assert await _entries(b) == []
+            assert (await b.store.journal.unsealed(10)).rows == []
+            assert (await b.store.journal.status()).unsealed == 0
+            await seal_all(a.store.journal, 10)
+            assert list(await b.store.journal.batches(0, 10)) == []
+            a.clock.advance(10.0)
+            b.clock.advance(20.0)
             assert await b.store.journal.prune(0.0) == 0
             assert len(await _entries(a)) == 1
+            assert await self._add(b, "k") > number
+            assert await seal_all(b.store.journal, 10) == 1
+            assert (await verify(a.store.journal)).batches == (await verify(b.store.journal)).batches == 1
+
+    async def test_lists_are_filtered_by_cause(self, store_url: str) -> None:
+        async with self.event_driver(store_url) as b:
+            for job, event in ((7, 4), (8, 4), (None, None)):
+                attribution = Attribution("ann", "", event, job, 1 if job else None)
+                await b.store.journal.add(NewEntry(attribution, "lock.force_release", "lock", f"k{job}"))
+
+            async def found(**wanted: Any) -> list[str]:
+                return [entry.subject_key for entry in await _entries(b, **wanted)]
+
+            assert await found(cause_job=7) == ["k7"]
+            assert await found(cause_event=4) == ["k7", "k8"]
+            assert await found(cause_event=4, cause_job=8) == ["k8"]
+            assert await found(cause_job=7, subject_kind="lock", subject_key="k8") == []
+            assert await found(cause_job=7, actor="eva") == []
+            assert await found(cause_job=9) == []
