@@ -24,7 +24,7 @@ from interlock.telemetry.metrics import PROCESS_DEADLOCKS, DeadlockCounts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["DeadlockError", "is_deadlock_error", "retry_on_deadlock"]
+__all__ = ["DeadlockError", "is_deadlock_error", "retry_on_deadlock", "sqlstate_of"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -58,13 +58,25 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         current = wrapped if isinstance(wrapped, BaseException) else current.__cause__
 
 
-def _reports_deadlock(error: BaseException) -> bool:
-    if isinstance(error, DeadlockError):
-        return True
+def sqlstate_of(error: BaseException) -> str | None:
+    """Return the SQLSTATE of the driver's error that an error is or wraps; None if there is none."""
+    return next((code for code in map(_sqlstate, _causes(error)) if code is not None), None)
+
+
+def _sqlstate(error: BaseException) -> str | None:
     for attribute in ("sqlstate", "pgcode"):  # asyncpg and psycopg 3; psycopg 2
         code = getattr(error, attribute, None)
         if isinstance(code, str):
-            return code == _DEADLOCK_DETECTED
+            return code
+    return None
+
+
+def _reports_deadlock(error: BaseException) -> bool:
+    if isinstance(error, DeadlockError):
+        return True
+    code = _sqlstate(error)
+    if code is not None:
+        return code == _DEADLOCK_DETECTED
     if all(kind.__name__ != "DatabaseError" for kind in type(error).__mro__):
         return False  # every DB API driver has a class of this name (PEP 249); other errors may quote anything
     text = str(error).lower()

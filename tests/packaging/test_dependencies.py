@@ -36,6 +36,7 @@ BOUNDED = {
     "redis": "redis",
     "redis-entraid": "entra",
     "requests": "entra",
+    "sqlalchemy": "sqlalchemy",
     "starlette": "web",
     "typer": "cli",
     "uvicorn": "web",

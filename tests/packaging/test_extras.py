@@ -99,3 +99,17 @@ except MisuseError as error:
 
     assert package in message
     assert f"pip install 'interlock[{extra}]'" in message
+
+
+def test_the_sqlalchemy_module_names_the_extra_it_needs() -> None:
+    code = """
+from interlock.errors import MisuseError
+try:
+    import interlock.contrib.sqlalchemy
+    message = "imported"
+except MisuseError as error:
+    message = str(error)
+"""
+    message = evaluate(code, "message", without=["sqlalchemy"])
+
+    assert "pip install 'interlock[sqlalchemy]'" in message

@@ -24,6 +24,7 @@ HEAVY = {
     "pydantic_core",
     "redis",
     "rich",
+    "sqlalchemy",
     "starlette",
     "typer",
     "uvicorn",
