@@ -20,6 +20,7 @@ from interlock.backends.postgres.locks import PostgresLocks
 from interlock.backends.postgres.messages import PostgresMessages
 from interlock.backends.postgres.pool import Pool
 from interlock.backends.postgres.reader import Reader
+from interlock.backends.postgres.records import PostgresRecords
 from interlock.backends.postgres.schema import PostgresMigrations
 from interlock.backends.postgres.sessions import PostgresSessions
 from interlock.ports.store import Capability
@@ -54,6 +55,7 @@ class PostgresStore:
             Capability.JOBS,
             Capability.EVENTS,
             Capability.JOURNAL,
+            Capability.RECORDS,
             Capability.PROCESSES,
             Capability.DURABLE,
             Capability.TRANSACTIONS,
@@ -80,6 +82,7 @@ class PostgresStore:
         self.claims = PostgresClaims(self._connections, settings, clock)
         self.cursors = PostgresCursors(self._connections, settings, clock)
         self.journal = PostgresJournal(self._connections.first, self._reader, settings.namespace, clock)
+        self.records = PostgresRecords(self._connections, pool, self._reader, settings, clock)
         self.limits = PostgresLimits(self._connections, settings, clock)
         self.messages.sources.append(lambda session: self.limits.turns(session, ()))
         self.jobs = PostgresJobs(self._connections, pool, self.messages, settings, clock)
@@ -107,6 +110,7 @@ class PostgresStore:
         await self.messages.close()
         await self.locks.close()
         await self.claims.close()
+        await self.records.close()
         await self.limits.close()
         await self.events.close()
         await self.jobs.close()

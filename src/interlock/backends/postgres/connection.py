@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import ssl
 import threading
 import weakref
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "IDLE_TIMEOUT",
     "LOCAL_TIMEOUTS",
+    "LOCKED_REMEDY",
     "LOCK_NOT_AVAILABLE",
     "UNIQUE_VIOLATION",
     "OrderedConnection",
@@ -95,7 +97,7 @@ _TOO_MANY = (
 _STATEMENT_TIMEOUT = (
     "Raise statement_timeout in the URL, or remove it there; behind a pooler, raise that of the role or the database."
 )
-_LOCKED = (
+LOCKED_REMEDY = (
     "Another transaction keeps rows of the schema interlock locked: find it with"
     " select pid, state, xact_start, query from pg_stat_activity order by xact_start, and end it."
 )
@@ -175,7 +177,7 @@ def translated() -> Generator[None]:
         remedy = _STATEMENT_TIMEOUT if "statement timeout" in str(error) else None
         raise StoreUnavailableError(f"PostgreSQL ended a statement: {error}.", remedy=remedy) from error
     except asyncpg.LockNotAvailableError as error:
-        raise StoreUnavailableError(f"PostgreSQL is not available: {error}.", remedy=_LOCKED) from error
+        raise StoreUnavailableError(f"PostgreSQL is not available: {error}.", remedy=LOCKED_REMEDY) from error
     except _PASSING as error:
         raise StoreUnavailableError(f"PostgreSQL is not available: {str(error) or type(error).__name__}.") from error
     except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
@@ -349,10 +351,13 @@ class Server:
 class OrderedConnection:
     """Operations that take effect one after the other, each on a connection borrowed from the pool."""
 
-    def __init__(self, pool: Pool, wait: float, *, hold: bool = False) -> None:
+    def __init__(self, pool: Pool, wait: float, *, hold: bool = False, bounded: bool = False) -> None:
         self._pool = pool
         self._wait = wait
         self._hold = hold  # its statements may take long and must leave a connection for others
+        # A statement that waits for several rows may do so longer than for one. The server ends it, and says why.
+        bound = f"set local lock_timeout = 0; set local statement_timeout = '{math.ceil(wait * 800)}ms'"
+        self._bound = bound if bounded else ""
         self._turn = asyncio.Lock()
         self._life = 0  # incremented on close: operations from before do not connect afterwards
 
@@ -395,7 +400,9 @@ class OrderedConnection:
             self._check(life)
             with translated():
                 async with self._pool.lent(give_up, hold=self._hold) as connection:
-                    if self._pool.server.pooled:
+                    if self._bound:
+                        work = _in_transaction(connection, self._bound, sql, args)
+                    elif self._pool.server.pooled:
                         work = _in_transaction(connection, self._pool.server.beat, sql, args)
                     else:
                         work = connection.fetch(sql, *args)
@@ -458,11 +465,11 @@ async def answered(connection: Any, work: Any, wait: float | None = None) -> Any
             alarm.cancel()
 
 
-async def _in_transaction(connection: Any, beat: str, sql: str, args: tuple[Any, ...]) -> Any:
-    """Run a statement through a pooler, which may use another server than for the last one."""
+async def _in_transaction(connection: Any, before: str, sql: str, args: tuple[Any, ...]) -> Any:
+    """Run a statement with settings of its own, or through a pooler, which may use another server than before."""
     try:
         # The settings are part of the first statement, so that the server can end the transaction from the start.
-        await connection.execute(f"{_BEGIN}; {beat}")
+        await connection.execute(f"{_BEGIN}; {before}")
         rows = await connection.fetch(sql, *args)
     except BaseException:
         if not connection.is_closed():

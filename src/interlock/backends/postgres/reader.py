@@ -44,6 +44,12 @@ class Reader(OrderedConnection):
         self._room = asyncio.Semaphore(_MAX_AT_ONCE)
         self._looking: ContextVar[_Look | None] = ContextVar("interlock_postgres_look", default=None)
 
+    @property
+    def in_snapshot(self) -> bool:
+        """Whether the current task is inside :meth:`snapshot`."""
+        look = self._looking.get()
+        return look is not None and look.task is asyncio.current_task()
+
     async def fetch(self, sql: str, *args: Any) -> Sequence[Any]:
         """Run one statement and return its rows."""
         look = self._looking.get()

@@ -13,6 +13,7 @@ __all__ = [
     "LimitQueries",
     "LockQueries",
     "MessageQueries",
+    "RecordQueries",
     "SessionQueries",
 ]
 
@@ -166,6 +167,17 @@ class MessageQueries(Queries, package=_PACKAGE, files=("messages",)):
     """Messages to sessions."""
 
     forced: str
+
+
+class RecordQueries(Queries, package=_PACKAGE, files=("records",)):
+    """Records."""
+
+    write: str
+    get: str
+    get_current: str
+    list_any: str
+    list_status: str
+    kinds: str
 
 
 class SessionQueries(Queries, package=_PACKAGE, files=("sessions",)):
