@@ -181,10 +181,10 @@ class Operations:
         """Return the IDs or keys of everything that matches and, if an action is given, that it can change.
 
         Count them before an operation on all of them. Jobs and events come oldest first, the rest by name. ``limit``
-        ends the list.
+        bounds the list.
         """
         found: list[Any] = []
-        async for ref in selection(self._store, wanted, action).refs():
+        async for ref in selection(self._store, wanted, action).refs(limit):
             if len(found) == limit:
                 break
             found.append(ref)

@@ -25,7 +25,17 @@ if TYPE_CHECKING:
     from interlock.ports.job_views import LaneView
     from interlock.ports.store import Store
 
-__all__ = ["BulkResult", "ClaimFilter", "Filter", "LaneFilter", "LockFilter", "Ref", "Selection", "selection"]
+__all__ = [
+    "BulkResult",
+    "ClaimFilter",
+    "Filter",
+    "LaneFilter",
+    "LockFilter",
+    "Ref",
+    "Selection",
+    "may_apply",
+    "selection",
+]
 
 Ref = TypeVar("Ref", int, str)
 _PAGE = 1000
@@ -101,8 +111,8 @@ class Selection(Generic[Ref]):
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def refs(self) -> AsyncIterator[Ref]:
-        """Find the subjects, page by page."""
+    def refs(self, limit: int | None = None) -> AsyncIterator[Ref]:
+        """Find the subjects, page by page. Stop reading after about ``limit``, which are the newest jobs or events."""
         raise NotImplementedError
 
     async def matches(self, ref: Ref) -> bool:
@@ -116,14 +126,14 @@ class _Jobs(Selection[int]):
         states = tuple(state for state in JobState if state in possible and state in (wanted.states or possible))
         self._wanted = wanted._replace(states=states)
 
-    async def refs(self) -> AsyncIterator[int]:
+    async def refs(self, limit: int | None = None) -> AsyncIterator[int]:
         more: int | None = None
         ids: list[int] = []
         while self._wanted.states:
             found = await self._store.insight.numbers(self._wanted, limit=_PAGE, before=more)
             ids += found.ids
             more = found.more
-            if more is None:
+            if more is None or (limit is not None and len(ids) >= limit):
                 break
         for id in reversed(ids):  # noqa: A001 - the oldest first, so that retried jobs keep their order
             yield id
@@ -140,7 +150,7 @@ class _Lanes(Selection[str]):
         self._show = wanted.show
         self._possible = possible
 
-    async def refs(self) -> AsyncIterator[str]:
+    async def refs(self, limit: int | None = None) -> AsyncIterator[str]:
         more: str | None = _before(self._prefix)
         while more is not None:
             found = await self._store.insight.lanes(show=self._show, limit=_PAGE, after=more)
@@ -159,7 +169,7 @@ class _Locks(Selection[str]):
         super().__init__(store)
         self._prefix = wanted.prefix
 
-    async def refs(self) -> AsyncIterator[str]:
+    async def refs(self, limit: int | None = None) -> AsyncIterator[str]:
         more: str | None = _before(self._prefix)
         while more is not None:
             views = await self._store.locks.list(limit=_PAGE, after=more, waiters=0)
@@ -178,7 +188,7 @@ class _Claims(Selection[str]):
         super().__init__(store)
         self._wanted = wanted
 
-    async def refs(self) -> AsyncIterator[str]:
+    async def refs(self, limit: int | None = None) -> AsyncIterator[str]:
         more: str | None = ""
         while more is not None:
             views = await self._store.claims.list(**self._wanted._asdict(), limit=_PAGE, after=more)
@@ -196,13 +206,13 @@ class _Events(Selection[int]):
         super().__init__(store)
         self._wanted = wanted
 
-    async def refs(self) -> AsyncIterator[int]:
+    async def refs(self, limit: int | None = None) -> AsyncIterator[int]:
         ids: list[int] = []
         views: Sequence[Any] = ()
         while not ids or len(views) == _PAGE:
             views = await self._store.events.list(self._wanted, limit=_PAGE, before=ids[-1] if ids else None)
             ids += [view.id for view in views]
-            if not views:
+            if not views or (limit is not None and len(ids) >= limit):
                 break
         for id in reversed(ids):  # noqa: A001 - the oldest first, as they came in
             yield id
@@ -231,6 +241,17 @@ def selection(store: Store, wanted: Filter, action: Action | None = None) -> Sel
             return _Claims(store, wanted)
         case EventFilter():
             return _Events(store, wanted)
+
+
+def may_apply(action: Action, wanted: Filter) -> bool:
+    """Whether an operation could change anything that matches the filter."""
+    match wanted:
+        case JobFilter():
+            return bool(_POSSIBLE_STATES[action].intersection(wanted.states or JobState))
+        case LaneFilter():
+            return wanted.show is not (LaneShow.HELD if action is Action.LANE_HOLD else LaneShow.WAITING)
+        case _:
+            return True
 
 
 def _shown(view: LaneView, show: LaneShow) -> bool:

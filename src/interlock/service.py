@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar, Unpack
 
 from interlock.arguments import checked_url
 from interlock.backends import from_url
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
     from interlock.clock import Clock
     from interlock.explanation import Explanation
+    from interlock.operations import Operations
     from interlock.ports.store import Capability, Store
     from interlock.settings import SettingsChanges
 
     Explainer = Callable[[str, str | int], Awaitable[Explanation]]
 
-__all__ = ["Service", "Engine"]
+__all__ = ["Engine", "Service", "operations_of"]
 
 
 class Engine(Protocol):
@@ -112,3 +113,8 @@ class Service(Generic[E]):
                 remedy="Make the handler async def, or use asyncio.run_coroutine_threadsafe(call, loop).result().",
             )
         return engine
+
+
+def operations_of(service: Service[Any]) -> Operations:
+    """The operations on the store of a service, for the dashboard."""
+    return service._store_client.operations  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - the accessor

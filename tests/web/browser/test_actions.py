@@ -10,6 +10,8 @@ from interlock.testing.lookup import get_or_none
 from tests.web.pages.furniture import HOSTILE, KEY
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.web.browser.house import House
     from tests.web.browser.visitor import Visitor
     from tests.web.pages.bot import Bot
@@ -21,7 +23,7 @@ def test_a_failed_job_is_tried_again(visitor: Visitor, house: House) -> None:
     job = house.bot.things["failed"]
     visitor.go(f"/jobs/{job}")
     visitor.act("retry")
-    visitor.hears("It is tried again")
+    visitor.hears("The job will be retried")
     visitor.arrives(f"/jobs/{job}")  # what was said is not said again after a reload
     visitor.page.wait_for_function("() => document.querySelectorAll('.timeline details').length === 2")
 
@@ -30,7 +32,7 @@ def test_a_waiting_job_is_cancelled_with_a_reason(visitor: Visitor, house: House
     job = house.bot.things["paced_next"]
     visitor.go(f"/jobs/{job}")
     visitor.act("cancel", reason=HOSTILE)
-    visitor.hears("It was cancelled")
+    visitor.hears("The job was cancelled")
     assert "cancelled" in visitor.find("h1").inner_text()
     assert "<script>" in visitor.find(".explain").inner_text()
     assert visitor.offers("retry")
@@ -61,7 +63,7 @@ def test_a_lane_is_held_and_released(visitor: Visitor, house: House) -> None:
     job = house.run(lambda bot: bot.enqueue("sync", lane="hands off"))
     visitor.sees(f"tr[data-key=job-{job}] >> text=held")
     visitor.act("release")
-    visitor.hears("The lane goes on")
+    visitor.hears("The lane was released")
     visitor.sees(f"section[aria-label=Ended] tr[data-key=job-{job}] >> text=done")
 
 
@@ -69,7 +71,7 @@ def test_a_parked_lane_goes_on(visitor: Visitor, house: House) -> None:
     visitor.go("/lanes/deploy:api")
     assert "parked" in visitor.find("h1").inner_text()
     visitor.act("release")
-    visitor.hears("The lane goes on")
+    visitor.hears("The lane was released")
     house.run(lambda bot: bot.until(bot.things["parked"], "done"))
 
 
@@ -104,6 +106,25 @@ def test_an_event_is_replayed_as_a_new_one(visitor: Visitor, house: House) -> No
     visitor.sees("section[aria-label='What it caused'] tbody tr >> text=done")
     visitor.page.click(f".facts .chip >> text=event {event}")
     visitor.arrives(f"/events/{event}")
+
+
+@pytest.mark.parametrize("javascript", [True, False])
+def test_all_lanes_of_a_list_are_held_and_released(
+    visit: Callable[..., Visitor], house: House, javascript: bool
+) -> None:
+    visitor = visit(javascript=javascript)
+    for lane in ("all:a", "all:b"):
+        house.run(lambda bot, lane=lane: bot.app.lanes.hold(lane, by="ann", reason="looking"))  # type: ignore[misc]
+    visitor.go("/lanes?show=held")
+    visitor.page.click("text=Release all…")
+    held = house.run(lambda bot: bot.app.lanes.matching(show="held"))
+    assert f"Release {len(held)} lanes?" in visitor.find(".ask h2").inner_text()
+    visitor.page.fill(".ask [name=reason]", "looked")
+    visitor.page.click(".ask button.primary")
+    visitor.hears(f"Released {len(held)} lanes.")
+    if javascript:
+        visitor.arrives("/lanes?show=held")
+    assert house.run(lambda bot: bot.app.lanes.matching(show="held")) == []
 
 
 def test_an_act_without_a_reason_is_refused_in_words(visitor: Visitor, house: House) -> None:

@@ -31,7 +31,7 @@ def test_pages_actions_and_live_updates_on_postgresql(browser: Browser, interloc
 
         visitor.go("/lanes/deploy:api")
         visitor.act("release")
-        visitor.hears("The lane goes on")
+        visitor.hears("The lane was released")
         visitor.sees(f"section[aria-label=Ended] tr[data-key=job-{things['parked']}]")
         visitor.go("/locks/repo:acme%2Fapi")
         visitor.act("release", reason="it hangs")

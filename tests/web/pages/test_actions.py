@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import logging
 import re
 from typing import TYPE_CHECKING
 
 import pytest
 
+from interlock.ports.journal import JournalFilter
 from tests.web.pages.asking import USER, Asker, quoted
 from tests.web.pages.furniture import KEY
 
@@ -27,7 +29,7 @@ async def test_a_form_does_it_and_leads_back(bot: Bot) -> None:
     assert "dashboard" in view.error
     assert "not needed" in view.error
     page = await asker.get(answer.header("location") or "")
-    assert "It was cancelled." in page.text
+    assert "The job was cancelled." in page.text
 
 
 async def test_who_acts_is_the_one_who_signed_in(bot: Bot, caplog: pytest.LogCaptureFixture) -> None:
@@ -46,15 +48,16 @@ async def test_who_acts_is_the_one_who_signed_in(bot: Bot, caplog: pytest.LogCap
 async def test_a_form_says_what_becomes_of_a_reason(bot: Bot) -> None:
     asker = Asker(bot.app)
     for link, said in (
-        (f"/jobs/{bot.things['running']}", "Kept with the job"),
-        ("/lanes/done", "Logged, and told to whoever asks why it waits"),
-        (f"/locks/{quoted('repo:acme/api')}", "Logged, and told to the holder"),
-        (f"/claims/{quoted(KEY)}", "Logged, and told to whoever works on it"),
-        (f"/events/{bot.things['event']}", "Logged"),
+        (f"/jobs/{bot.things['running']}", "Kept with the job and in the journal"),
+        (f"/jobs/{bot.things['failed']}", "Kept in the journal"),
+        ("/lanes/done", "Shown with the lane and kept in the journal"),
+        ("/lanes/held", "Kept in the journal"),
+        (f"/locks/{quoted('repo:acme/api')}", "Sent to the holder and kept in the journal"),
+        (f"/claims/{quoted(KEY)}", "Sent to the holder and kept in the journal"),
+        (f"/events/{bot.things['event']}", "Kept in the journal"),
     ):
         page = (await asker.get(link)).text
         assert re.findall('name="reason"[^>]*placeholder="([^"]*)"', page) == [said]
-    assert 'name="reason"' not in (await asker.get("/lanes/held")).text, "a release needs none"
 
 
 async def test_every_act_of_the_api(bot: Bot) -> None:
@@ -117,7 +120,93 @@ async def test_acts_on_what_is_not_there(bot: Bot) -> None:
     assert (await asker.call("/api/events/987654", {"act": "replay"})).status == 404
     assert (await asker.call("/api/workers/x", {"act": "stop"})).status == 400
     assert (await asker.call("/api/limits/x", {"act": "raise"})).status == 400
-    assert (await asker.call("/api/jobs", {"act": "retry"})).status == 405
+    assert (await asker.call("/api/limits", {"act": "raise"})).status == 400
+
+
+# -- everything that a list shows --------------------------------------------------------------------------------------
+
+
+async def test_a_list_asks_before_it_acts_on_everything(bot: Bot) -> None:
+    asker = Asker(bot.app, root="/ops")
+    held = await bot.app.lanes.matching(show="held")
+    assert held
+
+    page = (await asker.get("/ops/lanes?show=held")).text
+    (link,) = re.findall('href="([^"]*act=[^"]*)"', page)
+    assert html.unescape(link) == "/ops/lanes?show=held&act=release", "a held lane cannot be held again"
+    question = (await asker.get(html.unescape(link))).text
+    assert f"Release {len(held)} lane" in question
+    assert re.search('name="reason"[^>]*placeholder="Kept in the journal"', question)
+
+    answer = await asker.post("/ops/lanes?show=held", act="release", reason="deployed", count=str(len(held)))
+    location = answer.header("location") or ""
+    assert answer.status == 303
+    assert location == f"/ops/lanes?show=held&said=all-lanes-release&changed={len(held)}&unchanged=0&left=0"
+    assert f"Released {len(held)} lane" in (await asker.get(location)).text
+    entries = await bot.app.insight.journal(JournalFilter(action="lane.release"))
+    assert sorted((entry.subject_key, entry.reason) for entry in entries) == [(lane, "deployed") for lane in held]
+
+
+async def test_a_refused_operation_on_everything_asks_again(bot: Bot) -> None:
+    asker = Asker(bot.app)
+    before = await bot.app.insight.journal()
+    answer = await asker.post("/lanes?all=true", act="hold", reason=" ", count="10")
+    assert answer.status == 400
+    assert "needs a reason" in answer.text
+    assert "Hold " in answer.text
+    assert (await bot.app.insight.journal()).rows == before.rows
+
+
+async def test_every_operation_of_the_api_on_everything_that_matches(bot: Bot) -> None:
+    asker = Asker(bot.app, credentials=True)
+    for link, act, reason in (
+        ("/api/events?type=issues.opened", "replay", ""),
+        ("/api/claims?state=failed", "forget", "again"),
+        ("/api/locks?all=true", "release", "it hangs"),
+        ("/api/lanes?show=parked", "release", ""),
+        ("/api/jobs?state=failed", "retry", ""),
+    ):
+        counted = (await asker.get(f"{link}&act={act}")).json
+        answer = await asker.call(link, {"act": act, "reason": reason})
+        assert (answer.status, answer.json["done"], answer.json["left"]) == (200, act, 0), link
+        assert 1 <= len(answer.json["changed"]) <= counted["count"], link
+        assert counted == {"act": act, "count": counted["count"], "more": False}
+    entries = await bot.app.insight.journal(JournalFilter(actor=USER))
+    assert {entry.action for entry in entries} == {
+        "event.replay",
+        "claim.forget",
+        "lock.force_release",
+        "lane.release",
+        "job.retry",
+    }
+
+
+async def test_no_more_is_changed_than_was_confirmed(bot: Bot) -> None:
+    asker = Asker(bot.app, credentials=True)
+    every = await bot.app.lanes.matching()
+    answer = await asker.call("/api/lanes?all=true", {"act": "hold", "reason": "stop", "count": "2"})
+    assert len(answer.json["changed"]) + len(answer.json["unchanged"]) == 2
+    assert 0 < answer.json["left"] <= len(every) - 2
+
+
+@pytest.mark.parametrize(
+    ("link", "body"),
+    [
+        ("/api/jobs", {"act": "retry"}),
+        ("/api/jobs?limit=5", {"act": "retry"}),
+        ("/api/lanes?show=nonsense", {"act": "release"}),
+        ("/api/lanes?all=true", {"act": "hold"}),
+        ("/api/lanes?all=true", {"act": "nope"}),
+        ("/api/lanes?all=true", {"act": "release", "count": "x"}),
+        ("/api/workers?all=true", {"act": "stop"}),
+    ],
+)
+async def test_an_operation_on_everything_is_refused(bot: Bot, link: str, body: dict[str, str]) -> None:
+    asker = Asker(bot.app, credentials=True)
+    before = await bot.app.insight.journal()
+    answer = await asker.call(link, body)
+    assert (answer.status, answer.json["error"]) == (400, "invalid-argument")
+    assert (await bot.app.insight.journal()).rows == before.rows
     assert (await asker.post("/jobs/987654", act="retry")).status == 404
 
 

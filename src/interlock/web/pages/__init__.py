@@ -35,25 +35,24 @@ def routes(web: Web) -> list[BaseRoute]:
     """Every page, the API, and the files that pages load."""
     site = Site(web)
     lists, details, api = Lists(site), Details(site), Api(site)
-    actions = Actions(site, details)
+    actions = Actions(site, details, lists)
     pages: list[BaseRoute] = [
         Route("/", site.handles(lists.overview)),
         Route("/static/{name}", static),
         Route("/api/overview", handles_api(api.overview)),
         Route("/api/activity", handles_api(api.activity)),
         Route("/api/queues", handles_api(api.queues)),
-        Route("/journal", site.handles(lists.journal)),
+        Route("/journal", site.handles(_named(partial(lists.show, kind="journal")))),
         Route("/api/journal", handles_api(_named(partial(api.list, kind="journal")))),
         Route("/api/explain/{kind}/{ref:path}", handles_api(api.explain)),
     ]
     for kind in KINDS:
-        listing = api.workers if kind == "workers" else partial(api.list, kind=kind)
         pages += [
-            Route(f"/{kind}", site.handles(getattr(lists, kind))),
+            Route(f"/{kind}", site.handles(_by_method(lists.show, actions.all_from_page, kind)), methods=_BOTH),
             Route(
                 f"/{kind}/{{ref:path}}", site.handles(_by_method(details.show, actions.from_page, kind)), methods=_BOTH
             ),
-            Route(f"/api/{kind}", handles_api(_named(listing))),
+            Route(f"/api/{kind}", handles_api(_by_method(api.list, actions.all_from_api, kind)), methods=_BOTH),
             Route(
                 f"/api/{kind}/{{ref:path}}", handles_api(_by_method(api.thing, actions.from_api, kind)), methods=_BOTH
             ),

@@ -1,6 +1,7 @@
-"""What people can do from a page or the API: to each kind of thing its acts, with who did it and why.
+"""Operations from a page or the API: on one subject, or on everything that a list shows.
 
-A form posts ``act`` and ``reason`` to the thing's own address and is led back to it; the API does the same with JSON.
+A form posts ``act`` and ``reason`` to the address of the subject or of the list, and is redirected back to it. The API
+takes the same as JSON. The actor is the user who signed in.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ from starlette.responses import JSONResponse, RedirectResponse
 
 from interlock.errors import InterlockError, InvalidArgumentError, StoreUnavailableError
 from interlock.ports.jobs import JobState
+from interlock.web.links import url
+from interlock.web.pages.bulk import apply
 from interlock.web.pages.details import key_of, number_of
 from interlock.web.pages.faults import fault_of
+from interlock.web.pages.filters import FILTERS
 from interlock.web.pages.site import thing_url
 
 if TYPE_CHECKING:
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 
     from interlock.app import App
     from interlock.web.pages.details import Details
+    from interlock.web.pages.lists import Lists
     from interlock.web.pages.site import Site
 
 __all__ = ["ACTS", "Actions", "Done", "Order"]
@@ -41,21 +46,22 @@ class Done(NamedTuple):
     """The result of an operation."""
 
     said: str
-    """The word for the page to say; see said.py."""
+    """The code of the notice that the page shows; see notices.py."""
     data: dict[str, Any]
     ref: object = None
-    """The thing to look at then, if it is another."""
+    """The subject to show next, if it is another one."""
 
 
 class Actions:
-    """Answers posts."""
+    """Handles posts."""
 
-    def __init__(self, site: Site, details: Details) -> None:
+    def __init__(self, site: Site, details: Details, lists: Lists) -> None:
         self.site = site
         self.details = details
+        self.lists = lists
 
     async def from_page(self, request: Request, kind: str) -> Response:
-        """Do it, and lead the browser back to the thing."""
+        """Perform an operation on one subject, and lead the browser back to it."""
         try:
             done, ref = await self._act(request, kind, request.state.form)
         except StoreUnavailableError:
@@ -67,17 +73,35 @@ class Actions:
         return RedirectResponse(thing_url(request, kind, done.ref or ref, **query), 303)
 
     async def from_api(self, request: Request, kind: str) -> Response:
-        """Do it, and say what came of it."""
+        """Perform an operation on one subject, and return its outcome."""
         done, ref = await self._act(request, kind, await _fields(request))
         return JSONResponse({"ref": done.ref or ref, "done": done.said, **done.data})
+
+    async def all_from_page(self, request: Request, kind: str) -> Response:
+        """Perform an operation on everything that a list shows, and lead the browser back to the list."""
+        fields: Mapping[str, str] = request.state.form
+        try:
+            act, result, left = await apply(self.site.app, kind, request, fields, self.site.web.by(request))
+        except StoreUnavailableError:
+            raise
+        except InterlockError as error:
+            return await self.lists.show(request, kind, fault=fault_of(error), act=fields.get("act", ""))
+        filters = [(name, value) for name, value in request.query_params.multi_items() if name in FILTERS[kind]]
+        report = {"changed": len(result.changed), "unchanged": len(result.unchanged), "left": left}
+        return RedirectResponse(url(request, kind, query=filters, said=f"all-{kind}-{act.name}", **report), 303)
+
+    async def all_from_api(self, request: Request, kind: str) -> Response:
+        """Perform an operation on everything that a list shows, and return what was changed."""
+        fields = await _fields(request)
+        act, result, left = await apply(self.site.app, kind, request, fields, self.site.web.by(request))
+        return JSONResponse({"done": act.name, **result._asdict(), "left": left})
 
     async def _act(self, request: Request, kind: str, fields: Mapping[str, str]) -> tuple[Done, object]:
         acts = ACTS.get(kind, {})
         act = acts.get(fields.get("act", ""))
         if act is None:
             raise InvalidArgumentError(
-                f"There is no act {fields.get('act', '')[:40]!r} here.",
-                remedy=f"There are: {', '.join(acts) or 'none'}.",
+                f"Invalid act {fields.get('act', '')[:40]!r}.", remedy=f"Valid values: {', '.join(acts) or 'none'}."
             )
         ref = number_of(request, kind[:-1]) if kind in ("jobs", "events") else key_of(request)
         order = Order(ref, fields.get("reason", "").strip(), self.site.web.by(request))
@@ -149,4 +173,4 @@ ACTS: Mapping[str, Mapping[str, Callable[[App, Order], Awaitable[Done]]]] = {
     "claims": {"forget": _forget},
     "events": {"replay": _replay},
 }
-"""For each kind of thing what can be done to it."""
+"""The operations on one subject of each kind."""

@@ -13,6 +13,7 @@ from interlock.errors import InterlockError, InvalidArgumentError
 from interlock.insight import data
 from interlock.insight.insight import Kind
 from interlock.web.links import check_path
+from interlock.web.pages.bulk import asked
 from interlock.web.pages.details import looked_up
 from interlock.web.pages.faults import fault_of
 from interlock.web.pages.lists import listed
@@ -50,13 +51,13 @@ class Api:
         """All queues."""
         return _json(data(await self.site.app.insight.queues()))
 
-    async def workers(self, request: Request) -> Response:
-        """Live workers."""
-        return _json(data(await self.site.app.insight.workers()))
-
     async def list(self, request: Request, kind: str) -> Response:
-        """Details of a kind, filtered and in parts as on their page."""
-        return _json(data(await listed(self.site.app.insight, kind, request)))
+        """A list, filtered and in parts as on its page; with ``act``, how many an operation on all of it concerns."""
+        app = self.site.app
+        if "act" in request.query_params and kind != "journal":
+            question = await asked(app, kind, request, request.query_params["act"])
+            return _json({"act": question.act.name, "count": question.matching, "more": question.too_many})
+        return _json(data(await (app.insight.workers() if kind == "workers" else listed(app.insight, kind, request))))
 
     async def thing(self, request: Request, kind: str) -> Response:
         """One thing."""

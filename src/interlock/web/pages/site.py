@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from interlock.explanation import Subject
     from interlock.web.asgi import Web
 
-__all__ = ["Site", "numbers_of", "thing_url"]
+__all__ = ["Site", "is_part", "numbers_of", "thing_url"]
 
 _TEMPLATES = Path(__file__).parent.parent / "templates"
 _UNROUTABLE = frozenset({"", ".", ".."})
@@ -53,7 +53,7 @@ class Site:
 
     async def page(self, request: Request, template: str, *, status: int = 200, **context: Any) -> Response:
         """A page; only its living part if htmx asks."""
-        part = _wants_part(request)
+        part = is_part(request)
         if not part:
             context["numbers"] = await self._numbers()
         return self.html(request, template, status=status, layout="part.html" if part else "base.html", **context)
@@ -132,7 +132,8 @@ def numbers_of(pulse: dict[str, Any]) -> dict[str, int]:
     }
 
 
-def _wants_part(request: Request) -> bool:
+def is_part(request: Request) -> bool:
+    """Whether htmx asks for the live part of a page only."""
     return "hx-request" in request.headers and "hx-history-restore-request" not in request.headers
 
 

@@ -382,7 +382,7 @@
   // What was said once is not said again after a reload.
   const here = new URL(location.href);
   if (here.searchParams.has("said")) {
-    for (const name of ["said", "state"]) here.searchParams.delete(name);
+    for (const name of ["said", "state", "changed", "unchanged", "left"]) here.searchParams.delete(name);
     history.replaceState(history.state, "", here);
   }
 
