@@ -42,9 +42,12 @@ async def on_one_connection(locks: Locks) -> None:
     store: Any = locks._store_client.store
     if store.name == "postgres":
         store._pool.size = 1
-        store._pool.give_up_idle()
-        messages = store.messages
-        await until(lambda: messages._listener.works and not messages._stir.is_set() and not store._pool.in_use, SOON)
+        messages, pool = store.messages, store._pool
+        await until(
+            lambda: messages._listener.works and not messages._stir.is_set() and not pool.in_use and not pool._opening,
+            SOON,
+        )
+        pool.give_up_idle()  # only now: a connection that was in use or being opened before would have been kept
 
 
 async def test_a_grant_whose_reply_was_lost_is_the_same_grant(kind: str, url: str, proxy: ThreadedFaultProxy) -> None:
