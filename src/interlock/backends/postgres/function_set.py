@@ -31,6 +31,8 @@ _HASH_JOINS = {"enable_nestloop": "off", "enable_hashjoin": "on", "enable_mergej
 PLANNER_SETTINGS: dict[str, dict[str, str]] = {
     # Look up each element of an array or each row by an index.
     "lookups": {**_INDEX_ONLY, **_NESTED_LOOPS, **_GENERIC},
+    # Look up single rows by their whole key: for functions that are too short to pay for more settings.
+    "keys": {"enable_seqscan": "off"},
     # The same for history, whose partitions only a plan for the actual times can skip.
     "lookups_in_partitions": {**_INDEX_ONLY, **_NESTED_LOOPS},
     # Read a table by an index, and join the rows with arrays by any method.

@@ -153,7 +153,11 @@ class PostgresRecords:
                     first.append(place)
                     taken.update((key, place) for key in keys)
             sent = [writes[place] for place in first]
-            rows = await connection.fetch_here(_sql.write, *self._arguments(sent, False))
+            if _replaces_one(sent):
+                row = _row(0, sent[0].changes[0])[1:]
+                rows = await connection.fetch_here(_sql.write_one, self._namespace, *row, self._clock())
+            else:
+                rows = await connection.fetch_here(_sql.write, *self._arguments(sent, False))
             for place, answer in zip(first, _answers(sent, rows), strict=True):
                 answers[place] = answer
             waiting = []
@@ -214,6 +218,14 @@ def _row(number: int, change: RecordChange) -> tuple[Any, ...]:
         *(actor, reason, action, subject_kind, subject_key, before, after, from_version, to_version),
         *causes,
     )
+
+
+def _replaces_one(writes: Sequence[_Write]) -> bool:
+    """Whether there is a single change, which neither creates nor deletes its record."""
+    if len(writes) > 1 or len(writes[0].changes) > 1:
+        return False
+    change = writes[0].changes[0]
+    return change.expected is not None and change.body is not None
 
 
 def _in_order(writes: Sequence[_Write]) -> Iterable[tuple[int, RecordChange]]:

@@ -173,6 +173,7 @@ class RecordQueries(Queries, package=_PACKAGE, files=("records",)):
     """Records."""
 
     write: str
+    write_one: str
     get: str
     get_current: str
     list_any: str

@@ -3,6 +3,11 @@
 select answer, version, at, details from interlock.record_write(
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)
 
+-- name: write_one
+-- Replace one record.
+select answer, version, at, details from interlock.record_write_one(
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
+
 -- name: get
 -- Read records.
 select r.kind, r.id, r.uid, r.version, r.status, r.body, r.fence, r.created_at, r.updated_at
