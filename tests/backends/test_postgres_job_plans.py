@@ -21,7 +21,10 @@ FETCH = (
     "select j.* from interlock.job_fetch('default', 's', '{default/q}', '{n}', 100, 100, 1, 1, $1, 5, null) f"
     " cross join lateral interlock.job_fetched_rows('default', f.ids, f.fences) j"
 )
-SETTLE = "select * from interlock.job_acknowledge('default', 's', $1, $2, null, $3, null, null, null, null, 3, null)"
+ACKNOWLEDGE = (
+    "select * from interlock.job_acknowledge("
+    "'default', 's', row($1, $2, null, $3, null, null, null, null, null)::interlock.acknowledgements, 3, null)"
+)
 JOBS = """
 insert into interlock.job (id, position, enqueued_at, due_at, keep_result, priority, on_failure, coalesces, paced, pool,
                            name, lane, arguments, options)
@@ -72,11 +75,11 @@ async def cost(connection: Any) -> tuple[int, int]:
         rows = await fetched(connection)
         assert len(rows) == 100
         ends = ([row["id"] for row in rows], [row["fence"] for row in rows], [0.0] * 100)
-        await connection.fetch(SETTLE, *ends)
+        await connection.fetch(ACKNOWLEDGE, *ends)
     fetch = await pages(connection, FETCH, LOWEST)
     rows = await fetched(connection)
     ends = ([row["id"] for row in rows], [row["fence"] for row in rows], [0.0] * 100)
-    return fetch, await pages(connection, SETTLE, *ends)
+    return fetch, await pages(connection, ACKNOWLEDGE, *ends)
 
 
 @pytest.mark.full
@@ -147,7 +150,7 @@ async def test_fetch_acknowledgement_and_promotion_go_by_their_indexes_with_a_mi
     fetch = await scanned(connection, FETCH, LOWEST)
     rows = await fetched(connection)
     ends = ([row["id"] for row in rows], [row["fence"] for row in rows], [0.0] * 100)
-    acknowledged = await scanned(connection, SETTLE, *ends)
+    acknowledged = await scanned(connection, ACKNOWLEDGE, *ends)
 
     assert (promoted, fetch, acknowledged) == ([], [], [])
 

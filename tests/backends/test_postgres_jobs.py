@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import pytest
 
+from interlock.backends.job_codes import OutcomeCode
 from interlock.ports.jobs import Acknowledgement, FetchRequest, FetchResult, Outcome
 from interlock.ports.journal import Attribution
 from interlock.ports.limits import Use
@@ -18,6 +19,10 @@ from tests.backends.others import blocked
 if TYPE_CHECKING:
     from interlock.ports.store import Store
 
+ACKNOWLEDGE = (
+    "select * from interlock.job_acknowledge('default', 's', row($1, $2, $3::smallint[], array[0.0], null, null, null,"
+    " null, null)::interlock.acknowledgements, 3, null)"
+)
 WISH = FetchRequest("s", ("q",), ("n",), 10, 10, 5)
 
 
@@ -109,10 +114,10 @@ async def test_a_lane_does_not_stand_still_when_a_job_comes_as_it_runs_empty(sto
     transaction = other.transaction()
     await transaction.start()
     await other.fetch(
-        "select * from interlock.job_acknowledge('default', 's', $1, $2, null, $3, null, null, null, null, 3, null)",
+        ACKNOWLEDGE,
         [job.id],
         [job.fence],
-        [0.0],
+        None,
     )
     await store.jobs.enqueue([new_job(second, lane="l")])
     assert await fetch(store) == []
@@ -128,10 +133,10 @@ async def test_who_waits_for_the_end_of_a_job_that_ends_just_now_hears_that_it_h
     transaction = other.transaction()
     await transaction.start()
     await other.fetch(
-        "select * from interlock.job_acknowledge('default', 's', $1, $2, null, $3, null, null, null, null, 3, null)",
+        ACKNOWLEDGE,
         [job.id],
         [job.fence],
-        [0.0],
+        None,
     )
     async with blocked(other, store.jobs.watch_end("s", [job_id])) as (waiting,):
         await transaction.commit()
@@ -275,9 +280,11 @@ async def test_an_act_on_a_job_that_ends_meanwhile_leaves_no_lane_behind(
     transaction = other.transaction()
     await transaction.start()
     await other.execute(
-        "select interlock.job_acknowledge('default', 's', $1, $2, $3, array[0.0], null, null, null, null, 3, null)",
-        [job_id], [job.fence], None if done else [1],
-    )  # fmt: skip
+        ACKNOWLEDGE,
+        [job_id],
+        [job.fence],
+        None if done else [OutcomeCode.FAILED],
+    )
     work = (
         store.jobs.cancel(job_id, Attribution("ann", "not wanted"))
         if act == "cancel"

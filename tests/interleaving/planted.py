@@ -84,7 +84,7 @@ BUGS = {
         (
             (
                 "job_acknowledge_each",
-                "perform from interlock.job j where j.id = any (p_ids) order by j.id for update;",
+                "perform from interlock.job j where j.id = any (acknowledged.ids) order by j.id for update;",
                 "",
             ),
         ),

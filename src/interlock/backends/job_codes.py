@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["OnFailureCode", "FetchDecision", "OutcomeCode", "ReadyClass", "StateCode"]
+__all__ = ["FetchDecision", "OnFailureCode", "OutcomeCode", "ReadyClass", "StateCode", "outcome_name"]
 
 
 class StateCode(IntEnum):
@@ -67,3 +67,14 @@ class FetchDecision(IntEnum):
     TAKE = 1
     WAIT = 2
     DEFER = 3
+
+
+def outcome_name(code: OutcomeCode) -> str:
+    """Return the name under which an attempt's outcome is shown. Some codes share one."""
+    return _SHOWN_AS.get(code, code).name.lower()
+
+
+_SHOWN_AS = {
+    OutcomeCode.UNSTARTED: OutcomeCode.RETURNED,
+    OutcomeCode.CRASHED_ALONE: OutcomeCode.CRASHED,
+}

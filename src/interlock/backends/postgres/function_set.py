@@ -14,7 +14,14 @@ from hashlib import sha256
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from interlock.backends.job_codes import FetchDecision, OnFailureCode, OutcomeCode, ReadyClass, StateCode
+from interlock.backends.job_codes import (
+    FetchDecision,
+    OnFailureCode,
+    OutcomeCode,
+    ReadyClass,
+    StateCode,
+    outcome_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,13 +124,18 @@ def checksum_of(functions: tuple[Function, ...]) -> str:
 
 
 def _code_functions() -> Iterator[str]:
-    """Yield a function for each code, which the planner replaces by its number."""
+    """Yield a function for each code, which the planner replaces by its number, and one for the names of outcomes."""
     for prefix, codes in _CODES.items():
         for code in codes:
             yield (
                 f"create or replace function interlock.{prefix}_{code.name.lower()}() returns smallint\n"
                 f"language sql immutable\nas $$ select {code.value}::smallint $$;\n"
             )
+    names = ", ".join(f"'{outcome_name(code)}'" for code in OutcomeCode)
+    yield (
+        "create or replace function interlock.outcome_name(p_outcome smallint) returns text\n"
+        f"language sql immutable\nas $$ select (array[{names}])[p_outcome + 1] $$;\n"
+    )
 
 
 def _sql_files(folder: Traversable, prefix: str) -> list[tuple[str, str]]:

@@ -27,7 +27,8 @@ left join lateral interlock.job_fetched_rows($1, f.ids, f.fences) with ordinalit
 
 -- name: acknowledge
 -- Acknowledge fetched jobs.
-select refused, ready from interlock.job_acknowledge($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+select refused, ready from interlock.job_acknowledge(
+    $1, $2, row($3, $4, $5, $6, $7, $8, $9, $10, null)::interlock.acknowledgements, $11, $12)
 
 -- name: locked
 -- List jobs under these fences that have a row which another transaction has locked: the job's position in the

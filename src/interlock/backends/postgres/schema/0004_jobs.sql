@@ -411,3 +411,48 @@ create type interlock.new_jobs as (
     uses       text[],
     paced      boolean[]
 );
+
+-- Acknowledgements of fetched jobs, as parallel arrays. All but ids and fences may be null; without outcomes all jobs are
+-- done. results: results, or for unreadable jobs the version as [fingerprint, version]. halves: for jobs that crashed, the
+-- half that they now belong to.
+create type interlock.acknowledgements as (
+    ids      bigint[],
+    fences   bigint[],
+    outcomes smallint[],
+    ran      double precision[],
+    delays   double precision[],
+    results  text[],
+    errors   text[],
+    traces   text[],
+    halves   bigint[]
+);
+
+-- Fetches from which acknowledged jobs were removed. matched: the positions of the jobs that belonged to them, null if all
+-- did. laned, limited: whether jobs of those fetches may have lanes or limits. fences, session_ids, times: those of the
+-- fetches, as parallel arrays. last_ones: one job of each run that ends with this.
+create type interlock.ended_fetches as (
+    matched     integer[],
+    laned       boolean,
+    limited     boolean,
+    fences      bigint[],
+    session_ids bigint[],
+    times       bigint[],
+    last_ones   bigint[]
+);
+
+-- What becomes of acknowledged jobs, as parallel arrays. states: the state in which a job ends, null if it goes on.
+-- attempts: all attempts that are kept, with this one.
+create type interlock.decided_jobs as (
+    ids         bigint[],
+    fences      bigint[],
+    outcomes    smallint[],
+    states      smallint[],
+    fetched_at  bigint[],
+    began_at    bigint[],
+    session_ids bigint[],
+    delays      bigint[],
+    halves      bigint[],
+    errors      text[],
+    attempts    jsonb[],
+    results     text[]
+);

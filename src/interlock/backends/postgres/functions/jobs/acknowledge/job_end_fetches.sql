@@ -1,15 +1,10 @@
--- Remove jobs from the fetches that have these fences. matched: which of them, by their positions in the arrays; null
--- if all. laned, limited: whether jobs of those fetches may have lanes or limits. fences, session_ids, times: those of the
--- fetches. last_ones: one job of each run that ends with this.
+-- Remove acknowledged jobs from the fetches that have these fences.
 -- planner: array_joins
-create or replace function interlock.job_end_fetches(
-    p_ids bigint[], p_fences bigint[], out matched integer[], out laned boolean, out limited boolean, out fences bigint[],
-    out session_ids bigint[], out times bigint[], out last_ones bigint[]
-)
+create or replace function interlock.job_end_fetches(p_ids bigint[], p_fences bigint[]) returns interlock.ended_fetches
 language plpgsql volatile
 as $$
 declare
-    places integer[];
+    fetches interlock.ended_fetches;
 begin
     with held as materialized (
         select c.fence, c.ids, c.runs, c.session_id, c.fetched_at, c.limited from interlock.job_fetched c
@@ -34,15 +29,14 @@ begin
         where c.fence = any (array(select x.fence from remaining x where x.ids is not null and x.matched > 0))
           and r.fence = c.fence
     )
-    select array_agg(h.fence), array_agg(h.session_id), array_agg(h.fetched_at), bool_or(h.runs is not null), bool_or(h.limited),
-           (select array_agg(g.n) from given g where g.n is not null),
+    select (select case when count(g.n) < cardinality(p_ids)
+                        then coalesce(array_agg(g.n) filter (where g.n is not null), '{}') end from given g) as matched,
+           bool_or(h.runs is not null) as laned, bool_or(h.limited) as limited, array_agg(h.fence) as fences,
+           array_agg(h.session_id) as session_ids, array_agg(h.fetched_at) as times,
            (select array_agg(x.id)
             from (select min(g.id) as id from given g where g.run is not null
-                  group by g.fence, g.run having count(*) = count(g.n)) x)
-    into fences, session_ids, times, laned, limited, places, last_ones
-    from held h;
-    if coalesce(cardinality(places), 0) < cardinality(p_ids) then
-        matched := coalesce(places, '{}');
-    end if;
+                  group by g.fence, g.run having count(*) = count(g.n)) x) as last_ones
+    into fetches from held h;
+    return fetches;
 end
 $$;

@@ -100,6 +100,7 @@ begin
             select u.outcome = interlock.outcome_crashed_alone() and j.cancelled is null
                    and j.crashes + 1 >= p_max_crashes as quarantined) x;
     perform interlock.job_acknowledge(
-        p_namespace, '', ids, fences, outcomes, null, null, null, null, null, p_max_crashes, p_clock, halves);
+        p_namespace, '', (ids, fences, outcomes, null, null, null, null, null, halves)::interlock.acknowledgements,
+        p_max_crashes, p_clock);
 end
 $$;

@@ -41,7 +41,8 @@ begin
     end if;
     returned := cardinality(ids);
     perform interlock.job_acknowledge(
-        p_namespace, p_session, ids, fences, array_fill(interlock.outcome_unstarted(), array[cardinality(ids)]), null, null,
-        null, null, null, p_max_crashes, p_clock);
+        p_namespace, p_session,
+        (ids, fences, array_fill(interlock.outcome_unstarted(), array[cardinality(ids)]), null, null, null, null, null, null
+        )::interlock.acknowledgements, p_max_crashes, p_clock);
 end
 $$;

@@ -1,0 +1,54 @@
+-- Move jobs that are done to the history, and return the keys of limits under which they free slots. Without limits,
+-- job_acknowledge_done does the same in less time.
+-- planner: caller
+create or replace function interlock.job_acknowledge_done_limited(
+    p_namespace text, acknowledged interlock.acknowledgements, fetches interlock.ended_fetches, p_now bigint
+) returns text[]
+language plpgsql volatile
+as $$
+declare
+    fences constant bigint[] := fetches.fences;
+    session_ids constant bigint[] := fetches.session_ids;
+    times constant bigint[] := fetches.times;
+    keys text[];
+begin
+    with gone as (
+        delete from interlock.job j
+        using unnest(acknowledged.ids, acknowledged.fences, acknowledged.ran, acknowledged.results)
+              as s (id, fence, ran, result)
+        where j.id = s.id
+        returning j.*, s.fence as by_fence, s.ran, s.result
+    ),
+    results as (
+        insert into interlock.job_result (id, kept_until, namespace, result)
+        select g.id, p_now + g.keep_result, p_namespace, g.result from gone g where g.result is not null
+        on conflict (id) do update set kept_until = excluded.kept_until, result = excluded.result
+    ),
+    freed as (
+        insert into interlock.job_slot_freed as f (namespace, key, max_count, per, count)
+        select p_namespace, u.key, u.max_count, u.per, sum(x.count)
+        from (
+            select g.use_key, g.use_max_count, g.use_per, g.uses, count(*) as count from gone g
+            group by g.use_key, g.use_max_count, g.use_per, g.uses
+        ) x
+        cross join lateral interlock.job_uses(x.use_key, x.use_max_count, x.use_per, x.uses) u
+        group by u.key, u.max_count, u.per
+        returning f.key
+    ),
+    history as (
+        insert into interlock.job_history (
+            id, enqueued_at, due_at, fence, keep_result, fetched_at, started_at, finished_at, session_id, kept_until, use_per,
+            use_max_count, attempt, priority, crashes, state, last_outcome, on_failure, coalesces, paced, pool, name, lane,
+            use_key, uses, arguments, options, error, attempts)
+        select g.id, g.enqueued_at, g.due_at, g.by_fence, g.keep_result, times[array_position(fences, g.by_fence)],
+               p_now - (g.ran * 1e6)::bigint, p_now, session_ids[array_position(fences, g.by_fence)],
+               case when g.result is not null then p_now + g.keep_result end, g.use_per, g.use_max_count, g.attempt + 1,
+               g.priority, g.crashes, interlock.state_done(), interlock.outcome_done(), g.on_failure, g.coalesces, g.paced,
+               g.pool, g.name, g.lane, g.use_key, g.uses, g.arguments, g.options, '', g.attempts
+        from gone g
+    )
+    select array_agg(distinct f.key) into keys from freed f;
+    perform interlock.job_notify_ends(p_namespace, acknowledged.ids);
+    return keys;
+end
+$$;
