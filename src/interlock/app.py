@@ -14,6 +14,7 @@ from interlock.errors import CapabilityError, MisuseError
 from interlock.events import Events
 from interlock.insight import Insight
 from interlock.jobs import Jobs, Lanes, Queues
+from interlock.journal import Journal
 from interlock.limits import Limits
 from interlock.locks import Locks
 from interlock.ports.store import Capability
@@ -92,6 +93,7 @@ class App:
         self._jobs = Jobs(store_clients[url]) if Jobs.needs in store.capabilities else None
         self._lanes = None if self._jobs is None else Lanes(self._jobs)
         self._queues = None if self._jobs is None else Queues(self._jobs)
+        self._journal = Journal(store_clients[url]) if Capability.JOURNAL in store.capabilities else None
         self._events: Events | None = None
         if self._jobs is not None and Events.needs in store.capabilities:
             self._events = Events(store_clients[url], jobs=self._jobs)
@@ -131,6 +133,13 @@ class App:
         if self._events is None:
             raise self._lacks("events")
         return self._events
+
+    @property
+    def journal(self) -> Journal:
+        """Who changed what, when and why."""
+        if self._journal is None:
+            raise self._lacks("journal")
+        return self._journal
 
     def _lacks(self, what: str) -> CapabilityError:
         return CapabilityError(

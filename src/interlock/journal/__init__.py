@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from interlock.journal.journal import EntryView, Journal
 from interlock.journal.verifier import JournalProblem, ProblemKind, VerificationReport
-from interlock.ports.journal import JournalEntry, JournalFilter
+from interlock.ports.journal import JournalFilter, JournalStatus
 
-__all__ = ["JournalEntry", "JournalFilter", "JournalProblem", "ProblemKind", "VerificationReport"]
+__all__ = [
+    "EntryView",
+    "Journal",
+    "JournalFilter",
+    "JournalProblem",
+    "JournalStatus",
+    "ProblemKind",
+    "VerificationReport",
+]

@@ -1,7 +1,7 @@
 """The hashes of the journal: of an entry, of a batch, and of a seal.
 
 Everything is hashed as a compact JSON array in UTF-8, so that any language with JSON and SHA-256 can recompute it.
-docs/journal.md describes the format; a change of it needs a new ``_FORMAT``.
+docs/journal.md describes the format; a change of it needs a new ``FORMAT``.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
     from interlock.ports.journal import EntryRow, Unsealed
 
-__all__ = ["FIRST", "draft_seal", "entry_hash", "leaves_of", "parse_leaves", "root_of", "seal_hash"]
+__all__ = ["FIRST", "FORMAT", "draft_seal", "entry_hash", "leaves_of", "parse_leaves", "root_of", "seal_hash"]
 
 FIRST = bytes(32)
 """The previous hash of the first seal, which has no seal before it."""
-_FORMAT = "interlock-journal-1"
+FORMAT = "interlock-journal-1"
+"""The format of hashes and exports."""
 _LEAF = struct.Struct(">q32s")
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=repr).encode
 
@@ -52,7 +53,7 @@ def seal_hash(namespace: str, seal: Seal) -> bytes:
     """Hash a seal with its namespace and the hash of the seal before."""
     return _hash(
         (
-            *(_FORMAT, namespace, seal.batch, _hex(seal.previous), seal.sealed_at, seal.size),
+            *(FORMAT, namespace, seal.batch, _hex(seal.previous), seal.sealed_at, seal.size),
             *(seal.first_id, seal.last_id, seal.newest_at, _hex(seal.root)),
         )
     )

@@ -274,8 +274,11 @@ class JournalStore(Protocol):
 
     # -- seals ---------------------------------------------------------------------------------------------------------
 
-    async def unsealed(self, limit: int) -> Unsealed:
-        """Return up to ``limit`` committed entries that have no batch, the smallest IDs first, and the newest seal."""
+    async def unsealed(self, limit: int, *, after: int = 0) -> Unsealed:
+        """Return up to ``limit`` committed entries that have no batch, the smallest IDs first, and the newest seal.
+
+        ``after`` continues behind an ID, for reading; a sealer starts at the beginning.
+        """
         ...
 
     async def seal(self, seal: Seal, ids: Sequence[int]) -> bool:

@@ -94,11 +94,11 @@ class PostgresJournal:
         ((removed,),) = await self._write.fetch(_sql.prune, self._namespace, micros(keep), limit, self._clock())
         return int(removed)
 
-    async def unsealed(self, limit: int) -> Unsealed:
+    async def unsealed(self, limit: int, *, after: int = 0) -> Unsealed:
         """Return the entries that have no batch, and the newest seal."""
         # The seal first: if a batch is sealed in between, this one is refused. The other way around it would be wrong.
         now, head = await self._head()
-        rows = await self._read.fetch(_sql.unsealed, self._namespace, limit)
+        rows = await self._read.fetch(_sql.unsealed, self._namespace, limit, after)
         return Unsealed(now, self._namespace, head, [tuple(row) for row in rows])
 
     async def seal(self, seal: Seal, ids: Sequence[int]) -> bool:

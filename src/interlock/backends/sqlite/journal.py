@@ -82,9 +82,9 @@ class SqliteJournal:
 
         return await self._write(prune)
 
-    async def unsealed(self, limit: int) -> Unsealed:
+    async def unsealed(self, limit: int, *, after: int = 0) -> Unsealed:
         """Return the entries that have no batch, and the newest seal."""
-        values = {"namespace": self._namespace, "limit": limit}
+        values = {"namespace": self._namespace, "limit": limit, "after": after}
 
         def look(db: sqlite3.Connection) -> Unsealed:
             head = _head(db, values)

@@ -81,7 +81,7 @@ select interlock.journal_prune($1, $2, $3, $4)
 -- Entries without a batch, the smallest IDs first.
 select id, at, namespace, actor, reason, action, subject_kind, subject_key, from_version, to_version, before::text,
        after::text, cause_event, cause_job, cause_fence
-from interlock.journal_unsealed($1, $2)
+from interlock.journal_unsealed($1, $2, $3)
 
 -- name: head
 -- The newest seal, without its leaves, and the time.

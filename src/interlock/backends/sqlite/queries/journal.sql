@@ -84,7 +84,7 @@ limit :limit
 select id, at, namespace, actor, reason, action, subject_kind, subject_key, from_version, to_version, before, after,
        cause_event, cause_job, cause_fence
 from interlock_journal
-where namespace = :namespace and batch is null
+where namespace = :namespace and batch is null and id > :after
 order by batch, id limit :limit
 
 -- name: head
