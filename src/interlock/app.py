@@ -101,7 +101,7 @@ class App:
             store, locks=store_clients[places[Locks]].store, claims=store_clients[places[Claims]].store
         )
         """Questions about all of it."""
-        for concept in (self.locks, self.claims, self.limits, self._jobs, self._lanes, self._queues, self._events):
+        for concept in (self.locks, self.claims, self.limits, self._jobs, self._events):
             if concept is not None:
                 concept.explain_with(self.insight.explain)
         self._opened: AsyncExitStack | None = None

@@ -139,7 +139,7 @@ class _Jobs(Selection[int]):
             yield id
 
     async def matches(self, ref: int) -> bool:
-        view = await self._store.jobs.get(ref)
+        view = await self._store.insight.get(ref)
         return view is not None and view.state in self._wanted.states
 
 
@@ -160,8 +160,8 @@ class _Lanes(Selection[str]):
             more = None if found.more is None or _beyond(found.more, self._prefix) else found.more
 
     async def matches(self, ref: str) -> bool:
-        views = await self._store.jobs.lanes(ref)
-        return bool(views) and self._possible(views[0]) and _shown(views[0], self._show)
+        view = await self._store.insight.lane(ref)
+        return view is not None and self._possible(view) and _shown(view, self._show)
 
 
 class _Locks(Selection[str]):

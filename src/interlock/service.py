@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar, Unpack, cast
 
 from interlock.arguments import checked_url
 from interlock.backends import from_url
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from interlock.explanation import Explanation
     from interlock.operations import Operations
     from interlock.ports.store import Capability, Store
+    from interlock.reasons import Reason
     from interlock.settings import SettingsChanges
 
-    Explainer = Callable[[str, str | int], Awaitable[Explanation]]
+    Explainer = Callable[[str, str | int], Awaitable[Explanation[Reason]]]
 
 __all__ = ["Engine", "Service", "operations_of"]
 
@@ -58,8 +59,19 @@ class Service(Generic[E]):
         self._explainer: Explainer | None = None
 
     def explain_with(self, explainer: Explainer) -> None:
-        """Let :class:`Insight` explain, which also knows the app's jobs. An App does this."""
+        """Let an App's :class:`Insight` explain, which also knows the app's other stores."""
         self._explainer = explainer
+
+    async def _explain(self, kind: str, ref: str | int) -> Explanation[Reason]:
+        """Let the App's :class:`Insight` explain, or one on this service's store alone."""
+        _ = self._running  # raises an error unless it is open
+        if self._explainer is None:
+            # Insight builds on the concepts, so it is loaded only when a concept that is used alone needs it.
+            from interlock.insight import Insight
+
+            self.explain_with(Insight(self._store_client.store, clock=self._store_client.clock).explain)
+        explainer = cast("Explainer", self._explainer)
+        return await explainer(kind, ref)
 
     @classmethod
     def from_url(cls, url: str, *, settings: Settings | None = None, **changes: Unpack[SettingsChanges]) -> Self:

@@ -11,6 +11,7 @@ import pytest
 from interlock.backends import from_url
 from interlock.backends.postgres.events import _sql
 from interlock.backends.postgres.job_enqueue import columns
+from interlock.jobs.listing import list_jobs
 from interlock.ports.events import NewEvent
 from interlock.ports.job_views import JobFilter
 from interlock.settings import Settings
@@ -45,7 +46,7 @@ async def accept(connection: Any, events: Sequence[NewEvent]) -> list[int]:
 
 
 async def jobs_of(store: Store) -> list[int]:
-    return sorted(view.id for view in await store.jobs.list(JobFilter()))
+    return sorted(view.id for view in await list_jobs(store.insight, JobFilter(), 100))
 
 
 class TestUnderWay:

@@ -41,11 +41,11 @@ async def test_any_program_enqueues_in_its_own_transaction(store: Store, other: 
     lost = await other.fetchval(sql)
     await transaction.rollback()
     kept = await other.fetchval(sql)
-    assert await store.jobs.get(lost) is None
+    assert await store.insight.get(lost) is None
     (job,) = await fetch(store)
 
     assert (job.id, job.lane, job.arguments, job.slots) == (kept, "l", '{"a": 1}', ("b",))
-    view = await store.jobs.get(kept)
+    view = await store.insight.get(kept)
     assert view is not None
     assert view.uses == (Use("a", 3, 60.0), Use("b", 2, 0.0))
 
@@ -297,4 +297,4 @@ async def test_an_act_on_a_job_that_ends_meanwhile_leaves_no_lane_behind(
     if act == "retry" and not done:
         await store.jobs.cancel(job_id, Attribution("ann", "not wanted"))
     assert await other.fetchval("select count(*) from interlock.job_lane") == 0
-    assert await store.jobs.lanes() == []
+    assert (await store.insight.lanes(limit=10)).lanes == []

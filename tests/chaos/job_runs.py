@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from interlock import App
 from interlock.errors import StoreUnavailableError
+from interlock.jobs.listing import list_jobs, list_lanes
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
 from interlock.ports.journal import Attribution
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import AsyncIterator, Mapping, Sequence
 
+    from interlock.ports.insight import JobInsight
     from interlock.ports.job_views import JobView
     from interlock.ports.jobs import JobStore
     from tests.chaos.faults import Fault
@@ -155,12 +157,16 @@ class _Overseer:
     def _store(self) -> JobStore:
         return self._app.jobs._store_client.store.jobs
 
+    @property
+    def _insight(self) -> JobInsight:
+        return self._app.jobs._store_client.store.insight
+
     async def finish(self, patience: float) -> None:
         """Put right what a person has to put right, and wait until nothing is left to do."""
         give_up = time.monotonic() + patience
         while time.monotonic() < give_up:
-            left = await self._store.list(JobFilter(states=_UNFINISHED), limit=1000)
-            quarantined = await self._store.list(JobFilter(states=(JobState.QUARANTINED,)), limit=1000)
+            left = await list_jobs(self._insight, JobFilter(states=_UNFINISHED), 1000)
+            quarantined = await list_jobs(self._insight, JobFilter(states=(JobState.QUARANTINED,)), 1000)
             if not left and not quarantined:
                 return
             for view in quarantined:
@@ -168,17 +174,17 @@ class _Overseer:
                 await self._store.retry(view.id, _OPERATOR)
             await self._release()
             await asyncio.sleep(0.1)
-        for view in await self._store.list(JobFilter(states=_UNFINISHED), limit=20):
-            self.unfinished.append(f"{view._replace(arguments='')}: {await self._store.situation(view.id)}")
+        for view in await list_jobs(self._insight, JobFilter(states=_UNFINISHED), 20):
+            self.unfinished.append(f"{view._replace(arguments='')}: {await self._insight.situations([view.id])}")
 
     async def look(self) -> dict[int, Final]:
         """How every job stands."""
-        return {view.id: _final(view) for view in await self._store.list(JobFilter(), limit=_ALL)}
+        return {view.id: _final(view) for view in await list_jobs(self._insight, JobFilter(), _ALL)}
 
     async def _watch(self) -> None:
         while True:
             try:
-                self.idle = not await self._store.list(JobFilter(states=_UNFINISHED), limit=1)
+                self.idle = not await list_jobs(self._insight, JobFilter(states=_UNFINISHED), 1)
                 await self._release()
             except StoreUnavailableError:
                 self.idle = False
@@ -186,7 +192,7 @@ class _Overseer:
 
     async def _release(self) -> None:
         """End holds whose holder was killed before it could."""
-        for lane in await self._store.lanes(limit=10_000):
+        for lane in await list_lanes(self._insight, 10_000):
             if lane.held_by == "nemesis" and lane.seen_at - (lane.held_since or 0.0) > _LONGEST_HOLD:
                 await self._store.release(lane.lane, _OPERATOR)
 

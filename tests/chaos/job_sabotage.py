@@ -40,33 +40,34 @@ def sabotage(store: Any, how: str) -> None:
     """Break a store's jobs as named; "" breaks nothing. A store that several share is broken once."""
     if how and not hasattr(store.jobs, "sabotaged"):
         store.jobs.sabotaged = how
-        Saboteur(store.jobs).begin(how)
+        Saboteur(store.jobs, store.insight).begin(how)
 
 
 class Saboteur:
     """Breaks one store."""
 
-    def __init__(self, jobs: Any) -> None:
+    def __init__(self, jobs: Any, insight: Any) -> None:
         self._jobs = jobs
         self._ids = jobs.ids
         self._enqueue = jobs.enqueue
         self._fetch = jobs.fetch
         self._acknowledge = jobs.acknowledge
-        self._look = jobs.list
+        self._insight = insight
+        self._list = insight.jobs
         self._count = 0
         self._forgotten: set[int] = set()
         self._invented: set[tuple[int, int]] = set()
 
     def begin(self, how: str) -> None:
         """Break the promise from now on."""
-        for wrong, method in (
-            (self._wrong_jobs, "enqueue"),
-            (self._wrong_batch, "fetch"),
-            (self._wrong_acknowledging, "acknowledge"),
-            (self._wrong_views, "list"),
+        for wrong, port, method in (
+            (self._wrong_jobs, self._jobs, "enqueue"),
+            (self._wrong_batch, self._jobs, "fetch"),
+            (self._wrong_acknowledging, self._jobs, "acknowledge"),
+            (self._wrong_views, self._insight, "jobs"),
         ):
             if method in _STEPS[how]:
-                setattr(self._jobs, method, wrong(how))
+                setattr(port, method, wrong(how))
 
     def _now_and_then(self, every: int) -> bool:
         self._count += 1
@@ -145,11 +146,14 @@ class Saboteur:
         return Acknowledged([True] * len(acknowledgements), acknowledged.ready)
 
     def _wrong_views(self, how: str) -> Any:
-        async def look(*args: Any, **more: Any) -> Any:
-            views = await self._look(*args, **more)
-            return [view._replace(crashes=2) for view in views] if how == "cries crash" else views
+        async def jobs(*args: Any, **more: Any) -> Any:
+            found = await self._list(*args, **more)
+            if how != "cries crash":
+                return found
+            wrong = [one._replace(job=one.job._replace(crashes=2)) for one in found.situations]
+            return found._replace(situations=wrong)
 
-        return look
+        return jobs
 
 
 _STEPS = {
@@ -167,7 +171,7 @@ _STEPS = {
     "no lanes": {"enqueue"},
     "one too many": {"enqueue"},
     "no pace": {"enqueue"},
-    "cries crash": {"list"},
+    "cries crash": {"jobs"},
 }
 
 

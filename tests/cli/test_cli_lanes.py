@@ -165,7 +165,7 @@ async def test_hold_asks_on_a_terminal(
     async with floor(url) as jobs, asyncio.timeout(30):
         await jobs.add(lane="l")
         code, seen = await asyncio.to_thread(on_terminal, answer, "lanes", "hold", "l", "--reason=x", "--url", url)
-        (lane,) = await jobs.jobs.lanes("l")
+        lane = await jobs.lane()
 
     assert "lane 'l' has 1 job" in seen
     assert "Hold it?" in seen

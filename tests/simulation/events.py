@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from interlock.errors import MisuseError, StoreUnavailableError
 from interlock.events import Event, Events, Incoming, ReceiptStatus
 from interlock.jobs import Retry, current_job
+from interlock.jobs.listing import list_jobs
 from interlock.ports.events import EventFilter
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
@@ -174,10 +175,10 @@ class EventScenario:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def _jobs(self) -> Any:
-        return at_once(self.world.store.jobs.list(JobFilter(), limit=10_000))
+        return at_once(list_jobs(self.world.store.insight, JobFilter(), 10_000))
 
     def _unfinished(self) -> bool:
-        return bool(at_once(self.world.store.jobs.list(_UNFINISHED, limit=1000)))
+        return bool(at_once(list_jobs(self.world.store.insight, _UNFINISHED, 1000)))
 
     def _judge(self) -> None:
         """One event for each delivery, whoever was told of it; two jobs for each event, done, with its payload."""

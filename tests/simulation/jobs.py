@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 from interlock.errors import InterlockError, MisuseError, StoreUnavailableError
 from interlock.jobs import Discard, Lanes, Retry, RetryLater, Snooze, current_job
 from interlock.jobs.definition import Definition
+from interlock.jobs.listing import list_jobs
 from interlock.jobs.options import JobOptions
 from interlock.limits import Cooldown, Rate, Slots
 from interlock.ports.job_views import JobFilter
@@ -270,10 +271,10 @@ class JobScenario:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def _views(self) -> Any:
-        return at_once(self.world.store.jobs.list(JobFilter(), limit=10_000))
+        return at_once(list_jobs(self.world.store.insight, JobFilter(), 10_000))
 
     def _all_ended(self) -> bool:
-        unfinished = at_once(self.world.store.jobs.list(_UNFINISHED, limit=1000))
+        unfinished = at_once(list_jobs(self.world.store.insight, _UNFINISHED, 1000))
         for view in unfinished:
             if view.state is JobState.HELD:  # a hold that took effect late
                 at_once(self.world.store.jobs.release(view.lane, ANN))

@@ -10,6 +10,7 @@ import pytest
 
 from interlock.jobs import current_job
 from interlock.jobs.definition import Definition
+from interlock.jobs.listing import list_jobs
 from interlock.jobs.options import JobOptions
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
@@ -30,7 +31,7 @@ async def _build() -> None:
 
 
 def _views(world: World) -> list[JobState]:
-    return [view.state for view in at_once(world.store.jobs.list(JobFilter(), limit=1000))]
+    return [view.state for view in at_once(list_jobs(world.store.insight, JobFilter(), 1000))]
 
 
 async def _work(process: SimulatedProcess) -> Job[..., Any]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.arguments import checked_key, checked_limit, checked_prefix, checked_seconds, checked_ttl
 from interlock.claims.engine import ClaimEngine
-from interlock.claims.explain import explain
 from interlock.claims.views import claim_view
 from interlock.errors import MisuseError, NotFoundError
 from interlock.ports.journal import Action
@@ -89,10 +88,7 @@ class Claims(Service[ClaimEngine]):
 
     async def explain(self, key: str) -> Explanation:
         """Explain the state of a claim and what happens next."""
-        if self._explainer is not None:
-            return await self._explainer("claim", checked_key(key))
-        rows = await self._running.store.claims.list(checked_key(key))
-        return explain(key, rows[0] if rows else None)
+        return await self._explain("claim", checked_key(key))
 
     async def forget(self, key: str, *, reason: str, by: str) -> ClaimView | None:
         """Make a key new again. Its holder is stopped with the reason. Returns the claim; None if there was none."""

@@ -207,7 +207,7 @@ async def _find(store_url: StoreUrl, event_id: int) -> tuple[EventView | None, S
 
     async with opened(store_url, Capability.EVENTS) as store:
         view = await store.events.get(event_id)
-        jobs = [await store.jobs.get(job) for job in (view.jobs if view is not None else ())]
+        jobs = [await store.insight.get(job) for job in (view.jobs if view is not None else ())]
         return view, [job for job in jobs if job is not None]
 
 

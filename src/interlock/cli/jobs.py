@@ -277,7 +277,7 @@ async def _each(
     async with opened(store_url, Capability.JOBS) as store:
         operations = Operations(store)
         for job_id in dict.fromkeys(ids):
-            before = await store.jobs.get(job_id)
+            before = await store.insight.get(job_id)
             if before is None:
                 acts.append((job_id, None, None))
             else:
@@ -339,12 +339,11 @@ def _all_of(store_url: StoreUrl, ids: Sequence[int]) -> str | None:
 # -- looking -----------------------------------------------------------------------------------------------------------
 
 
-async def _situations(store_url: StoreUrl, ids: Sequence[int]) -> list[JobSituation]:
+async def _situations(store_url: StoreUrl, ids: Sequence[int]) -> Sequence[JobSituation]:
     from interlock.ports.store import Capability
 
     async with opened(store_url, Capability.JOBS) as store:
-        found = [await store.jobs.situation(job_id) for job_id in ids]
-    return [situation for situation in found if situation is not None]
+        return await store.insight.situations(ids)
 
 
 def _print(rows: Sequence[JobRow]) -> None:

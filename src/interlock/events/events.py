@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 from interlock.arguments import checked_limit, checked_reason
 from interlock.errors import CapabilityError, InvalidArgumentError, MisuseError, NotFoundError
 from interlock.events.engine import EventEngine
-from interlock.events.explain import explain_event
 from interlock.events.handler import EventDecorator, EventDefinition, Handler
 from interlock.events.loader import Loader
 from interlock.events.patterns import Pattern
@@ -256,12 +255,7 @@ class Events(Service[EventEngine]):
 
     async def explain(self, event: int | Event) -> Explanation:
         """Explain an event: the jobs that it caused, their states, and what to do."""
-        number = _number(event)
-        if self._explainer is not None:
-            return await self._explainer("event", number)
-        row = await self._row(number)
-        jobs = [await self._running.jobs.jobs.get(job) for job in row.jobs]
-        return explain_event(row, [job for job in jobs if job is not None])
+        return await self._explain("event", _number(event))
 
     async def _row(self, number: int) -> port.EventView:
         engine = self._running

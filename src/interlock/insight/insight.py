@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from interlock.ports.claims import ClaimState
     from interlock.ports.journal import JournalEntry
     from interlock.ports.store import Store
+    from interlock.reasons import Reason
 
 __all__ = ["Insight", "Kind"]
 
@@ -303,7 +304,7 @@ class Insight:
 
     # -- why -----------------------------------------------------------------------------------------------------------
 
-    async def explain(self, kind: Kind | str, ref: str | int) -> Explanation:
+    async def explain(self, kind: Kind | str, ref: str | int) -> Explanation[Reason]:
         """Explain why a job, lane, queue, lock, limit, claim or event is as it is, and what to do about it."""
         if kind not in set(Kind):
             raise InvalidArgumentError(f"A {kind!r} cannot be explained.", remedy=f"Valid values: {', '.join(Kind)}.")

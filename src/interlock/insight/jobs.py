@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from interlock.errors import NotFoundError
 from interlock.insight.job_rows import JobPage, JobRow, LanePage, LaneRow, WorkerPage, WorkerRow
 from interlock.insight.locks import lock_row
+from interlock.insight.parked_lanes import failure_of, with_its_lane
 from interlock.insight.stores import CallerJobs
 from interlock.insight.timeline import timeline
 from interlock.insight.views import Listing
 from interlock.jobs.explain import explain_job, explain_lane
-from interlock.jobs.parked_lanes import failure_of, with_its_lane
 from interlock.operations import unknown_job
 from interlock.ports.insight import MAX_WORKERS
 from interlock.ports.job_views import JobFilter
@@ -86,7 +86,7 @@ async def job_rows(stores: Stores, situations: Sequence[JobSituation]) -> tuple[
 
 async def job_page(stores: Stores, number: int) -> JobPage:
     """One job in detail."""
-    situation = await _outlook(stores, number)
+    situation = await _situation(stores, number)
     why, waits, caller_jobs = await _explained(stores, situation)
     around = await stores.store.insight.neighbours(number, limit=_NEIGHBOURS)
     rows = {row.job.id: row for row in await job_rows_of(stores, [*around.ahead, *around.behind])}
@@ -106,7 +106,7 @@ async def job_page(stores: Stores, number: int) -> JobPage:
 
 async def explain_a_job(stores: Stores, number: int) -> Explanation[Reason]:
     """Explain it."""
-    return (await _explained(stores, await _outlook(stores, number)))[0]
+    return (await _explained(stores, await _situation(stores, number)))[0]
 
 
 async def lane_listing(stores: Stores, show: LaneShow, limit: int, after: str) -> Listing[LaneRow]:
@@ -166,10 +166,10 @@ async def worker_page(stores: Stores, session: str, limit: int) -> WorkerPage:
 # -- parts -------------------------------------------------------------------------------------------------------------
 
 
-async def _outlook(stores: Stores, number: int) -> JobSituation:
+async def _situation(stores: Stores, number: int) -> JobSituation:
     """The situation of a job, with its arguments, result and attempts."""
     found = await stores.store.insight.situations([number])
-    whole = await stores.store.jobs.get(number) if found else None
+    whole = await stores.store.insight.get(number) if found else None
     if whole is None:
         raise unknown_job(number)
     return found[0]._replace(job=whole)
@@ -182,8 +182,8 @@ async def _explained(
     waits, caller_jobs = await _lock_waits(stores, [situation])
     mine = waits.get(situation.job.id, [])
     head = heads.get(situation.lane_head or 0)
-    situation = await with_its_lane(stores.store.jobs, situation)
-    failure = await failure_of(stores.store.jobs, situation.job.lane, situation)
+    situation = await with_its_lane(stores.store.insight, situation)
+    failure = await failure_of(stores.store.insight, situation.job.lane, situation)
     workers = await _workers(stores, [situation, *heads.values()])
     why = explain_job(situation, head, failure=failure, waits=mine, name=caller_jobs.name, workers=workers)
     return why, mine, caller_jobs
@@ -234,13 +234,12 @@ async def _workers(stores: Stores, situations: Iterable[JobSituation]) -> Sequen
 
 
 async def _lane(stores: Stores, name: str) -> tuple[LaneView | None, Explanation[Reason]]:
-    views = await stores.store.jobs.lanes(name, limit=1)
-    view = views[0] if views else None
+    view = await stores.store.insight.lane(name)
     ids = [] if view is None or view.head is None else [view.head]
     heads = await stores.store.insight.situations(ids)
     waits, caller_jobs = await _lock_waits(stores, heads)
     mine = waits.get(heads[0].job.id, []) if heads else []
-    failure = await failure_of(stores.store.jobs, name, view)
+    failure = await failure_of(stores.store.insight, name, view)
     workers = await _workers(stores, heads)
     head = heads[0] if heads else None
     why = explain_lane(name, view, head, failure=failure, waits=mine, name=caller_jobs.name, workers=workers)

@@ -69,6 +69,8 @@ class JobEngine:
     def __init__(self, store_client: StoreClient, definitions: dict[str, Definition]) -> None:
         self.store_client = store_client
         self.jobs = store_client.store.jobs
+        self.insight = store_client.store.insight
+        """The read side of the jobs."""
         self.events = store_client.store.events if Capability.EVENTS in store_client.store.capabilities else None
         """Pruned along with the jobs that the events caused."""
         self.journal = store_client.store.journal if Capability.JOURNAL in store_client.store.capabilities else None

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import builtins
 import inspect
-from typing import TYPE_CHECKING, Any, Never, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Never, ParamSpec, TypeVar, Unpack, overload
 
 from interlock.arguments import checked_key, checked_limit, checked_wait
 from interlock.errors import CapabilityError, InvalidArgumentError, MisuseError, NotFoundError
 from interlock.jobs.definition import Definition, NamedDefinition
 from interlock.jobs.engine import JobEngine
-from interlock.jobs.explain import explain_job
 from interlock.jobs.handle import Handle, JobStatus
 from interlock.jobs.job import AsyncJob, Call, Job, PlainJob
+from interlock.jobs.listing import list_jobs
 from interlock.jobs.options import JobOptions, checked_aliases, checked_name
-from interlock.jobs.parked_lanes import failure_of, with_its_lane
 from interlock.jobs.results import end_of, newest, result_in
 from interlock.jobs.views import job_view
 from interlock.operations import unknown_job
-from interlock.ports.insight import MAX_WORKERS
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
 from interlock.ports.journal import Action
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
     from interlock.jobs.views import JobView
     from interlock.jobs.worker import Worker
     from interlock.operations import BulkResult, Operations
-    from interlock.ports.insight import WorkerStatus
     from interlock.ports.jobs import Outcome
     from interlock.ports.store import Store
     from interlock.reasons import Reason
@@ -44,7 +41,7 @@ if TYPE_CHECKING:
     from interlock.store_client import StoreClient
     from interlock.telemetry.jobs import JobMetrics
 
-__all__ = ["JobDecorator", "Jobs", "engine_of", "live_workers"]
+__all__ = ["JobDecorator", "Jobs", "engine_of", "explain_with"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -281,25 +278,14 @@ class Jobs(Service[JobEngine]):
     async def get(self, job: int | Handle[Any]) -> JobView:
         """One job with its arguments, result and attempts; raises ``NotFoundError`` if it is unknown or not kept."""
         number = _number(job)
-        row = await self._running.jobs.get(number)
+        row = await self._running.insight.get(number)
         if row is None:
             raise unknown_job(number)
         return job_view(row)
 
     async def explain(self, job: int | Handle[Any]) -> Explanation[Reason]:
         """Why a job waits, where it is running or how it ended, and what to do about it."""
-        engine, number = self._running, _number(job)
-        if self._explainer is not None:
-            return cast("Explanation[Reason]", await self._explainer("job", number))
-        situation = await engine.jobs.situation(number)
-        if situation is None:
-            raise unknown_job(number)
-        head = None
-        if situation.job.state is JobState.BEHIND and situation.lane_head is not None:
-            head = await engine.jobs.situation(situation.lane_head)
-        situation = await with_its_lane(engine.jobs, situation)
-        failure = await failure_of(engine.jobs, situation.job.lane, situation)
-        return explain_job(situation, head, failure=failure, workers=await live_workers(engine))
+        return await self._explain("job", _number(job))
 
     # -- running -----------------------------------------------------------------------------------------------------
 
@@ -326,15 +312,17 @@ class Jobs(Service[JobEngine]):
         engine = self._running
         if queues is None:
             defined = (job.chosen.queue for job in self._jobs.values())
-            queues = {*defined, *(view.queue for view in await engine.jobs.queues())}
+            queues = {*defined, *(view.queue for view in (await engine.insight.counts()).queues)}
         return await drain(engine, queues=tuple(sorted(_queues(queues))), wait=seconds)
 
     async def list(
         self, *states: JobState, name: str = "", queue: str = "", lane: str = "", limit: int = 100
     ) -> Sequence[JobView]:
-        """Jobs as one snapshot, newest first, without arguments, results and attempts."""
-        chosen = _filter(states, name, queue, lane)
-        return [job_view(row) for row in await self._running.jobs.list(chosen, limit=checked_limit(limit))]
+        """Jobs as one snapshot, the newest (largest) ID first, without arguments, results and attempts."""
+        chosen, engine = _filter(states, name, queue, lane), self._running
+        async with engine.store_client.store.snapshot():
+            rows = await list_jobs(engine.insight, chosen, checked_limit(limit))
+        return [job_view(row) for row in rows]
 
 
 def engine_of(jobs: Jobs) -> JobEngine:
@@ -342,9 +330,9 @@ def engine_of(jobs: Jobs) -> JobEngine:
     return jobs._running  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - the accessor of this package
 
 
-async def live_workers(engine: JobEngine) -> Sequence[WorkerStatus]:
-    """The live workers that explanations consider."""
-    return await engine.store_client.store.insight.workers(limit=MAX_WORKERS)
+async def explain_with(jobs: Jobs, kind: str, ref: str) -> Explanation[Reason]:
+    """Explain a lane or a queue of these jobs."""
+    return await jobs._explain(kind, ref)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - as above
 
 
 class JobDecorator:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from interlock.arguments import checked_key, checked_limit
 from interlock.errors import InvalidArgumentError, NotFoundError
-from interlock.jobs.explain import explain_lane
-from interlock.jobs.jobs import engine_of, live_workers
-from interlock.jobs.parked_lanes import failure_of
+from interlock.jobs.jobs import engine_of, explain_with
+from interlock.jobs.listing import list_lanes
 from interlock.jobs.views import lane_view
 from interlock.ports.insight import LaneShow
 from interlock.ports.journal import Action
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from interlock.jobs.views import LaneView
     from interlock.operations import BulkResult, Operations
     from interlock.reasons import Reason
-    from interlock.service import Explainer
 
 __all__ = ["Lanes"]
 
@@ -33,30 +31,17 @@ class Lanes:
 
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
-        self._explainer: Explainer | None = None
-
-    def explain_with(self, explainer: Explainer) -> None:
-        """Let :class:`Insight` explain, which also knows the app's locks. An App does this."""
-        self._explainer = explainer
 
     async def get(self, lane: str) -> LaneView:
         """One lane; raises ``NotFoundError`` if it has no jobs and is neither held nor parked."""
-        rows = await engine_of(self._jobs).jobs.lanes(checked_key(lane))
-        if not rows:
+        row = await engine_of(self._jobs).insight.lane(checked_key(lane))
+        if row is None:
             raise NotFoundError(f"Lane {lane!r} is empty.", remedy="List lanes with: interlock lanes list.")
-        return lane_view(rows[0])
+        return lane_view(row)
 
     async def explain(self, lane: str) -> Explanation[Reason]:
         """Why a lane waits, or where its head is running, and what to do about it."""
-        key = checked_key(lane)
-        if self._explainer is not None:
-            return cast("Explanation[Reason]", await self._explainer("lane", key))
-        engine = engine_of(self._jobs)
-        rows = await engine.jobs.lanes(key)
-        view = rows[0] if rows else None
-        head = None if view is None or view.head is None else await engine.jobs.situation(view.head)
-        failure = await failure_of(engine.jobs, key, view)
-        return explain_lane(key, view, head, failure=failure, workers=await live_workers(engine))
+        return await explain_with(self._jobs, "lane", checked_key(lane))
 
     async def hold(self, lane: str, *, by: str, reason: str) -> None:
         """Let no further job of a lane start until it is released. A running job continues."""
@@ -90,8 +75,10 @@ class Lanes:
         return engine_of(self._jobs).store_client.operations
 
     async def list(self, *, limit: int = 100) -> Sequence[LaneView]:
-        """Lanes that have jobs, or are held or parked, as one snapshot."""
-        return [lane_view(row) for row in await engine_of(self._jobs).jobs.lanes(limit=checked_limit(limit))]
+        """Lanes that have jobs, or are held or parked, by name, as one snapshot."""
+        engine, count = engine_of(self._jobs), checked_limit(limit)
+        async with engine.store_client.store.snapshot():
+            return [lane_view(row) for row in await list_lanes(engine.insight, count)]
 
 
 def _filter(prefix: str, show: str) -> LaneFilter:

@@ -36,7 +36,7 @@ async def newest(engine: JobEngine, job: int) -> JobView:
     seen: set[int] = set()
     while True:
         number = job
-        view = await engine.repeat(lambda: engine.jobs.get(number))  # noqa: B023 - awaited at once
+        view = await engine.repeat(lambda: engine.insight.get(number))  # noqa: B023 - awaited at once
         if view is None:
             raise unknown_job(job)
         seen.add(job)
@@ -110,8 +110,8 @@ async def _sleep(engine: JobEngine, job: int, seconds: float | None, waiter: int
 
 async def _timed_out(engine: JobEngine, job: int, wait: float | None) -> JobTimeoutError:
     try:
-        situation = await engine.jobs.situation(job)
-        cause = "it has just ended" if situation is None else explain_job(situation).lines[0]
+        found = await engine.insight.situations([job])
+        cause = explain_job(found[0]).lines[0] if found else "it has just ended"
     except StoreUnavailableError:
         cause = "the store is unavailable"
     return JobTimeoutError(

@@ -83,7 +83,7 @@ class LaneView:
     name: str
     """The name of that job."""
     depth: int
-    """How many jobs, counted up to 10,000."""
+    """How many jobs, counted up to 10,000, in lists up to 1,000."""
     since: datetime
     """Since when it has been held or parked; otherwise when its head was due."""
     worker: WorkerView | None
@@ -99,7 +99,7 @@ class LaneView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueView:
-    """One queue, with the number of its jobs in each state."""
+    """One queue, with the number of its jobs in each state, each counted up to 10,000."""
 
     queue: str
     ready: int

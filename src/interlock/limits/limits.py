@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from interlock.arguments import checked_key, checked_limit, checked_wait
 from interlock.errors import MisuseError, NotFoundError
 from interlock.limits.engine import LimitEngine
-from interlock.limits.explain import explain
 from interlock.limits.kinds import uses_of
 from interlock.limits.views import limit_view
 from interlock.ports.store import Capability
@@ -84,10 +83,7 @@ class Limits(Service[LimitEngine]):
 
     async def explain(self, key: str) -> Explanation:
         """Explain whether a limit has room, who uses it and who waits."""
-        if self._explainer is not None:
-            return await self._explainer("limit", checked_key(key))
-        rows = await self._running.store.limits.list(checked_key(key))
-        return explain(key, rows[0] if rows else None)
+        return await self._explain("limit", checked_key(key))
 
 
 class Starting:

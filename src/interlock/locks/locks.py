@@ -11,7 +11,6 @@ from interlock.arguments import Seconds, Wait, checked_key, checked_limit, check
 from interlock.deadlocks import retry_on_deadlock
 from interlock.errors import InvalidArgumentError, LockTimeoutError, MisuseError, NotFoundError
 from interlock.locks.engine import Engine
-from interlock.locks.explain import explain
 from interlock.locks.views import holder_view, lock_view
 from interlock.ports.journal import Action
 from interlock.ports.store import Capability
@@ -129,10 +128,7 @@ class Locks(Service[Engine]):
 
     async def explain(self, key: str) -> Explanation:
         """Explain why a key is free, held or waited for, and what to do."""
-        if self._explainer is not None:
-            return await self._explainer("lock", checked_key(key))
-        rows = await self._running.store.locks.list(checked_key(key))
-        return explain(key, rows[0] if rows else None)
+        return await self._explain("lock", checked_key(key))
 
 
 class Acquisition:

@@ -1,8 +1,8 @@
-"""Queries of Insight about jobs: many at once, in bounded time.
+"""The read side of jobs: everything that people and programs ask about jobs, lanes, queues and workers.
 
-The jobs port answers exactly, about one thing at a time. Here, counts end at ``MAX_COUNTED``, and a query for
-something rare stops after a bounded number of rows and says where to continue. Queries change nothing and wait for no
-lock.
+``JobStore`` writes and ``JobInsight`` reads. Every query takes a bounded time: counts end at ``MAX_COUNTED``, and a
+query for something rare stops after a bounded number of rows and says where to continue. Queries change nothing and
+wait for no lock. Each method reads one snapshot; ``Store.snapshot`` makes several methods read the same one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from interlock.ports.job_views import JobFilter, JobSituation, LaneView, QueueView, WorkerView
+    from interlock.ports.job_views import JobFilter, JobSituation, JobView, LaneView, QueueView, WorkerView
     from interlock.ports.jobs import HandlerVersion, JobState
 
 __all__ = [
@@ -181,6 +181,10 @@ class Changes(NamedTuple):
 class JobInsight(Protocol):
     """Queries about the jobs of one store and namespace."""
 
+    async def get(self, id: int) -> JobView | None:  # noqa: A002
+        """One job with its arguments, result and attempts, unfinished or kept; None if unknown."""
+        ...
+
     async def jobs(self, filter: JobFilter, *, limit: int, before: int | None = None) -> JobSlice:  # noqa: A002
         """Jobs with IDs below ``before``, each with its situation; at most ``limit``."""
         ...
@@ -197,15 +201,19 @@ class JobInsight(Protocol):
         ...
 
     async def neighbours(self, id: int, *, limit: int) -> Neighbours:  # noqa: A002
-        """The jobs next to an unfinished one in its lane, at most ``max_count`` on each side."""
+        """The jobs next to an unfinished one in its lane, at most ``limit`` on each side."""
         ...
 
     async def lane_jobs(self, lane: str, *, limit: int) -> Sequence[int]:
         """The first unfinished jobs of a lane in order. Scheduled jobs without a position come last."""
         ...
 
+    async def lane(self, lane: str) -> LaneView | None:
+        """One lane, its depth counted up to ``MAX_COUNTED``; None if it is empty and neither held nor parked."""
+        ...
+
     async def lanes(self, *, show: LaneShow = LaneShow.ALL, limit: int, after: str = "") -> LaneSlice:
-        """Lanes that are not empty or are held, by name, after ``after``."""
+        """Lanes that have jobs, or are held or parked, by name, after ``after``."""
         ...
 
     async def counts(self) -> JobCounts:

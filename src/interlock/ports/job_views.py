@@ -118,7 +118,7 @@ class JobSituation(NamedTuple):
     job: JobView
     ahead: int
     """Ready: how many ready jobs of its queue come first. Behind: how many of its lane. Waiting: how many in the line.
-    Counted up to 10,000."""
+    Counted up to a bound; see ``more_ahead``."""
     lane_head: int | None
     """The head of its lane, if that is another job."""
     lane_head_state: JobState | None
@@ -153,7 +153,7 @@ class LaneView(NamedTuple):
     head: int | None
     name: str
     depth: int
-    """How many jobs, counted up to 10,000."""
+    """How many jobs, counted up to 10,000, in lists up to 1,000."""
     since: float
     """Since when it has been held or parked; otherwise when its head was due."""
     worker: WorkerView | None
@@ -168,7 +168,7 @@ class LaneView(NamedTuple):
 
 
 class QueueView(NamedTuple):
-    """One queue."""
+    """One queue. Each count ends at ``MAX_COUNTED``."""
 
     queue: str
     ready: int

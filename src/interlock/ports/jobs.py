@@ -65,7 +65,6 @@ from interlock.ports.leases import SessionEnded
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from interlock.ports.job_views import JobFilter, JobSituation, JobView, LaneView, QueueView
     from interlock.ports.journal import Attribution
     from interlock.ports.limits import Use
 
@@ -329,7 +328,7 @@ class Rescued(NamedTuple):
 
 
 class JobStore(Protocol):
-    """Jobs in one store and namespace."""
+    """Jobs in one store and namespace: what writers and workers need. ``JobInsight`` reads them."""
 
     async def ids(self, count: int) -> range:
         """Allocate this many IDs, in one round trip for many jobs."""
@@ -420,26 +419,6 @@ class JobStore(Protocol):
         """Make a job ready now: one that is scheduled, parked, or that failed, was cancelled, discarded or quarantined
         (with its attempts and crashes at 0 and a new position). Any other is left as it is. Returns the new state; None
         for an unknown job."""
-        ...
-
-    async def get(self, id: int) -> JobView | None:  # noqa: A002
-        """One job with its arguments, result and attempts, unfinished or kept; None if unknown."""
-        ...
-
-    async def list(self, filter: JobFilter, *, limit: int = 100) -> Sequence[JobView]:  # noqa: A002
-        """Jobs as one snapshot, newest first, without arguments, results and attempts."""
-        ...
-
-    async def situation(self, id: int) -> JobSituation | None:  # noqa: A002
-        """The facts that decide when a job will run, as one snapshot."""
-        ...
-
-    async def lanes(self, lane: str | None = None, *, limit: int = 100) -> Sequence[LaneView]:
-        """Lanes that have jobs or are held or parked (or just the one), as one snapshot."""
-        ...
-
-    async def queues(self) -> Sequence[QueueView]:
-        """All queues with their jobs and workers, as one snapshot."""
         ...
 
     async def prune(self, keep_history: float, *, limit: int = 10_000) -> int:

@@ -243,6 +243,7 @@ class FakeStore:
         self.sessions = MemorySessions(clock)
         self.messages = MemoryMessages()
         self.jobs = FakeJobs(self.sessions)
+        self.insight = None
 
     def lifeline(self) -> None: ...
 

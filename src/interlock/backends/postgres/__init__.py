@@ -85,7 +85,7 @@ class PostgresStore:
         self.records = PostgresRecords(self._connections, pool, self._reader, settings, clock)
         self.limits = PostgresLimits(self._connections, settings, clock)
         self.messages.sources.append(lambda session: self.limits.turns(session, ()))
-        self.jobs = PostgresJobs(self._connections, pool, self.messages, settings, clock)
+        self.jobs = PostgresJobs(pool, self.messages, settings, clock)
         self.messages.sources.append(self.jobs.turns)
         self.events = PostgresEvents(self._connections, pool, settings, clock, self.jobs.enqueued)
         self.insight = PostgresJobInsight(self._reader, settings, clock)

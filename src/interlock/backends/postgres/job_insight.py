@@ -13,6 +13,7 @@ from interlock.backends.postgres.job_browse import browse, sql
 from interlock.backends.postgres.job_counts import activity, counts
 from interlock.backends.postgres.job_views import job_view, lane_view, situation
 from interlock.ports.insight import (
+    MAX_COUNTED,
     JobLimitUse,
     JobLimitUsers,
     JobLimitView,
@@ -27,12 +28,12 @@ from interlock.ports.job_views import JobSituation, WorkerView
 from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from interlock.backends.postgres.reader import Reader
     from interlock.clock import Clock
     from interlock.ports.insight import Changes, JobCounts
-    from interlock.ports.job_views import JobFilter, LaneView
+    from interlock.ports.job_views import JobFilter, JobView, LaneView
     from interlock.settings import Settings
 
 __all__ = ["PostgresJobInsight"]
@@ -42,7 +43,7 @@ _ROUNDS = 10
 _MAX_AHEAD = 1000
 _MAX_AHEAD_OF_MANY = 100
 _FEW = 5
-_MAX_DEEP = 1000
+_MAX_DEPTH = 1000
 _MAX_LIMITS = 1000
 _SCAN_LANES = 500
 
@@ -54,6 +55,11 @@ class PostgresJobInsight:
         self._fetch = reader.fetch
         self._namespace = settings.namespace
         self._clock = clock_of(clock)
+
+    async def get(self, id: int) -> JobView | None:  # noqa: A002
+        """Return one job in full."""
+        rows = await self._fetch(sql.get, self._namespace, id, self._clock())
+        return job_view(rows[0]) if rows else None
 
     async def jobs(self, filter: JobFilter, *, limit: int, before: int | None = None) -> JobSlice:  # noqa: A002
         """List jobs by ID, largest first."""
@@ -83,7 +89,7 @@ class PostgresJobInsight:
             return []
         max_count = _MAX_AHEAD if len(ids) <= _FEW else _MAX_AHEAD_OF_MANY
         rows = await self._fetch(sql.situations, self._namespace, list(ids), max_count, self._clock())
-        found = {told.job.id: told._replace(more_ahead=told.ahead >= max_count) for told in _outlooks(rows)}
+        found = {told.job.id: told._replace(more_ahead=told.ahead >= max_count) for told in map(situation, rows)}
         missing = [id for id in ids if id not in found]  # noqa: A001
         if missing:
             for row in await self._fetch(sql.ended, self._namespace, missing, self._clock()):
@@ -109,6 +115,11 @@ class PostgresJobInsight:
             ids += [row[0] for row in rows]
         return ids
 
+    async def lane(self, lane: str) -> LaneView | None:
+        """Return one lane."""
+        views = await self._lane_views([f"{self._namespace}/{lane}"], MAX_COUNTED)
+        return views[0] if views else None
+
     async def lanes(self, *, show: LaneShow = LaneShow.ALL, limit: int, after: str = "") -> LaneSlice:
         """List lanes by name. Of lanes that do not match a bounded number is read."""
         names, floor = await self._lane_names(show, limit, f"{self._namespace}/{after}")
@@ -116,7 +127,7 @@ class PostgresJobInsight:
         # In a list of waiting lanes some turn out not to wait; otherwise nearly all match.
         step = limit + 1
         for start in range(0, len(names), step):
-            for view in await self._lane_views(names[start : start + step]):
+            for view in await self._lane_views(names[start : start + step], _MAX_DEPTH):
                 if len(views) >= limit:
                     return LaneSlice(views, views[-1].lane)
                 waits = (view.state is not JobState.RUNNING) and view.held_since is None and view.parked_since is None
@@ -182,16 +193,12 @@ class PostgresJobInsight:
             names = sorted({*names, *(lane for lane, *_ in held if floor is None or lane <= floor)})
         return names, floor
 
-    async def _lane_views(self, names: Sequence[str]) -> list[LaneView]:
-        rows = await self._fetch(sql.lane_views, self._namespace, list(names), _MAX_DEEP, self._clock())
+    async def _lane_views(self, names: Sequence[str], max_depth: int) -> list[LaneView]:
+        rows = await self._fetch(sql.lane_views, self._namespace, list(names), max_depth, self._clock())
         return [lane_view(row) for row in rows]
 
     def _lane_name(self, lane: str) -> str:
         return lane[len(self._namespace) + 1 :]
-
-
-def _outlooks(rows: Sequence[Any]) -> Iterator[JobSituation]:
-    return (situation(row, brief=True) for row in rows)
 
 
 def _limit(

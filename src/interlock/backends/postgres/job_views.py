@@ -1,4 +1,4 @@
-"""Convert rows to the views of the jobs port."""
+"""Convert rows to the views of the insight port."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from interlock.ports.job_views import (
     JobSituation,
     JobView,
     LaneView,
-    QueueView,
     RunningSuspects,
     Suspicion,
     WorkerView,
@@ -22,7 +21,7 @@ from interlock.ports.limits import Use
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["job_view", "lane_view", "situation", "queue_view"]
+__all__ = ["job_view", "lane_view", "situation"]
 
 
 def job_view(row: Sequence[Any], *, brief: bool = False) -> JobView:
@@ -73,20 +72,13 @@ def lane_view(row: Sequence[Any]) -> LaneView:
     return LaneView(lane, JobState(state), head, name, depth, seconds(since), worker, *_hold(hold), seconds(now))
 
 
-def queue_view(row: Sequence[Any]) -> QueueView:
-    """Convert a queue."""
-    queue, ready, behind, later, waiting, running, held, parked, oldest_ready_at, next_due_at, workers, runners = row
-    counts = (ready, behind, later, waiting, running, held, parked)
-    return QueueView(queue, *counts, _time(oldest_ready_at), _time(next_due_at), workers, runners)
-
-
-def situation(row: Sequence[Any], *, brief: bool = False) -> JobSituation:
+def situation(row: Sequence[Any]) -> JobSituation:
     """Convert what decides when a job runs."""
     *job, ahead, head, head_state = row[:-11]
     hold = row[-11:-6]
     waits_for, holders, room_at, workers, of_queue, suspicion = row[-6:]
     return JobSituation(
-        job_view(job, brief=brief),
+        job_view(job, brief=True),
         ahead,
         head,
         None if head_state is None else JobState(head_state),

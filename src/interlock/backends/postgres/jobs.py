@@ -14,7 +14,6 @@ from interlock.backends.postgres.clock import clock_of
 from interlock.backends.postgres.connection import LOCK_NOT_AVAILABLE, UNIQUE_VIOLATION, OrderedConnection, sqlstate
 from interlock.backends.postgres.job_enqueue import Entry, columns, parts
 from interlock.backends.postgres.job_vacuum import JobVacuum
-from interlock.backends.postgres.job_views import job_view, lane_view, queue_view, situation
 from interlock.backends.postgres.journal import write_attribution
 from interlock.backends.postgres.queries import JobQueries
 from interlock.backends.postgres.ready_notifications import ReadyNotifications
@@ -33,14 +32,11 @@ from interlock.ports.jobs import (
 from interlock.ports.leases import Turns
 
 if TYPE_CHECKING:
-    import builtins
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from interlock.backends.postgres.connection import OrderedConnections
     from interlock.backends.postgres.messages import PostgresMessages
     from interlock.backends.postgres.pool import Pool
     from interlock.clock import Clock
-    from interlock.ports.job_views import JobFilter, JobSituation, JobView, LaneView, QueueView
     from interlock.ports.jobs import Acknowledgement, FetchRequest, HandlerVersion, NewJob
     from interlock.ports.journal import Attribution
     from interlock.settings import Settings
@@ -80,7 +76,6 @@ class PostgresJobs:
 
     def __init__(
         self,
-        connections: OrderedConnections,
         pool: Pool,
         messages: PostgresMessages,
         settings: Settings,
@@ -89,7 +84,6 @@ class PostgresJobs:
         wait = settings.store_wait / 2
         self._namespace = settings.namespace
         self._clock = clock_of(clock)
-        self._reads = connections.reads
         self._entries, self._bulks, self._fetches, self._ends, self._operations = (
             OrderedConnection(pool, wait) for _ in range(5)
         )
@@ -309,32 +303,6 @@ class PostgresJobs:
         self._lower_all()
         return None if state is None else JobState(state)
 
-    async def get(self, id: int) -> JobView | None:  # noqa: A002
-        """Return one job."""
-        rows = await self._reads.fetch(_sql.get, self._namespace, id, self._clock())
-        return job_view(rows[0]) if rows else None
-
-    async def list(self, filter: JobFilter, *, limit: int = 100) -> Sequence[JobView]:  # noqa: A002
-        """List jobs, newest first."""
-        states = [state.value for state in filter.states]
-        what = (filter.name, filter.queue, filter.lane, limit)
-        rows = await self._reads.fetch(_sql.list, self._namespace, self._clock(), states, *what)
-        return [job_view(row, brief=True) for row in rows]
-
-    async def situation(self, id: int) -> JobSituation | None:  # noqa: A002
-        """Return what decides when a job runs."""
-        rows = await self._reads.fetch(_sql.situation, self._namespace, id, self._clock())
-        return situation(rows[0]) if rows else None
-
-    async def lanes(self, lane: str | None = None, *, limit: int = 100) -> Sequence[LaneView]:
-        """List lanes that have jobs or are held."""
-        rows = await self._reads.fetch(_sql.lanes, self._namespace, lane, limit, self._clock())
-        return [lane_view(row) for row in rows]
-
-    async def queues(self) -> Sequence[QueueView]:
-        """List all queues."""
-        return [queue_view(row) for row in await self._reads.fetch(_sql.queues, self._namespace, self._clock())]
-
     async def prune(self, keep_history: float, *, limit: int = 10_000) -> int:
         """Remove history and results that were kept long enough."""
         args = (self._namespace, micros(keep_history), limit, self._clock())
@@ -351,7 +319,7 @@ class PostgresJobs:
         for connection in (self._entries, self._bulks, self._fetches, self._ends, self._operations, self._upkeep):
             await connection.close()
 
-    async def _accept(self, connection: OrderedConnection, entries: builtins.list[Entry]) -> Sequence[Any]:
+    async def _accept(self, connection: OrderedConnection, entries: list[Entry]) -> Sequence[Any]:
         sql = _sql.enqueue_again if entries[0].again else _sql.enqueue
         jobs = chain.from_iterable(entry.jobs for entry in entries)
         queues: set[str] = set()

@@ -7,7 +7,6 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from interlock.backends.pacing import seconds
-from interlock.backends.sqlite.job_lanes import workers_by_queue
 from interlock.backends.sqlite.job_rows import FetchClass, JobRows
 from interlock.backends.sqlite.job_rows import sql as jobs_sql
 from interlock.backends.sqlite.job_situation import sql
@@ -45,8 +44,9 @@ def counts(rows: JobRows, limits: tuple[int, int]) -> JobCounts:
         left[JobState.READY, queue] -= count
         if count:
             first = [rows.one(sql.oldest_ready, kind=kind, fetch_class=one)[0] for one in range(FetchClass.SUSPECT + 1)]
-            due = min(at for at in first if at is not None)
-            oldest[JobState.READY][queue] = min(due, oldest[JobState.READY].get(queue, due))
+            for due in first:
+                if due is not None:
+                    oldest[JobState.READY][queue] = min(due, oldest[JobState.READY].get(queue, due))
         (due,) = rows.one(sql.next_due, kind=kind)
         if due is not None:
             oldest[JobState.SCHEDULED][queue] = min(due, oldest[JobState.SCHEDULED].get(queue, due))
@@ -118,7 +118,7 @@ def _queues(
     queues: Iterable[str],
     oldest: Mapping[JobState, Mapping[str, int]],
 ) -> list[QueueView]:
-    workers, runners = workers_by_queue(rows)
+    workers, runners = _workers_by_queue(rows)
     return [
         QueueView(
             queue=queue,
@@ -136,6 +136,18 @@ def _queues(
         )
         for queue in sorted({*queues, *workers})
     ]
+
+
+def _workers_by_queue(rows: JobRows) -> tuple[Counter[str], Counter[str]]:
+    """Count the live workers and runners of each queue."""
+    workers: Counter[str] = Counter()
+    runners: Counter[str] = Counter()
+    for queues_text, _, count in rows.all(jobs_sql.live_workers):
+        theirs: Iterable[str] = json.loads(queues_text)
+        for queue in theirs:
+            workers[queue] += 1
+            runners[queue] += count
+    return workers, runners
 
 
 def activity(rows: JobRows, width: int, spans: int, since: int) -> Changes:

@@ -11,12 +11,11 @@ from interlock.backends.handler_versions import decode_versions
 from interlock.backends.pacing import micros, seconds
 from interlock.backends.sqlite.job_browse import browse
 from interlock.backends.sqlite.job_counts import activity, counts
-from interlock.backends.sqlite.job_lanes import lane_view
 from interlock.backends.sqlite.job_limit_json import decode_limits
 from interlock.backends.sqlite.job_limits import room_at
 from interlock.backends.sqlite.job_rows import sql as jobs_sql
 from interlock.backends.sqlite.job_situation import situations, sql
-from interlock.backends.sqlite.job_views import seconds_or_none
+from interlock.backends.sqlite.job_views import find, lane_view, seconds_or_none
 from interlock.ports.insight import (
     MAX_COUNTED,
     Changes,
@@ -39,14 +38,14 @@ if TYPE_CHECKING:
 
     from interlock.backends.sqlite.job_rows import JobRows
     from interlock.backends.sqlite.jobs import SqliteJobs
-    from interlock.ports.job_views import JobFilter, JobSituation, LaneView
+    from interlock.ports.job_views import JobFilter, JobSituation, JobView, LaneView
 
 __all__ = ["SqliteJobInsight"]
 
 _NEWEST = 2**63 - 1
 _ROUNDS = 10
 _SCAN_LANES = 1000
-_MAX_DEEP = 1000
+_MAX_DEPTH = 1000
 _MAX_LIMITS = 1000
 
 
@@ -55,6 +54,10 @@ class SqliteJobInsight:
 
     def __init__(self, jobs: SqliteJobs) -> None:
         self._read = jobs.read
+
+    async def get(self, id: int) -> JobView | None:  # noqa: A002
+        """Return one job in full."""
+        return await self._read(lambda rows: find(rows, id))
 
     async def jobs(self, filter: JobFilter, *, limit: int, before: int | None = None) -> JobSlice:  # noqa: A002
         """List jobs by ID, largest first."""
@@ -75,6 +78,10 @@ class SqliteJobInsight:
     async def lane_jobs(self, lane: str, *, limit: int) -> Sequence[int]:
         """Return the first jobs of a lane."""
         return await self._read(lambda rows: _lane_jobs(rows, lane, limit))
+
+    async def lane(self, lane: str) -> LaneView | None:
+        """Return one lane."""
+        return await self._read(lambda rows: lane_view(rows, f"{rows.namespace}/{lane}", MAX_COUNTED))
 
     async def lanes(self, *, show: LaneShow = LaneShow.ALL, limit: int, after: str = "") -> LaneSlice:
         """List lanes by name."""
@@ -126,10 +133,9 @@ def _numbers(rows: JobRows, wanted: JobFilter, limit: int, before: int | None) -
 
 
 def _neighbours(rows: JobRows, id: int, limit: int) -> Neighbours:  # noqa: A002
-    found = rows.one(jobs_sql.job_keys, id=id)
-    if found is None or found[0] is None or found[1] is None:
+    _, lane, position, *_ = rows.one(sql.job_keys, ids=json.dumps([id])) or (id, None, None)
+    if lane is None or position is None:
         return Neighbours((), ())
-    lane, position = found[0], found[1]
     before = [one for (one,) in rows.all(sql.lane_before, lane=lane, position=position, limit=limit)]
     (head,) = rows.one(jobs_sql.first_of_lane, lane=lane)
     if before and head not in before:
@@ -168,7 +174,7 @@ def _lanes(rows: JobRows, show: LaneShow, limit: int, after: str) -> LaneSlice:
     for n, name in enumerate(names):
         if len(views) >= limit:
             return LaneSlice(views, rows.lane_name(names[n - 1]))
-        view = lane_view(rows, name, _MAX_DEEP)
+        view = lane_view(rows, name, _MAX_DEPTH)
         if view is None:
             continue
         waits = view.state is not JobState.RUNNING and view.held_since is None and view.parked_since is None

@@ -10,7 +10,6 @@ from interlock.backends.sqlite.job_limits import room_at
 from interlock.backends.sqlite.job_rows import JobRows
 from interlock.backends.sqlite.job_rows import sql as jobs_sql
 from interlock.backends.sqlite.job_views import (
-    MAX_HOLDERS,
     UNHELD,
     Hold,
     finished,
@@ -33,6 +32,7 @@ sql = InsightQueries()
 _MAX_AHEAD = 1000
 _MAX_AHEAD_OF_MANY = 100
 _FEW = 5
+_MAX_HOLDERS = 20
 
 
 def situations(rows: JobRows, ids: Sequence[int]) -> list[JobSituation]:
@@ -85,7 +85,7 @@ def _with_blocks(
         return situation._replace(ahead=ahead, more_ahead=ahead >= limit)
     if job.state is JobState.WAITING and key is not None:
         (ahead,) = rows.one(sql.limit_waiters_ahead, key=key, ticket=ticket, limit=limit)
-        holders = tuple(holder for (holder,) in rows.all(jobs_sql.limit_holders, key=key, limit=MAX_HOLDERS))
+        holders = tuple(holder for (holder,) in rows.all(jobs_sql.limit_holders, key=key, limit=_MAX_HOLDERS))
         opens = seconds_or_none(room_at(rows, key, decode_limits(uses)))
         return situation._replace(ahead=ahead, more_ahead=ahead >= limit, waits_for=key, holders=holders, room_at=opens)
     return situation

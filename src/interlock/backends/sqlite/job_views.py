@@ -1,4 +1,4 @@
-"""Views of jobs, from one snapshot: one in full, many in short, and why one waits."""
+"""Views of jobs and lanes, from one snapshot."""
 
 from __future__ import annotations
 
@@ -7,41 +7,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.backends.pacing import seconds
 from interlock.backends.sqlite.job_attempts import read_attempts
-from interlock.backends.sqlite.job_limit_json import decode_limits, decode_uses
-from interlock.backends.sqlite.job_limits import room_at
+from interlock.backends.sqlite.job_limit_json import decode_uses
 from interlock.backends.sqlite.job_rows import JobRows, sql
-from interlock.ports.job_views import Attempt, JobFilter, JobSituation, JobView, RunningSuspects, Suspicion, WorkerView
+from interlock.ports.job_views import Attempt, JobView, LaneView, RunningSuspects, Suspicion, WorkerView
 from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = [
-    "MAX_COUNTED",
-    "MAX_HOLDERS",
-    "find",
-    "finished",
-    "held",
-    "look",
-    "seconds_or_none",
-    "situation",
-    "suspicion",
-    "unfinished",
-]
+__all__ = ["UNHELD", "Hold", "find", "finished", "held", "lane_view", "seconds_or_none", "suspicion", "unfinished"]
 
-MAX_COUNTED = 10_000
-MAX_HOLDERS = 20
 _MAX_NAMED = 5
 _MAX_WORKERS = 20
-_LISTS = {
-    JobState.READY: sql.list_ready,
-    JobState.BEHIND: sql.list_behind,
-    JobState.SCHEDULED: sql.list_scheduled,
-    JobState.WAITING: sql.list_waiting,
-    JobState.HELD: sql.list_held,
-    JobState.PARKED: sql.list_parked,
-    JobState.RUNNING: sql.list_running,
-}
 
 
 def find(rows: JobRows, id: int) -> JobView | None:  # noqa: A002
@@ -49,53 +26,28 @@ def find(rows: JobRows, id: int) -> JobView | None:  # noqa: A002
     return next(iter(_views(rows, [id])), None)
 
 
-def look(rows: JobRows, wanted: JobFilter, limit: int) -> list[JobView]:
-    """List jobs in short, newest first."""
-    kinds = [
-        kind
-        for kind, queue, name in rows.all(sql.namespace_kinds)
-        if wanted.queue in ("", queue) and wanted.name in ("", name)
-    ]
-    ids = sorted(_ids(rows, wanted, json.dumps(kinds), limit), reverse=True)[:limit]
-    views = sorted(_views(rows, ids), key=lambda view: (view.enqueued_at, view.id), reverse=True)
-    return [view._replace(arguments="", result=None, attempts=()) for view in views]
-
-
-def situation(rows: JobRows, id: int) -> JobSituation | None:  # noqa: A002
-    """Return what decides when a job runs."""
-    job = find(rows, id)
-    if job is None:
+def lane_view(rows: JobRows, lane: str, limit: int) -> LaneView | None:
+    """Return one lane, its depth counted up to a bound; None if it is empty and not held."""
+    hold = held(rows, lane)
+    since = hold.parked_since if hold.held_since is None else hold.held_since
+    head = rows.one(sql.first_of_lane, lane=lane)
+    job = None if head is None else find(rows, head[0])
+    if job is None and since is None:
         return None
-    workers, workers_of_queue = _workers(rows, job)
-    situation = JobSituation(job, 0, None, None, *UNHELD, "", (), None, workers, workers_of_queue)
-    found = rows.one(sql.job_keys, id=id)
-    if found is None:
-        return situation
-    lane, position, sort, uses, half = found
-    situation = situation._replace(**held(rows, lane)._asdict(), suspicion=suspicion(rows, half))
-    if lane is not None:
-        situation = _behind(rows, situation, lane)
-    if job.state is JobState.READY:
-        (ahead,) = rows.one(sql.ready_jobs_ahead, queue=job.queue, sort=sort, id=id, limit=MAX_COUNTED)
-        return situation._replace(ahead=ahead)
-    if job.state is JobState.BEHIND and position is not None:
-        (ahead,) = rows.one(sql.lane_jobs_ahead, lane=lane, position=position, limit=MAX_COUNTED)
-        return situation._replace(ahead=ahead)
-    return _in_limit_queue(rows, situation, uses) if job.state is JobState.WAITING else situation
-
-
-def _behind(rows: JobRows, situation: JobSituation, lane: str) -> JobSituation:
-    (head,) = rows.one(sql.first_of_lane, lane=lane) or (None,)
-    view = None if head is None or head == situation.job.id else find(rows, head)
-    return situation if view is None else situation._replace(lane_head=view.id, lane_head_state=view.state)
-
-
-def _in_limit_queue(rows: JobRows, situation: JobSituation, uses: str) -> JobSituation:
-    key, ticket = rows.one(sql.limit_wait, id=situation.job.id)
-    (ahead,) = rows.one(sql.limit_waiters_ahead, key=key, ticket=ticket, limit=MAX_COUNTED)
-    holders = tuple(holder for (holder,) in rows.all(sql.limit_holders, key=key, limit=MAX_HOLDERS))
-    opens = seconds_or_none(room_at(rows, key, decode_limits(uses)))
-    return situation._replace(ahead=ahead, waits_for=key, holders=holders, room_at=opens)
+    (depth,) = rows.one(sql.lane_depth, lane=lane, limit=limit)
+    state = JobState.HELD if job is None else job.state
+    begun = since if since is not None else job.due_at if job is not None else 0.0
+    return LaneView(
+        lane=rows.lane_name(lane),
+        state=state,
+        head=None if job is None else job.id,
+        name="" if job is None else job.name,
+        depth=depth,
+        since=begun,
+        worker=job.worker if job is not None and state is JobState.RUNNING else None,
+        **hold._asdict(),
+        seen_at=seconds(rows.now),
+    )
 
 
 class Hold(NamedTuple):
@@ -145,23 +97,6 @@ def _named(found: Sequence[Any]) -> tuple[tuple[int, ...], int]:
 def seconds_or_none(at: int | None) -> float | None:
     """Convert a time that may be unknown."""
     return None if at is None else seconds(at)
-
-
-def _ids(rows: JobRows, wanted: JobFilter, kinds: str, limit: int) -> set[int]:
-    """Return the IDs of the newest jobs that match a filter, and perhaps some more."""
-    states = wanted.states or tuple(JobState)
-    values: dict[str, Any] = {"kinds": kinds, "limit": limit, "states": json.dumps(wanted.states)}
-    lists: list[tuple[str, dict[str, Any]]]
-    if wanted.lane:
-        lane = {"lane": rows.lane(wanted.lane)}
-        lists = [(sql.list_lane, lane), (sql.list_ended_lane, lane)]
-    elif not wanted.states:
-        lists = [(sql.list_any, {}), (sql.list_ended, {})]
-    else:
-        lists = [(_LISTS[state], {}) for state in states if not state.final]
-        lists += [(sql.list_not_done, {"state": state}) for state in states if state.final and state != JobState.DONE]
-        lists += [(sql.list_done, {})] if JobState.DONE in states else []
-    return {id for statement, more in lists for (id,) in rows.all(statement, **values, **more)}  # noqa: A001
 
 
 def _views(rows: JobRows, ids: Sequence[int]) -> Iterable[JobView]:
@@ -246,9 +181,3 @@ def _worker(who: Sequence[Any], attempts: Sequence[Attempt]) -> WorkerView | Non
     if who[0] is not None:
         return WorkerView(*who)
     return attempts[-1].worker if attempts else None
-
-
-def _workers(rows: JobRows, job: JobView) -> tuple[int, int]:
-    """Count the live workers that could run a job, and those that serve its queue."""
-    of_queue = [names for queues, names, _ in rows.all(sql.live_workers) if job.queue in json.loads(queues)]
-    return sum(1 for names in of_queue if job.name in json.loads(names)), len(of_queue)

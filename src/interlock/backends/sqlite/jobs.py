@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from interlock.backends.sqlite import job_acknowledge, job_fetch, job_lanes, job_operations, job_vacuum, job_views
+from interlock.backends.sqlite import job_acknowledge, job_fetch, job_operations, job_vacuum
 from interlock.backends.sqlite.job_enqueue import enqueue
 from interlock.backends.sqlite.job_rows import JobRows
 from interlock.ports.jobs import FetchResult
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from interlock.backends.sqlite.job_ready_watcher import ReadyWatcher
     from interlock.backends.sqlite.job_rows import CommitNotice
     from interlock.clock import Clock
-    from interlock.ports.job_views import JobFilter, JobSituation, JobView, LaneView, QueueView
     from interlock.ports.jobs import (
         Acknowledged,
         Acknowledgement,
@@ -153,26 +152,6 @@ class SqliteJobs:
     async def retry(self, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
         """Retry a job now."""
         return await self._do(lambda rows: job_operations.retry(rows, id, attribution))
-
-    async def get(self, id: int) -> JobView | None:  # noqa: A002
-        """Get one job."""
-        return await self._look(lambda db: job_views.find(self.rows(db), id))
-
-    async def list(self, filter: JobFilter, *, limit: int = 100) -> Sequence[JobView]:  # noqa: A002
-        """List jobs, newest first."""
-        return await self._look(lambda db: job_views.look(self.rows(db), filter, limit))
-
-    async def situation(self, id: int) -> JobSituation | None:  # noqa: A002
-        """Return what decides when a job runs."""
-        return await self._look(lambda db: job_views.situation(self.rows(db), id))
-
-    async def lanes(self, lane: str | None = None, *, limit: int = 100) -> Sequence[LaneView]:
-        """List lanes that are not empty or are held."""
-        return await self._look(lambda db: job_lanes.lanes(self.rows(db), lane, limit))
-
-    async def queues(self) -> Sequence[QueueView]:
-        """List all queues."""
-        return await self._look(lambda db: job_lanes.queues(self.rows(db)))
 
     async def prune(self, keep_history: float, *, limit: int = 10_000) -> int:
         """Delete what is past its retention."""

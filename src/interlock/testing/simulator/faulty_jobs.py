@@ -18,7 +18,6 @@ from interlock.testing.simulator.job_events import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock.ports.job_views import JobFilter, JobSituation, JobView, LaneView, QueueView
     from interlock.ports.jobs import (
         Acknowledged,
         Acknowledgement,
@@ -168,26 +167,6 @@ class FaultyJobs:
             return state
 
         return await self._call("retry", (), operation)
-
-    async def get(self, id: int) -> JobView | None:  # noqa: A002
-        """One job."""
-        return await self._call("get", (), lambda: self._jobs.get(id))
-
-    async def list(self, filter: JobFilter, *, limit: int = 100) -> Sequence[JobView]:  # noqa: A002
-        """Jobs, newest first."""
-        return await self._call("list", (), lambda: self._jobs.list(filter, limit=limit))
-
-    async def situation(self, id: int) -> JobSituation | None:  # noqa: A002
-        """What decides when a job will run."""
-        return await self._call("situation", (), lambda: self._jobs.situation(id))
-
-    async def lanes(self, lane: str | None = None, *, limit: int = 100) -> Sequence[LaneView]:
-        """Lanes that are not empty or are held."""
-        return await self._call("lanes", (), lambda: self._jobs.lanes(lane, limit=limit))
-
-    async def queues(self) -> Sequence[QueueView]:
-        """All queues."""
-        return await self._call("queues", (), self._jobs.queues)
 
     async def prune(self, keep_history: float, *, limit: int = 10_000) -> int:
         """Remove what is old."""

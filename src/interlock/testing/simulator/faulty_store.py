@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock.testing.simulator.faulty_events import FaultyEvents
+from interlock.testing.simulator.faulty_insight import FaultyInsight
 from interlock.testing.simulator.faulty_jobs import FaultyJobs
 from interlock.testing.simulator.faulty_ports import FaultyClaims, FaultyCursors, FaultyLimits
 
@@ -51,6 +52,7 @@ class FaultyStore:
         self._wire, self._watcher = wire, watcher
         self._jobs: JobStore | None = None
         self._events: EventStore | None = None
+        self._insight: JobInsight | None = None
         self.locks: LockStore = _FaultyLocks(store.locks, wire, watcher)
         self.claims: ClaimStore = FaultyClaims(store.claims, wire, watcher)
         self.limits: LimitStore = FaultyLimits(store.limits, wire, watcher)
@@ -99,8 +101,10 @@ class FaultyStore:
 
     @property
     def insight(self) -> JobInsight:
-        """Reads have no faults here."""
-        return self._store.insight
+        """The read side of jobs, if the store has them."""
+        if self._insight is None:
+            self._insight = FaultyInsight(self._store.insight, self._wire)
+        return self._insight
 
     def snapshot(self) -> AbstractAsyncContextManager[None]:
         """The store's own."""

@@ -53,10 +53,9 @@ class EventQueries(Queries, package=_PACKAGE, files=("events",)):
     prune: str
 
 
-class JobQueries(Queries, package=_PACKAGE, files=("jobs", "job_views")):
-    """Jobs: everything that writes, and the views of the jobs port."""
+class JobQueries(Queries, package=_PACKAGE, files=("jobs",)):
+    """Jobs: everything that writes."""
 
-    # jobs.sql
     ids: str
     enqueue: str
     enqueue_again: str
@@ -76,21 +75,15 @@ class JobQueries(Queries, package=_PACKAGE, files=("jobs", "job_views")):
     prune: str
     dead_rows: str
 
-    # job_views.sql
-    get: str
-    list: str
-    situation: str
-    lanes: str
-    queues: str
-
 
 _INSIGHT_FILES = ("insight_jobs", "insight_counts", "insight_lanes", "insight_limits")
 
 
 class InsightQueries(Queries, package=_PACKAGE, files=_INSIGHT_FILES):
-    """The read side of jobs: many of them at a glance."""
+    """The read side of jobs."""
 
     # insight_jobs.sql
+    get: str
     walk: str
     walk_ended: str
     walk_lane: str

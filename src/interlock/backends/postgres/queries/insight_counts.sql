@@ -68,6 +68,12 @@ select 'ready', r.pool, r.count::bigint, r.due_at, r.names from ready r
 union all
 select 'ready', f.pool, count(*), min(f.due_at), array_agg(distinct f.name) from fresh f group by f.pool
 union all
+select 'ready', u.pool, count(*), null, array_agg(distinct u.name)
+from (
+    select j.pool, j.name from interlock.job j
+    where j.unreadable and j.parked is null and j.pool >= $1 || '/' and j.pool < $1 || '0'
+      and interlock.job_state(j, $1) = 'ready' limit $2::integer) u group by u.pool
+union all
 select 'scheduled', p.pool, (
     select count(*) from (select from interlock.job_scheduled l where l.pool = p.pool limit $2::integer) x),
     (select l.at from interlock.job_scheduled l where l.pool = p.pool order by l.at limit 1), null

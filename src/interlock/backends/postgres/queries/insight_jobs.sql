@@ -1,3 +1,10 @@
+-- name: get
+-- Read one job.
+with clock as materialized (select interlock.micros(interlock.now_or($3)) as now_us)
+select now_us, v.* from clock cross join lateral interlock.job_open_views($1) v where v.id = $2
+union all
+select now_us, v.* from clock cross join lateral interlock.job_ended_views($1, now_us) v where v.id = $2
+
 -- name: walk
 -- Walk unfinished jobs by ID: those that match, the last one that was read, and how many were read.
 select coalesce(array_agg(x.id order by x.id desc) filter (
@@ -108,7 +115,7 @@ select coalesce(array_agg(x.id), '{}') from (
     limit $5) x
 
 -- name: few_ready
--- List ready jobs, and the first jobs of lanes that no fetch has seen yet.
+-- List ready jobs, unreadable ones among them, and the first jobs of lanes that no fetch has seen yet.
 select coalesce(array_agg(x.id), '{}') from (
     (select r.id from interlock.job_ready r
      where r.pool >= $1 || '/' and r.pool < $1 || '0' and r.id < $4 and ($2 = '' or r.name = $2)
@@ -121,6 +128,11 @@ select coalesce(array_agg(x.id), '{}') from (
          select j.* from interlock.job j where j.lane = g.lane and j.position is not null order by j.position limit 1) h
      where h.id < $4 and ($2 = '' or h.name = $2) and ($3 = '' or h.pool = $1 || '/' || $3)
        and interlock.job_state(h::interlock.job, $1) = 'ready')
+    union
+    (select j.id from interlock.job j
+     where j.unreadable and j.parked is null and j.pool >= $1 || '/' and j.pool < $1 || '0' and j.id < $4
+       and ($2 = '' or j.name = $2) and ($3 = '' or j.pool = $1 || '/' || $3) and interlock.job_state(j, $1) = 'ready'
+     limit $5)
 ) x
 
 -- name: few_running

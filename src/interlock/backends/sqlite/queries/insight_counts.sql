@@ -1,6 +1,10 @@
 -- name: count_ready
--- Count ready jobs of a kind, up to a bound.
-select count(*) from (select 1 from interlock_job_ready where kind = :kind limit :limit)
+-- Count ready jobs of a kind, unreadable ones among them, up to a bound.
+select count(*) from (
+    select 1 from interlock_job_ready where kind = :kind
+    union all
+    select 1 from interlock_job where unreadable and parked is null and kind = :kind
+    limit :limit)
 
 -- name: count_running
 -- Count fetched jobs by kind: all, in lanes, of dead sessions, and those that are not the first of their lane.

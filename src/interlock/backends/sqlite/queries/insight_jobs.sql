@@ -29,8 +29,11 @@ select id, kind, state from interlock_job_history where id < :before order by id
 select id, kind, state from interlock_job_history where lane = :lane and id < :before order by id desc limit :scan
 
 -- name: some_ready
--- Select some ready jobs.
-select id, kind from interlock_job_ready where kind in (select value from json_each(:kinds)) limit :scan
+-- Select some ready jobs, unreadable ones among them.
+select id, kind from interlock_job_ready where kind in (select value from json_each(:kinds))
+union all
+select id, kind from interlock_job where unreadable and parked is null and kind in (select value from json_each(:kinds))
+limit :scan
 
 -- name: some_running
 -- Select some fetched jobs.

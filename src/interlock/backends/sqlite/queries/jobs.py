@@ -135,36 +135,12 @@ class JobQueries(Queries, package="interlock.backends.sqlite", files=_JOB_FILES)
     # job_views.sql
     unfinished_views: str
     history_views: str
-    job_keys: str
     first_of_lane: str
     lane_jobs_ahead: str
     ready_jobs_ahead: str
     lane_hold: str
-    limit_wait: str
-    limit_waiters_ahead: str
     limit_holders: str
     suspects: str
     running_suspects: str
     live_workers: str
-    list_any: str
-    list_ready: str
-    list_running: str
-    list_scheduled: str
-    list_waiting: str
-    list_behind: str
-    list_held: str
-    list_parked: str
-    list_lane: str
-    list_done: str
-    list_not_done: str
-    list_ended: str
-    list_ended_lane: str
-    count_ready: str
-    count_running: str
-    count_scheduled: str
-    count_waiting: str
-    count_parked: str
-    count_held: str
-    count_in_lanes: str
     lane_depth: str
-    lanes: str

@@ -113,7 +113,7 @@ class EventAcceptingConformance(EventSuite):
 
             ran = await b.work_all()
             assert ran == ([] if done else [job.id for job in event.jobs])
-            assert await b.jobs.lanes() == []
+            assert await b.lanes() == []
 
     async def test_a_first_try_that_comes_late_does_nothing(self, store_url: str) -> None:
         async with self.event_driver(store_url) as b:
@@ -125,7 +125,7 @@ class EventAcceptingConformance(EventSuite):
 
             assert list(await b.events.accept([event])) == [event.id]
             assert await b.work_all() == []
-            assert list(await b.jobs.list(JobFilter())) == []
+            assert list(await b.list_jobs(JobFilter())) == []
 
     async def test_a_late_try_of_another_process_is_a_duplicate(self, store_url: str) -> None:
         async with self.event_driver(store_url) as b:

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 
 from interlock.app import App
 from interlock.events import Event, GitHub, ReceiptStatus
+from interlock.jobs.listing import list_jobs
 from interlock.ports.events import EventFilter
 from interlock.ports.job_views import JobFilter
 from interlock.ports.store import Capability
@@ -106,7 +107,7 @@ class EventProcessConformance(EventAppSuite):
         """Check that each delivery is one event with exactly its jobs, in order within lanes."""
         async with self.port(url) as store:
             events = await store.events.list(EventFilter(), limit=1000)
-            jobs = {view.id: view for view in await store.jobs.list(JobFilter(), limit=10_000)}
+            jobs = {view.id: view for view in await list_jobs(store.insight, JobFilter(), 10_000)}
 
         assert Counter(view.delivery for view in events) == Counter(expected)
         assert sorted(job for view in events for job in view.jobs) == sorted(jobs)

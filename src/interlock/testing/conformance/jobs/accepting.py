@@ -82,15 +82,15 @@ class AcceptingConformance(JobSuite):
             with pytest.raises(Exception, match=r"."):
                 await b.jobs.enqueue([new_job(first), new_job(known), new_job(second, lane="l")])
 
-            assert (await b.jobs.get(first), await b.jobs.get(second)) == (None, None)
-            assert await b.jobs.lanes() == []
+            assert (await b.store.insight.get(first), await b.store.insight.get(second)) == (None, None)
+            assert await b.lanes() == []
             assert await b.ids(run=10) == [known]
 
     async def test_no_jobs_are_no_trouble(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
             await b.jobs.enqueue([])
             await b.jobs.enqueue([], again=True)
-            assert await b.jobs.list(JobFilter()) == []
+            assert await b.list_jobs(JobFilter()) == []
             assert list((await b.jobs.acknowledge("a", [])).accepted) == []
 
     async def test_repeating_stores_nothing_twice_whatever_became_of_the_jobs(self, store_url: str) -> None:
@@ -117,7 +117,7 @@ class AcceptingConformance(JobSuite):
                 assert job.id == job_id
                 await b.done(job)
             assert await b.fetch() == []
-            assert len(await b.jobs.list(JobFilter())) == 5
+            assert len(await b.list_jobs(JobFilter())) == 5
 
     async def test_repeating_keeps_the_order_inside_a_lane(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
@@ -146,8 +146,8 @@ class AcceptingConformance(JobSuite):
 
             assert len(done) == 4
             assert await b.fetch(run=10) == []
-            assert await b.jobs.lanes() == []
-            states = [view.state for view in await b.jobs.list(JobFilter())]
+            assert await b.lanes() == []
+            states = [view.state for view in await b.list_jobs(JobFilter())]
             assert states == ([] if pruned else [JobState.DONE] * 4)
 
     async def test_repeating_does_not_bring_back_what_was_cancelled(self, store_url: str) -> None:
@@ -194,8 +194,8 @@ class AcceptingConformance(JobSuite):
                 await b.done(*jobs)
 
             assert sorted(seen) == list(ids)
-            assert len(await b.jobs.list(JobFilter(states=(JobState.DONE,)), limit=2000)) == 1000
-            assert await b.jobs.lanes() == []
+            assert len(await b.list_jobs(JobFilter(states=(JobState.DONE,)), limit=2000)) == 1000
+            assert await b.lanes() == []
 
     async def test_namespaces_are_kept_apart(self, store_url: str) -> None:
         async with (
@@ -209,8 +209,8 @@ class AcceptingConformance(JobSuite):
 
             assert running.id == mine
             assert [job.id for job in await two.fetch()] == [theirs], "one namespace holds up another"
-            assert [view.id for view in await one.jobs.list(JobFilter())] == [mine]
-            assert [view.id for view in await two.jobs.list(JobFilter())] == [theirs]
+            assert [view.id for view in await one.list_jobs(JobFilter())] == [mine]
+            assert [view.id for view in await two.list_jobs(JobFilter())] == [theirs]
             assert (await two.lane()).held_by == ""
             assert await two.jobs.return_unstarted("a") == 1
             assert await one.state(mine) is JobState.RUNNING

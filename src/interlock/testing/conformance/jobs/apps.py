@@ -48,7 +48,7 @@ class AppSuite(StoreSuite):
     async def die(self, store: Store, session: str, handle: Handle[Any]) -> None:
         """A worker fetches the job, which is next, and dies."""
         await store.sessions.begin(SessionCard(session, "elsewhere", 7, "test"), 60.0)
-        view = await store.jobs.get(handle.id)
+        view = await store.insight.get(handle.id)
         assert view is not None
         batch = await store.jobs.fetch(FetchRequest(session, (view.queue,), (view.name,), 1, 1, 1))
         assert isinstance(batch, FetchResult)

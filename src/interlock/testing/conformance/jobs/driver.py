@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
+from interlock.jobs.listing import list_jobs, list_lanes
 from interlock.ports.job_views import JobFilter, JobSituation, JobView, LaneView, QueueView
 from interlock.ports.jobs import (
     Acknowledged,
@@ -173,7 +174,7 @@ class JobDriver(Driver):
 
     async def view(self, job_id: int) -> JobView:
         """The job, which is known."""
-        view = await self.jobs.get(job_id)
+        view = await self.store.insight.get(job_id)
         assert view is not None, f"job {id} is not known"
         return view
 
@@ -183,24 +184,36 @@ class JobDriver(Driver):
 
     async def states(self, *ids: int) -> list[JobState]:
         """How the jobs stand, as one look shows them."""
-        seen = {view.id: view.state for view in await self.jobs.list(JobFilter(), limit=10_000)}
+        seen = {view.id: view.state for view in await self.list_jobs(JobFilter(), limit=10_000)}
         return [seen[job_id] for job_id in ids]
 
     async def situation(self, job_id: int) -> JobSituation:
         """The situation of a known job."""
-        situation = await self.jobs.situation(job_id)
-        assert situation is not None, f"job {id} is not known"
-        return situation
+        (situation,) = await self.store.insight.situations([job_id])
+        return situation._replace(job=await self.view(job_id))
+
+    async def list_jobs(self, wanted: JobFilter, *, limit: int = 100) -> list[JobView]:
+        """Jobs that match, newest first."""
+        return await list_jobs(self.store.insight, wanted, limit)
 
     async def lane(self, lane: str = "l") -> LaneView:
         """The lane, which is not empty or is held."""
-        (view,) = await self.jobs.lanes(lane)
+        view = await self.store.insight.lane(lane)
+        assert view is not None, f"lane {lane!r} is not known"
         assert view.lane == lane
         return view
 
+    async def lanes(self, *, limit: int = 100) -> list[LaneView]:
+        """All lanes."""
+        return await list_lanes(self.store.insight, limit)
+
     async def queue(self, queue: str = "q") -> QueueView:
         """The queue, which is known."""
-        return {view.queue: view for view in await self.jobs.queues()}[queue]
+        return {view.queue: view for view in await self.queues()}[queue]
+
+    async def queues(self) -> list[QueueView]:
+        """All queues."""
+        return list((await self.store.insight.counts()).queues)
 
     async def let_pass(self, seconds: float, *alive: str) -> None:
         """Let time pass, with these sessions alive to the end; all three unless told otherwise."""

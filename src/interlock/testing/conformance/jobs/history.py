@@ -130,12 +130,12 @@ class HistoryConformance(JobSuite):
             while await b.jobs.prune(500):
                 pass
 
-            assert [await b.jobs.get(job_id) for job_id in old] == [None] * 5
+            assert [await b.store.insight.get(job_id) for job_id in old] == [None] * 5
             assert await b.state(young) is JobState.DONE
             await b.let_pass(1000)
             while await b.jobs.prune(1):
                 pass
-            assert sorted(view.id for view in await b.jobs.list(JobFilter())) == unfinished
+            assert sorted(view.id for view in await b.list_jobs(JobFilter())) == unfinished
 
     async def test_history_is_removed_a_bounded_amount_at_a_time(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
@@ -148,7 +148,7 @@ class HistoryConformance(JobSuite):
                 assert removed < 1000
 
             assert removed >= 30
-            assert [await b.jobs.get(ids[n]) for n in (0, 15, 29)] == [None] * 3
+            assert [await b.store.insight.get(ids[n]) for n in (0, 15, 29)] == [None] * 3
 
     async def test_a_job_retried_by_hand_leaves_the_history_and_comes_back_to_it(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
@@ -158,9 +158,9 @@ class HistoryConformance(JobSuite):
             await b.jobs.retry(job_id, Attribution("ann"))
             while await b.jobs.prune(10):
                 pass
-            assert [view.id for view in await b.jobs.list(JobFilter())] == [job_id]
+            assert [view.id for view in await b.list_jobs(JobFilter())] == [job_id]
             await b.end(await b.one(), Outcome.DONE, result="1")
             view = await b.view(job_id)
 
             assert (view.state, view.result, view.finished_at) == (JobState.DONE, "1", near(b.now))
-            assert len(await b.jobs.list(JobFilter())) == 1
+            assert len(await b.list_jobs(JobFilter())) == 1

@@ -165,10 +165,10 @@ class HoldConformance(JobSuite):
             lane = await b.lane()
             assert (lane.state, lane.head, lane.depth) == (JobState.HELD, None, 0)
             assert lane.since == near(since)
-            assert [view.lane for view in await b.jobs.lanes()] == ["l"]
+            assert [view.lane for view in await b.lanes()] == ["l"]
             assert await b.jobs.release("l", ANN)
 
-            assert await b.jobs.lanes() == []
+            assert await b.lanes() == []
             assert not await b.jobs.release("l", ANN)
             job_id = await b.add(lane="l")
             assert await b.ids() == [job_id]

@@ -25,7 +25,7 @@ class LaneConformance(JobSuite):
                 acknowledged = await b.done(job)
                 assert acknowledged.ready is (place < 5)
 
-            assert await b.jobs.lanes() == []
+            assert await b.lanes() == []
 
     async def test_lanes_go_side_by_side(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:

@@ -87,7 +87,7 @@ class JobRaceConformance(HandsSuite):
 
             await asyncio.gather(*(feed(number) for number in range(3)), *(work(number) for number in range(6)))
             assert order == accepted
-            assert await hands[0].jobs.lanes() == []
+            assert await hands[0].lanes() == []
 
     async def test_a_lane_that_empties_and_fills_again_loses_no_job(self, store_url: str) -> None:
         async with self.hands(store_url) as hands:
@@ -120,7 +120,7 @@ class JobRaceConformance(HandsSuite):
                 await asyncio.gather(*workers)
 
             assert sorted(got) == sorted(accepted)
-            assert await hands[0].jobs.lanes() == []
+            assert await hands[0].lanes() == []
 
     async def test_those_who_enqueue_one_after_the_other_are_in_that_order_in_every_lane(self, store_url: str) -> None:
         async with self.hands(store_url) as hands:
@@ -184,7 +184,7 @@ class JobRaceConformance(HandsSuite):
             seen: list[int] = []
 
             async def look() -> None:
-                seen.append(len(await hands[3].jobs.list(JobFilter(), limit=1000)))
+                seen.append(len(await hands[3].list_jobs(JobFilter(), limit=1000)))
 
             async def feed(number: int) -> None:
                 for _ in range(8):

@@ -43,7 +43,8 @@ class RefusalConformance(JobSuite):
             await refuse(b, job)
 
             assert await b.state(job_id) is JobState.READY
-            assert [view.id for view in await b.jobs.list(JobFilter(states=(JobState.READY,)))] == [job_id]
+            assert [view.id for view in await b.list_jobs(JobFilter(states=(JobState.READY,)))] == [job_id]
+            assert (await b.queue()).ready == (await b.store.insight.counts()).states[JobState.READY] == 1
             assert await b.ids("a") == []
             assert await b.ids("a", reads=[OLD]) == [], "not again to the version that refused it"
             (again,) = await b.fetch("b", reads=[NEW])

@@ -147,7 +147,7 @@ class RunConformance(JobSuite):
                 assert view.superseded_by == ids[3]
                 assert view.finished_at is not None
             await b.done(job)
-            assert await b.jobs.lanes() == []
+            assert await b.lanes() == []
 
     async def test_only_the_same_name_directly_behind_takes_the_place(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:

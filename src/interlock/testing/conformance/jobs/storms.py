@@ -137,13 +137,13 @@ class _Storm:
             lane = self.chance.choice(_LANES)
             if self.chance.random() < 0.5:
                 await hand.jobs.hold(lane, Attribution("ann", "deploying"))
-                await hand.jobs.lanes()
+                await hand.lanes()
             await hand.jobs.release(lane, ANN)
             if self.ids:
                 await hand.jobs.cancel(self.chance.choice(self.ids), Attribution("ann", "not wanted"))
                 await hand.jobs.retry(self.chance.choice(self.ids), Attribution("ann"))
-                await hand.jobs.situation(self.chance.choice(self.ids))
-            await hand.jobs.queues()
+                await hand.store.insight.situations([self.chance.choice(self.ids)])
+            await hand.queues()
 
     async def calm(self, hand: JobDriver) -> None:
         """When it is over everything comes to its end."""
@@ -152,7 +152,7 @@ class _Storm:
         for _ in range(200):
             for lane in _LANES:
                 await hand.jobs.release(lane, ANN)
-            views = await hand.jobs.list(JobFilter(), limit=10_000)
+            views = await hand.list_jobs(JobFilter(), limit=10_000)
             assert sorted(view.id for view in views) == sorted(self.ids), "jobs were lost or made up"
             unfinished = [view.id for view in views if not view.state.final]
             if not unfinished:
@@ -169,7 +169,7 @@ class _Storm:
             )
             hand.clock.advance(1)
         assert not unfinished, f"these are stuck: {unfinished}"
-        assert await hand.jobs.lanes() == []
+        assert await hand.lanes() == []
 
 
 class StormConformance(HandsSuite):

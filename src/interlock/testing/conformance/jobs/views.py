@@ -46,13 +46,13 @@ class JobViewConformance(JobSuite):
             ready = await b.add(queue="other")
             later = await b.add(lane="l", delay=50.0)
             first, second = await b.add(lane="l"), await b.add(lane="l")
-            everything = await b.jobs.list(JobFilter())
+            everything = await b.list_jobs(JobFilter())
 
             assert [view.id for view in everything] == [second, first, later, ready, done]
             assert {(view.arguments, view.result, view.attempts) for view in everything} == {("", None, ())}
 
             async def found(**wanted: object) -> list[int]:
-                return [view.id for view in await b.jobs.list(JobFilter(**wanted))]  # type: ignore[arg-type]
+                return [view.id for view in await b.list_jobs(JobFilter(**wanted))]  # type: ignore[arg-type]
 
             assert await found(states=(JobState.DONE,)) == [done]
             assert await found(states=(JobState.READY, JobState.SCHEDULED)) == [first, later, ready]
@@ -62,7 +62,7 @@ class JobViewConformance(JobSuite):
             assert await found(lane="l") == [second, first, later]
             assert await found(lane="l", states=(JobState.SCHEDULED,)) == [later]
             assert await found(name="never") == []
-            assert [view.id for view in await b.jobs.list(JobFilter(), limit=2)] == [second, first]
+            assert [view.id for view in await b.list_jobs(JobFilter(), limit=2)] == [second, first]
 
     async def test_a_look_and_a_find_agree_in_every_state(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
@@ -77,7 +77,7 @@ class JobViewConformance(JobSuite):
             await b.fetch(limit=1)
             await b.fetch(limit=2)
 
-            looked = await b.jobs.list(JobFilter())
+            looked = await b.list_jobs(JobFilter())
             assert len(looked) == len(Outcome) + 7
             for view in looked:
                 found = await b.view(view.id)
@@ -85,12 +85,13 @@ class JobViewConformance(JobSuite):
             states = {view.state for view in looked}
             assert states == set(JobState) - {JobState.SUPERSEDED, JobState.QUARANTINED}
             for state in states:
-                assert {view.id for view in await b.jobs.list(JobFilter(states=(state,)))} == {
+                assert {view.id for view in await b.list_jobs(JobFilter(states=(state,)))} == {
                     view.id for view in looked if view.state is state
                 }
 
     async def test_it_is_told_how_many_ready_jobs_come_first(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
+            await b.jobs.register_worker("a", ["q"], ["n"], 5)
             await b.add(queue="other")
             ids = [await b.add(), await b.add(lane="l"), await b.add(lane="l"), await b.add(), await b.add()]
             await b.add(delay=10.0)
@@ -190,7 +191,7 @@ class JobViewConformance(JobSuite):
 
     async def test_lanes_are_told_with_their_heads(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
-            assert await b.jobs.lanes("l") == []
+            assert await b.store.insight.lane("l") is None
             ids = [await b.add(lane="l", name=name) for name in ("n", "m", "n")]
             due = b.now - 0.002
             lane = await b.lane()
@@ -207,13 +208,13 @@ class JobViewConformance(JobSuite):
             await b.end(await b.one(names=("m",)), Outcome.RETRY, delay=10.0)
             assert (await b.lane()).state is JobState.SCHEDULED
             other = await b.add(lane="k")
-            assert {view.lane: view.head for view in await b.jobs.lanes()} == {"k": other, "l": ids[1]}
-            assert len(await b.jobs.lanes(limit=1)) == 1
+            assert {view.lane: view.head for view in await b.lanes()} == {"k": other, "l": ids[1]}
+            assert len(await b.lanes(limit=1)) == 1
             assert (await b.lane()).seen_at == near(b.now)
 
     async def test_queues_are_told_with_what_is_in_them(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
-            assert await b.jobs.queues() == []
+            assert await b.queues() == []
             oldest = b.now + 0.001
             await b.add()
             for lane in "xxxyy":
@@ -232,7 +233,7 @@ class JobViewConformance(JobSuite):
                 await b.add(uses=(slots(1),))
             await b.fetch()
             await b.add(queue="other")
-            queues = {queue.queue: queue for queue in await b.jobs.queues()}
+            queues = {queue.queue: queue for queue in await b.queues()}
 
             queue = queues["q"]
             assert (queue.ready, queue.behind, queue.scheduled, queue.waiting) == (0, 1, 1, 2)

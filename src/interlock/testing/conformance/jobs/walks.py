@@ -81,7 +81,7 @@ class _Walk:
             else:
                 (way,) = self.chance.choices(list(ways), list(ways.values()))
                 await way()
-            self.model.check(await self.jobs.list(JobFilter(), limit=10_000))
+            self.model.check(await self.driver.list_jobs(JobFilter(), limit=10_000))
 
     def tell(self, *what: object) -> None:
         """Record a step for the failure message."""
@@ -151,7 +151,7 @@ class _Walk:
 
     async def _takeable(self) -> list[int]:
         """What is ready and not kept waiting by suspects that it must not run beside."""
-        ready = await self.jobs.list(JobFilter(states=(JobState.READY,)), limit=10_000)
+        ready = await self.driver.list_jobs(JobFilter(states=(JobState.READY,)), limit=10_000)
         return [view.id for view in ready if self.model.may_take(self.model.jobs[view.id], self.sessions)]
 
     async def _fetch(self, wish: FetchRequest) -> FetchResult:
@@ -283,9 +283,9 @@ class _Walk:
                 mine = self.model.fetched(session)
                 await self._acknowledge(session, [Acknowledgement(job.id, job.fence, Outcome.DONE) for job in mine])
             self.driver.clock.advance(5)
-        self.model.check(await self.jobs.list(JobFilter(), limit=10_000))
+        self.model.check(await self.driver.list_jobs(JobFilter(), limit=10_000))
         assert not self.model.unfinished(), "jobs are stuck"
-        assert await self.jobs.lanes() == []
+        assert await self.driver.lanes() == []
         self.driver.clock.advance(100)
         for use in _LIMITS:
             await self.driver.add_many(use.max_count + 1, uses=(use,))
