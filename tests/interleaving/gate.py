@@ -53,11 +53,11 @@ $$;
 """
 _TABLES = (
     "select c.relname from pg_class c where c.relnamespace = 'interlock'::regnamespace and c.relkind = 'r'"
-    " and c.relname ~ '^job' and not c.relispartition"
+    " and c.relname ~ ('^' || $1) and not c.relispartition"
 )
 _FUNCTIONS = (
     "select pg_get_functiondef(p.oid) from pg_proc p join pg_language l on l.oid = p.prolang"
-    " where p.pronamespace = 'interlock'::regnamespace and p.proname ~ '^job_' and l.lanname = 'plpgsql'"
+    " where p.pronamespace = 'interlock'::regnamespace and p.proname ~ ('^' || $1 || '_') and l.lanname = 'plpgsql'"
 )
 _WAITING = (
     "select count(distinct l.pid) from pg_locks l where not l.granted"
@@ -65,21 +65,21 @@ _WAITING = (
 )
 
 
-async def install(connection: Any) -> None:
-    """Put the gate into a database that has the schema."""
+async def install(connection: Any, concept: str = "job") -> None:
+    """Install the gate for the tables and functions of a concept in a database that has the schema."""
     await connection.execute(_SETUP)
-    for (table,) in await connection.fetch(_TABLES):
+    for (table,) in await connection.fetch(_TABLES, concept):
         await connection.execute(
             f"create trigger gate before insert or update or delete on interlock.{table}"
             " for each statement execute function gate.pass_at_table();"
             f"create constraint trigger gate_commit after insert or update or delete on interlock.{table}"
             " deferrable initially deferred for each row execute function gate.pass_at_commit()"
         )
-    for (definition,) in await connection.fetch(_FUNCTIONS):
-        await connection.execute(_with_gates(definition))
+    for (definition,) in await connection.fetch(_FUNCTIONS, concept):
+        await connection.execute(_with_gates(definition, concept))
 
 
-def _with_gates(definition: str) -> str:
+def _with_gates(definition: str, concept: str) -> str:
     head, body, tail = definition.split("$function$")
     lines = body.split("\n")
     begin = lines.index("begin")
@@ -87,7 +87,7 @@ def _with_gates(definition: str) -> str:
     touches = False
     for line, following in zip(lines[begin + 1 :], [*lines[begin + 2 :], ""], strict=True):
         gated.append(line)
-        touches = touches or re.search(r"interlock\.job|_xact_lock|interlock\.session", line) is not None
+        touches = touches or re.search(rf"interlock\.{concept}|_xact_lock|interlock\.session", line) is not None
         if touches and re.search(r";\s*$", line) and "--" not in line and "get diagnostics" not in following:
             gated.append(_PASS)
             touches = False

@@ -77,7 +77,7 @@ class Lab:
 
 
 @asynccontextmanager
-async def open_lab(url: str, bug: Bug | None = None) -> AsyncIterator[Lab]:
+async def open_lab(url: str, bug: Bug | None = None, concept: str = "job") -> AsyncIterator[Lab]:
     """A lab in an empty database, with the functions as they are or with a bug."""
     clock = VirtualClock()
     async with AsyncExitStack() as stack:
@@ -93,7 +93,7 @@ async def open_lab(url: str, bug: Bug | None = None) -> AsyncIterator[Lab]:
         stack.push_async_callback(connection.close)
         if bug is not None:
             await plant(connection, bug)
-        await install(connection)
+        await install(connection, concept)
         for session in ("a", "b", "c"):
             await stores[2].sessions.begin(SessionCard(session, "host", 7, "test"), _FOREVER)
         yield Lab(stores, clock, connection)
