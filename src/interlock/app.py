@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Never, Self, Unpack
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, Unpack
 
 from interlock.arguments import checked_url
 from interlock.backends import from_url
 from interlock.claims import Claims
 from interlock.cursors import Cursors
-from interlock.errors import CapabilityError, MisuseError
+from interlock.errors import CapabilityError, InvalidArgumentError, MisuseError
 from interlock.events import Events
 from interlock.insight import Insight
 from interlock.jobs import Jobs, Lanes, Queues
@@ -23,10 +24,11 @@ from interlock.store_client import StoreClient
 from interlock.telemetry.metrics import Together
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from types import TracebackType
 
     from prometheus_client.registry import Collector
+    from pydantic import BaseModel
 
     from interlock.arguments import Seconds, Wait
     from interlock.events.handler import EventDecorator, IgnoreRule
@@ -35,11 +37,16 @@ if TYPE_CHECKING:
     from interlock.jobs.jobs import JobDecorator
     from interlock.jobs.options import JobDefinitionOptions
     from interlock.jobs.worker import Worker
+    from interlock.records import Machine, Records
+    from interlock.records.engine import RecordEngine
+    from interlock.records.strategies import StrategyChoice
     from interlock.service import Service
     from interlock.settings import SettingsChanges
     from interlock.web import Credentials, Web
 
 __all__ = ["App"]
+
+M = TypeVar("M", bound="BaseModel")
 
 
 class App:
@@ -104,6 +111,10 @@ class App:
         for concept in (self.locks, self.claims, self.limits, self._jobs, self._events):
             if concept is not None:
                 concept.explain_with(self.insight.explain)
+        self._durable = store_clients[url]
+        self._record_engine: RecordEngine | None = None
+        self._record_locks: Locks | None = None
+        self._records: dict[str, Records[Any]] = {}
         self._opened: AsyncExitStack | None = None
 
     @property
@@ -177,6 +188,62 @@ class App:
         """Run all jobs that can run now, in this process, until none is ready. For tests; see :meth:`Jobs.drain`."""
         return await self.jobs.drain(wait=wait, queues=queues)
 
+    def records(
+        self,
+        model: type[M],
+        *,
+        name: str | None = None,
+        machine: Machine | None = None,
+        strategies: Mapping[str, StrategyChoice] | None = None,
+        wait: Wait = 5.0,
+        correctable: Iterable[str] | None = None,
+        sources: Iterable[str] | None = None,
+    ) -> Records[M]:
+        """Declare the records of a pydantic model: ``intents = app.records(Intent, machine=…)``.
+
+        ``name`` is their kind in the store; the default is the model's name. ``machine`` is checked on every write.
+        ``strategies`` chooses a strategy for an operation, such as ``{"update": "pessimistic"}``, or one with its own
+        wait, such as ``{"transition": ("pessimistic", 2)}``; ``wait`` is that of all others. ``correctable`` are the
+        fields that corrections may change (all of the model's own), ``sources`` those who may make them (everyone).
+        """
+        from interlock.records.engine import RecordEngine
+        from interlock.records.records import Records
+
+        if self._record_engine is None:
+            if Capability.RECORDS not in self._durable.store.capabilities:
+                raise self._lacks("records")
+            locks = self.locks
+            if not locks.uses(self._durable):
+                if self._opened is not None:
+                    raise MisuseError(
+                        "Records cannot be declared after the app was opened, because its locks are in another store.",
+                        remedy="Call app.records(…) before async with app.",
+                    )
+                # The lease on a record is in the record's own store, wherever the other locks are.
+                locks = self._record_locks = Locks(self._durable)
+            self._record_engine = RecordEngine(self._durable, locks)
+        records = Records(
+            self._record_engine,
+            model,
+            name=name,
+            machine=machine,
+            strategies=strategies,
+            wait=wait,
+            correctable=correctable,
+            sources=sources,
+        )
+        if records.kind in self._records:
+            raise InvalidArgumentError(
+                f"Records of the kind {records.kind!r} are already declared.", remedy="Give one of them a name=…."
+            )
+        self._records[records.kind] = records
+        return records
+
+    @property
+    def record_kinds(self) -> Mapping[str, Records[Any]]:
+        """The declared records by kind."""
+        return MappingProxyType(self._records)
+
     def web(
         self, *, credentials: Credentials | None = None, dashboard: bool = True, allowed_hosts: str | Iterable[str] = ()
     ) -> Web:
@@ -220,6 +287,8 @@ class App:
 
     async def __aenter__(self) -> Self:
         parts: list[Service[Any]] = [self.locks, self.claims, self.cursors, self.limits]
+        if self._record_locks is not None:
+            parts.append(self._record_locks)
         if self._jobs is not None:
             parts.append(self._jobs)
         if self._events is not None:
@@ -240,7 +309,9 @@ class App:
     @property
     def metrics(self) -> Together:
         """A Prometheus collector for all that this app counts and times."""
-        collectors: list[Collector] = [self.locks.metrics, self.claims.metrics, self.limits.metrics]
+        locks = self.locks.metrics
+        locks.records = None if self._record_engine is None else self._record_engine.metrics
+        collectors: list[Collector] = [locks, self.claims.metrics, self.limits.metrics]
         if self._jobs is not None:
             collectors.append(self._jobs.metrics)
         if self._events is not None:

@@ -5,6 +5,7 @@
     │   └── InvalidArgumentError     (also a ValueError)
     ├── NotFoundError              ask for something that exists
     │   ├── EventGoneError
+    │   ├── RecordNotFoundError
     │   └── ResultGoneError
     ├── WaitTimeoutError           wait longer, or do something else (also a TimeoutError)
     │   ├── LockTimeoutError
@@ -14,7 +15,12 @@
     │   ├── DeadlockError
     │   ├── ConcurrencyConflictError
     │   └── LimitFullError
+    ├── RecordError                change the request; the record does not allow it
+    │   ├── RecordExistsError
+    │   ├── InvalidTransitionError
+    │   └── CorrectionRefusedError
     ├── LeaseLostError             stop; another process may own it now
+    │   └── StaleFenceError
     ├── JobError                   find out how the job ended
     │   ├── JobFailedError
     │   └── JobCancelledError
@@ -41,12 +47,14 @@ if TYPE_CHECKING:
 __all__ = [
     "CapabilityError",
     "ConcurrencyConflictError",
+    "CorrectionRefusedError",
     "DeadlockError",
     "EventError",
     "EventGoneError",
     "EventRefusedError",
     "InterlockError",
     "InvalidArgumentError",
+    "InvalidTransitionError",
     "JobCancelledError",
     "JobError",
     "JobFailedError",
@@ -58,10 +66,14 @@ __all__ = [
     "MalformedEventError",
     "MisuseError",
     "NotFoundError",
+    "RecordError",
+    "RecordExistsError",
+    "RecordNotFoundError",
     "ResultGoneError",
     "RetryableError",
     "SchemaMismatchError",
     "SignatureError",
+    "StaleFenceError",
     "StoreError",
     "StoreReplacedError",
     "StoreUnavailableError",
@@ -116,6 +128,13 @@ class EventGoneError(NotFoundError):
 
     code = "event-gone"
     remedy = "Keep events for longer: keep_events=…."
+
+
+class RecordNotFoundError(NotFoundError):
+    """The record does not exist."""
+
+    code = "record-not-found"
+    remedy = "Check its ID, or create it."
 
 
 class ResultGoneError(NotFoundError):
@@ -217,6 +236,50 @@ class LimitFullError(RetryableError):
     remedy = "Reject work earlier, or raise the limit."
 
 
+# -- change the request ------------------------------------------------------------------------------------------------
+
+
+class RecordError(InterlockError):
+    """The record does not allow the change; nothing was written. Retrying does not help."""
+
+    code = "record"
+    remedy = "Read the record, then ask for something that it allows."
+
+
+class RecordExistsError(RecordError):
+    """A record with this ID already exists."""
+
+    code = "record-exists"
+    remedy = "Use another ID, or update the record."
+
+
+class InvalidTransitionError(RecordError):
+    """The machine has no transition from the record's status to the requested one."""
+
+    code = "invalid-transition"
+    remedy = "Choose a status that the machine allows."
+
+    def __init__(self, message: str = "", *, status: str = "", requested: str = "", remedy: str | None = None) -> None:
+        super().__init__(message, remedy=remedy)
+        self.status = status
+        """The record's status."""
+        self.requested = requested
+
+
+class CorrectionRefusedError(RecordError):
+    """The correction is invalid.
+
+    ``reason`` is a stable code: what is wrong with it.
+    """
+
+    code = "correction-refused"
+    remedy = "Fix the correction."
+
+    def __init__(self, message: str = "", *, reason: str = "", remedy: str | None = None) -> None:
+        super().__init__(message, remedy=remedy)
+        self.reason = reason
+
+
 # -- stop --------------------------------------------------------------------------------------------------------------
 
 
@@ -225,6 +288,13 @@ class LeaseLostError(InterlockError):
 
     code = "lease-lost"
     remedy = "Work done since then may overlap with the next holder's; fenced writes were refused."
+
+
+class StaleFenceError(LeaseLostError):
+    """The record has already seen a larger fence; nothing was written."""
+
+    code = "stale-fence"
+    remedy = "Stop: a later holder of the lock or the job has written."
 
 
 # -- find out how the job ended ----------------------------------------------------------------------------------------

@@ -77,6 +77,10 @@ class Reason(StrEnum):
     STUCK = "stuck"
     HANDLED = "handled"
     FORGOTTEN = "forgotten"
+    # records
+    EDITED = "edited"
+    FINAL = "final"
+    MISSING = "missing"
 
 
 _JOB, _JOB_OR_LANE = ("job",), ("job", "lane")
@@ -172,8 +176,10 @@ REASONS: Mapping[Reason, ReasonInfo] = MappingProxyType(
         Reason.AWAITED: ReasonInfo(
             ("lock",), "It is held, and others wait for it.", "Wait, or run `interlock locks release KEY`."
         ),
-        Reason.PASSING: ReasonInfo(("lock", "limit"), "It has become free, and is reserved for the first waiter.", ""),
-        Reason.FREE: ReasonInfo(("lock",), "It is free, and has no waiters.", ""),
+        Reason.PASSING: ReasonInfo(
+            ("lock", "limit", "record"), "It has become free, and is reserved for the first waiter.", ""
+        ),
+        Reason.FREE: ReasonInfo(("lock", "record"), "It is free, and has no waiters.", ""),
         Reason.UNUSED: ReasonInfo(("limit",), "It is not in use: the next start is possible now.", ""),
         Reason.ROOM: ReasonInfo(("limit",), "The next start is possible now.", ""),
         Reason.FULL: ReasonInfo(("limit",), "All slots are taken.", "Wait for one of the holders, or raise the limit."),
@@ -195,6 +201,13 @@ REASONS: Mapping[Reason, ReasonInfo] = MappingProxyType(
         Reason.STUCK: ReasonInfo(("event",), "One of its jobs is parked, or its lane is held.", "See that job."),
         Reason.HANDLED: ReasonInfo(("event",), "All of its jobs have ended, and none of them failed.", ""),
         Reason.FORGOTTEN: ReasonInfo(("event",), "Its jobs have ended and are no longer kept.", ""),
+        Reason.EDITED: ReasonInfo(
+            ("record",),
+            "A caller is editing it, and other writes queue. The explanation names the editor and the waiters.",
+            "Wait, or run `interlock locks release record:KIND:ID`.",
+        ),
+        Reason.FINAL: ReasonInfo(("record",), "It is free, and has a final status of its machine.", ""),
+        Reason.MISSING: ReasonInfo(("record",), "It was never created, or was deleted.", ""),
     }
 )
 """What each reason means, and what to do about it."""

@@ -58,6 +58,10 @@ class Service(Generic[E]):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._explainer: Explainer | None = None
 
+    def uses(self, store_client: StoreClient) -> bool:
+        """Whether it uses this client of a store."""
+        return self._store_client is store_client
+
     def explain_with(self, explainer: Explainer) -> None:
         """Let an App's :class:`Insight` explain, which also knows the app's other stores."""
         self._explainer = explainer

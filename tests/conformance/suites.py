@@ -15,5 +15,6 @@ SHARING = {
     conformance.JobStoreConformance,
     conformance.JournalStoreConformance,
     conformance.RecordStoreConformance,
+    conformance.RecordsConformance,
 }
 """Those whose tests have a namespace of their own each, so that they can share a place."""

@@ -23,6 +23,7 @@ from interlock.testing.conformance import (
     LocksConformance,
     LockStoreConformance,
     ProcessConformance,
+    RecordsConformance,
     RecordStoreConformance,
 )
 from tests.conformance.suites import SUITES
@@ -111,6 +112,10 @@ class TestJournalStore(_OnStoresOfJobs, JournalStoreConformance):
 
 
 class TestRecordStore(_OnStoresOfJobs, RecordStoreConformance):
+    pass
+
+
+class TestRecords(_OnStoresOfJobs, RecordsConformance):
     pass
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
+    from interlock.telemetry.records import RecordMetrics
+
 __all__ = ["PROCESS_DEADLOCKS", "DeadlockCounts", "Durations", "LockMetrics", "Together"]
 
 _BOUNDS = (
@@ -105,8 +107,8 @@ class LockMetrics(Collector):
         self.holds = Durations()
         self.losses: dict[str, int] = {}
         self.deadlocks = DeadlockCounts()
-        self.version_conflicts = 0
-        self.version_conflict_retries = 0
+        self.records: RecordMetrics | None = None
+        """The records of the same app, in the same families, with the strategy as their ``lock_type``."""
 
     @property
     def active(self) -> int:
@@ -124,18 +126,28 @@ class LockMetrics(Collector):
             "Requests for a lock, by outcome.",
             labels=["lock_type", "status"],
         )
+        types = () if self.records is None else self.records.types
         for status, count in {"acquired": self.waits.count, **self.outcomes}.items():
             acquisitions.add_metric([*kind, status], count)
+        for one in types:
+            for status, count in one.outcomes.items():
+                acquisitions.add_metric([one.lock_type, status], count)
         yield acquisitions
-        yield self._histogram(name("lock_acquisition_duration_seconds"), "Time from request to lease.", self.waits)
-        yield self._histogram(name("lock_hold_duration_seconds"), "Time from lease to release or loss.", self.holds)
+        waits = {self.lock_type: self.waits, **{one.lock_type: one.waits for one in types}}
+        yield self._histogram(name("lock_acquisition_duration_seconds"), "Time from request to lease.", waits)
+        holds = {self.lock_type: self.holds}
+        yield self._histogram(name("lock_hold_duration_seconds"), "Time from lease to release or loss.", holds)
         contentions = CounterMetricFamily(
             name("lock_contentions"), "Requests that found the lock held.", labels=["lock_type"]
         )
         contentions.add_metric(kind, self.contentions)
+        for one in types:
+            contentions.add_metric([one.lock_type], one.contentions)
         yield contentions
         active = GaugeMetricFamily(name("active_locks"), "Leases that this process holds.", labels=["lock_type"])
         active.add_metric(kind, self.active)
+        for one in types:
+            active.add_metric([one.lock_type], one.active)
         yield active
         losses = CounterMetricFamily(name("lock_losses"), "Leases lost while held.", labels=["lock_type", "cause"])
         for reason, count in self.losses.items():
@@ -145,20 +157,25 @@ class LockMetrics(Collector):
         for counter, text, count in (
             ("deadlock_detections", "Deadlocks detected, by Interlock or a database.", detections),
             ("deadlock_retries", "Retries after a deadlock.", self.deadlocks.retries + PROCESS_DEADLOCKS.retries),
-            ("version_conflicts", "Version conflicts of optimistic writes.", self.version_conflicts),
+            (
+                "version_conflicts",
+                "Version conflicts of optimistic writes.",
+                0 if self.records is None else self.records.version_conflicts,
+            ),
             (
                 "version_conflict_retries",
                 "Retries after a version conflict.",
-                self.version_conflict_retries,
+                0 if self.records is None else self.records.version_conflict_retries,
             ),
         ):
             yield CounterMetricFamily(name(counter), text, value=count)
 
-    def _histogram(self, name: str, text: str, durations: Durations) -> Metric:
+    def _histogram(self, name: str, text: str, by_type: dict[str, Durations]) -> Metric:
         from interlock.telemetry.families import HistogramMetricFamily
 
         family = HistogramMetricFamily(name, text, labels=["lock_type"])
-        family.add_metric([self.lock_type], buckets=durations.buckets(), sum_value=durations.total)
+        for lock_type, durations in by_type.items():
+            family.add_metric([lock_type], buckets=durations.buckets(), sum_value=durations.total)
         return family
 
 

@@ -29,6 +29,7 @@ from interlock.testing.conformance.locks.processes import ProcessConformance
 from interlock.testing.conformance.locks.store import LockStoreConformance
 from interlock.testing.conformance.locks.users import LocksConformance
 from interlock.testing.conformance.records.store import RecordStoreConformance
+from interlock.testing.conformance.records.users import RecordsConformance
 
 __all__ = [
     "ClaimStoreConformance",
@@ -48,4 +49,5 @@ __all__ = [
     "LocksConformance",
     "ProcessConformance",
     "RecordStoreConformance",
+    "RecordsConformance",
 ]

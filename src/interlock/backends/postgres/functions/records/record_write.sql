@@ -59,7 +59,8 @@ begin
     -- granted before, and the holder of a later one waits for this transaction when it reads the record.
     return query
     with judged as materialized (
-        select u.*, r.version as found, greatest(r.updated_at, now_us) as written_at, u.n = any (added) as is_added,
+        select u.*, r.version as found, u.n = any (added) as is_added,
+               case when u.n = any (added) then r.updated_at else greatest(r.updated_at, now_us) end as written_at,
                case when r.id is not null and u.n <> all (locked) then 'blocked'
                     when u.owner is null and l.live then 'busy'
                     when u.owner is not null and (l.live and l.owner = u.owner) is not true then 'lost'

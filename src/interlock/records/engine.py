@@ -1,0 +1,406 @@
+"""The record engine: reads, leases and writes of records, in the same way for every store and every kind.
+
+A write whose answer was lost is repeated. Each write has an ID, which is part of its journal entry. So the engine can
+determine whether it was made, even if others have changed the record since.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+from contextlib import asynccontextmanager
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from interlock.arguments import FOREVER, checked_key
+from interlock.errors import (
+    ConcurrencyConflictError,
+    DeadlockError,
+    LeaseLostError,
+    LockTimeoutError,
+    RecordNotFoundError,
+    StaleFenceError,
+    StoreUnavailableError,
+)
+from interlock.locks.explain import who_holds
+from interlock.ports.journal import JournalFilter, JournalPosition, NewEntry
+from interlock.ports.records import (
+    Busy,
+    Conflict,
+    LeaseLost,
+    RecordChange,
+    StaleFence,
+    StoredRecord,
+    Written,
+    lock_key,
+    subject_key,
+)
+from interlock.records.fields import changed_fields
+from interlock.records.strategies import Plan, Strategy
+from interlock.telemetry.log import emit
+from interlock.telemetry.records import LockTypeMetrics, RecordMetrics
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+
+    from interlock.locks.lease import Lease
+    from interlock.locks.locks import Acquisition, Locks
+    from interlock.ports.journal import Action, Attribution
+    from interlock.ports.records import WriteAnswer
+    from interlock.records.fields import Content
+    from interlock.store_client import StoreClient
+
+    Compute = Callable[["Ref", StoredRecord | None], Awaitable["Draft | None"]]
+
+__all__ = ["Change", "Draft", "RecordEngine", "Ref", "refusal_error"]
+
+_log = logging.getLogger("interlock.records")
+_LEASE = 60.0
+_ATTEMPTS = 3  # writes under a lease, which only writes that bypass Interlock can make conflict
+_PAGE = 100
+
+
+class Ref(NamedTuple):
+    """Which record."""
+
+    kind: str
+    id: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.id!r}"
+
+
+class Attempt(NamedTuple):
+    """The history of an operation before the current attempt; part of the journal entry."""
+
+    retries: int = 0
+    starved: bool = False
+    """An optimistic write lost, and so the operation queued for the lease."""
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """For the journal."""
+        return {"_retries": self.retries} | ({"_starvation": True} if self.starved else {})
+
+
+class Draft(NamedTuple):
+    """A change of one record, before it is written."""
+
+    before: Content | None
+    after: Content | None
+    """None means delete."""
+    action: Action
+    attribution: Attribution
+    fence: int | None = None
+    notes: Mapping[str, Any] = MappingProxyType({})
+    """Notes for the journal entry. Their names start with an underscore; the name of a field never does."""
+
+
+class Change:
+    """A change of one record, and the record as it is stored afterwards."""
+
+    __slots__ = ("draft", "ref", "stored")
+
+    def __init__(self, ref: Ref, draft: Draft | None, stored: StoredRecord | None) -> None:
+        self.ref = ref
+        self.draft = draft
+        """None if there is nothing to do."""
+        self.stored = stored
+        """The record before the change, and after the write the record that it made; None means no record."""
+
+    def made(self, change: RecordChange, written: Written) -> None:
+        """Note that the change was made."""
+        if change.body is None:
+            self.stored = None
+            return
+        old = self.stored
+        fence = max((f for f in (change.fence, old and old.fence) if f is not None), default=None)
+        created_at = written.updated_at if old is None else old.created_at
+        self.stored = StoredRecord(
+            change.kind,
+            change.id,
+            change.uid,
+            written.version,
+            change.status,
+            change.body,
+            fence,
+            created_at,
+            written.updated_at,
+        )
+
+
+class RecordEngine:
+    """The records of one app, in its durable store. ``locks`` are in the same store."""
+
+    def __init__(self, store_client: StoreClient, locks: Locks) -> None:
+        self._store_client = store_client
+        self._locks = locks
+        self.metrics = RecordMetrics()
+
+    @property
+    def store_client(self) -> StoreClient:
+        """The client of the durable store."""
+        return self._store_client
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    async def read(self, ref: Ref, *, current: bool = False) -> StoredRecord | None:
+        """Read one record."""
+        found = await self.read_many(ref.kind, [ref.id], current=current)
+        return found[0] if found else None
+
+    async def read_many(self, kind: str, ids: Sequence[str], *, current: bool = False) -> Sequence[StoredRecord]:
+        """Read several records as one snapshot."""
+        records = self._store_client.store.records
+        return await self._store_client.repeat(lambda: records.get(kind, ids, current=current))
+
+    # -- leases --------------------------------------------------------------------------------------------------------
+
+    def acquisition(self, ref: Ref, wait: float | None) -> Acquisition:
+        """The lease on a record, about to be acquired."""
+        return self._locks.acquire(lock_key(*ref), _LEASE, wait=FOREVER if wait is None else wait)
+
+    async def acquire(self, ref: Ref, wait: float | None, *, in_block: Acquisition | None = None) -> Lease:
+        """Acquire the lease on a record and count it; :meth:`released` has to follow."""
+        metrics = self.metrics.pessimistic
+        begun = self._store_client.clock.monotonic()
+        try:
+            acquisition = in_block or self.acquisition(ref, wait)
+            lease = await (acquisition if in_block is None else acquisition.__aenter__())
+        except LockTimeoutError:
+            metrics.outcomes["timeout" if wait != 0 else "busy"] += 1
+            metrics.contentions += 1
+            raise
+        except DeadlockError:
+            metrics.outcomes["deadlock"] += 1
+            raise
+        except BaseException:
+            metrics.outcomes["failed"] += 1
+            raise
+        self._count(metrics, begun)
+        metrics.active += 1
+        return lease
+
+    def released(self) -> None:
+        """Count the end of a lease."""
+        self.metrics.pessimistic.active -= 1
+
+    @asynccontextmanager
+    async def leases(self, refs: Sequence[Ref], wait: float | None) -> AsyncIterator[dict[Ref, str]]:
+        """Hold the leases on several records, acquired in the order of their keys. Yields their owners.
+
+        Losing a lease does not cancel the body: it is short, and the store refuses its write.
+        """
+        monotonic = self._store_client.clock.monotonic
+        give_up = None if wait is None else monotonic() + wait
+        held: dict[Ref, Lease] = {}
+        try:
+            for ref in sorted(refs, key=lambda ref: lock_key(*ref)):
+                left = None if give_up is None else max(0.0, give_up - monotonic())
+                held[ref] = await self.acquire(ref, left)
+            yield {ref: lease.owner for ref, lease in held.items()}
+        finally:
+            for lease in held.values():
+                self.released()
+                try:
+                    await lease.release()
+                except LeaseLostError as error:
+                    # The write was made or refused before; either way its caller knows.
+                    emit(_log, logging.INFO, "record_lease_ended_early", key=lease.key, error=str(error))
+
+    # -- changing ------------------------------------------------------------------------------------------------------
+
+    async def change(self, ref: Ref, plan: Plan, compute: Compute) -> Change:
+        """Change one record by a strategy.
+
+        ``compute`` gets the stored record and returns the change, or None if there is nothing to do. It may be called
+        more than once.
+        """
+        (change,) = await self.change_many([ref], plan, compute)
+        return change
+
+    async def change_many(self, refs: Sequence[Ref], plan: Plan, compute: Compute) -> list[Change]:
+        """Change several records of one kind in one transaction, all or nothing."""
+        for ref in refs:
+            checked_key(lock_key(*ref))
+        attempt = Attempt()
+        if plan.strategy is not Strategy.PESSIMISTIC:
+            begun = self._store_client.clock.monotonic()
+            changes = await self._computed(refs, compute, attempt, current=False)
+            answers = await self.write(changes, {})
+            if _all_made(answers):
+                self._count(self.metrics.optimistic, begun)
+                return changes
+            attempt = self._lost(changes, answers, plan)
+        try:
+            async with self.leases(refs, plan.wait) as owners:
+                return await self._change_leased(refs, compute, owners, attempt)
+        except LockTimeoutError as error:
+            if not attempt.starved:
+                raise
+            raise ConcurrencyConflictError(
+                f"{_names(refs)} changed while the operation was computed, and the lease was not free in time: "
+                f"{error.message}"
+            ) from error
+
+    async def _change_leased(
+        self, refs: Sequence[Ref], compute: Compute, owners: dict[Ref, str], attempt: Attempt
+    ) -> list[Change]:
+        for _ in range(_ATTEMPTS):
+            changes = await self._computed(refs, compute, attempt, current=True)
+            answers = await self.write(changes, owners)
+            if _all_made(answers):
+                return changes
+            for ref, answer in answers.items():
+                if isinstance(answer, StaleFence | LeaseLost):
+                    raise refusal_error(ref, answer)
+            self.metrics.version_conflicts += 1
+            self.metrics.version_conflict_retries += 1
+            attempt = attempt._replace(retries=attempt.retries + 1)
+        raise ConcurrencyConflictError(f"{_names(refs)} kept changing by statements that bypass Interlock.")
+
+    async def _computed(
+        self, refs: Sequence[Ref], compute: Compute, attempt: Attempt, *, current: bool
+    ) -> list[Change]:
+        """Compute the changes from one snapshot."""
+        found = {one.id: one for one in await self.read_many(refs[0].kind, [ref.id for ref in refs], current=current)}
+        changes: list[Change] = []
+        for ref in refs:
+            stored = found.get(ref.id)
+            draft = await compute(ref, stored)
+            if draft is not None and attempt.retries:
+                draft = draft._replace(notes={**draft.notes, **attempt.notes})
+            changes.append(Change(ref, draft, stored))
+        return changes
+
+    def _lost(self, changes: Sequence[Change], answers: dict[Ref, WriteAnswer], plan: Plan) -> Attempt:
+        """Handle a refused optimistic write: raise, or return what the next attempt has to know."""
+        conflict = any(isinstance(answer, Conflict) for answer in answers.values())
+        for ref, answer in answers.items():
+            never = isinstance(answer, StaleFence | LeaseLost)
+            if never or (plan.strategy is Strategy.NONE and isinstance(answer, Conflict | Busy)):
+                if not never:
+                    self._count_loss(conflict=conflict, retried=False)
+                raise refusal_error(ref, answer)
+        self._count_loss(conflict=conflict, retried=True)
+        if not conflict:
+            return Attempt()
+        emit(_log, logging.DEBUG, "record_update_lost", records=_names([change.ref for change in changes]))
+        return Attempt(1, starved=True)
+
+    def _count_loss(self, *, conflict: bool, retried: bool) -> None:
+        self.metrics.optimistic.contentions += 1
+        self.metrics.optimistic.outcomes["conflict" if conflict else "busy"] += 1
+        if conflict:
+            self.metrics.version_conflicts += 1
+            self.metrics.version_conflict_retries += retried
+
+    def _count(self, metrics: LockTypeMetrics, begun: float) -> None:
+        metrics.outcomes["acquired"] += 1
+        metrics.waits.observe(self._store_client.clock.monotonic() - begun)
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    async def write(self, changes: Sequence[Change], owners: dict[Ref, str]) -> dict[Ref, WriteAnswer]:
+        """Write changes in one transaction, exactly once, also if the store becomes unavailable meanwhile.
+
+        Changes that were made get their new :attr:`Change.stored`.
+        """
+        wanted = {change.ref: change for change in changes if change.draft is not None}
+        if not wanted:
+            return {}
+        id = secrets.token_hex(8)  # noqa: A001
+        given = [_record_change(change, owners.get(ref), id) for ref, change in wanted.items()]
+        answers = await self._write_once(given, id)
+        if _all_made(answers):
+            for change, written in zip(given, answers.values(), strict=True):
+                wanted[Ref(change.kind, change.id)].made(change, cast("Written", written))
+        return answers
+
+    async def _write_once(self, changes: Sequence[RecordChange], id: str) -> dict[Ref, WriteAnswer]:  # noqa: A002
+        records = self._store_client.store.records
+        failures = 0
+
+        async def attempt() -> Sequence[WriteAnswer]:
+            nonlocal failures
+            try:
+                return await records.write(changes)
+            except StoreUnavailableError:
+                failures += 1
+                raise
+
+        refs = [Ref(change.kind, change.id) for change in changes]
+        answers = dict(zip(refs, await self._store_client.repeat(attempt), strict=True))
+        if failures and not _all_made(answers):
+            # A refusal after a lost answer may be the effect of the write itself.
+            at = await self._store_client.repeat(lambda: self._find_write(changes[0], id))
+            if at is not None:
+                return {
+                    ref: Written(change.entry.to_version or 0, at) for ref, change in zip(refs, changes, strict=True)
+                }
+        return answers
+
+    async def _find_write(self, change: RecordChange, id: str) -> float | None:  # noqa: A002
+        """Return when a write was made; None if it was not. Its entries tell: they are written with the changes."""
+        journal = self._store_client.store.journal
+        wanted = JournalFilter(subject_kind="record", subject_key=subject_key(change.kind, change.id))
+        before: JournalPosition | None = None
+        while True:
+            entries = await journal.list(wanted, limit=_PAGE, before=before)
+            for entry in entries:
+                if (entry.from_version, entry.to_version) == (change.entry.from_version, change.entry.to_version):
+                    notes = entry.before if entry.after is None else entry.after
+                    if notes is not None and json.loads(notes).get("_write") == id:
+                        return entry.at
+            if len(entries) < _PAGE:
+                return None
+            before = JournalPosition(entries[-1].at, entries[-1].id)
+
+
+def refusal_error(ref: Ref, answer: WriteAnswer) -> Exception:
+    """The error for a refused change."""
+    if isinstance(answer, StaleFence):
+        return StaleFenceError(f"{ref} has already been written with fence {answer.highest}; nothing was written.")
+    if isinstance(answer, LeaseLost):
+        return LeaseLostError(f"The lease on {ref} was lost before the write: {answer.why}; nothing was written.")
+    if isinstance(answer, Busy):
+        return LockTimeoutError(f"{ref} is being edited: {who_holds(answer.holder)}.")
+    if isinstance(answer, Conflict) and answer.version is None:
+        return RecordNotFoundError(f"{ref} does not exist, or was deleted meanwhile.")
+    return ConcurrencyConflictError(f"{ref} has changed meanwhile; nothing was written.")
+
+
+def _record_change(change: Change, owner: str | None, id: str) -> RecordChange:  # noqa: A002
+    draft, stored = change.draft, change.stored
+    assert draft is not None
+    after = draft.after
+    old, new = changed_fields(draft.before, after)
+    notes = {**draft.notes, "_write": id}
+    if new is None:
+        old = {**(old or {}), **notes}
+    else:
+        new = {**new, **notes}
+    expected = None if stored is None else stored.version
+    to_version = None if after is None else 0 if expected is None else expected + 1
+    entry = NewEntry(
+        draft.attribution,
+        draft.action,
+        "record",
+        subject_key(*change.ref),
+        None if old is None else json.dumps(old, ensure_ascii=False),
+        None if new is None else json.dumps(new, ensure_ascii=False),
+        expected,
+        to_version,
+    )
+    uid = secrets.token_hex(8) if stored is None else stored.uid
+    status, body = ("", None) if after is None else (after.status, after.body)
+    return RecordChange(*change.ref, uid, expected, status, body, owner, draft.fence, entry)
+
+
+def _all_made(answers: dict[Ref, WriteAnswer]) -> bool:
+    return all(isinstance(answer, Written) for answer in answers.values())
+
+
+def _names(refs: Sequence[Ref]) -> str:
+    return str(refs[0]) if len(refs) == 1 else f"{refs[0]} and {len(refs) - 1} more"

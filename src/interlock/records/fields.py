@@ -1,0 +1,201 @@
+"""Records as models and as stored text: managed fields, validation, and differences for the journal.
+
+The store manages ID, version, status, times and fence in columns of their own. A model declares those that it wants to
+see: ``id`` always, ``status`` if it has a machine. The body holds the model's other fields, and under a reserved name
+what Interlock keeps with the record, such as the history of its corrections.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticSerializationError
+
+from interlock.clock import as_datetime
+from interlock.errors import InvalidArgumentError, MisuseError
+from interlock.records.corrections import History
+from interlock.records.machine import status_text
+
+if TYPE_CHECKING:
+    from interlock.ports.records import StoredRecord
+    from interlock.records.machine import Machine
+
+__all__ = ["MANAGED", "Codec", "Content", "changed_fields"]
+
+M = TypeVar("M", bound=BaseModel)
+MANAGED = ("id", "version", "status", "created_at", "updated_at", "fence")
+"""Fields that the store manages. A model that declares them sees their values."""
+_KEPT = "_interlock"  # in the body: what Interlock keeps; on a model: the stored record that it was read from
+_MAX_BODY = 1024 * 1024
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+_KIND = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
+
+
+class Content(NamedTuple):
+    """The parts of a record that a write stores."""
+
+    status: str
+    data: dict[str, Any]
+    """The model's own fields."""
+    history: History
+
+    @property
+    def body(self) -> str:
+        """The text to store."""
+        kept = {} if not self.history.count else {_KEPT: {"corrections": self.history.to_data()}}
+        return json.dumps({**self.data, **kept}, ensure_ascii=False, separators=(",", ":"))
+
+
+class Codec(Generic[M]):
+    """Turns stored records into models and back."""
+
+    def __init__(self, model: type[M], kind: str, machine: Machine | None) -> None:
+        if not (isinstance(cast("object", model), type) and issubclass(model, BaseModel)):
+            raise InvalidArgumentError(f"{model!r} is not a pydantic model.", remedy="Pass a class of pydantic's.")
+        if not _KIND.fullmatch(kind):
+            raise InvalidArgumentError(
+                f"Invalid record kind {kind!r}.", remedy="Use letters, digits, '.', '_' and '-': name=…."
+            )
+        fields = model.model_fields
+        missing = [name for name in ("id", *(("status",) if machine else ())) if name not in fields]
+        if missing:
+            raise InvalidArgumentError(
+                f"The model {model.__name__} has no field {missing[0]!r}.", remedy=f"Declare {missing[0]}: str."
+            )
+        aliased = [name for name in MANAGED if name in fields and (fields[name].alias or fields[name].exclude)]
+        if aliased:
+            raise InvalidArgumentError(
+                f"The managed field {aliased[0]!r} of {model.__name__} has an alias or is excluded.",
+                remedy="Declare it plainly.",
+            )
+        self.model = model
+        self.kind = kind
+        self.machine = machine
+        self.managed = frozenset(name for name in MANAGED if name in fields)
+        self.own = frozenset(
+            field.serialization_alias or field.alias or name for name, field in fields.items() if name not in MANAGED
+        )
+        """The names of the model's other fields, as they are stored."""
+
+    def name(self, id: str) -> str:  # noqa: A002
+        """The record's name in messages."""
+        return f"{self.kind} {id!r}"
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def content(self, stored: StoredRecord) -> Content:
+        """What is stored, as data."""
+        data = json.loads(stored.body)
+        kept = data.pop(_KEPT, None)
+        return Content(stored.status, data, History.from_data(None if kept is None else kept.get("corrections")))
+
+    def model_of(self, stored: StoredRecord) -> M:
+        """The record as a model."""
+        try:
+            record = self._parsed(stored.id, stored.status, self.content(stored).data, stored)
+        except ValidationError as error:
+            raise MisuseError(
+                f"{self.name(stored.id)} at version {stored.version} does not match the model: {_said(error)}.",
+                remedy="Give new fields a default, or migrate the records.",
+            ) from error
+        self.attach(record, stored)
+        return record
+
+    def attach(self, record: M, stored: StoredRecord) -> None:
+        """Note on a model which stored record it shows, and set its managed fields."""
+        values = self._managed_values(stored.id, stored.status, stored)
+        # Directly, because a model may be frozen or validate its assignments.
+        record.__dict__.update({name: values[name] for name in self.managed if name not in ("id", "status")})
+        record.__dict__[_KEPT] = stored
+
+    def stored_of(self, record: BaseModel) -> StoredRecord | None:
+        """Return the stored record that a model was read from; a copy of the model has it too."""
+        return record.__dict__.get(_KEPT)
+
+    def _parsed(self, id: str, status: str, data: dict[str, Any], stored: StoredRecord | None) -> M:  # noqa: A002
+        values = {**data, **self._managed_values(id, status, stored)}
+        return self.model.model_validate_json(json.dumps(values, default=lambda time: time.isoformat()))
+
+    def _managed_values(self, id: str, status: str, stored: StoredRecord | None) -> dict[str, Any]:  # noqa: A002
+        values: dict[str, Any] = {"id": id, "status": status}
+        if stored is not None:
+            values |= {"version": stored.version, "fence": stored.fence}
+            values |= {
+                "created_at": as_datetime(stored.created_at),
+                "updated_at": as_datetime(stored.updated_at),
+            }
+        return {name: value for name, value in values.items() if name in self.managed}
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def id_of(self, record: object) -> str:
+        """The ID of a model."""
+        if not isinstance(record, self.model):
+            raise InvalidArgumentError(
+                f"The record is of type {type(record).__name__}, not {self.model.__name__}.",
+                remedy=f"Pass a {self.model.__name__}.",
+            )
+        return cast("str", record.id)  # type: ignore[attr-defined]
+
+    def write_content(self, record: M, id: str, history: History) -> Content:  # noqa: A002
+        """What to store of a model. Raises ``InvalidArgumentError`` if its values do not match its own declaration."""
+        if self.id_of(record) != id:
+            raise InvalidArgumentError(
+                f"The change gives {self.name(id)} the ID {self.id_of(record)!r}.", remedy="Leave the ID as it is."
+            )
+        try:
+            text = record.model_dump_json(exclude=set(self.managed), by_alias=True, round_trip=True, warnings="error")
+            status = status_text(record.status) if "status" in self.managed else ""  # type: ignore[attr-defined]
+            data = json.loads(text)
+            self._check_text(id, text, data)
+            self._parsed(id, status, data, self.stored_of(record))
+        except (ValidationError, PydanticSerializationError, UnicodeEncodeError) as error:
+            said = _said(error) if isinstance(error, ValidationError) else str(error).partition("\n")[0]
+            raise InvalidArgumentError(
+                f"{self.name(id)} does not match its model: {said}.", remedy="Fix the value."
+            ) from error
+        return Content(status, data, history)
+
+    def corrected(self, id: str, content: Content, stored: StoredRecord) -> None:  # noqa: A002
+        """Raise pydantic's ``ValidationError`` unless the content matches the model."""
+        text = json.dumps(content.data, ensure_ascii=False)
+        self._check_text(id, text, content.data)
+        self._parsed(id, content.status, content.data, stored)
+
+    def _check_text(self, id: str, text: str, data: dict[str, Any]) -> None:  # noqa: A002
+        if len(text.encode()) > _MAX_BODY:
+            raise InvalidArgumentError(
+                f"{self.name(id)} has {len(text.encode()):,} bytes as JSON, and may have {_MAX_BODY:,}.",
+                remedy="Keep large data elsewhere, and store where it is.",
+            )
+        if _NUL.search(text):
+            raise InvalidArgumentError(f"{self.name(id)} contains a NUL character.", remedy="Remove it.")
+        if _KEPT in data:
+            raise InvalidArgumentError(f"{self.name(id)} has a field {_KEPT!r}.", remedy="Use another name.")
+
+
+def changed_fields(
+    before: Content | None, after: Content | None
+) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """The fields that a change concerns, before and after it; all of them for a create or a delete."""
+    old = None if before is None else _shown(before)
+    new = None if after is None else _shown(after)
+    if old is None or new is None:
+        return old, new
+    names = [name for name in {**old, **new} if name not in old or name not in new or old[name] != new[name]]
+    return {n: old[n] for n in names if n in old}, {n: new[n] for n in names if n in new}
+
+
+def _shown(content: Content) -> dict[str, Any]:
+    return ({"status": content.status} if content.status else {}) | content.data
+
+
+def _said(error: ValidationError) -> str:
+    """The first of the errors, with the field that it is about."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = ".".join(map(str, first["loc"])) or "the model"
+    more = "" if error.error_count() == 1 else f" (and {error.error_count() - 1} more)"
+    return f"{place}: {first['msg']}{more}"
