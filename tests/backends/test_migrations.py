@@ -14,7 +14,7 @@ import pytest
 
 from interlock import Locks, Settings
 from interlock.backends import from_url
-from interlock.backends.postgres import connection, function_set
+from interlock.backends.postgres import function_set, session_settings
 from interlock.errors import SchemaMismatchError, StoreError, StoreUnavailableError
 from interlock.ports.migrations import Migration
 from interlock.testing.clock import until
@@ -156,7 +156,7 @@ async def test_a_migration_waits_for_another_one_for_longer_than_for_any_other_l
     interlock_postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A migration that takes long must not make those who come meanwhile fail."""
-    monkeypatch.setitem(connection._SESSION_SETTINGS, "lock_timeout", "1ms")
+    monkeypatch.setitem(session_settings.SESSION_SETTINGS, "lock_timeout", "1ms")
     first = await asyncpg.connect(interlock_postgres_url)
     try:
         transaction = first.transaction()

@@ -11,8 +11,10 @@ import pytest
 
 from interlock import Locks, Settings
 from interlock.backends.postgres import pool as pool_module
-from interlock.backends.postgres.connection import OrderedConnection, Server, translated
+from interlock.backends.postgres.connection import OrderedConnection
+from interlock.backends.postgres.errors import translated
 from interlock.backends.postgres.pool import Pool
+from interlock.backends.postgres.server import Server
 from interlock.errors import InvalidArgumentError, StoreUnavailableError
 from interlock.testing import clock
 from interlock.testing.processes import Worker

@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from interlock import App, Locks, Settings
-from interlock.backends.postgres.connection import translated
+from interlock.backends.postgres.errors import translated
 from interlock.errors import StoreError, StoreUnavailableError
 from interlock.testing.servers import PostgresServer
 from tests.databases import new_database

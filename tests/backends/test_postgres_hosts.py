@@ -8,8 +8,9 @@ import asyncpg
 import pytest
 
 from interlock import Locks, Settings
-from interlock.backends.postgres.connection import Server, translated
+from interlock.backends.postgres.errors import translated
 from interlock.backends.postgres.hosts import Hosts
+from interlock.backends.postgres.server import Server
 from interlock.errors import InvalidArgumentError, StoreUnavailableError
 from interlock.testing.proxy import ThreadedFaultProxy
 

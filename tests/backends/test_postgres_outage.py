@@ -12,9 +12,10 @@ import pytest
 
 from interlock import Locks, Settings
 from interlock.backends.postgres import connection, reader
-from interlock.backends.postgres.connection import OrderedConnection, Server
+from interlock.backends.postgres.connection import OrderedConnection
 from interlock.backends.postgres.pool import Pool
 from interlock.backends.postgres.reader import Reader
+from interlock.backends.postgres.server import Server
 from interlock.errors import LeaseLostError, StoreUnavailableError
 from tests.backends.outages import (
     SHORT,

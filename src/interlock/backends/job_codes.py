@@ -1,13 +1,25 @@
-"""The numbers that stores keep for the states, outcomes and classes of jobs.
+"""The numbers that PostgreSQL keeps for the states, outcomes and classes of jobs.
 
-PostgreSQL has a function for each of them, such as ``interlock.outcome_retry()``.
+Their names are those of the ports' enumerations, which SQLite stores as text. PostgreSQL has a function for each of
+them, such as ``interlock.outcome_retry()``.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["FetchDecision", "OnFailureCode", "OutcomeCode", "ReadyClass", "StateCode", "outcome_name"]
+from interlock.ports.jobs import OnFailure, Outcome
+
+__all__ = [
+    "ON_FAILURE_CODES",
+    "OUTCOME_CODES",
+    "FetchDecision",
+    "OnFailureCode",
+    "OutcomeCode",
+    "ReadyClass",
+    "StateCode",
+    "outcome_name",
+]
 
 
 class StateCode(IntEnum):
@@ -67,6 +79,11 @@ class FetchDecision(IntEnum):
     TAKE = 1
     WAIT = 2
     DEFER = 3
+
+
+OUTCOME_CODES = {outcome: OutcomeCode[outcome.name] for outcome in Outcome}
+"""The codes of the outcomes that workers acknowledge with."""
+ON_FAILURE_CODES = {on_failure: OnFailureCode[on_failure.name] for on_failure in OnFailure}
 
 
 def outcome_name(code: OutcomeCode) -> str:

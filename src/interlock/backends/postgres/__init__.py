@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock.backends.postgres.claims import PostgresClaims
-from interlock.backends.postgres.connection import OrderedConnection, OrderedConnections, Server
+from interlock.backends.postgres.connection import OrderedConnection, OrderedConnections
 from interlock.backends.postgres.cursors import PostgresCursors
 from interlock.backends.postgres.events import PostgresEvents
 from interlock.backends.postgres.job_insight import PostgresJobInsight
@@ -22,6 +22,7 @@ from interlock.backends.postgres.pool import Pool
 from interlock.backends.postgres.reader import Reader
 from interlock.backends.postgres.records import PostgresRecords
 from interlock.backends.postgres.schema import PostgresMigrations
+from interlock.backends.postgres.server import Server
 from interlock.backends.postgres.sessions import PostgresSessions
 from interlock.ports.store import Capability
 

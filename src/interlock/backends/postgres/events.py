@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from interlock.backends.pacing import seconds
 from interlock.backends.postgres.batching import new_batcher
 from interlock.backends.postgres.clock import clock_of
-from interlock.backends.postgres.connection import UNIQUE_VIOLATION, OrderedConnection, sqlstate
+from interlock.backends.postgres.connection import OrderedConnection
+from interlock.backends.postgres.errors import UNIQUE_VIOLATION, sqlstate
 from interlock.backends.postgres.job_enqueue import columns
 from interlock.backends.postgres.journal import write_attribution
 from interlock.backends.postgres.queries import EventQueries

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
-from interlock.backends.postgres.connection import answered, gone_translated, sqlstate, translated
+from interlock.backends.postgres.errors import gone_translated, sqlstate, translated
+from interlock.backends.postgres.server import answered
 from interlock.errors import LeaseLostError, MisuseError, StoreError
 
 if TYPE_CHECKING:

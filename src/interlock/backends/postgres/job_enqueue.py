@@ -6,8 +6,8 @@ import json
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from interlock.backends.job_codes import ON_FAILURE_CODES
 from interlock.backends.pacing import micros
-from interlock.ports.jobs import OnFailure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -19,8 +19,6 @@ __all__ = ["PART", "PART_BYTES", "Entry", "columns", "parts"]
 
 PART = 5000
 PART_BYTES = 16 * 1024 * 1024
-
-_ON_FAILURE = {OnFailure.BLOCK: 0, OnFailure.SKIP: 1, OnFailure.PARK: 2}
 
 
 class Entry(NamedTuple):
@@ -74,7 +72,7 @@ def columns(jobs: Iterable[NewJob]) -> tuple[set[str], tuple[Any, ...]]:
         names,
         queues,
         priorities,
-        [_ON_FAILURE[on_failure] for on_failure in on_failures],
+        [ON_FAILURE_CODES[on_failure] for on_failure in on_failures],
         coalesces,
         keeps,
         all_options,

@@ -11,8 +11,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from interlock.backends.postgres.connection import answered, translated
+from interlock.backends.postgres.errors import translated
 from interlock.backends.postgres.queries import JobQueries
+from interlock.backends.postgres.server import answered
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:

@@ -8,10 +8,12 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from interlock.backends.handler_versions import encode_versions
+from interlock.backends.job_codes import OUTCOME_CODES
 from interlock.backends.pacing import micros
 from interlock.backends.postgres.batching import new_batcher
 from interlock.backends.postgres.clock import clock_of
-from interlock.backends.postgres.connection import LOCK_NOT_AVAILABLE, UNIQUE_VIOLATION, OrderedConnection, sqlstate
+from interlock.backends.postgres.connection import OrderedConnection
+from interlock.backends.postgres.errors import LOCK_NOT_AVAILABLE, UNIQUE_VIOLATION, sqlstate
 from interlock.backends.postgres.job_enqueue import Entry, columns, parts
 from interlock.backends.postgres.job_vacuum import JobVacuum
 from interlock.backends.postgres.journal import write_attribution
@@ -54,17 +56,6 @@ select fetched.* from fetched cross join (
         $1, (select ids from offered), array(select id from fetched where id is not null)) offset 0
 ) again
 """  # noqa: S608 - not from outside
-_OUTCOMES = {
-    Outcome.DONE: 0,
-    Outcome.FAILED: 1,
-    Outcome.RETRY: 2,
-    Outcome.SNOOZED: 3,
-    Outcome.DISCARDED: 4,
-    Outcome.CANCELLED: 5,
-    Outcome.PARKED: 6,
-    Outcome.RETURNED: 7,
-    Outcome.UNREADABLE: 11,
-}
 _DONE = Outcome.DONE
 _BULK = 25_000  # longer lists take long, and use a connection of their own
 _MAX_BLOCKED = 10_000
@@ -185,7 +176,7 @@ class PostgresJobs:
         details: tuple[Any, ...] = (None, None, None)
         codes = None
         if any(outcome is not _DONE for outcome in outcomes):
-            codes = [_OUTCOMES[outcome] for outcome in outcomes]
+            codes = [OUTCOME_CODES[outcome] for outcome in outcomes]
             details = (delays, [_plain(error) for error in errors], [_plain(trace) for trace in traces])
         kept = results if any(result is not None for result in results) else None
         ((refused, ready),) = await self._ends.fetch(

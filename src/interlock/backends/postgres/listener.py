@@ -11,14 +11,16 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.postgres.connection import answered, translated
+from interlock.backends.postgres.errors import translated
+from interlock.backends.postgres.server import answered
 from interlock.telemetry.lasting import LastingFailure
 from interlock.telemetry.log import emit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock.backends.postgres.connection import OrderedConnection, Server
+    from interlock.backends.postgres.connection import OrderedConnection
+    from interlock.backends.postgres.server import Server
 
 __all__ = ["Listener"]
 

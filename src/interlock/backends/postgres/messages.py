@@ -16,7 +16,8 @@ from interlock.errors import InterlockError, StoreUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from interlock.backends.postgres.connection import OrderedConnection, Server
+    from interlock.backends.postgres.connection import OrderedConnection
+    from interlock.backends.postgres.server import Server
     from interlock.ports.leases import Turns
     from interlock.settings import Settings
 

@@ -25,7 +25,7 @@ from interlock.telemetry.log import emit
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from interlock.backends.postgres.connection import Server
+    from interlock.backends.postgres.server import Server
 
 __all__ = ["Pool"]
 

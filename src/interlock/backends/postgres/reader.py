@@ -7,7 +7,10 @@ import contextlib
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.postgres.connection import LOCAL_TIMEOUTS, OrderedConnection, answered, translated
+from interlock.backends.postgres.connection import OrderedConnection
+from interlock.backends.postgres.errors import translated
+from interlock.backends.postgres.server import answered
+from interlock.backends.postgres.session_settings import LOCAL_TIMEOUTS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence

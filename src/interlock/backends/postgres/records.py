@@ -17,7 +17,8 @@ import asyncpg
 from interlock.backends.pacing import seconds
 from interlock.backends.postgres.batching import KeyedBatchers, Operation, new_batcher
 from interlock.backends.postgres.clock import clock_of
-from interlock.backends.postgres.connection import LOCKED_REMEDY, OrderedConnection
+from interlock.backends.postgres.connection import OrderedConnection
+from interlock.backends.postgres.errors import LOCKED_REMEDY
 from interlock.backends.postgres.queries import RecordQueries
 from interlock.errors import StoreUnavailableError
 from interlock.ports.locks import Holder

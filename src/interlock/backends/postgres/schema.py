@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import asyncpg
 
 from interlock.backends.postgres import function_set
-from interlock.backends.postgres.connection import IDLE_TIMEOUT, LOCK_TIMEOUT, Server, translated
+from interlock.backends.postgres.errors import translated
+from interlock.backends.postgres.session_settings import IDLE_TIMEOUT, LOCK_TIMEOUT
 from interlock.backends.statements import read_migrations
 from interlock.errors import InvalidArgumentError, SchemaMismatchError
 from interlock.ports.migrations import FunctionSet, Migration, SchemaStatus
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from interlock.backends.postgres.function_set import Function
+    from interlock.backends.postgres.server import Server
 
     T = TypeVar("T")
 
