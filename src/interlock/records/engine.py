@@ -37,6 +37,7 @@ from interlock.ports.records import (
     subject_key,
 )
 from interlock.records.fields import changed_fields
+from interlock.records.recent import RecentRecords, Turns
 from interlock.records.strategies import Plan, Strategy
 from interlock.telemetry.log import emit
 from interlock.telemetry.records import LockTypeMetrics, RecordMetrics
@@ -137,6 +138,8 @@ class RecordEngine:
         self._store_client = store_client
         self._locks = locks
         self.metrics = RecordMetrics()
+        self._recent: RecentRecords[Ref] = RecentRecords()
+        self._turns: Turns[Ref] = Turns()
 
     @property
     def store_client(self) -> StoreClient:
@@ -153,7 +156,10 @@ class RecordEngine:
     async def read_many(self, kind: str, ids: Sequence[str], *, current: bool = False) -> Sequence[StoredRecord]:
         """Read several records as one snapshot."""
         records = self._store_client.store.records
-        return await self._store_client.repeat(lambda: records.get(kind, ids, current=current))
+        found = await self._store_client.repeat(lambda: records.get(kind, ids, current=current))
+        for stored in found:
+            self._recent.remember(Ref(kind, stored.id), stored)
+        return found
 
     # -- leases --------------------------------------------------------------------------------------------------------
 
@@ -211,14 +217,25 @@ class RecordEngine:
 
     # -- changing ------------------------------------------------------------------------------------------------------
 
-    async def change(self, ref: Ref, plan: Plan, compute: Compute) -> Change:
+    async def change(self, ref: Ref, plan: Plan, compute: Compute, *, brief: bool = False) -> Change:
         """Change one record by a strategy.
 
         ``compute`` gets the stored record and returns the change, or None if there is nothing to do. It may be called
-        more than once.
+        more than once. A ``brief`` one waits for nothing but the store; then tasks of this process take turns, and the
+        change may first be computed from what the process remembers of the record.
         """
-        (change,) = await self.change_many([ref], plan, compute)
-        return change
+        if plan.strategy is Strategy.PESSIMISTIC or not brief:
+            (change,) = await self.change_many([ref], plan, compute)
+            return change
+        checked_key(lock_key(*ref))
+        async with self._turns.turn(ref):
+            recent = await self._change_recent(ref, compute)
+            if recent is not None:
+                return recent
+            made, attempt = await self._change_optimistic([ref], plan, compute)
+        if not made:
+            made = await self._change_queued([ref], plan, compute, attempt)
+        return made[0]
 
     async def change_many(self, refs: Sequence[Ref], plan: Plan, compute: Compute) -> list[Change]:
         """Change several records of one kind in one transaction, all or nothing."""
@@ -226,13 +243,46 @@ class RecordEngine:
             checked_key(lock_key(*ref))
         attempt = Attempt()
         if plan.strategy is not Strategy.PESSIMISTIC:
-            begun = self._store_client.clock.monotonic()
-            changes = await self._computed(refs, compute, attempt, current=False)
-            answers = await self.write(changes, {})
-            if _all_made(answers):
-                self._count(self.metrics.optimistic, begun)
-                return changes
-            attempt = self._lost(changes, answers, plan)
+            made, attempt = await self._change_optimistic(refs, plan, compute)
+            if made:
+                return made
+        return await self._change_queued(refs, plan, compute, attempt)
+
+    async def _change_recent(self, ref: Ref, compute: Compute) -> Change | None:
+        """Change a record as this process remembers it. None means that the store has to be read first.
+
+        Whatever speaks against the change may be out of date, and is found again after the read.
+        """
+        recent = self._recent.get(ref)
+        if recent is None:
+            return None
+        begun = self._store_client.clock.monotonic()
+        try:
+            draft = await compute(ref, recent)
+        except Exception:  # noqa: BLE001
+            return None
+        if draft is None:
+            return None
+        change = Change(ref, draft, recent)
+        if not _all_made(await self.write([change], {})):
+            return None
+        self._count(self.metrics.optimistic, begun)
+        return change
+
+    async def _change_optimistic(
+        self, refs: Sequence[Ref], plan: Plan, compute: Compute
+    ) -> tuple[list[Change], Attempt]:
+        """Read, compute and write without a lease. Returns no changes if they were not made."""
+        begun = self._store_client.clock.monotonic()
+        changes = await self._computed(refs, compute, Attempt(), current=False)
+        answers = await self.write(changes, {})
+        if not _all_made(answers):
+            return [], self._lost(changes, answers, plan)
+        self._count(self.metrics.optimistic, begun)
+        return changes, Attempt()
+
+    async def _change_queued(self, refs: Sequence[Ref], plan: Plan, compute: Compute, attempt: Attempt) -> list[Change]:
+        """Queue for the leases, and change the records under them."""
         try:
             async with self.leases(refs, plan.wait) as owners:
                 return await self._change_leased(refs, compute, owners, attempt)
@@ -315,7 +365,12 @@ class RecordEngine:
         answers = await self._write_once(given, id)
         if _all_made(answers):
             for change, written in zip(given, answers.values(), strict=True):
-                wanted[Ref(change.kind, change.id)].made(change, cast("Written", written))
+                ref = Ref(change.kind, change.id)
+                wanted[ref].made(change, cast("Written", written))
+                self._recent.remember(ref, wanted[ref].stored)
+        else:
+            for ref in wanted:
+                self._recent.remember(ref, None)
         return answers
 
     async def _write_once(self, changes: Sequence[RecordChange], id: str) -> dict[Ref, WriteAnswer]:  # noqa: A002

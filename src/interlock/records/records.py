@@ -238,7 +238,8 @@ class Records(Generic[M]):
             opened.assign(await _applied(self.model, opened.record, change))
             return cast("M", opened.record)
         compute = self._updating(change, attribution, _checked_fence(fence))
-        changed = await self._engine.change(ref, self._plan(Operation.UPDATE, wait), compute)
+        brief = not inspect.iscoroutinefunction(change)
+        changed = await self._engine.change(ref, self._plan(Operation.UPDATE, wait), compute, brief=brief)
         return self._codec.model_of(self._existing(ref, changed.stored))
 
     async def compare_and_set(
@@ -275,7 +276,7 @@ class Records(Generic[M]):
             after = self._checked_content(ref, record, before)
             return Draft(before, after, Action.RECORD_UPDATE, attribution, _checked_fence(fence))
 
-        await self._engine.change(ref, self._plan(Operation.COMPARE_AND_SET, wait), compute)
+        await self._engine.change(ref, self._plan(Operation.COMPARE_AND_SET, wait), compute, brief=True)
         return matched
 
     async def transition(
@@ -315,7 +316,7 @@ class Records(Generic[M]):
             self._validated(ref, after, self._existing(ref, stored))
             return Draft(before, after, Action.RECORD_TRANSITION, attribution, _checked_fence(fence))
 
-        changed = await self._engine.change(ref, self._plan(Operation.TRANSITION, wait), compute)
+        changed = await self._engine.change(ref, self._plan(Operation.TRANSITION, wait), compute, brief=True)
         return self._codec.model_of(self._existing(ref, changed.stored))
 
     async def update_many(
@@ -394,7 +395,7 @@ class Records(Generic[M]):
             count += 1
             return Draft(before, after, Action.RECORD_CORRECT, attribution, None, {"_correction": notes})
 
-        changed = await self._engine.change(ref, self._plan(Operation.CORRECT, wait), compute)
+        changed = await self._engine.change(ref, self._plan(Operation.CORRECT, wait), compute, brief=True)
         stored = self._existing(ref, changed.stored)
         return _result(ref, known or applied, known is not None, count, stored.status, stored.version)
 
