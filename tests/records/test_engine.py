@@ -1,0 +1,220 @@
+"""Corners of records: lost answers, configuration, stores without records, and metrics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ConfigDict
+
+from interlock import App
+from interlock.errors import CapabilityError, InvalidArgumentError, LeaseLostError, StoreUnavailableError
+from tests.records.worker import Counter, add, declare
+
+
+class _LosingAnswers:
+    """A records port whose answers are lost after the writes were made; ``meanwhile`` runs before the next one."""
+
+    def __init__(self, records: Any, losses: int) -> None:
+        self._records = records
+        self.losses = losses
+        self.meanwhile: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._records, name)
+
+    async def write(self, changes: Any) -> Any:
+        answers = await self._records.write(changes)
+        if self.losses:
+            self.losses -= 1
+            if self.meanwhile is not None:
+                await self.meanwhile()
+            raise StoreUnavailableError("the answer was lost")
+        return answers
+
+
+def _lose(app: App, losses: int) -> _LosingAnswers:
+    store: Any = app._durable.store
+    store.records = losing = _LosingAnswers(store.records, losses)
+    return losing
+
+
+async def test_a_write_whose_answer_was_lost_is_made_once() -> None:
+    app = App("memory://")
+    records = declare(app)
+    async with app:
+        losing = _lose(app, 1)
+        assert (await records.create(Counter(id="one"))).version == 0
+        losing.losses = 2
+        assert (await records.update("one", add)).count == 1
+        losing.losses = 1
+        async with records.edit("one") as counter:
+            counter.count += 1
+        losing.losses = 1
+        await records.update_many(["one"], add)
+        losing.losses = 1
+        assert await records.compare_and_set("one", await records.get("one"), 3)
+        losing.losses = 1
+        await records.correct("one", {"payload.a": 1}, source="s", reason="r")
+        stored = await records.get("one")
+
+        assert (stored.count, stored.version) == (3, 5)
+        losing.losses = 1
+        await records.delete("one")
+        assert len(await records.history("one")) == 7
+
+
+async def test_a_write_whose_answer_was_lost_is_found_also_if_others_have_written_since() -> None:
+    app = App("memory://shared")
+    records = declare(app)
+    other = App("memory://shared")
+    others = declare(other)
+    async with app, other:
+        await records.create(Counter(id="one"))
+        losing = _lose(app, 1)
+        plain = losing._records
+
+        async def write_more() -> None:
+            store: Any = other._durable.store
+            store.records = plain
+            for _ in range(120):  # more than one page of the journal
+                await others.update("one", add)
+            store.records = losing
+
+        losing.meanwhile = write_more
+        await records.update("one", add)
+        assert (await records.get("one")).count == 121
+
+
+async def test_a_write_that_was_not_made_is_computed_again() -> None:
+    app = App("memory://")
+    records = declare(app)
+    async with app:
+        await records.create(Counter(id="one"))
+        store: Any = app._durable.store
+        plain = store.records
+        failures = 1
+
+        class Failing(_LosingAnswers):
+            async def write(self, changes: Any) -> Any:
+                nonlocal failures
+                if failures:
+                    failures -= 1
+                    change = changes[0]
+                    await plain.write([change._replace(entry=change.entry._replace(after="{}"))])  # another's write
+                    raise StoreUnavailableError("the request was lost")
+                return await plain.write(changes)
+
+        store.records = Failing(plain, 0)
+        await records.update("one", add)
+        assert (await records.get("one")).count == 2, "the other one's and ours"
+
+
+async def test_records_are_refused_by_a_store_that_cannot_keep_them() -> None:
+    with pytest.raises(CapabilityError, match="records"):
+        App("redis://127.0.0.1:1").records(Counter)
+
+
+async def test_the_lease_of_an_edit_is_in_the_records_store_wherever_locks_are() -> None:
+    app = App("memory://", locks="memory://elsewhere")
+    records = declare(app)
+    async with app:
+        await records.create(Counter(id="one"))
+        async with records.edit("one") as counter:
+            counter.count = 1
+            assert await app.locks.list() == []
+            assert (await records.explain("one")).reason == "edited"
+        assert (await records.get("one")).count == 1
+        await app._durable.store.locks.list()
+
+
+async def test_a_lease_that_ended_between_write_and_release_does_not_undo_the_write() -> None:
+    app = App("memory://")
+    records = declare(app)
+    async with app:
+        await records.create(Counter(id="one"))
+        losing = _lose(app, 0)
+        write = losing._records.write
+
+        async def write_and_force(changes: Any) -> Any:
+            answers = await write(changes)
+            await app.locks.force_release("record:Counter:one", by="eva", reason="now")
+            return answers
+
+        losing.write = write_and_force  # type: ignore[method-assign]
+        try:
+            async with records.edit("one") as counter:
+                counter.count = 1
+        except LeaseLostError:
+            pytest.fail("the write was made")
+        losing.write = write  # type: ignore[method-assign]
+        assert (await records.get("one")).count == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"strategies": {"edit": "optimistic"}},
+        {"strategies": {"update": "hopeful"}},
+        {"strategies": {"create": "pessimistic"}},
+        {"strategies": {"update": ("optimistic", -1)}},
+        {"correctable": ["version"]},
+        {"correctable": ["nothing"]},
+        {"name": "a b"},
+        {"name": ""},
+    ],
+)
+def test_a_declaration_that_cannot_work_is_refused(options: Any) -> None:
+    with pytest.raises(InvalidArgumentError):
+        App("memory://").records(Counter, **options)
+
+
+def test_a_model_needs_an_id_and_a_kind_is_declared_once() -> None:
+    class Nameless(BaseModel):
+        count: int = 0
+
+    app = App("memory://")
+    with pytest.raises(InvalidArgumentError, match="no field 'id'"):
+        app.records(Nameless)
+    app.records(Counter)
+    with pytest.raises(InvalidArgumentError, match="already declared"):
+        app.records(Counter)
+    assert list(app.record_kinds) == ["Counter"]
+    assert app.records(Counter, name="Other").kind == "Other"
+
+
+async def test_a_frozen_model_and_one_that_forbids_extras_can_be_records() -> None:
+    class Frozen(BaseModel):
+        model_config = ConfigDict(frozen=True, extra="forbid")
+        id: str
+        n: int = 0
+
+    app = App("memory://")
+    records = app.records(Frozen)
+    async with app:
+        await records.create(Frozen(id="one"))
+        await records.correct("one", {"n": 2}, source="s", reason="r")
+        changed = await records.update("one", lambda one: one.model_copy(update={"n": one.n + 1}))
+        assert changed.n == 3
+        async with records.edit("one"):
+            await records.update("one", {"n": 9})
+        assert (await records.get("one")).n == 9
+
+
+async def test_the_metrics_count_by_strategy() -> None:
+    app = App("memory://")
+    records = declare(app)
+    async with app:
+        await records.create(Counter(id="one"))
+        await records.update("one", add)
+        async with records.edit("one"):
+            samples = {
+                (sample.name, tuple(sample.labels.values())): sample.value
+                for family in app.metrics.collect()
+                for sample in family.samples
+            }
+        assert samples["interlock_lock_acquisitions_total", ("optimistic", "acquired")] == 2
+        assert samples["interlock_lock_acquisitions_total", ("pessimistic", "acquired")] == 1
+        assert samples["interlock_active_locks", ("pessimistic",)] == 1
+        assert samples["interlock_version_conflicts_total", ()] == 0
+        assert samples["interlock_lock_acquisition_duration_seconds_count", ("optimistic",)] == 2
