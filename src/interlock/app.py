@@ -313,7 +313,7 @@ class App:
         locks.records = None if self._record_engine is None else self._record_engine.metrics
         collectors: list[Collector] = [locks, self.claims.metrics, self.limits.metrics]
         if self._jobs is not None:
-            collectors.append(self._jobs.metrics)
+            collectors += [self._jobs.metrics, self._jobs.journal_metrics]
         if self._events is not None:
             collectors.append(self._events.metrics)
         return Together(*collectors)

@@ -23,6 +23,7 @@ from interlock.cli import app
 from interlock.telemetry.claims import ClaimMetrics
 from interlock.telemetry.events import EventMetrics
 from interlock.telemetry.jobs import JobMetrics
+from interlock.telemetry.journal import JournalMetrics
 from interlock.telemetry.limits import LimitMetrics
 from interlock.telemetry.metrics import LockMetrics, Together
 from interlock.telemetry.web import WebMetrics
@@ -163,7 +164,7 @@ def test_every_documented_log_event_exists() -> None:
 
 def test_every_metric_is_documented() -> None:
     names = set()
-    kinds = (LockMetrics, ClaimMetrics, LimitMetrics, JobMetrics, EventMetrics)
+    kinds = (LockMetrics, ClaimMetrics, LimitMetrics, JobMetrics, EventMetrics, JournalMetrics)
     for family in Together(*(kind("memory") for kind in kinds), WebMetrics()).collect():
         names.add(f"{family.name}_total" if family.type == "counter" else family.name)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.arguments import checked_key, checked_limit, checked_prefix
 from interlock.clock import SystemClock, as_text
-from interlock.errors import InvalidArgumentError
+from interlock.errors import InvalidArgumentError, NotFoundError
 from interlock.insight import claims as _claims
 from interlock.insight import events as _events
 from interlock.insight import jobs as _jobs
@@ -21,6 +21,7 @@ from interlock.insight import limits as _limits
 from interlock.insight import locks as _locks
 from interlock.insight import overview as _overview
 from interlock.insight.activity import Recorder
+from interlock.insight.journal_entry import JournalEntryPage, changes
 from interlock.insight.stores import Stores
 from interlock.insight.views import Listing
 from interlock.ports.events import EventFilter
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
         Overview,
     )
     from interlock.ports.claims import ClaimState
-    from interlock.ports.journal import JournalEntry
+    from interlock.ports.journal import JournalEntry, JournalStatus
     from interlock.ports.store import Store
     from interlock.reasons import Reason
 
@@ -301,6 +302,18 @@ class Insight:
         """Return one entry of the app's durable store, or None if it is not kept there."""
         self._stores.need("journal")
         return await self._stores.store.journal.get(_number(id))
+
+    async def journal_page(self, id: int) -> JournalEntryPage:  # noqa: A002
+        """Return one entry of the app's durable store, with the difference that the change made."""
+        entry = await self.journal_entry(id)
+        if entry is None:
+            raise NotFoundError(f"There is no journal entry {id}.", remedy="It was never added here, or is pruned.")
+        return JournalEntryPage(entry, *changes(entry), self._stores.seen(self._stores.now(), "journal"))
+
+    async def journal_status(self) -> JournalStatus:
+        """Return how far the journal of the app's durable store is sealed and verified."""
+        self._stores.need("journal")
+        return await self._stores.store.journal.status()
 
     # -- why -----------------------------------------------------------------------------------------------------------
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from interlock.clock import as_text
 from interlock.errors import InvalidArgumentError
-from interlock.insight.views import Listing
+from interlock.insight.views import Listing, Problem
 from interlock.ports.journal import Action, JournalPosition
 from interlock.ports.store import Capability
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from interlock.ports.journal import JournalEntry, JournalFilter, JournalStore
+    from interlock.ports.journal import JournalEntry, JournalFilter, JournalStatus, JournalStore
     from interlock.ports.store import Store
 
-__all__ = ["SUBJECT_KINDS", "journal_listing", "journals"]
+__all__ = ["SUBJECT_KINDS", "journal_listing", "journal_problems", "journals"]
+
+_LAG = 600.0
 
 SUBJECT_KINDS = tuple(dict.fromkeys(action.subject_kind for action in Action))
 """The kinds of subjects of entries."""
@@ -39,6 +42,28 @@ async def journal_listing(
     rows = tuple(found[:limit])
     more = f"{rows[-1].at:.6f}-{rows[-1].id}" if len(found) > limit else None
     return Listing(rows, more, now)
+
+
+def journal_problems(status: JournalStatus, now: float) -> Iterator[Problem]:
+    """Yield what is wrong with a journal: a verification that failed, and entries that nothing seals."""
+    last = status.verification
+    if last is not None and last.problems:
+        more = f" and {last.problems - 1} more" if last.problems > 1 else ""
+        yield Problem(
+            f"the journal was changed after it was sealed, as a verification found at {as_text(last.at)}:"
+            f" {last.problem.rstrip('.')}{more}",
+            "journal",
+            "",
+            "find out who can write to the store, restore the entries from a backup, then: interlock journal verify",
+        )
+    if status.unsealed_since is not None and now - status.unsealed_since > _LAG:
+        count = f"{status.unsealed} journal {'entry is' if status.unsealed == 1 else 'entries are'}"
+        yield Problem(
+            f"{count} not sealed, the first since {as_text(status.unsealed_since)}",
+            "journal",
+            "",
+            "start a worker: interlock run module:app, or seal them: interlock journal seal",
+        )
 
 
 def _position(text: str) -> JournalPosition:

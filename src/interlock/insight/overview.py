@@ -9,6 +9,7 @@ from interlock.explanation import Explanation, Subject, counted, span
 from interlock.insight.events import event_rows, jobs_of
 from interlock.insight.job_rows import QueueRow
 from interlock.insight.jobs import job_rows, worker_row
+from interlock.insight.journal import journal_problems
 from interlock.insight.limits import reservation_row
 from interlock.insight.views import LaneCounts, LimitCounts, LockCounts, Overview, Problem
 from interlock.jobs.reasons import where
@@ -112,6 +113,8 @@ async def problems(stores: Stores, counts: JobCounts, workers: Sequence[WorkerSt
             )
         )
     found += _late(counts)
+    if "journal" in stores.parts:
+        found += journal_problems(await stores.store.journal.status(), counts.seen_at)
     return found
 
 

@@ -302,7 +302,7 @@ class Problem(NamedTuple):
 
     text: str
     kind: str
-    """Its subject: queue, lane, job, jobs, lock, limit, worker. For ``jobs``, ``ref`` is a state to list."""
+    """Its subject: queue, lane, job, jobs, lock, limit, worker, journal. For ``jobs``, ``ref`` is a state to list."""
     ref: str
     remedy: str
 

@@ -13,6 +13,7 @@ from interlock.ports.jobs import HandlerVersion
 from interlock.ports.store import Capability
 from interlock.store_client import repeat
 from interlock.telemetry.jobs import JobMetrics
+from interlock.telemetry.journal import JournalMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -74,13 +75,14 @@ class JobEngine:
         self.events = store_client.store.events if Capability.EVENTS in store_client.store.capabilities else None
         """Pruned along with the jobs that the events caused."""
         self.journal = store_client.store.journal if Capability.JOURNAL in store_client.store.capabilities else None
-        """Pruned by age."""
+        """Sealed and pruned by the workers."""
         self.settings = store_client.settings
         self.clock = store_client.clock
         self.monotonic = store_client.clock.monotonic
         self.definitions = definitions
         """By name; grows while the app defines jobs."""
         self.metrics = JobMetrics(store_client.store.name, store_client.settings.metrics_prefix)
+        self.journal_metrics = JournalMetrics(store_client.store.name, store_client.settings.metrics_prefix)
         self.workers: list[OpenWorker] = []
         """The open workers."""
         self.fetchers: list[SessionListener] = []

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from interlock.settings import Settings
     from interlock.store_client import StoreClient
     from interlock.telemetry.jobs import JobMetrics
+    from interlock.telemetry.journal import JournalMetrics
 
 __all__ = ["JobDecorator", "Jobs", "engine_of", "explain_with"]
 
@@ -84,6 +85,11 @@ class Jobs(Service[JobEngine]):
     def metrics(self) -> JobMetrics:
         """The metrics of these jobs; register them with a Prometheus registry."""
         return self._opened.metrics
+
+    @property
+    def journal_metrics(self) -> JournalMetrics:
+        """The metrics of the journal that these workers seal."""
+        return self._opened.journal_metrics
 
     # -- defining ----------------------------------------------------------------------------------------------------
 

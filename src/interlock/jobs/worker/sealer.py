@@ -19,7 +19,15 @@ async def seal_periodically(engine: JobEngine, health: Health) -> None:
     journal, settings = engine.journal, engine.settings
     if journal is None:
         return
-    chore = Chore("seal", engine.monotonic, health)
+    chore, metrics = Chore("seal", engine.monotonic, health), engine.journal_metrics
+
+    async def seal() -> None:
+        metrics.sealed += await seal_all(journal, settings.seal_limit)
+        status = await journal.status()
+        metrics.unsealed = status.unsealed
+        metrics.last_seal = None if status.head is None else status.head.sealed_at / 1_000_000
+        metrics.problems = None if status.verification is None else status.verification.problems
+
     while True:
         await chore.pause(settings.seal_interval)
-        await chore.attempt(lambda: seal_all(journal, settings.seal_limit))
+        await chore.attempt(seal)

@@ -43,6 +43,8 @@ def routes(web: Web) -> list[BaseRoute]:
         Route("/api/activity", handles_api(api.activity)),
         Route("/api/queues", handles_api(api.queues)),
         Route("/journal", site.handles(_named(partial(lists.show, kind="journal")))),
+        Route("/journal/{ref}", site.handles(details.journal_entry)),
+        Route("/api/journal/{ref}", handles_api(api.journal_entry)),
         Route("/api/journal", handles_api(_named(partial(api.list, kind="journal")))),
         Route("/api/explain/{kind}/{ref:path}", handles_api(api.explain)),
     ]

@@ -14,7 +14,7 @@ from interlock.insight import data
 from interlock.insight.insight import Kind
 from interlock.web.links import check_path
 from interlock.web.pages.bulk import asked
-from interlock.web.pages.details import looked_up
+from interlock.web.pages.details import looked_up, number_of
 from interlock.web.pages.faults import fault_of
 from interlock.web.pages.lists import listed
 
@@ -62,6 +62,10 @@ class Api:
     async def thing(self, request: Request, kind: str) -> Response:
         """One thing."""
         return _json(data(await looked_up(self.site.app.insight, kind, request)))
+
+    async def journal_entry(self, request: Request) -> Response:
+        """One journal entry, with the difference that the change made."""
+        return _json(data(await self.site.app.insight.journal_page(number_of(request, "journal entry"))))
 
     async def explain(self, request: Request) -> Response:
         """Why something is as it is."""

@@ -51,6 +51,18 @@ class Details:
             fault=fault,
         )
 
+    async def journal_entry(self, request: Request) -> Response:
+        """One journal entry, with the difference that the change made."""
+        page = await self.site.app.insight.journal_page(number_of(request, "journal entry"))
+        return await self.site.page(
+            request,
+            "journal_entry.html",
+            title=f"Journal entry {page.entry.id}",
+            at="journal",
+            page=page,
+            seen_at=page.seen[0].at,
+        )
+
 
 async def looked_up(insight: Insight, kind: str, request: Request) -> Any:
     """The thing that a request names, for a page and the API alike."""

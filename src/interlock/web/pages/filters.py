@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from interlock.errors import InvalidArgumentError
@@ -32,7 +33,7 @@ FILTERS: Mapping[str, tuple[str, ...]] = {
     "locks": (),
     "claims": ("prefix", "state"),
     "events": ("source", "type", "actor", "delivery"),
-    "journal": ("kind", "key", "actor", "action"),
+    "journal": ("kind", "key", "actor", "action", "since", "until"),
 }
 """The query parameters of each page."""
 
@@ -64,8 +65,21 @@ def event_filter(request: Request) -> EventFilter:
 
 def journal_filter(request: Request) -> JournalFilter:
     """Which journal entries a request asks for."""
-    asked = {name: request.query_params.get(name, "").strip() for name in ("kind", "key", "actor", "action")}
-    return JournalFilter(asked["kind"], asked["key"], asked["actor"], asked["action"])
+    asked = {name: request.query_params.get(name, "").strip() for name in FILTERS["journal"]}
+    since, until = _time(asked["since"]), _time(asked["until"])
+    return JournalFilter(asked["kind"], asked["key"], asked["actor"], asked["action"], since, until)
+
+
+def _time(text: str) -> float | None:
+    if not text:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        raise InvalidArgumentError(
+            f"Invalid time {text[:40]!r}.", remedy="Use a time such as 2026-01-31T12:00 (UTC)."
+        ) from None
 
 
 def claim_state(request: Request) -> ClaimState | None:

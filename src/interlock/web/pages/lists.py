@@ -68,6 +68,8 @@ class Lists:
             more["queues"] = await self.insight.queues()
         else:
             listing = await listed(self.insight, kind, request)
+            if kind == "journal":
+                more["sealing"] = await self.insight.journal_status()
         known = (*FILTERS.get(kind, ()), "limit")
         filters = [(name, value) for name, value in request.query_params.multi_items() if name in known]
         chosen = [(name, value) for name, value in filters if value and name != "limit"]
