@@ -17,6 +17,7 @@ from benchmarks.limits.rates import starts_per_second
 from benchmarks.locks import peers, redis_peers
 from benchmarks.locks.contended import across_processes, uncontended, within_one_process
 from benchmarks.locks.idle import statements_per_second
+from benchmarks.records.suite import judge_records, run_records
 from benchmarks.webhooks import judge_webhooks, run_webhooks
 from interlock.testing.servers import PostgresServer, RedisServer
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from benchmarks.locks.contended import Turns
 
 RESULTS = Path(__file__).parent / "results"
-PARTS = ("locks", "claims", "limits", "jobs", "webhooks", "insight")
+PARTS = ("locks", "claims", "limits", "jobs", "webhooks", "insight", "records")
 STORES = ("memory", "sqlite", "postgres", "redis")
 PEERS = ("asyncio", "filelock", "advisory", "redis-py", "python-redis-lock", "pottery")
 
@@ -162,6 +163,9 @@ async def run(options: argparse.Namespace, directory: Path, postgres: PostgresSe
         elif part == "jobs":
             await run_jobs(report, directory, quick=options.quick)
             judge_jobs(report)
+        elif part == "records":
+            await run_records(report, where["postgres"], rounds=rounds, seconds=seconds)
+            judge_records(report)
         elif part == "insight":
             await run_insight(report, directory, quick=options.quick)
             judge_insight(report)

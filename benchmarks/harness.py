@@ -35,6 +35,7 @@ _PACKAGES = (
     "saq",
     "psycopg",
     "huey",
+    "sqlalchemy",
     "interlock",
 )
 
