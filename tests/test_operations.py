@@ -12,12 +12,12 @@ from interlock.backends.memory import MemoryStore
 from interlock.errors import InvalidArgumentError, NotFoundError, StoreUnavailableError
 from interlock.jobs.jobs import engine_of
 from interlock.operations import Operations
-from interlock.ports.claims import ClaimRequest, ClaimState
+from interlock.ports.claims import ClaimFilter, ClaimRequest, ClaimState
 from interlock.ports.job_views import JobFilter
 from interlock.ports.journal import Action, JournalFilter
 from interlock.ports.sessions import SessionCard
 from interlock.ports.store import Capability
-from interlock.selections import ClaimFilter, LaneFilter
+from interlock.selections import LaneFilter
 
 
 class WithoutJournal(MemoryStore):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from interlock.arguments import checked_prefix
 from interlock.errors import InvalidArgumentError
+from interlock.ports.claims import ClaimFilter
 from interlock.ports.events import EventFilter
 from interlock.ports.insight import LaneShow
 from interlock.ports.job_views import JobFilter
@@ -21,7 +22,6 @@ from interlock.ports.journal import Action
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
-    from interlock.ports.claims import ClaimState
     from interlock.ports.job_views import LaneView
     from interlock.ports.store import Store
 
@@ -70,13 +70,6 @@ class LockFilter(NamedTuple):
     """Which locks. Empty means any."""
 
     prefix: str = ""
-
-
-class ClaimFilter(NamedTuple):
-    """Which claims. Empty means any."""
-
-    prefix: str = ""
-    state: ClaimState | None = None
 
 
 Filter = JobFilter | LaneFilter | LockFilter | ClaimFilter | EventFilter
@@ -191,14 +184,13 @@ class _Claims(Selection[str]):
     async def refs(self, limit: int | None = None) -> AsyncIterator[str]:
         more: str | None = ""
         while more is not None:
-            views = await self._store.claims.list(**self._wanted._asdict(), limit=_PAGE, after=more)
+            views = await self._store.claims.list(None, self._wanted, limit=_PAGE, after=more)
             for view in views:
                 yield view.key
             more = views[-1].key if len(views) == _PAGE else None
 
     async def matches(self, ref: str) -> bool:
-        views = await self._store.claims.list(ref, limit=1)
-        return bool(views) and self._wanted.state in (None, views[0].state)
+        return bool(await self._store.claims.list(ref, self._wanted))
 
 
 class _Events(Selection[int]):

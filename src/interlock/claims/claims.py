@@ -11,9 +11,9 @@ from interlock.arguments import checked_key, checked_limit, checked_prefix, chec
 from interlock.claims.engine import ClaimEngine
 from interlock.claims.views import claim_view
 from interlock.errors import MisuseError, NotFoundError
+from interlock.ports.claims import ClaimFilter
 from interlock.ports.journal import Action
 from interlock.ports.store import Capability
-from interlock.selections import ClaimFilter
 from interlock.service import Service
 
 if TYPE_CHECKING:
@@ -74,9 +74,8 @@ class Claims(Service[ClaimEngine]):
         self, *, prefix: str = "", state: ClaimState | None = None, limit: int = 1000
     ) -> Sequence[ClaimView]:
         """List the claims that are kept, by key."""
-        rows = await self._running.store.claims.list(
-            prefix=checked_prefix(prefix), state=state, limit=checked_limit(limit)
-        )
+        wanted = ClaimFilter(checked_prefix(prefix), state)
+        rows = await self._running.store.claims.list(None, wanted, limit=checked_limit(limit))
         return [claim_view(row) for row in rows]
 
     async def get(self, key: str) -> ClaimView:

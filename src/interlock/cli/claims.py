@@ -117,9 +117,9 @@ def forget(
     from interlock.arguments import checked_key
     from interlock.claims.explain import as_data, explain
     from interlock.errors import NotFoundError
+    from interlock.ports.claims import ClaimFilter
     from interlock.ports.journal import Action
     from interlock.ports.store import Capability
-    from interlock.selections import ClaimFilter
 
     store_url = chosen_store(context, url, namespace)
     by = named("Forgetting a claim", reason, by)
@@ -170,10 +170,11 @@ def look_at(store_url: StoreUrl, key: str) -> ClaimView | None:
 async def _look(
     store_url: StoreUrl, key: str | None, prefix: str, state: ClaimState | None, limit: int
 ) -> Sequence[ClaimView]:
+    from interlock.ports.claims import ClaimFilter
     from interlock.ports.store import Capability
 
     async with opened(store_url, Capability.CLAIMS) as store:
-        return await store.claims.list(key, prefix=prefix, state=state, limit=limit)
+        return await store.claims.list(key, ClaimFilter(prefix, state), limit=limit)
 
 
 def _print_rest(view: ClaimView) -> None:

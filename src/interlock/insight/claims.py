@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from interlock.claims.explain import explain
 from interlock.insight.views import ClaimPage, ClaimRow, Listing
+from interlock.ports.claims import ClaimFilter
 
 if TYPE_CHECKING:
     from interlock.explanation import Explanation
@@ -20,7 +21,7 @@ async def claim_listing(
     stores: Stores, prefix: str, state: ClaimState | None, limit: int, after: str
 ) -> Listing[ClaimRow]:
     """Claims that are kept, by key."""
-    views = await stores.claims.claims.list(prefix=prefix, state=state, limit=limit + 1, after=after)
+    views = await stores.claims.claims.list(None, ClaimFilter(prefix, state), limit=limit + 1, after=after)
     rows: list[ClaimRow] = []
     for view in views[:limit]:
         why = explain(view.key, view)

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from interlock.ports.journal import Attribution
 
 __all__ = [
+    "EVERY_CLAIM",
     "ClaimAnswer",
+    "ClaimFilter",
     "ClaimState",
     "ClaimStore",
     "ClaimView",
@@ -130,6 +132,16 @@ class ClaimFinished(NamedTuple):
     why: str
 
 
+class ClaimFilter(NamedTuple):
+    """Which claims to list. Empty means any."""
+
+    prefix: str = ""
+    state: ClaimState | None = None
+
+
+EVERY_CLAIM = ClaimFilter()
+
+
 class ClaimStore(Protocol):
     """Claims in one store and namespace."""
 
@@ -157,15 +169,9 @@ class ClaimStore(Protocol):
         ...
 
     async def list(
-        self,
-        key: str | None = None,
-        *,
-        prefix: str = "",
-        state: ClaimState | None = None,
-        limit: int = 1000,
-        after: str = "",
+        self, key: str | None = None, wanted: ClaimFilter = EVERY_CLAIM, *, limit: int = 1000, after: str = ""
     ) -> Sequence[ClaimView]:
-        """List claims (or one) by key: at most ``limit``, those after ``after``.
+        """List claims (or one) that match, by key: at most ``limit``, those after ``after``.
 
         The list is one snapshot; on Redis, one for each thousand keys, so that a long list does not block the server.
         """

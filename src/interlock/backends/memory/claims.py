@@ -8,19 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from interlock.backends.claim_texts import kept_error, why_not
-from interlock.ports.claims import (
-    ClaimAnswer,
-    Claimed,
-    ClaimFinished,
-    ClaimOutcome,
-    ClaimRequest,
-    ClaimState,
-    ClaimView,
-    Held,
-    Known,
-    Renewed,
-    SessionEnded,
-)
+from interlock.ports import claims as port
 from interlock.ports.journal import Action, claim_data, new_entry
 
 if TYPE_CHECKING:
@@ -70,12 +58,12 @@ class _Claim:
         """When the calendar checks whether it can be deleted."""
         self.attempt = 0
 
-    def take(self, request: ClaimRequest, card: SessionCard, fence: int, now: float) -> None:
+    def take(self, request: port.ClaimRequest, card: SessionCard, fence: int, now: float) -> None:
         """Start an attempt."""
         self.owner, self.session, self.card = request.owner, request.session, card
         self.fence = fence
         self.attempt += 1
-        self.state = ClaimState.IN_PROGRESS
+        self.state = port.ClaimState.IN_PROGRESS
         self.claimed_at = now
         self.finished_at: float | None = None
         self.retry_at: float | None = None
@@ -111,53 +99,53 @@ class MemoryClaims:
         self._calendar: list[tuple[float, int, _Claim]] = []  # when to check whether a claim is still kept
         self._forgotten: dict[str, tuple[float, str]] = {}  # owner → when and why its claim was forgotten, oldest first
 
-    async def claim(self, request: ClaimRequest) -> ClaimAnswer:
+    async def claim(self, request: port.ClaimRequest) -> port.ClaimAnswer:
         """Claim a key if it is available, else return its current claim."""
         now = self._now()
         if self._alive_until.get(request.session, 0.0) <= now:
-            return SessionEnded()
+            return port.SessionEnded()
         claim = self._find(request.key, now)
         if claim is not None:
             live = self._ends_at(claim) > now
-            if live and claim.owner == request.owner and claim.state is ClaimState.IN_PROGRESS:
+            if live and claim.owner == request.owner and claim.state is port.ClaimState.IN_PROGRESS:
                 claim.extend(request.lease, request.keep, now)
                 self._note(claim)
-                return Claimed(claim.fence, claim.expires_at, claim.attempt)
-            due = claim.state is ClaimState.FAILED and (claim.retry_at or 0.0) <= now
-            if not due and (live or claim.state is not ClaimState.IN_PROGRESS):
-                return Known(self._view(claim, now))
+                return port.Claimed(claim.fence, claim.expires_at, claim.attempt)
+            due = claim.state is port.ClaimState.FAILED and (claim.retry_at or 0.0) <= now
+            if not due and (live or claim.state is not port.ClaimState.IN_PROGRESS):
+                return port.Known(self._view(claim, now))
         fence = self._next_fence()
         if claim is None:
             claim = self._claims[request.key] = _Claim(request.key, fence)
         claim.take(request, self._cards[request.session], fence, now)
         self._note(claim)
         self._remove(now, _REMOVED_ALONG)
-        return Claimed(fence, claim.expires_at, claim.attempt)
+        return port.Claimed(fence, claim.expires_at, claim.attempt)
 
-    async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
+    async def renew(self, leases: Sequence[port.Held]) -> Sequence[port.Renewed]:
         """Extend the leases of live claims."""
         now = self._now()
         renewed = []
         for key, owner, ttl in leases:
             claim = self._find(key, now)
-            mine = claim is not None and claim.owner == owner and claim.state is ClaimState.IN_PROGRESS
+            mine = claim is not None and claim.owner == owner and claim.state is port.ClaimState.IN_PROGRESS
             if claim is None or not mine or self._ends_at(claim) <= now:
-                renewed.append(Renewed(owner, None, self._why_not(claim, owner)))
+                renewed.append(port.Renewed(owner, None, self._why_not(claim, owner)))
             else:
                 claim.extend(ttl, claim.keep, now)
                 self._note(claim)
-                renewed.append(Renewed(owner, claim.expires_at, ""))
+                renewed.append(port.Renewed(owner, claim.expires_at, ""))
         return renewed
 
-    async def finish(self, outcome: ClaimOutcome) -> ClaimFinished:
+    async def finish(self, outcome: port.ClaimOutcome) -> port.ClaimFinished:
         """Finish a claim as done or failed."""
         now = self._now()
         claim = self._find(outcome.key, now)
         mine = claim is not None and claim.owner == outcome.owner
-        if claim is None or not mine or claim.state not in (ClaimState.IN_PROGRESS, outcome.state):
-            return ClaimFinished(False, self._why_not(claim, outcome.owner))
-        if claim.state is ClaimState.IN_PROGRESS:
-            failed = outcome.state is ClaimState.FAILED
+        if claim is None or not mine or claim.state not in (port.ClaimState.IN_PROGRESS, outcome.state):
+            return port.ClaimFinished(False, self._why_not(claim, outcome.owner))
+        if claim.state is port.ClaimState.IN_PROGRESS:
+            failed = outcome.state is port.ClaimState.FAILED
             claim.state = outcome.state
             claim.finished_at = now
             claim.retry_at = now + outcome.retry_in if failed else None
@@ -165,9 +153,9 @@ class MemoryClaims:
             claim.result = None if failed else outcome.result
             claim.kept_until = (claim.retry_at or now) + outcome.keep
             self._note(claim)
-        return ClaimFinished(True, "")
+        return port.ClaimFinished(True, "")
 
-    async def forget(self, key: str, why: str, attribution: Attribution) -> ClaimView | None:
+    async def forget(self, key: str, why: str, attribution: Attribution) -> port.ClaimView | None:
         """Delete a claim and notify its owner."""
         now = self._now()
         claim = self._find(key, now)
@@ -176,22 +164,17 @@ class MemoryClaims:
         view = self._view(claim, now)
         self._record(new_entry(attribution, Action.CLAIM_FORGET, key, claim_data(view), from_version=view.fence))
         self._drop(claim)
-        if claim.state is ClaimState.IN_PROGRESS:
+        if claim.state is port.ClaimState.IN_PROGRESS:
             self._forgotten[claim.owner] = (now, why)
             self._lost(claim.session, claim.owner, why)
         return view
 
     async def list(
-        self,
-        key: str | None = None,
-        *,
-        prefix: str = "",
-        state: ClaimState | None = None,
-        limit: int = 1000,
-        after: str = "",
-    ) -> Sequence[ClaimView]:
+        self, key: str | None = None, wanted: port.ClaimFilter = port.EVERY_CLAIM, *, limit: int = 1000, after: str = ""
+    ) -> Sequence[port.ClaimView]:
         """List claims that are still kept."""
         now = self._now()
+        prefix, state = wanted
         keys = (
             sorted(name for name in self._claims if name.startswith(prefix) and name > after) if key is None else [key]
         )
@@ -228,8 +211,8 @@ class MemoryClaims:
         now_with, state = (claim.owner, claim.state) if claim is not None else (None, None)
         return why_not(owner, now_with, state, forgotten)
 
-    def _view(self, claim: _Claim, now: float) -> ClaimView:
-        return ClaimView(
+    def _view(self, claim: _Claim, now: float) -> port.ClaimView:
+        return port.ClaimView(
             key=claim.key,
             state=claim.state,
             attempt=claim.attempt,
@@ -240,7 +223,7 @@ class MemoryClaims:
             pid=claim.card.pid,
             program=claim.card.program,
             claimed_at=claim.claimed_at,
-            expires_at=self._ends_at(claim) if claim.state is ClaimState.IN_PROGRESS else None,
+            expires_at=self._ends_at(claim) if claim.state is port.ClaimState.IN_PROGRESS else None,
             finished_at=claim.finished_at,
             retry_at=claim.retry_at,
             error=claim.error,

@@ -7,28 +7,9 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from interlock.errors import CapabilityError
+from interlock.ports import locks as port
 from interlock.ports.insight import MAX_COUNTED
 from interlock.ports.journal import Action, holder_data, new_entry
-from interlock.ports.locks import (
-    TURN_SECONDS,
-    Answer,
-    Busy,
-    Deadlocked,
-    Granted,
-    Held,
-    Holder,
-    Left,
-    LockCounts,
-    LockRequest,
-    LockView,
-    Renewed,
-    SessionEnded,
-    Transaction,
-    Turns,
-    Wait,
-    Waiter,
-    Waiting,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,7 +29,7 @@ class _Queued:
 
     __slots__ = ("asked_at", "gives_up_at", "request")
 
-    def __init__(self, request: LockRequest, now: float) -> None:
+    def __init__(self, request: port.LockRequest, now: float) -> None:
         self.request = request
         self.asked_at = now
         self.gives_up_at = math.inf if request.wait is None else now + request.wait
@@ -60,7 +41,7 @@ class _Lock:
     Every lease on an idle key creates one, so attributes that a grant does not set are defaults of the class.
     """
 
-    request: LockRequest | None = None
+    request: port.LockRequest | None = None
     fence = 0
     granted_at = 0.0
     expires_at = 0.0
@@ -90,11 +71,11 @@ class MemoryLocks:
         self._fences = fences
         self._record = record
 
-    async def ask(self, request: LockRequest) -> Answer:
+    async def ask(self, request: port.LockRequest) -> port.Answer:
         """Acquire a lock or queue for it."""
         now = self._now()
         if self._alive_until.get(request.session, 0.0) <= now:
-            return SessionEnded()
+            return port.SessionEnded()
         lock = self._locks.get(request.key)
         if lock is None:
             # The common case, without another call.
@@ -103,28 +84,28 @@ class MemoryLocks:
             fences.last = lock.fence = fence = fences.last + 1
             lock.request, lock.granted_at = request, now
             lock.expires_at = expires_at = now + request.ttl
-            return Granted(fence, expires_at)
+            return port.Granted(fence, expires_at)
         held = self._live_holder(lock, now)
         if held is not None and held.owner == request.owner:
             lock.expires_at = now + request.ttl
-            return Granted(lock.fence, lock.expires_at)
+            return port.Granted(lock.fence, lock.expires_at)
         self._drop_dead_waiters(lock, now)
         ahead = self._ahead(lock, request.owner)
-        if held is None and now >= min(lock.free_since, now) + ahead * TURN_SECONDS:
+        if held is None and now >= min(lock.free_since, now) + ahead * port.TURN_SECONDS:
             self._dequeue(lock, request.owner)
             return self._grant(lock, request, now)
         if request.wait == 0:
-            return Busy(self._holder(lock, now))
+            return port.Busy(self._holder(lock, now))
         if lock.queue is None or request.owner not in lock.queue:
             cycle = self._cycle(request, now) if request.nested else ()
             if cycle:
-                return Deadlocked(cycle)
+                return port.Deadlocked(cycle)
             self._enqueue(lock, request, now)
         if held is None:
             self._tell_first(lock)
-        return Waiting(self._look_again(lock, ahead, now))
+        return port.Waiting(self._look_again(lock, ahead, now))
 
-    async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
+    async def renew(self, leases: Sequence[port.Held]) -> Sequence[port.Renewed]:
         """Extend live leases."""
         now = self._now()
         renewed = []
@@ -132,37 +113,37 @@ class MemoryLocks:
             lock = self._locks.get(key)
             held = None if lock is None else self._live_holder(lock, now)
             if lock is None or held is None or held.owner != owner:
-                renewed.append(Renewed(owner, None, self._why_ended(lock, owner)))
+                renewed.append(port.Renewed(owner, None, self._why_ended(lock, owner)))
             else:
                 lock.expires_at = now + ttl
-                renewed.append(Renewed(owner, lock.expires_at, ""))
+                renewed.append(port.Renewed(owner, lock.expires_at, ""))
         return renewed
 
-    async def leave(self, request: LockRequest) -> Left:
+    async def leave(self, request: port.LockRequest) -> port.Left:
         """Release a lease or leave the queue."""
         lock = self._locks.get(request.key)
         if lock is None:
-            return Left(False, self._why_ended(lock, request.owner), None)
+            return port.Left(False, self._why_ended(lock, request.owner), None)
         if lock.request is not None and lock.request.owner == request.owner:
             if lock.queue is None:
                 # There are no waiters, so the time of the release does not matter.
                 del self._locks[request.key]
                 if lock.expires_at > (now := self._now()) and self._alive_until.get(lock.request.session, 0.0) > now:
                     return _LEFT
-                return Left(False, "it had expired", None)
+                return port.Left(False, "it had expired", None)
             now = self._now()
             held = self._live_holder(lock, now)
             if held is not None:
                 self._free(lock, "released", now)
-            return Left(
+            return port.Left(
                 held is not None,
                 "" if held else "it had expired",
                 self._pass_on(request.key, lock, request.session),
             )
         self._dequeue(lock, request.owner)
-        return Left(False, self._why_ended(lock, request.owner), self._pass_on(request.key, lock, request.session))
+        return port.Left(False, self._why_ended(lock, request.owner), self._pass_on(request.key, lock, request.session))
 
-    async def force(self, key: str, why: str, attribution: Attribution) -> Holder | None:
+    async def force(self, key: str, why: str, attribution: Attribution) -> port.Holder | None:
         """Force-release a lock."""
         now = self._now()
         lock = self._locks.get(key)
@@ -178,7 +159,7 @@ class MemoryLocks:
         self._pass_on(key, lock, "")
         return holder
 
-    async def turns(self, session: str, owners: Sequence[str]) -> Turns:
+    async def turns(self, session: str, owners: Sequence[str]) -> port.Turns:
         """Return the waiting owners whose turn may have come."""
         now = self._now()
         queued_owners = {owner for waits in self._waits.values() for owner in waits}
@@ -192,11 +173,11 @@ class MemoryLocks:
                 if not self._live_waiter(queued, now):
                     continue
                 if queued.request.session == session:
-                    if free and now >= min(lock.free_since, now) + ahead * TURN_SECONDS:
+                    if free and now >= min(lock.free_since, now) + ahead * port.TURN_SECONDS:
                         found.append(owner)
                     recheck_in = min(recheck_in, self._look_again(lock, ahead, now))
                 ahead += 1
-        return Turns(tuple(found), recheck_in)
+        return port.Turns(tuple(found), recheck_in)
 
     async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
         """Return everything that a session holds or waits for."""
@@ -211,7 +192,7 @@ class MemoryLocks:
 
     async def list(
         self, key: str | None = None, *, limit: int = 1000, after: str = "", waiters: int | None = None
-    ) -> Sequence[LockView]:
+    ) -> Sequence[port.LockView]:
         """List locks with their holders and queues."""
         now = self._now()
         keys = sorted(name for name in self._locks if name > after) if key is None else [key]
@@ -219,22 +200,22 @@ class MemoryLocks:
         shown = islice((view for view in views if view.wanted), limit)
         return list(shown) if waiters is None else [_cut(view, waiters) for view in shown]
 
-    async def awaited_by(self, session: str, *, limit: int = 100) -> Sequence[LockView]:
+    async def awaited_by(self, session: str, *, limit: int = 100) -> Sequence[port.LockView]:
         """List the locks that a session waits for."""
         now = self._now()
         queued = ((key, one) for key, lock in self._locks.items() for one in (lock.queue or {}).values())
         keys = {key for key, one in queued if one.request.session == session and self._live_waiter(one, now)}
         return [self._view(key, self._locks[key], now) for key in sorted(keys)[:limit]]
 
-    async def count(self) -> LockCounts:
+    async def count(self) -> port.LockCounts:
         """Count held locks and waiters."""
         now = self._now()
         held = sum(self._holder(lock, now) is not None for lock in self._locks.values())
         queued = (queued for lock in self._locks.values() for queued in (lock.queue or {}).values())
         waiting = sum(self._live_waiter(one, now) for one in queued)
-        return LockCounts(min(held, MAX_COUNTED), min(waiting, MAX_COUNTED), now)
+        return port.LockCounts(min(held, MAX_COUNTED), min(waiting, MAX_COUNTED), now)
 
-    def holder(self, key: str) -> Holder | None:
+    def holder(self, key: str) -> port.Holder | None:
         """Return the live holder of a key. For records."""
         lock = self._locks.get(key)
         return None if lock is None else self._holder(lock, self._now())
@@ -243,7 +224,7 @@ class MemoryLocks:
         """Return why an owner's lease on a key ended. For records."""
         return self._why_ended(self._locks.get(key), owner)
 
-    def fenced(self, key: str, owner: str, fence: int) -> AbstractAsyncContextManager[Transaction]:
+    def fenced(self, key: str, owner: str, fence: int) -> AbstractAsyncContextManager[port.Transaction]:
         """Raise ``CapabilityError``: there are no transactions."""
         raise CapabilityError(
             "memory has no transactions to fence.",
@@ -262,18 +243,18 @@ class MemoryLocks:
 
     # -- one key ---------------------------------------------------------------------------------------------------
 
-    def _grant(self, lock: _Lock, request: LockRequest, now: float) -> Granted:
+    def _grant(self, lock: _Lock, request: port.LockRequest, now: float) -> port.Granted:
         fence = self._fences.next()
         lock.request, lock.fence, lock.granted_at = request, fence, now
         lock.expires_at = expires_at = now + request.ttl
-        return Granted(fence, expires_at)
+        return port.Granted(fence, expires_at)
 
     def _free(self, lock: _Lock, why: str, at: float) -> None:
         if lock.request is not None:
             lock.ended_owner, lock.ended_why = lock.request.owner, why
         lock.request, lock.free_since = None, at
 
-    def _live_holder(self, lock: _Lock, now: float) -> LockRequest | None:
+    def _live_holder(self, lock: _Lock, now: float) -> port.LockRequest | None:
         """Return the holder's request while its lease is live; an expired lease is ended."""
         request = lock.request
         if request is None:
@@ -311,7 +292,7 @@ class MemoryLocks:
 
     # -- the queue -------------------------------------------------------------------------------------------------
 
-    def _enqueue(self, lock: _Lock, request: LockRequest, now: float) -> None:
+    def _enqueue(self, lock: _Lock, request: port.LockRequest, now: float) -> None:
         if lock.queue is None:
             lock.queue = {}
         lock.queue[request.owner] = _Queued(request, now)
@@ -347,22 +328,22 @@ class MemoryLocks:
 
     def _look_again(self, lock: _Lock, ahead: int, now: float) -> float:
         if lock.request is None:
-            return max(0.0, min(lock.free_since, now) + ahead * TURN_SECONDS - now)
+            return max(0.0, min(lock.free_since, now) + ahead * port.TURN_SECONDS - now)
         return max(0.0, min(lock.expires_at, self._alive_until.get(lock.request.session, 0.0)) - now)
 
     # -- the graph of waits ----------------------------------------------------------------------------------------
 
-    def _cycle(self, request: LockRequest, now: float) -> tuple[Wait, ...]:
+    def _cycle(self, request: port.LockRequest, now: float) -> tuple[port.Wait, ...]:
         """Return the cycle of waits that ``request`` would close, starting with its own; empty if there is none."""
         seen = {request.caller}
-        paths: list[tuple[str, str, tuple[Wait, ...]]] = [(request.caller, request.key, ())]
+        paths: list[tuple[str, str, tuple[port.Wait, ...]]] = [(request.caller, request.key, ())]
         while paths:
             caller, key, path = paths.pop()
             lock = self._locks[key]
             holder = self._live_holder(lock, now)
             if holder is None:
                 continue
-            path = (*path, Wait(caller, key, holder.caller))
+            path = (*path, port.Wait(caller, key, holder.caller))
             if holder.caller == request.caller:
                 return path
             if holder.caller not in seen:
@@ -376,16 +357,16 @@ class MemoryLocks:
 
     # -- what people see -------------------------------------------------------------------------------------------
 
-    def _holder(self, lock: _Lock, now: float) -> Holder | None:
+    def _holder(self, lock: _Lock, now: float) -> port.Holder | None:
         request = self._live_holder(lock, now)
         if request is None:
             return None
         card = self._cards[request.session]
         expires_at = min(lock.expires_at, self._alive_until[request.session])
         who = (request.owner, request.caller, request.session, card.host, card.pid, card.program)
-        return Holder(*who, lock.fence, lock.granted_at, expires_at)
+        return port.Holder(*who, lock.fence, lock.granted_at, expires_at)
 
-    def _view(self, key: str, lock: _Lock, now: float) -> LockView:
+    def _view(self, key: str, lock: _Lock, now: float) -> port.LockView:
         holder = self._holder(lock, now)
         waiters = []
         for owner, queued in (lock.queue or {}).items():
@@ -394,13 +375,15 @@ class MemoryLocks:
             gives_up_at = None if math.isinf(queued.gives_up_at) else queued.gives_up_at
             who = (card.host, card.pid, card.program) if card else ("", 0, "")
             live = self._live_waiter(queued, now)
-            waiters.append(Waiter(owner, request.caller, request.session, *who, queued.asked_at, gives_up_at, live))
-        return LockView(key, holder, tuple(waiters), lock.free_since if lock.request is None else None, now)
+            waiters.append(
+                port.Waiter(owner, request.caller, request.session, *who, queued.asked_at, gives_up_at, live)
+            )
+        return port.LockView(key, holder, tuple(waiters), lock.free_since if lock.request is None else None, now)
 
 
-_LEFT = Left(True, "", None)
+_LEFT = port.Left(True, "", None)
 
 
-def _cut(view: LockView, waiters: int) -> LockView:
+def _cut(view: port.LockView, waiters: int) -> port.LockView:
     more = min(MAX_COUNTED, max(0, len(view.waiters) - waiters))
     return view._replace(waiters=view.waiters[:waiters], more_waiters=more)

@@ -11,8 +11,10 @@ from interlock.backends.postgres.clock import clock_of
 from interlock.backends.postgres.journal import write_attribution
 from interlock.backends.postgres.queries import ClaimQueries
 from interlock.ports.claims import (
+    EVERY_CLAIM,
     ClaimAnswer,
     Claimed,
+    ClaimFilter,
     ClaimFinished,
     ClaimOutcome,
     ClaimRequest,
@@ -95,16 +97,10 @@ class PostgresClaims:
         return None if view is None else _view(view)
 
     async def list(
-        self,
-        key: str | None = None,
-        *,
-        prefix: str = "",
-        state: ClaimState | None = None,
-        limit: int = 1000,
-        after: str = "",
+        self, key: str | None = None, wanted: ClaimFilter = EVERY_CLAIM, *, limit: int = 1000, after: str = ""
     ) -> Sequence[ClaimView]:
         """List claims that are still kept."""
-        args = (self._namespace, key, prefix, state, limit, after, self._clock())
+        args = (self._namespace, key, *wanted, limit, after, self._clock())
         return [_view(view) for (view,) in await self._connections.reads.fetch(_sql.list, *args)]
 
     async def close(self) -> None:

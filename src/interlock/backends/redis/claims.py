@@ -6,19 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.backends.claim_texts import kept_error, why_not
 from interlock.backends.redis.scripts import Scripts
-from interlock.ports.claims import (
-    ClaimAnswer,
-    Claimed,
-    ClaimFinished,
-    ClaimOutcome,
-    ClaimRequest,
-    ClaimState,
-    ClaimView,
-    Held,
-    Known,
-    Renewed,
-    SessionEnded,
-)
+from interlock.ports import claims as port
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +28,7 @@ class RedisClaims:
         self._connection = connection
         self._arguments = keyspace.arguments
 
-    async def claim(self, request: ClaimRequest) -> ClaimAnswer:
+    async def claim(self, request: port.ClaimRequest) -> port.ClaimAnswer:
         """Claim a key if it is available, else return its current claim."""
         reply = await self._connection.run(
             scripts.claim,
@@ -52,12 +40,12 @@ class RedisClaims:
             round(request.keep * 1e6),
         )
         if reply[0] == _CLAIMED:
-            return Claimed(reply[1], reply[2] / 1e6, reply[3])
+            return port.Claimed(reply[1], reply[2] / 1e6, reply[3])
         if reply[0] == _KNOWN:
-            return Known(_view(reply[1]))
-        return SessionEnded()
+            return port.Known(_view(reply[1]))
+        return port.SessionEnded()
 
-    async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
+    async def renew(self, leases: Sequence[port.Held]) -> Sequence[port.Renewed]:
         """Extend the leases of live claims."""
         words: list[Any] = []
         for key, owner, ttl in leases:
@@ -65,7 +53,7 @@ class RedisClaims:
         replies = await self._connection.run(scripts.renew, *self._arguments(), *words)
         return [_renewed(held.owner, reply) for held, reply in zip(leases, replies, strict=True)]
 
-    async def finish(self, outcome: ClaimOutcome) -> ClaimFinished:
+    async def finish(self, outcome: port.ClaimOutcome) -> port.ClaimFinished:
         """Finish a claim as done or failed."""
         reply = await self._connection.run(
             scripts.finish,
@@ -78,47 +66,43 @@ class RedisClaims:
             round(outcome.retry_in * 1e6),
             round(outcome.keep * 1e6),
         )
-        return ClaimFinished(True, "") if reply[0] else ClaimFinished(False, why_not(outcome.owner, *reply[1:]))
+        return (
+            port.ClaimFinished(True, "") if reply[0] else port.ClaimFinished(False, why_not(outcome.owner, *reply[1:]))
+        )
 
-    async def forget(self, key: str, why: str, attribution: Attribution) -> ClaimView | None:
+    async def forget(self, key: str, why: str, attribution: Attribution) -> port.ClaimView | None:
         """Delete a claim and notify its owner."""
         reply = await self._connection.run(scripts.forget, *self._arguments(), key, why)
         return None if reply is None else _view(reply)
 
     async def list(
-        self,
-        key: str | None = None,
-        *,
-        prefix: str = "",
-        state: ClaimState | None = None,
-        limit: int = 1000,
-        after: str = "",
-    ) -> Sequence[ClaimView]:
+        self, key: str | None = None, wanted: port.ClaimFilter = port.EVERY_CLAIM, *, limit: int = 1000, after: str = ""
+    ) -> Sequence[port.ClaimView]:
         """List claims that are still kept."""
         one = () if key is None else (key,)
-        views: list[ClaimView] = []
+        views: list[port.ClaimView] = []
         last: str | None = after
         while last is not None and len(views) < limit:
             left = limit - len(views)
             last, *found = await self._connection.run(
-                scripts.list, *self._arguments(), left, prefix, str(state or ""), last, *one
+                scripts.list, *self._arguments(), left, wanted.prefix, str(wanted.state or ""), last, *one
             )
             views += map(_view, found)
         return views
 
 
-def _renewed(owner: str, reply: Any) -> Renewed:
+def _renewed(owner: str, reply: Any) -> port.Renewed:
     if reply[0]:
-        return Renewed(owner, reply[1] / 1e6, "")
-    return Renewed(owner, None, why_not(owner, *reply[1:]))
+        return port.Renewed(owner, reply[1] / 1e6, "")
+    return port.Renewed(owner, None, why_not(owner, *reply[1:]))
 
 
-def _view(reply: Any) -> ClaimView:
+def _view(reply: Any) -> port.ClaimView:
     (key, state, attempt, fence, owner, session, host, pid, program, claimed_at, *rest) = reply
     expires_at, finished_at, retry_at, error, result, kept_until, seen_at = rest
-    return ClaimView(
+    return port.ClaimView(
         key=key,
-        state=ClaimState(state),
+        state=port.ClaimState(state),
         attempt=attempt,
         fence=fence,
         owner=owner,

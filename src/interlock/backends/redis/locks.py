@@ -7,27 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.backends.redis.scripts import Scripts
 from interlock.errors import CapabilityError
+from interlock.ports import locks as port
 from interlock.ports.insight import MAX_COUNTED
-from interlock.ports.locks import (
-    TURN_SECONDS,
-    Answer,
-    Busy,
-    Deadlocked,
-    Granted,
-    Held,
-    Holder,
-    Left,
-    LockCounts,
-    LockRequest,
-    LockView,
-    Renewed,
-    SessionEnded,
-    Transaction,
-    Turns,
-    Wait,
-    Waiter,
-    Waiting,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,10 +22,10 @@ __all__ = ["RedisLocks", "scripts"]
 
 scripts = Scripts("locks")
 _ASK, _LEAVE = scripts.ask, scripts.leave
-_TURN = round(TURN_SECONDS * 1e6)
+_TURN = round(port.TURN_SECONDS * 1e6)
 _GRANTED, _WAITING, _BUSY, _DEADLOCKED = 1, 2, 3, 4
 _MAX_SECONDS = 5e9  # longer times would not be exact in Lua's numbers
-_LEFT = Left(True, "", None)
+_LEFT = port.Left(True, "", None)
 
 
 class RedisLocks:
@@ -54,7 +35,7 @@ class RedisLocks:
         self._connection = connection
         self._arguments = keyspace.arguments
 
-    async def ask(self, request: LockRequest) -> Answer:
+    async def ask(self, request: port.LockRequest) -> port.Answer:
         """Acquire a lock or queue for it."""
         wait = request.wait
         reply = await self._connection.run(
@@ -71,43 +52,43 @@ class RedisLocks:
         )
         answer = reply[0]
         if answer == _GRANTED:
-            return Granted(reply[1], reply[2] / 1e6)
+            return port.Granted(reply[1], reply[2] / 1e6)
         if answer == _WAITING:
-            return Waiting(reply[1] / 1e6)
+            return port.Waiting(reply[1] / 1e6)
         if answer == _BUSY:
-            return Busy(_holder(reply[1]))
+            return port.Busy(_holder(reply[1]))
         if answer == _DEADLOCKED:
             flat = iter(reply[1])
-            return Deadlocked(tuple(Wait(*wait) for wait in zip(flat, flat, flat, strict=True)))
-        return SessionEnded()
+            return port.Deadlocked(tuple(port.Wait(*wait) for wait in zip(flat, flat, flat, strict=True)))
+        return port.SessionEnded()
 
-    async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
+    async def renew(self, leases: Sequence[port.Held]) -> Sequence[port.Renewed]:
         """Extend live leases."""
         words: list[Any] = []
         for key, owner, ttl in leases:
             words += (key, owner, _microseconds(ttl))
         replies = await self._connection.run(scripts.renew, *self._arguments(), *words)
         return [
-            Renewed(held.owner, reply[0] / 1e6, "") if reply[0] else Renewed(held.owner, None, reply[1])
+            port.Renewed(held.owner, reply[0] / 1e6, "") if reply[0] else port.Renewed(held.owner, None, reply[1])
             for held, reply in zip(leases, replies, strict=True)
         ]
 
-    async def leave(self, request: LockRequest) -> Left:
+    async def leave(self, request: port.LockRequest) -> port.Left:
         """Release a lease or leave the queue."""
         reply = await self._connection.run(_LEAVE, *self._arguments(), request.key, request.owner, request.session)
         if len(reply) == 1:
             return _LEFT
         held, why, next_owner, *handed = reply
-        return Left(held == 1, why, next_owner, Granted(handed[0], handed[1] / 1e6) if handed else None)
+        return port.Left(held == 1, why, next_owner, port.Granted(handed[0], handed[1] / 1e6) if handed else None)
 
-    async def force(self, key: str, why: str, attribution: Attribution) -> Holder | None:
+    async def force(self, key: str, why: str, attribution: Attribution) -> port.Holder | None:
         """Force-release a lock."""
         return _holder(await self._connection.run(scripts.force, *self._arguments(), key, why))
 
-    async def turns(self, session: str, owners: Sequence[str]) -> Turns:
+    async def turns(self, session: str, owners: Sequence[str]) -> port.Turns:
         """Return the waiting owners whose turn may have come."""
         recheck_in, found = await self._connection.run(scripts.turns, *self._arguments(), session, _TURN, *owners)
-        return Turns(tuple(found), math.inf if recheck_in < 0 else recheck_in / 1e6)
+        return port.Turns(tuple(found), math.inf if recheck_in < 0 else recheck_in / 1e6)
 
     async def session_requests(self, session: str) -> Sequence[tuple[str, str]]:
         """Return everything that a session holds or waits for."""
@@ -116,11 +97,11 @@ class RedisLocks:
 
     async def list(
         self, key: str | None = None, *, limit: int = 1000, after: str = "", waiters: int | None = None
-    ) -> Sequence[LockView]:
+    ) -> Sequence[port.LockView]:
         """List locks with their holders and queues."""
         one = () if key is None else (key,)
         shown = "" if waiters is None else waiters
-        views: list[LockView] = []
+        views: list[port.LockView] = []
         last: str | None = after
         while last is not None and len(views) < limit:
             now, last, *found = await self._connection.run(
@@ -129,17 +110,17 @@ class RedisLocks:
             views += (_view(reply, now) for reply in found)
         return views
 
-    async def awaited_by(self, session: str, *, limit: int = 100) -> Sequence[LockView]:
+    async def awaited_by(self, session: str, *, limit: int = 100) -> Sequence[port.LockView]:
         """List the locks that a session waits for."""
         keys = sorted(set(await self._connection.run(scripts.awaited_by, *self._arguments(), session)))
         return [view for key in keys[:limit] for view in await self.list(key)]
 
-    async def count(self) -> LockCounts:
+    async def count(self) -> port.LockCounts:
         """Count held locks and waiters."""
         now, held, waiting = await self._connection.run(scripts.count, *self._arguments(), MAX_COUNTED)
-        return LockCounts(held, waiting, now / 1e6)
+        return port.LockCounts(held, waiting, now / 1e6)
 
-    def fenced(self, key: str, owner: str, fence: int) -> AbstractAsyncContextManager[Transaction]:
+    def fenced(self, key: str, owner: str, fence: int) -> AbstractAsyncContextManager[port.Transaction]:
         """Raise ``CapabilityError``: Redis has no transactions to fence."""
         raise CapabilityError(
             "Redis has no transactions to fence.",
@@ -151,17 +132,17 @@ def _microseconds(seconds: float) -> int:
     return round(min(seconds, _MAX_SECONDS) * 1e6)
 
 
-def _holder(reply: Any) -> Holder | None:
+def _holder(reply: Any) -> port.Holder | None:
     if reply is None:
         return None
     owner, caller, session, host, pid, program, fence, granted_at, ends_at = reply
-    return Holder(owner, caller, session, host, int(pid), program, fence, granted_at / 1e6, ends_at / 1e6)
+    return port.Holder(owner, caller, session, host, int(pid), program, fence, granted_at / 1e6, ends_at / 1e6)
 
 
-def _view(reply: Any, now: int) -> LockView:
+def _view(reply: Any, now: int) -> port.LockView:
     key, holder, free_since, waiters, more = reply
     queue = tuple(
-        Waiter(
+        port.Waiter(
             owner,
             caller,
             session,
@@ -174,4 +155,4 @@ def _view(reply: Any, now: int) -> LockView:
         )
         for owner, caller, session, host, pid, program, asked_at, gives_up_at, live in waiters
     )
-    return LockView(key, _holder(holder), queue, None if free_since is None else free_since / 1e6, now / 1e6, more)
+    return port.LockView(key, _holder(holder), queue, None if free_since is None else free_since / 1e6, now / 1e6, more)

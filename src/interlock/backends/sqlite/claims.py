@@ -7,19 +7,7 @@ from typing import TYPE_CHECKING, Any
 from interlock.backends.claim_texts import kept_error, why_not
 from interlock.backends.sqlite.journal import add_entry
 from interlock.backends.sqlite.queries import ClaimQueries, LockQueries
-from interlock.ports.claims import (
-    ClaimAnswer,
-    Claimed,
-    ClaimFinished,
-    ClaimOutcome,
-    ClaimRequest,
-    ClaimState,
-    ClaimView,
-    Held,
-    Known,
-    Renewed,
-    SessionEnded,
-)
+from interlock.ports import claims as port
 from interlock.ports.journal import Action, claim_data, new_entry
 
 if TYPE_CHECKING:
@@ -47,70 +35,64 @@ class SqliteClaims:
         self._namespace = settings.namespace
         self._now = clock.now
 
-    async def claim(self, request: ClaimRequest) -> ClaimAnswer:
+    async def claim(self, request: port.ClaimRequest) -> port.ClaimAnswer:
         """Claim a key if it is available, else return its current claim."""
         return await self._run(lambda db: self._claim(db, request))
 
-    async def renew(self, leases: Sequence[Held]) -> Sequence[Renewed]:
+    async def renew(self, leases: Sequence[port.Held]) -> Sequence[port.Renewed]:
         """Extend the leases of live claims."""
         return await self._run(lambda db: [self._renew(db, held) for held in leases])
 
-    async def finish(self, outcome: ClaimOutcome) -> ClaimFinished:
+    async def finish(self, outcome: port.ClaimOutcome) -> port.ClaimFinished:
         """Finish a claim as done or failed."""
         return await self._run(lambda db: self._finish(db, outcome))
 
-    async def forget(self, key: str, why: str, attribution: Attribution) -> ClaimView | None:
+    async def forget(self, key: str, why: str, attribution: Attribution) -> port.ClaimView | None:
         """Delete a claim. Its owner's process notices the commit."""
         return await self._run(lambda db: self._forget(db, key, why, attribution))
 
     async def list(
-        self,
-        key: str | None = None,
-        *,
-        prefix: str = "",
-        state: ClaimState | None = None,
-        limit: int = 1000,
-        after: str = "",
-    ) -> Sequence[ClaimView]:
+        self, key: str | None = None, wanted: port.ClaimFilter = port.EVERY_CLAIM, *, limit: int = 1000, after: str = ""
+    ) -> Sequence[port.ClaimView]:
         """List claims that are still kept. Reads never wait for writers."""
-        return await self._read(lambda db: self._look(db, key, prefix, state, limit, after))
+        return await self._read(lambda db: self._look(db, key, *wanted, limit, after))
 
     # -- operations, on the writer's thread ------------------------------------------------------------------------
 
-    def _claim(self, db: sqlite3.Connection, request: ClaimRequest) -> ClaimAnswer:
+    def _claim(self, db: sqlite3.Connection, request: port.ClaimRequest) -> port.ClaimAnswer:
         now = self._now()
         values = self._values(
             now, key=request.key, owner=request.owner, session=request.session, lease=request.lease, keep=request.keep
         )
         found = db.execute(_sql.read_claim, values).fetchone()
         if found is None:
-            return SessionEnded()
+            return port.SessionEnded()
         host, pid, program, *row = found
         attempt = 1
         if row[0] is not None:
             view = _view(row, now)
             if view.live and view.owner == request.owner:
                 db.execute(_sql.extend_lease, values)
-                return Claimed(view.fence, now + request.lease, view.attempt)
-            due = view.state is ClaimState.FAILED and (view.retry_at or 0.0) <= now
-            if not due and (view.live or view.state is not ClaimState.IN_PROGRESS):
-                return Known(view)
+                return port.Claimed(view.fence, now + request.lease, view.attempt)
+            due = view.state is port.ClaimState.FAILED and (view.retry_at or 0.0) <= now
+            if not due and (view.live or view.state is not port.ClaimState.IN_PROGRESS):
+                return port.Known(view)
             attempt = view.attempt + 1
         (fence,) = db.execute(_locks_sql.next_fence, values).fetchone()
         about = {"host": host, "pid": pid, "program": program, "attempt": attempt, "fence": fence}
         db.execute(_sql.add_claim, values | about)
-        return Claimed(fence, now + request.lease, attempt)
+        return port.Claimed(fence, now + request.lease, attempt)
 
-    def _renew(self, db: sqlite3.Connection, held: Held) -> Renewed:
+    def _renew(self, db: sqlite3.Connection, held: port.Held) -> port.Renewed:
         now = self._now()
         values = self._values(now, key=held.key, owner=held.owner, lease=held.ttl)
         if db.execute(_sql.renew_lease, values).rowcount:
-            return Renewed(held.owner, now + held.ttl, "")
+            return port.Renewed(held.owner, now + held.ttl, "")
         now_with, state = self._standing(db, values)
-        return Renewed(held.owner, None, self._why_not(db, values, now_with, state))
+        return port.Renewed(held.owner, None, self._why_not(db, values, now_with, state))
 
-    def _finish(self, db: sqlite3.Connection, outcome: ClaimOutcome) -> ClaimFinished:
-        failed = outcome.state is ClaimState.FAILED
+    def _finish(self, db: sqlite3.Connection, outcome: port.ClaimOutcome) -> port.ClaimFinished:
+        failed = outcome.state is port.ClaimState.FAILED
         values = self._values(
             self._now(),
             key=outcome.key,
@@ -122,20 +104,20 @@ class SqliteClaims:
             keep=outcome.keep,
         )
         if db.execute(_sql.finish_claim, values).rowcount:
-            return ClaimFinished(True, "")
+            return port.ClaimFinished(True, "")
         now_with, state = self._standing(db, values)
         if (now_with, state) == (outcome.owner, outcome.state):
-            return ClaimFinished(True, "")
-        return ClaimFinished(False, self._why_not(db, values, now_with, state))
+            return port.ClaimFinished(True, "")
+        return port.ClaimFinished(False, self._why_not(db, values, now_with, state))
 
-    def _forget(self, db: sqlite3.Connection, key: str, why: str, attribution: Attribution) -> ClaimView | None:
+    def _forget(self, db: sqlite3.Connection, key: str, why: str, attribution: Attribution) -> port.ClaimView | None:
         views = self._look(db, key, "", None, 1, "")
         if not views:
             return None
         (view,) = views
         values = self._values(view.seen_at, key=key, session=view.session, owner=view.owner, why=why)
         db.execute(_sql.delete_claim, values)
-        if view.state is ClaimState.IN_PROGRESS:
+        if view.state is port.ClaimState.IN_PROGRESS:
             db.execute(_locks_sql.add_message, values)
         before = claim_data(view)
         entry = new_entry(attribution, Action.CLAIM_FORGET, key, before, from_version=view.fence)
@@ -153,11 +135,17 @@ class SqliteClaims:
     # -- looking ---------------------------------------------------------------------------------------------------
 
     def _look(
-        self, db: sqlite3.Connection, key: str | None, prefix: str, state: ClaimState | None, limit: int, after: str
-    ) -> Sequence[ClaimView]:
+        self,
+        db: sqlite3.Connection,
+        key: str | None,
+        prefix: str,
+        state: port.ClaimState | None,
+        limit: int,
+        after: str,
+    ) -> Sequence[port.ClaimView]:
         """Scan the keys from the first that may match, and stop after the last."""
         now = self._now()
-        views: list[ClaimView] = []
+        views: list[port.ClaimView] = []
         for row in db.execute(_sql.list_claims, self._values(now, start=max(prefix, after) if key is None else key)):
             if len(views) >= limit or not row[0].startswith(prefix) or key not in (None, row[0]):
                 break
@@ -170,6 +158,6 @@ class SqliteClaims:
         return {"namespace": self._namespace, "now": now, **values}
 
 
-def _view(row: Sequence[Any], now: float) -> ClaimView:
+def _view(row: Sequence[Any], now: float) -> port.ClaimView:
     key, state, *rest = row
-    return ClaimView._make((key, ClaimState(state), *rest, now))
+    return port.ClaimView._make((key, port.ClaimState(state), *rest, now))

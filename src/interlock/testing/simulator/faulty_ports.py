@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from interlock.ports.claims import EVERY_CLAIM
 from interlock.testing.simulator.events import (
     ClaimAsked,
     ClaimForgotten,
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 
     from interlock.ports.claims import (
         ClaimAnswer,
+        ClaimFilter,
         ClaimFinished,
         ClaimOutcome,
         ClaimRequest,
-        ClaimState,
         ClaimStore,
         ClaimView,
         Held,
@@ -92,17 +93,10 @@ class FaultyClaims:
         return await self._call("forget", (), operation)
 
     async def list(
-        self,
-        key: str | None = None,
-        *,
-        prefix: str = "",
-        state: ClaimState | None = None,
-        limit: int = 1000,
-        after: str = "",
+        self, key: str | None = None, wanted: ClaimFilter = EVERY_CLAIM, *, limit: int = 1000, after: str = ""
     ) -> Sequence[ClaimView]:
         """Look."""
-        looked = self._claims.list
-        return await self._call("look", (), lambda: looked(key, prefix=prefix, state=state, limit=limit, after=after))
+        return await self._call("look", (), lambda: self._claims.list(key, wanted, limit=limit, after=after))
 
 
 class FaultyLimits:

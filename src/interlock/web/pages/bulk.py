@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.errors import InvalidArgumentError
+from interlock.ports.claims import ClaimFilter
 from interlock.ports.journal import Action
-from interlock.selections import ClaimFilter, LaneFilter, LockFilter, may_apply
+from interlock.selections import LaneFilter, LockFilter, may_apply
 from interlock.service import operations_of
 from interlock.web.pages.filters import FILTERS, claim_state, event_filter, job_filter, lane_show
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from interlock.ports.claims import ClaimFinished, ClaimState, Held
+from interlock.ports.claims import ClaimFilter, ClaimFinished, ClaimState, Held
 from interlock.testing.clock import until
 from interlock.testing.conformance.claims.driver import KEEP, SESSION, ClaimSuite
 from interlock.testing.conformance.driver import ANN
@@ -226,9 +226,9 @@ class SettlingConformance(ClaimSuite):
                 await b.claimed("a1", key)
 
             for prefix in ("a%", "a_", "a\\", "a*", "a'", "a%b/", "a%b/2", "é", "a", "", "nothing", "a%b/22"):
-                found = [view.key for view in await b.claims.list(prefix=prefix)]
+                found = [view.key for view in await b.claims.list(None, ClaimFilter(prefix))]
                 assert found == sorted(key for key in keys if key.startswith(prefix)), prefix
-            assert [view.key for view in await b.claims.list(prefix="a%", limit=1)] == ["a%b/1"]
+            assert [view.key for view in await b.claims.list(None, ClaimFilter("a%"), limit=1)] == ["a%b/1"]
 
     async def test_a_look_can_be_for_one_state(self, store_url: str) -> None:
         async with self.claim_driver(store_url) as b:
@@ -238,14 +238,17 @@ class SettlingConformance(ClaimSuite):
             await b.done("a1", "d2")
             await b.failed("a1", "f1")
 
-            assert [view.key for view in await b.claims.list(state=ClaimState.DONE)] == ["d1", "d2"]
-            assert [view.key for view in await b.claims.list(state=ClaimState.FAILED)] == ["f1"]
-            assert [view.key for view in await b.claims.list(state=ClaimState.IN_PROGRESS)] == ["p1", "p2"]
-            assert await b.claims.list(state=ClaimState.NEW) == []
-            assert await b.claims.list("d1", state=ClaimState.FAILED) == []
-            assert [view.key for view in await b.claims.list(prefix="p", state=ClaimState.IN_PROGRESS, limit=1)] == [
-                "p1"
+            assert [view.key for view in await b.claims.list(None, ClaimFilter(state=ClaimState.DONE))] == ["d1", "d2"]
+            assert [view.key for view in await b.claims.list(None, ClaimFilter(state=ClaimState.FAILED))] == ["f1"]
+            assert [view.key for view in await b.claims.list(None, ClaimFilter(state=ClaimState.IN_PROGRESS))] == [
+                "p1",
+                "p2",
             ]
+            assert await b.claims.list(None, ClaimFilter(state=ClaimState.NEW)) == []
+            assert await b.claims.list("d1", ClaimFilter(state=ClaimState.FAILED)) == []
+            assert [
+                view.key for view in await b.claims.list(None, ClaimFilter("p", ClaimState.IN_PROGRESS), limit=1)
+            ] == ["p1"]
 
     # -- removing --------------------------------------------------------------------------------------------------
 

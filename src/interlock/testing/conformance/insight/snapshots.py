@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from interlock.ports.claims import ClaimRequest
+from interlock.ports.claims import ClaimFilter, ClaimRequest
 from interlock.ports.job_views import JobFilter
 from interlock.ports.jobs import JobState
 from interlock.ports.journal import Attribution
@@ -146,4 +146,4 @@ class ListConformance(DriverSuite):
 
             assert [view.key for view in await look(limit=2)] == ["p:a", "p:b"]
             assert [view.key for view in await look(limit=9, after="p:b")] == ["p:d", "q"]
-            assert [view.key for view in await look(prefix="p:", limit=9, after="p:a")] == ["p:b", "p:d"]
+            assert [view.key for view in await look(None, ClaimFilter("p:"), limit=9, after="p:a")] == ["p:b", "p:d"]
