@@ -12,7 +12,7 @@ from interlock.cli.confirmation import By, Yes, confirm, named
 from interlock.cli.explanations import explain_subject
 from interlock.cli.operations import All, Bulk, JournalUrl, Prefix, apply_to_store, check_choice, operate
 from interlock.cli.output import Json, Limit, brief, console, print_json, say, say_if_cut, shown
-from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store, opened
+from interlock.cli.store_url import StoreUrl, opened, with_store
 from interlock.cli.tables import Column, Table, moment
 
 if TYPE_CHECKING:
@@ -51,21 +51,20 @@ def _next(view: ClaimView) -> str:
 
 
 @app.command("list")
+@with_store
 def list_claims(
-    context: typer.Context,
+    store_url: StoreUrl,
     prefix: Annotated[str, typer.Option(help="Only keys that start with this.")] = "",
     state: Annotated[State | None, typer.Option(help="Only claims in this state.")] = None,
     limit: Limit = 1000,
     json: Json = False,
-    url: Url = None,
-    namespace: Namespace = None,
 ) -> None:
     """List the claims that are kept, by key, from one snapshot."""
     from interlock.arguments import checked_prefix
     from interlock.claims.explain import as_data
 
     prefix = checked_prefix(prefix)
-    views = asyncio.run(_look(chosen_store(context, url, namespace), None, prefix, _state(state), limit))
+    views = asyncio.run(_look(store_url, None, prefix, _state(state), limit))
     if json:
         print_json([as_data(view) for view in views])
     elif views:
@@ -76,11 +75,12 @@ def list_claims(
 
 
 @app.command()
-def show(context: typer.Context, key: Key, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
+@with_store
+def show(store_url: StoreUrl, key: Key, json: Json = False) -> None:
     """Show one claim: its state, its holder, and what happens next."""
     from interlock.claims.explain import explain
 
-    view = look_at(chosen_store(context, url, namespace), key)
+    view = look_at(store_url, key)
     if json:
         print_json(explain(key, view).data)
     elif view is None:
@@ -91,16 +91,18 @@ def show(context: typer.Context, key: Key, json: Json = False, url: Url = None, 
 
 
 @app.command()
-def explain(context: typer.Context, key: Key, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
+@with_store
+def explain(store_url: StoreUrl, key: Key, json: Json = False) -> None:
     """Explain a claim: its state, its holder, and what happens next."""
     from interlock.insight import Kind
 
-    explain_subject(context, Kind.CLAIM, key, json, url, namespace)
+    explain_subject(store_url, Kind.CLAIM, key, json)
 
 
 @app.command()
+@with_store
 def forget(
-    context: typer.Context,
+    store_url: StoreUrl,
     reason: Annotated[str, typer.Option(help="Why; the holder and the journal get it.")],
     key: Annotated[str | None, typer.Argument(help="The claim's key.")] = None,
     prefix: Prefix = "",
@@ -109,8 +111,6 @@ def forget(
     by: By = None,
     yes: Yes = False,
     json: Json = False,
-    url: Url = None,
-    namespace: Namespace = None,
     journal_url: JournalUrl = None,
 ) -> None:
     """Forget a claim, or all claims that match, so that the key can be claimed again. Work in progress is cancelled."""
@@ -121,7 +121,6 @@ def forget(
     from interlock.ports.journal import Action
     from interlock.ports.store import Capability
 
-    store_url = chosen_store(context, url, namespace)
     by = named("Forgetting a claim", reason, by)
     if key is None or prefix or state or everything:
         check_choice("a key", key, {"prefix": prefix, "state": state}, everything=everything)

@@ -10,7 +10,7 @@ import typer
 from interlock.cli.confirmation import By, Yes, confirm, named
 from interlock.cli.operations import JournalUrl, operate
 from interlock.cli.output import Json, Limit, brief, print_json, say, say_if_cut, shown
-from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store, opened
+from interlock.cli.store_url import StoreUrl, opened, with_store
 from interlock.cli.tables import Column, Table, moment
 
 if TYPE_CHECKING:
@@ -35,15 +35,14 @@ _HISTORY: Table[CursorView] = Table(*_MOVES)
 
 
 @app.command("list")
+@with_store
 def list_cursors(
-    context: typer.Context,
+    store_url: StoreUrl,
     limit: Limit = 1000,
     json: Json = False,
-    url: Url = None,
-    namespace: Namespace = None,
 ) -> None:
     """List all cursors by name, from one snapshot."""
-    views = asyncio.run(_look(chosen_store(context, url, namespace), limit))
+    views = asyncio.run(_look(store_url, limit))
     if json:
         print_json([_as_data(view) for view in views])
     elif views:
@@ -54,9 +53,10 @@ def list_cursors(
 
 
 @app.command()
-def show(context: typer.Context, name: Name, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
+@with_store
+def show(store_url: StoreUrl, name: Name, json: Json = False) -> None:
     """Show one cursor: its position, and its last moves, newest first."""
-    moves = asyncio.run(_history(chosen_store(context, url, namespace), _checked(name)))
+    moves = asyncio.run(_history(store_url, _checked(name)))
     if json:
         data = _as_data(moves[0]) if moves else {"name": name, "version": None}
         print_json({**data, "history": [_as_data(view) for view in moves]})
@@ -67,22 +67,20 @@ def show(context: typer.Context, name: Name, json: Json = False, url: Url = None
 
 
 @app.command()
+@with_store
 def forget(
-    context: typer.Context,
+    store_url: StoreUrl,
     name: Name,
     reason: Annotated[str, typer.Option(help="Why; the journal keeps it.")],
     by: By = None,
     yes: Yes = False,
     json: Json = False,
-    url: Url = None,
-    namespace: Namespace = None,
     journal_url: JournalUrl = None,
 ) -> None:
     """Remove a cursor and its history. Its poller starts over, and a move that is in progress is refused."""
     from interlock.errors import NotFoundError
     from interlock.ports.store import Capability
 
-    store_url = chosen_store(context, url, namespace)
     by = named("Forgetting a cursor", reason, by)
 
     def stands() -> str | None:

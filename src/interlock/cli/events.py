@@ -11,7 +11,7 @@ from interlock.cli.confirmation import By, Yes, confirm, named
 from interlock.cli.explanations import explain_subject
 from interlock.cli.operations import All, Bulk, OptionalReason, apply, check_choice
 from interlock.cli.output import Json, Limit, console, print_formatted, print_json, say, say_if_cut, shown
-from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store, opened
+from interlock.cli.store_url import StoreUrl, opened, with_store
 from interlock.cli.tables import Column, Table, moment
 
 if TYPE_CHECKING:
@@ -46,8 +46,9 @@ _TABLE: Table[EventView] = Table(
 
 
 @app.command("list")
+@with_store
 def list_events(
-    context: typer.Context,
+    store_url: StoreUrl,
     source: Source = "",
     kind: Type = "",
     actor: Actor = "",
@@ -57,14 +58,12 @@ def list_events(
     ] = None,
     limit: Limit = 100,
     json: Json = False,
-    url: Url = None,
-    namespace: Namespace = None,
 ) -> None:
     """List the events that are kept, newest first, from one snapshot."""
     from interlock.events.explain import as_data
 
     wanted = _filter(source, kind, actor, delivery)
-    views = asyncio.run(_look(chosen_store(context, url, namespace), wanted, limit, before))
+    views = asyncio.run(_look(store_url, wanted, limit, before))
     if json:
         print_json([as_data(view) for view in views])
     elif views:
@@ -75,18 +74,17 @@ def list_events(
 
 
 @app.command()
+@with_store
 def show(
-    context: typer.Context,
+    store_url: StoreUrl,
     event_id: Id,
     payload: Annotated[bool, typer.Option("--payload/--no-payload", help="Show the payload.")] = True,
     json: Json = False,
-    url: Url = None,
-    namespace: Namespace = None,
 ) -> None:
     """Show one event: what it is, the state of its jobs, and its payload."""
     from interlock.events.explain import explain_event
 
-    view, jobs = asyncio.run(_find(chosen_store(context, url, namespace), event_id))
+    view, jobs = asyncio.run(_find(store_url, event_id))
     if view is None:
         if json:
             print_json(nothing(event_id))
@@ -106,13 +104,12 @@ def show(
 
 
 @app.command()
-def explain(
-    context: typer.Context, event_id: Id, json: Json = False, url: Url = None, namespace: Namespace = None
-) -> None:
+@with_store
+def explain(store_url: StoreUrl, event_id: Id, json: Json = False) -> None:
     """Explain an event: what it was, and the state of the jobs that it caused."""
     from interlock.insight import Kind
 
-    explain_subject(context, Kind.EVENT, event_id, json, url, namespace, missing=lambda: nothing(event_id))
+    explain_subject(store_url, Kind.EVENT, event_id, json, missing=lambda: nothing(event_id))
 
 
 @app.command()

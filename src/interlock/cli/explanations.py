@@ -8,23 +8,21 @@ import typer
 
 from interlock.cli.insight_reader import ask
 from interlock.cli.output import print_json, shown
-from interlock.cli.store_url import chosen_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from interlock.cli.store_url import StoreUrl
     from interlock.insight import Kind
 
 __all__ = ["explain_subject"]
 
 
 def explain_subject(
-    context: typer.Context,
+    store_url: StoreUrl,
     kind: Kind,
     ref: str | int,
     json: bool,
-    url: str | None,
-    namespace: str | None,
     *,
     missing: Callable[[], Mapping[str, Any]] | None = None,
 ) -> None:
@@ -40,7 +38,6 @@ def explain_subject(
         Kind.LIMIT: Capability.LIMITS,
         Kind.EVENT: Capability.EVENTS,
     }
-    store_url = chosen_store(context, url, namespace)
     if isinstance(ref, str):
         checked_key(ref)  # before anything is opened
     data: Mapping[str, Any]

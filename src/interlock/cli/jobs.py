@@ -12,7 +12,7 @@ from interlock.cli.explanations import explain_subject
 from interlock.cli.insight_reader import ask, whole_list
 from interlock.cli.operations import All, Bulk, OptionalReason, apply_to_store, check_choice
 from interlock.cli.output import Json, Limit, print_json, say, say_if_cut, shown
-from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store, opened
+from interlock.cli.store_url import StoreUrl, opened, with_store
 from interlock.cli.tables import Column, Table, moment, state_cell, tail
 from interlock.ports.jobs import JobState
 
@@ -69,16 +69,15 @@ _LAST: tuple[Column[JobRow], ...] = (
 
 
 @app.command("list")
+@with_store
 def list_jobs(
-    context: typer.Context,
+    store_url: StoreUrl,
     state: States = None,
     name: Name = "",
     queue: Queue = "",
     lane: Lane = "",
     limit: Limit = 100,
     json: Json = False,
-    url: Url = None,
-    namespace: Namespace = None,
 ) -> None:
     """List jobs, newest first, including those that ended and are still kept, with the reason for each."""
     from interlock.cli.job_cells import job_data
@@ -90,7 +89,7 @@ def list_jobs(
     async def look(insight: Insight) -> list[JobRow]:
         return await whole_list(limit, lambda limit, before: insight.jobs(wanted, limit=limit, before=before))
 
-    rows = ask(chosen_store(context, url, namespace), Capability.JOBS, look)
+    rows = ask(store_url, Capability.JOBS, look)
     if json:
         print_json([{**job_data(row.job, brief=True), "reason": row.reason, "why": row.why} for row in rows])
     elif rows:
@@ -101,15 +100,14 @@ def list_jobs(
 
 
 @app.command()
+@with_store
 def show(
-    context: typer.Context,
+    store_url: StoreUrl,
     job_id: Id,
     traces: Annotated[
         bool, typer.Option("--traces", help="Print the traceback of every attempt, not only the last.")
     ] = False,
     json: Json = False,
-    url: Url = None,
-    namespace: Namespace = None,
 ) -> None:
     """Show one job: what it is, its history, why it waits or failed, and what to do."""
     from interlock.cli.job_cells import job_data
@@ -118,7 +116,7 @@ def show(
     from interlock.ports.store import Capability
 
     try:
-        page = ask(chosen_store(context, url, namespace), Capability.JOBS, lambda insight: insight.job(job_id))
+        page = ask(store_url, Capability.JOBS, lambda insight: insight.job(job_id))
     except NotFoundError:
         if json:
             print_json(nothing(job_id))
@@ -134,18 +132,18 @@ def show(
 
 
 @app.command()
-def explain(
-    context: typer.Context, job_id: Id, json: Json = False, url: Url = None, namespace: Namespace = None
-) -> None:
+@with_store
+def explain(store_url: StoreUrl, job_id: Id, json: Json = False) -> None:
     """Explain a job: its state, what it waits for, what is ahead of it, and what to do."""
     from interlock.insight import Kind
 
-    explain_subject(context, Kind.JOB, job_id, json, url, namespace, missing=lambda: nothing(job_id))
+    explain_subject(store_url, Kind.JOB, job_id, json, missing=lambda: nothing(job_id))
 
 
 @app.command()
+@with_store
 def retry(
-    context: typer.Context,
+    store_url: StoreUrl,
     ids: Ids = None,
     state: States = None,
     name: Name = "",
@@ -156,13 +154,10 @@ def retry(
     by: By = None,
     yes: Yes = False,
     json: Json = False,
-    url: Url = None,
-    namespace: Namespace = None,
 ) -> None:
     """Make jobs ready that are scheduled, parked, or ended without success."""
     from interlock.ports.journal import Action
 
-    store_url = chosen_store(context, url, namespace)
     by = named("A retry", reason or None, by)
     wanted = _chosen(ids, state, name, queue, lane, everything)
     if wanted is not None:
@@ -181,8 +176,9 @@ def retry(
 
 
 @app.command()
+@with_store
 def cancel(
-    context: typer.Context,
+    store_url: StoreUrl,
     reason: Annotated[str, typer.Option(help="Why; kept with the job and in the journal.")],
     ids: Ids = None,
     state: States = None,
@@ -193,13 +189,10 @@ def cancel(
     by: By = None,
     yes: Yes = False,
     json: Json = False,
-    url: Url = None,
-    namespace: Namespace = None,
 ) -> None:
     """Cancel jobs. A running job is stopped by its worker."""
     from interlock.ports.journal import Action
 
-    store_url = chosen_store(context, url, namespace)
     by = named("A cancellation", reason, by)
     wanted = _chosen(ids, state, name, queue, lane, everything)
     if wanted is not None:

@@ -11,7 +11,7 @@ from interlock.cli.explanations import explain_subject
 from interlock.cli.insight_reader import ask, whole_list
 from interlock.cli.operations import All, Bulk, OptionalReason, Prefix, apply_to_store, check_choice, operate
 from interlock.cli.output import Json, Limit, console, print_json, say, say_if_cut, shown
-from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store
+from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store, with_store
 from interlock.cli.tables import Column, Table, moment, state_cell, tail
 from interlock.ports.insight import LaneShow
 
@@ -55,23 +55,23 @@ def _lanes(context: typer.Context, json: Json = False, url: Url = None, namespac
 
 
 @app.command("list")
+@with_store
 def list_lanes(
-    context: typer.Context,
+    store_url: StoreUrl,
     limit: Limit = _MAX,
     json: Json = False,
-    url: Url = None,
-    namespace: Namespace = None,
 ) -> None:
     """List the lanes that have jobs or are held or parked, from one snapshot."""
-    _list(chosen_store(context, url, namespace), limit, json)
+    _list(store_url, limit, json)
 
 
 @app.command()
-def show(context: typer.Context, lane: Lane, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
+@with_store
+def show(store_url: StoreUrl, lane: Lane, json: Json = False) -> None:
     """Show one lane: the job at its head, how many are behind it, why it waits, and what to do."""
     from interlock.insight import LaneRow
 
-    page = look_at(chosen_store(context, url, namespace), lane)
+    page = look_at(store_url, lane)
     if json:
         print_json(page.explanation.data)
     elif page.lane is None:
@@ -84,18 +84,18 @@ def show(context: typer.Context, lane: Lane, json: Json = False, url: Url = None
 
 
 @app.command()
-def explain(
-    context: typer.Context, lane: Lane, json: Json = False, url: Url = None, namespace: Namespace = None
-) -> None:
+@with_store
+def explain(store_url: StoreUrl, lane: Lane, json: Json = False) -> None:
     """Explain a lane: the job at its head, why it waits, and what to do."""
     from interlock.insight import Kind
 
-    explain_subject(context, Kind.LANE, lane, json, url, namespace)
+    explain_subject(store_url, Kind.LANE, lane, json)
 
 
 @app.command()
+@with_store
 def hold(
-    context: typer.Context,
+    store_url: StoreUrl,
     reason: Annotated[str, typer.Option(help="Why; shown with the lane and kept in the journal.")],
     lane: OptionalLane = None,
     prefix: Prefix = "",
@@ -104,8 +104,6 @@ def hold(
     by: By = None,
     yes: Yes = False,
     json: Json = False,
-    url: Url = None,
-    namespace: Namespace = None,
 ) -> None:
     """Hold a lane, or all lanes with jobs that match: no further job starts until it is released.
 
@@ -116,7 +114,6 @@ def hold(
     from interlock.ports.journal import Action
     from interlock.ports.store import Capability
 
-    store_url = chosen_store(context, url, namespace)
     by = named("A hold", reason, by)
     if lane is None or prefix or show or everything:
         wanted = _chosen(lane, prefix, show, everything)
@@ -139,8 +136,9 @@ def hold(
 
 
 @app.command()
+@with_store
 def release(
-    context: typer.Context,
+    store_url: StoreUrl,
     lane: OptionalLane = None,
     prefix: Prefix = "",
     show: Show = LaneShow.ALL,
@@ -149,8 +147,6 @@ def release(
     by: By = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="With a filter: do not ask for confirmation.")] = False,
     json: Json = False,
-    url: Url = None,
-    namespace: Namespace = None,
 ) -> None:
     """Release a lane that is held, or that was parked after a failure, or all such lanes that match."""
     from interlock.arguments import checked_key
@@ -159,7 +155,6 @@ def release(
     from interlock.ports.store import Capability
 
     by = named("A release", reason or None, by)
-    store_url = chosen_store(context, url, namespace)
     if lane is None or prefix or show or everything:
         wanted = _chosen(lane, prefix, show, everything)
         bulk = Bulk(Action.LANE_RELEASE, wanted, "A release", "lanes", "Release them?", "Released")

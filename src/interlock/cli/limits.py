@@ -9,7 +9,7 @@ import typer
 from interlock.cli.explanations import explain_subject
 from interlock.cli.insight_reader import ask, whole_list
 from interlock.cli.output import Json, Limit, console, print_json, say, say_if_cut, shown
-from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store
+from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store, with_store
 from interlock.cli.tables import Column, Table
 
 if TYPE_CHECKING:
@@ -43,23 +43,23 @@ def _limits(context: typer.Context, json: Json = False, url: Url = None, namespa
 
 
 @app.command("list")
+@with_store
 def list_limits(
-    context: typer.Context,
+    store_url: StoreUrl,
     limit: Limit = _MAX,
     json: Json = False,
-    url: Url = None,
-    namespace: Namespace = None,
 ) -> None:
     """List the limits in use, by key, from one snapshot."""
-    _list(chosen_store(context, url, namespace), limit, json)
+    _list(store_url, limit, json)
 
 
 @app.command()
-def show(context: typer.Context, key: Key, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
+@with_store
+def show(store_url: StoreUrl, key: Key, json: Json = False) -> None:
     """Show one limit: its holders, and its waiters in order."""
     from interlock.ports.store import Capability
 
-    page = ask(chosen_store(context, url, namespace), Capability.LIMITS, lambda insight: insight.limit(key))
+    page = ask(store_url, Capability.LIMITS, lambda insight: insight.limit(key))
     if json:
         print_json(page.explanation.data)
     elif not page.rows:
@@ -89,8 +89,9 @@ def _list(store_url: StoreUrl, limit: int, json: bool) -> None:
 
 
 @app.command()
-def explain(context: typer.Context, key: Key, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
-    """Explain a limit: what it allows, its holders and its waiters."""
+@with_store
+def explain(store_url: StoreUrl, key: Key, json: Json = False) -> None:
+    """Explain a limit: what it allows, its holders, jobs included, and its waiters."""
     from interlock.insight import Kind
 
-    explain_subject(context, Kind.LIMIT, key, json, url, namespace)
+    explain_subject(store_url, Kind.LIMIT, key, json)

@@ -12,7 +12,7 @@ from interlock.cli.explanations import explain_subject
 from interlock.cli.insight_reader import ask
 from interlock.cli.operations import All, Bulk, JournalUrl, Prefix, apply_to_store, check_choice, operate
 from interlock.cli.output import Json, Limit, console, print_json, say, say_if_cut, shown
-from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store, opened
+from interlock.cli.store_url import StoreUrl, opened, with_store
 from interlock.cli.tables import Column, Table, moment
 
 if TYPE_CHECKING:
@@ -42,17 +42,16 @@ def _waiters(view: LockView) -> Iterator[str]:
 
 
 @app.command("list")
+@with_store
 def list_locks(
-    context: typer.Context,
+    store_url: StoreUrl,
     limit: Limit = 1000,
     json: Json = False,
-    url: Url = None,
-    namespace: Namespace = None,
 ) -> None:
     """List the keys that are held or have waiters, from one snapshot."""
     from interlock.locks.explain import as_data
 
-    views = asyncio.run(_look(chosen_store(context, url, namespace), None, limit))
+    views = asyncio.run(_look(store_url, None, limit))
     if json:
         print_json([as_data(view) for view in views])
     elif views:
@@ -63,12 +62,12 @@ def list_locks(
 
 
 @app.command()
-def show(context: typer.Context, key: Key, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
+@with_store
+def show(store_url: StoreUrl, key: Key, json: Json = False) -> None:
     """Show one lock: its holder, and its waiters in order."""
     from interlock.insight import Kind
     from interlock.ports.store import Capability
 
-    store_url = chosen_store(context, url, namespace)
     why = ask(store_url, Capability.LOCKS, lambda insight: insight.explain(Kind.LOCK, key))
     view = None if json else look_at(store_url, key)
     if json:
@@ -80,16 +79,18 @@ def show(context: typer.Context, key: Key, json: Json = False, url: Url = None, 
 
 
 @app.command()
-def explain(context: typer.Context, key: Key, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
+@with_store
+def explain(store_url: StoreUrl, key: Key, json: Json = False) -> None:
     """Explain a lock: its holder, since when, and its waiters."""
     from interlock.insight import Kind
 
-    explain_subject(context, Kind.LOCK, key, json, url, namespace)
+    explain_subject(store_url, Kind.LOCK, key, json)
 
 
 @app.command()
+@with_store
 def release(
-    context: typer.Context,
+    store_url: StoreUrl,
     reason: Annotated[str, typer.Option(help="Why; the holder and the journal get it.")],
     key: Annotated[str | None, typer.Argument(help="The lock's key.")] = None,
     prefix: Prefix = "",
@@ -97,8 +98,6 @@ def release(
     by: By = None,
     yes: Yes = False,
     json: Json = False,
-    url: Url = None,
-    namespace: Namespace = None,
     journal_url: JournalUrl = None,
 ) -> None:
     """Force the release of a lock, or of all held locks that match.
@@ -112,7 +111,6 @@ def release(
     from interlock.ports.store import Capability
     from interlock.selections import LockFilter
 
-    store_url = chosen_store(context, url, namespace)
     by = named("A forced release", reason, by)
     if key is None or prefix or everything:
         check_choice("a key", key, {"prefix": prefix}, everything=everything)

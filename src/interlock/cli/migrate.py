@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from interlock.cli.output import Json, console, print_json, say
-from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store
+from interlock.cli.store_url import StoreUrl, with_store
 
 if TYPE_CHECKING:
     from interlock.ports.migrations import FunctionSet, Migration, Migrations, SchemaStatus
@@ -19,17 +19,16 @@ app = typer.Typer(help="The version of the store's schema.", no_args_is_help=Tru
 
 
 @app.command()
+@with_store
 def up(
-    context: typer.Context,
+    store_url: StoreUrl,
     restore: Annotated[
         bool, typer.Option("--restore", help="Also replace functions that were altered with this program's.")
     ] = False,
     json: Json = False,
-    url: Url = None,
-    namespace: Namespace = None,
 ) -> None:
     """Apply pending migrations and functions. Any number of processes may do so at once."""
-    migrations = _migrations(chosen_store(context, url, namespace))
+    migrations = _migrations(store_url)
     applied = asyncio.run(_up(migrations, restore=restore))
     if json:
         print_json(_as_data(applied))
@@ -43,9 +42,10 @@ def up(
 
 
 @app.command()
-def status(context: typer.Context, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
+@with_store
+def status(store_url: StoreUrl, json: Json = False) -> None:
     """Show every migration with the time it was applied, and the version of the functions."""
-    migrations = _migrations(chosen_store(context, url, namespace))
+    migrations = _migrations(store_url)
     found = asyncio.run(_status(migrations))
     if json:
         print_json(_as_data(found))
@@ -68,9 +68,10 @@ def status(context: typer.Context, json: Json = False, url: Url = None, namespac
 
 
 @app.command()
-def verify(context: typer.Context, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
+@with_store
+def verify(store_url: StoreUrl, json: Json = False) -> None:
     """Compare the store's schema with this program's. Exits with 1 if they differ."""
-    migrations = _migrations(chosen_store(context, url, namespace))
+    migrations = _migrations(store_url)
     differences = list(asyncio.run(_verify(migrations)))
     if json:
         print_json(differences)
@@ -84,14 +85,13 @@ def verify(context: typer.Context, json: Json = False, url: Url = None, namespac
 
 
 @app.command()
+@with_store
 def sql(
-    context: typer.Context,
+    store_url: StoreUrl,
     pending: Annotated[bool, typer.Option("--pending", help="Only what the store lacks; connects to it.")] = False,
-    url: Url = None,
-    namespace: Namespace = None,
 ) -> None:
     """Print the SQL of the whole schema, to apply it with other tools. The URL only selects the kind of store."""
-    migrations = _migrations(chosen_store(context, url, namespace))
+    migrations = _migrations(store_url)
     steps = None
     if pending:
         steps = asyncio.run(_status(migrations)).pending
@@ -102,22 +102,21 @@ def sql(
 
 
 @app.command()
+@with_store
 def grants(
-    context: typer.Context,
+    store_url: StoreUrl,
     worker: Annotated[
         list[str] | None, typer.Option(metavar="ROLE", help="May do everything that apps and workers do.")
     ] = None,
     reader: Annotated[list[str] | None, typer.Option(metavar="ROLE", help="May read, and change nothing.")] = None,
     enqueuer: Annotated[list[str] | None, typer.Option(metavar="ROLE", help="May call interlock.enqueue only.")] = None,
-    url: Url = None,
-    namespace: Namespace = None,
 ) -> None:
     """Print the SQL that grants PostgreSQL roles what they need. Run it as the owner after every migrate up."""
     from interlock.errors import MisuseError
 
     if not (worker or reader or enqueuer):
         raise MisuseError("No role was named.", remedy="Use --worker ROLE, --reader ROLE or --enqueuer ROLE.")
-    migrations = _migrations(chosen_store(context, url, namespace))
+    migrations = _migrations(store_url)
     script = migrations.grants(workers=worker or (), readers=reader or (), enqueuers=enqueuer or ())
     typer.echo(script, nl=False)
 

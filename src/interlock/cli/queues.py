@@ -9,7 +9,7 @@ import typer
 from interlock.cli.explanations import explain_subject
 from interlock.cli.insight_reader import ask
 from interlock.cli.output import Json, print_json, say
-from interlock.cli.store_url import Namespace, StoreUrl, Url, chosen_store
+from interlock.cli.store_url import StoreUrl, with_store
 from interlock.cli.tables import Column, Table, moment
 
 if TYPE_CHECKING:
@@ -42,22 +42,22 @@ _TABLE: Table[QueueRow] = Table(
 
 
 @app.command("list")
-def list_queues(context: typer.Context, json: Json = False, url: Url = None, namespace: Namespace = None) -> None:
+@with_store
+def list_queues(store_url: StoreUrl, json: Json = False) -> None:
     """List all queues: their jobs by state, counted up to 10,000, and their workers, from one snapshot."""
-    rows = _rows(chosen_store(context, url, namespace))
+    rows = _rows(store_url)
     _print(rows, json)
     if not rows and not json:
         say("There are no queues: no jobs are waiting, and no workers are running.")
 
 
 @app.command()
-def show(
-    context: typer.Context, queue: Queue, json: Json = False, url: Url = None, namespace: Namespace = None
-) -> None:
+@with_store
+def show(store_url: StoreUrl, queue: Queue, json: Json = False) -> None:
     """Show one queue."""
     from interlock.errors import NotFoundError
 
-    rows = [row for row in _rows(chosen_store(context, url, namespace)) if row.queue.queue == queue]
+    rows = [row for row in _rows(store_url) if row.queue.queue == queue]
     if not rows:
         raise NotFoundError(
             f"The queue {queue!r} has no jobs and no workers.", remedy="List queues with: interlock queues list."
@@ -66,13 +66,12 @@ def show(
 
 
 @app.command()
-def explain(
-    context: typer.Context, queue: Queue, json: Json = False, url: Url = None, namespace: Namespace = None
-) -> None:
+@with_store
+def explain(store_url: StoreUrl, queue: Queue, json: Json = False) -> None:
     """Explain a queue: its jobs, its workers, and what to do."""
     from interlock.insight import Kind
 
-    explain_subject(context, Kind.QUEUE, queue, json, url, namespace)
+    explain_subject(store_url, Kind.QUEUE, queue, json)
 
 
 def _rows(store_url: StoreUrl) -> Sequence[QueueRow]:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import unquote, urlsplit
 
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable
 
     from interlock.ports.store import Capability, Store
 
-__all__ = ["Namespace", "StoreUrl", "Url", "chosen_store", "opened"]
+__all__ = ["Namespace", "StoreUrl", "Url", "chosen_store", "opened", "with_store"]
 
 Url = Annotated[str | None, typer.Option(help="The store; instead of the environment's INTERLOCK_URL.")]
 Namespace = Annotated[str | None, typer.Option(help="The namespace in the store; 'default' if not given.")]
@@ -46,6 +47,28 @@ def chosen_store(context: typer.Context, url: str | None, namespace: str | None)
     given = root.obj if isinstance(root.obj, StoreUrl) else StoreUrl()
     store_url = root.obj = StoreUrl(url or given.url, namespace or given.namespace)
     return store_url
+
+
+def with_store(function: Callable[..., None]) -> Callable[..., None]:
+    """Make a command of a function whose first parameter is a store: the command has --url and --namespace instead."""
+    parameters = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+
+    def command(**given: Any) -> None:
+        store_url = chosen_store(given.pop("context"), given.pop("url"), given.pop("namespace"))
+        function(store_url, **given)
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    context = inspect.Parameter("context", keyword, annotation=typer.Context)
+    store = [
+        inspect.Parameter("url", keyword, default=None, annotation=Url),
+        inspect.Parameter("namespace", keyword, default=None, annotation=Namespace),
+    ]
+    own = [parameter.replace(kind=keyword) for parameter in parameters]
+    signature = inspect.Signature([context, *own, *store])
+    command.__signature__ = signature  # type: ignore[attr-defined]
+    command.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+    command.__name__, command.__doc__ = function.__name__, function.__doc__
+    return command
 
 
 @contextlib.asynccontextmanager
