@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from interlock import App
-from interlock.backends.postgres import jobs as postgres_jobs
+from interlock.backends.postgres import job_enqueue
 from interlock.backends.postgres.job_enqueue import PART, PART_BYTES
 from interlock.errors import MisuseError, StoreUnavailableError
 from interlock.testing.conformance.jobs.driver import new_job
@@ -41,8 +41,8 @@ def at_part(monkeypatch: pytest.MonkeyPatch, number: int, happens: Callable[[], 
             happens()
         return real(part)
 
-    real = postgres_jobs.columns
-    monkeypatch.setattr(postgres_jobs, "columns", columns)
+    real = job_enqueue.columns
+    monkeypatch.setattr(job_enqueue, "columns", columns)
     return sizes
 
 
@@ -86,7 +86,7 @@ async def test_a_connection_lost_between_two_parts_leaves_nothing(
     store: Store, other: Any, monkeypatch: pytest.MonkeyPatch, part: int
 ) -> None:
     jobs = await new(store)
-    entries = store.jobs._entries  # type: ignore[attr-defined]
+    entries = store.jobs._enqueue._entries  # type: ignore[attr-defined]
     at_part(monkeypatch, part, lambda: end_connections(entries))
     with pytest.raises(StoreUnavailableError):
         await store.jobs.enqueue(jobs)
@@ -105,7 +105,7 @@ async def test_a_caller_hears_nothing_of_it(
     async def count(number: int) -> None: ...
 
     async with app:
-        entries = app.jobs._running.jobs._entries  # type: ignore[attr-defined]
+        entries = app.jobs._running.jobs._enqueue._entries  # type: ignore[attr-defined]
         at_part(monkeypatch, 2, lambda: end_connections(entries))
         handles = await app.jobs.enqueue_many([count.call(number) for number in range(MANY)])
 
@@ -116,7 +116,7 @@ async def test_a_caller_hears_nothing_of_it(
 
 async def test_its_transaction_ends_also_if_nobody_hears_of_our_end(store: Store, other: Any) -> None:
     await other.execute("create table said (setting text)")
-    entries = store.jobs._entries  # type: ignore[attr-defined]
+    entries = store.jobs._enqueue._entries  # type: ignore[attr-defined]
     await entries.run_each(
         "insert into said select $1 || current_setting('idle_in_transaction_session_timeout')", [("a",), ("b",)]
     )
@@ -125,7 +125,7 @@ async def test_its_transaction_ends_also_if_nobody_hears_of_our_end(store: Store
 
 
 async def test_nobody_waits_for_a_long_list(store: Store, other: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_jobs, "_BULK", MANY - 1)
+    monkeypatch.setattr(job_enqueue, "_BULK", MANY - 1)
     jobs = await new(store, lane="l")
     (number,) = await store.jobs.ids(1)
     await other.execute("begin; lock interlock.job_signal")  # which only jobs of lanes need

@@ -1,0 +1,58 @@
+"""Operations on jobs and lanes, each journaled in the transaction of the change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock.backends.postgres.journal import write_attribution
+from interlock.backends.postgres.queries import JobQueries
+from interlock.ports.jobs import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock.backends.postgres.connection import OrderedConnection
+    from interlock.backends.postgres.job_fetch import JobFetch
+    from interlock.ports.journal import Attribution
+
+__all__ = ["JobOperations"]
+
+_sql = JobQueries()
+
+
+class JobOperations:
+    """Holds and releases lanes, cancels and retries jobs."""
+
+    def __init__(
+        self, connection: OrderedConnection, namespace: str, clock: Callable[[], float | None], fetches: JobFetch
+    ) -> None:
+        self._connection = connection
+        self._namespace = namespace
+        self._clock = clock
+        self._fetches = fetches
+
+    async def hold(self, lane: str, attribution: Attribution) -> None:
+        """Hold a lane."""
+        await self._connection.fetch(_sql.hold, self._namespace, lane, write_attribution(attribution), self._clock())
+        self._fetches.lower_all()
+
+    async def release(self, lane: str, attribution: Attribution) -> bool:
+        """Release a lane."""
+        args = (self._namespace, lane, write_attribution(attribution), self._clock())
+        ((was_held,),) = await self._connection.fetch(_sql.release, *args)
+        self._fetches.lower_all()
+        return bool(was_held)
+
+    async def cancel(self, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
+        """Cancel a job, or request its cancellation."""
+        args = (self._namespace, id, write_attribution(attribution), self._clock())
+        ((state,),) = await self._connection.fetch(_sql.cancel, *args)
+        self._fetches.lower_all()
+        return None if state is None else JobState(state)
+
+    async def retry(self, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
+        """Make a job ready now."""
+        args = (self._namespace, id, write_attribution(attribution), self._clock())
+        ((state,),) = await self._connection.fetch(_sql.retry, *args)
+        self._fetches.lower_all()
+        return None if state is None else JobState(state)
