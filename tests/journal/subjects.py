@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from interlock.jobs.listing import list_lanes
 from interlock.ports.claims import ClaimRequest
 from interlock.ports.events import EventFilter
 from interlock.ports.jobs import JobState
@@ -66,7 +67,7 @@ async def changes_and_entries(store: Store, journal: Store, subjects: Subjects) 
             counts["job.retry", str(job)][0] = await _state(store, job) is JobState.READY
         for job in subjects["job.cancel"]:
             counts["job.cancel", str(job)][0] = await _state(store, job) is JobState.CANCELLED
-        held = {lane.lane for lane in await store.jobs.lanes(limit=100_000) if lane.held_since is not None}
+        held = {lane.lane for lane in await list_lanes(store.insight, 100_000) if lane.held_since is not None}
         for lane in subjects["lane.hold"]:
             counts["lane.hold", lane][0] = lane in held
         for lane in subjects["lane.release"]:
@@ -78,5 +79,5 @@ async def changes_and_entries(store: Store, journal: Store, subjects: Subjects) 
 
 
 async def _state(store: Store, job: int) -> JobState | None:
-    view = await store.jobs.get(job)
+    view = await store.insight.get(job)
     return None if view is None else view.state
