@@ -33,6 +33,7 @@ class JobFloor:
 
     def __init__(self, store: Store) -> None:
         self.jobs = store.jobs
+        self.insight = store.insight
         self._store = store
         self._sessions = 0
 

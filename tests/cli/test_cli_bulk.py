@@ -104,7 +104,9 @@ async def test_the_count_is_shown_and_asked_about(on_terminal: Callable[..., tup
         for lane in ("a", "b"):
             await jobs.add(lane=lane)
         no, seen = await asyncio.to_thread(on_terminal, "n\n", "lanes", "hold", "--all", *WHY, "--url", file_url)
-        assert (no, (await jobs.lane("a")).held_by) == (1, "")
+        lane = await jobs.insight.lane("a")
+        assert lane is not None
+        assert (no, lane.held_by) == (1, "")
         yes, then = await asyncio.to_thread(on_terminal, "y\n", "lanes", "hold", "--all", *WHY, "--url", file_url)
 
     assert "2 lanes match, such as 'a', 'b'." in seen

@@ -292,7 +292,7 @@ async def test_cancel_asks_on_a_terminal(
         first, second = await jobs.add(), await jobs.add()
         args = ("jobs", "cancel", str(first), str(second), "--reason=x", "--url", url)
         code, seen = await asyncio.to_thread(on_terminal, answer, *args)
-        view = await jobs.view(first)
+        view = await jobs.insight.get(first)
 
     assert f"job {first} (report) has been ready since" in seen
     assert f"job {second} (report) has been ready since" in seen

@@ -165,9 +165,10 @@ async def test_hold_asks_on_a_terminal(
     async with floor(url) as jobs, asyncio.timeout(30):
         await jobs.add(lane="l")
         code, seen = await asyncio.to_thread(on_terminal, answer, "lanes", "hold", "l", "--reason=x", "--url", url)
-        lane = await jobs.lane()
+        lane = await jobs.insight.lane("l")
 
     assert "lane 'l' has 1 job" in seen
     assert "Hold it?" in seen
     assert code == status
+    assert lane is not None
     assert (lane.held_by == "") == (status == 1)
