@@ -35,6 +35,7 @@ class Reason(StrEnum):
     UNKNOWN_NAME = "unknown-name"
     UNREADABLE = "unreadable"
     SUSPECT = "suspect"
+    ROW_LOCKED = "row-locked"
     DELAYED = "delayed"
     TO_BE_RETRIED = "to-be-retried"
     SNOOZED = "snoozed"
@@ -109,6 +110,12 @@ REASONS: Mapping[Reason, ReasonInfo] = MappingProxyType(
             "A worker died while it had the job, and every worker that could fetch it is running suspects of another "
             "half. The explanation names the crash, both halves and those workers.",
             "Wait until those suspects have ended, or start another worker.",
+        ),
+        Reason.ROW_LOCKED: ReasonInfo(
+            _JOB_OR_LANE,
+            "It is ready, but another transaction keeps one of its rows in PostgreSQL locked, so that fetches skip it. "
+            "The explanation names the backend.",
+            "Commit or roll back that transaction, or run `select pg_terminate_backend(PID)`.",
         ),
         Reason.DELAYED: ReasonInfo(
             _JOB_OR_LANE, "It was enqueued for a later time.", "Wait, or run `interlock jobs retry ID`."

@@ -11,7 +11,8 @@ import pytest
 
 from interlock import App
 from interlock.jobs.jobs import engine_of
-from interlock.ports.jobs import FetchRequest, FetchResult
+from interlock.ports.jobs import FetchRequest, FetchResult, JobState
+from interlock.reasons import Reason
 from interlock.testing import clock
 from tests.backends.outages import Events, events
 
@@ -177,3 +178,63 @@ async def test_two_shared_locks_on_a_lane_hold_up_no_other(stage: Stage, complet
                 await handle.result(wait=60)
             assert not (await handles[3].status()).state.final
         await handles[3].result(wait=30)
+
+
+@pytest.mark.parametrize(
+    ("table", "row"),
+    [
+        ("job_ready", "select from interlock.job_ready where id = {id} for update"),
+        ("job_ready", "update interlock.job_ready set limited = limited where id = {id} returning id"),
+        ("job_lane", "select from interlock.job_lane where lane = 'default/lane-3' for update"),
+    ],
+)
+async def test_the_transaction_that_keeps_a_job_from_starting_is_named(
+    stage: Stage, complete_postgres_url: str, table: str, row: str
+) -> None:
+    engine = engine_of(stage.app.jobs)
+    first, second = [await stage.work.enqueue(lane="lane-3", number=number) for number in range(2)]
+    await engine.jobs.fetch(FetchRequest(engine.session.id, ("default",), ("work",), 1, 1, 1))
+    await engine.jobs.return_unstarted(engine.session.id)  # the lane has its row now, and its head is ready
+    async with locked(complete_postgres_url, row.format(id=first.id)) as backend, stage.app.worker():
+        assert (await stage.app.jobs.get(first)).state is JobState.READY
+
+        async def is_named() -> bool:
+            return (await stage.app.jobs.explain(first)).reason is Reason.ROW_LOCKED
+
+        await clock.until(is_named)  # a transaction is named once it has lasted for a second
+        why = await stage.app.jobs.explain(first)
+        assert why.why == f"is ready, but backend {backend} (backup) has locked a row of it"
+        lock = why.data["row_lock"]
+        assert (lock["table"], lock["pid"], lock["program"], lock["state"]) == (
+            table,
+            backend,
+            "backup",
+            "idle in transaction",
+        )
+        assert why.remedy == (
+            f"commit or roll back that transaction, or end it: select pg_terminate_backend({backend})"
+        )
+        (line,) = (line for line in why.lines if f"interlock.{table} " in line)
+        assert f"by backend {backend} (backup, user postgres, idle in transaction)" in line
+        behind, lane = await stage.app.jobs.explain(second), await stage.app.lanes.explain("lane-3")
+        assert (behind.reason, lane.reason) == (Reason.BEHIND, Reason.ROW_LOCKED)
+        assert len([line for line in behind.lines if f"by backend {backend} (backup" in line]) == 1
+        assert behind.remedy == lane.remedy == why.remedy
+    assert (await stage.app.jobs.explain(first)).reason is not Reason.ROW_LOCKED
+
+
+async def test_a_locked_row_of_a_running_job_is_named_too(stage: Stage, complete_postgres_url: str) -> None:
+    handle = await stage.work.enqueue(lane="lane-3", number=0)
+    async with stage.app.worker():
+        await clock.until(lambda: bool(stage.started))
+        async with locked(complete_postgres_url, f"select from interlock.job where id = {handle.id} for update") as pid:
+
+            async def is_named() -> bool:
+                return (await stage.app.jobs.explain(handle)).data["row_lock"] is not None
+
+            await clock.until(is_named)
+            why = await stage.app.jobs.explain(handle)
+            assert why.reason is Reason.RUNNING
+            assert any(f"by backend {pid} (backup" in line and "acknowledgement" in line for line in why.lines)
+            stage.may_end.set()
+        await handle.result(wait=30)

@@ -16,6 +16,7 @@ from interlock.ports.job_views import (
     JobSituation,
     JobView,
     LaneView,
+    RowLock,
     RunningSuspects,
     Suspicion,
     WorkerView,
@@ -104,6 +105,21 @@ WAITING = [
         ["'currency' is not known", "no live worker is known to be of another version", "finish the deployment"],
     ),
     (situation(JobState.READY, ahead=10_000), Reason.READY, ["10,000 or more before it"]),
+    (
+        situation(JobState.READY, row_lock=RowLock("job_ready", 4711, "psql", "ann", "idle in transaction", NOW - 60)),
+        Reason.ROW_LOCKED,
+        [
+            "its row in interlock.job_ready is locked by backend 4711 (psql, user ann, idle in transaction)",
+            "whose transaction began 60.0 s ago",
+            "fetches skip it",
+            "commit or roll back that transaction, or end it: select pg_terminate_backend(4711)",
+        ],
+    ),
+    (
+        situation(JobState.READY, workers=0, row_lock=RowLock("job_lane", 4711, "", "", "", None)),
+        Reason.UNKNOWN_NAME,
+        ["its row in interlock.job_lane is locked by backend 4711; fetches skip it", "deployment"],
+    ),
     (
         situation(JobState.READY, workers=0, workers_of_queue=0),
         Reason.NO_WORKER,

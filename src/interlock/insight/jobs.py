@@ -179,6 +179,8 @@ async def _explained(
     stores: Stores, situation: JobSituation
 ) -> tuple[Explanation[Reason], Sequence[LockView], CallerJobs]:
     heads = await _heads(stores, [situation])
+    (situation, *known) = await _with_row_locks(stores, [situation, *heads.values()])
+    heads = {one.job.id: one for one in known}
     waits, caller_jobs = await _lock_waits(stores, [situation])
     mine = waits.get(situation.job.id, [])
     head = heads.get(situation.lane_head or 0)
@@ -201,6 +203,15 @@ async def _heads(stores: Stores, situations: Iterable[JobSituation]) -> dict[int
     for situation in await stores.store.insight.situations(missing):
         known[situation.job.id] = situation
     return known
+
+
+async def _with_row_locks(stores: Stores, situations: Sequence[JobSituation]) -> list[JobSituation]:
+    """Add the transactions that keep rows of unfinished jobs locked."""
+    ids = {situation.job.id for situation in situations if not situation.job.state.final}
+    if not ids:
+        return list(situations)
+    locks = await stores.store.insight.row_locks(sorted(ids))
+    return [situation._replace(row_lock=locks.get(situation.job.id)) for situation in situations]
 
 
 async def _lock_waits(stores: Stores, situations: Iterable[JobSituation]) -> tuple[_Waits, CallerJobs]:
@@ -236,7 +247,7 @@ async def _workers(stores: Stores, situations: Iterable[JobSituation]) -> Sequen
 async def _lane(stores: Stores, name: str) -> tuple[LaneView | None, Explanation[Reason]]:
     view = await stores.store.insight.lane(name)
     ids = [] if view is None or view.head is None else [view.head]
-    heads = await stores.store.insight.situations(ids)
+    heads = await _with_row_locks(stores, await stores.store.insight.situations(ids))
     waits, caller_jobs = await _lock_waits(stores, heads)
     mine = waits.get(heads[0].job.id, []) if heads else []
     failure = await failure_of(stores.store.insight, name, view)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from interlock.locks.explain import Names
     from interlock.ports.insight import WorkerStatus
-    from interlock.ports.job_views import JobSituation, JobView, LaneView
+    from interlock.ports.job_views import JobSituation, JobView, LaneView, RowLock
     from interlock.ports.locks import LockView
 
 __all__ = ["Explanation", "explain_job", "explain_lane", "who"]
@@ -25,6 +25,8 @@ __all__ = ["Explanation", "explain_job", "explain_lane", "who"]
 _MAX_NAMED = 5
 
 
+_LOCKED_BY_ACKNOWLEDGEMENTS = ("job", "job_fetched")
+"""Tables whose rows an acknowledgement locks and a fetch does not."""
 _AT_WORK = (Reason.RUNNING, Reason.LOCK, Reason.LOOP_BLOCKED, Reason.WORKER_GONE)
 
 
@@ -58,6 +60,8 @@ def explain_job(
         told = _refused(told, job, workers)
     if told.reason in (Reason.RUNNING, Reason.READY):
         told = _with_blocked_loops(told, job, workers)
+    if situation.row_lock is not None and not job.state.final and job.state is not JobState.BEHIND:
+        told = _with_locked_row(told, job, situation.row_lock)
     lines = [*told.lines, *_in_general(situation, told.reason, failure)]
     remedy = told.remedy
     before: Explanation[Reason] | None = None
@@ -279,6 +283,22 @@ def _with_blocked_loops(told: _Told, job: JobView, workers: Sequence[WorkerStatu
     return _Told(Reason.LOOP_BLOCKED, [*told.lines, *lines], f"{move}; its stack is logged: event_loop_blocked")
 
 
+def _with_locked_row(told: _Told, job: JobView, lock: RowLock) -> _Told:
+    """Name the transaction that keeps a row of the job locked; it is the reason if nothing else prevents a fetch."""
+    about = ", ".join(filter(None, (lock.program, lock.user and f"user {lock.user}", lock.state)))
+    by = f"backend {lock.pid}{f' ({about})' if about else ''}"
+    lasted = ""
+    if lock.since is not None:
+        lasted = f", whose transaction began {max(0.0, job.seen_at - lock.since):.1f} s ago, at {as_text(lock.since)}"
+    skipped = job.state is not JobState.RUNNING and lock.table not in _LOCKED_BY_ACKNOWLEDGEMENTS
+    effect = "fetches skip it" if skipped else "its acknowledgement has to wait"
+    line = f"its row in interlock.{lock.table} is locked by {by}{lasted}; {effect}"
+    if told.reason is not Reason.READY or not skipped:
+        return told._replace(lines=[*told.lines, line])
+    end = f"select pg_terminate_backend({lock.pid})"
+    return _Told(Reason.ROW_LOCKED, [*told.lines, line], f"commit or roll back that transaction, or end it: {end}")
+
+
 # -- finished ---------------------------------------------------------------------------------------------------------
 
 
@@ -414,6 +434,10 @@ def _time(at: float | None) -> str | None:
     return None if at is None else as_text(at)
 
 
+def _row_lock_data(lock: RowLock | None) -> dict[str, Any] | None:
+    return None if lock is None else {**lock._asdict(), "since": _time(lock.since)}
+
+
 def _job_data(situation: JobSituation, reason: Reason) -> dict[str, Any]:
     job = situation.job
     return {
@@ -426,6 +450,7 @@ def _job_data(situation: JobSituation, reason: Reason) -> dict[str, Any]:
         "attempt": job.attempt,
         "crashes": job.crashes,
         "suspicion": suspicion_data(situation),
+        "row_lock": _row_lock_data(situation.row_lock),
         "due_at": as_text(job.due_at),
         "fetched_at": _time(job.fetched_at),
         "finished_at": _time(job.finished_at),

@@ -11,7 +11,7 @@ from interlock.reasons import Reason
 
 if TYPE_CHECKING:
     from interlock.explanation import Explanation
-    from interlock.ports.job_views import JobSituation, JobView, LaneView, RunningSuspects, WorkerView
+    from interlock.ports.job_views import JobSituation, JobView, LaneView, RowLock, RunningSuspects, WorkerView
 
 __all__ = ["blocking", "how_many", "named", "where", "why_job", "why_lane"]
 
@@ -67,6 +67,8 @@ def _why(situation: JobSituation, reason: Reason, head: str) -> str:
         case Reason.SUSPECT:
             first = blocking(situation)[0]
             return f"is a suspect of a crash, waits for {named(first.jobs, first.total)} in {where(first.worker)}"
+        case Reason.ROW_LOCKED:
+            return f"is ready, but {_locker(situation.row_lock)} has locked a row of it"
         case Reason.NO_WORKER:
             return f"is ready, but no worker serves queue {job.queue!r}"
         case Reason.UNKNOWN_NAME:
@@ -104,6 +106,12 @@ def _why(situation: JobSituation, reason: Reason, head: str) -> str:
             return _error(job)
         case _:
             return ""
+
+
+def _locker(lock: RowLock | None) -> str:
+    if lock is None:
+        return "another transaction"
+    return f"backend {lock.pid}{f' ({lock.program})' if lock.program else ''}"
 
 
 def _behind(situation: JobSituation, head: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from interlock.ports.job_views import JobFilter, JobSituation, JobView, LaneView, QueueView, WorkerView
+    from interlock.ports.job_views import JobFilter, JobSituation, JobView, LaneView, QueueView, RowLock, WorkerView
     from interlock.ports.jobs import HandlerVersion, JobState
 
 __all__ = [
@@ -197,6 +197,15 @@ class JobInsight(Protocol):
         """The situations of these jobs, in this order; unknown jobs are omitted.
 
         ``ahead`` is counted up to 1,000, for many jobs up to 100, and for ready jobs only if a worker serves them.
+        """
+        ...
+
+    async def row_locks(self, ids: Sequence[int]) -> Mapping[int, RowLock]:
+        """Transactions that have lasted for a second or longer and keep rows of these jobs or of their lanes locked.
+
+        A fetch skips such rows, and an acknowledgement waits for them. Unlike other queries, this one reads the current
+        state, not a snapshot. A row with several lockers (``for share``) is not recognized. Always empty in a store
+        whose rows cannot be locked one by one.
         """
         ...
 

@@ -15,6 +15,7 @@ __all__ = [
     "LaneView",
     "JobSituation",
     "QueueView",
+    "RowLock",
     "RunningSuspects",
     "Suspicion",
     "WorkerView",
@@ -112,6 +113,22 @@ class Suspicion(NamedTuple):
     """By worker and half, those of its own group first; up to 20."""
 
 
+class RowLock(NamedTuple):
+    """A transaction outside Interlock's control that keeps a row of a job locked."""
+
+    table: str
+    """The table of the row, without its schema."""
+    pid: int
+    """The process ID of the database's backend."""
+    program: str
+    """The ``application_name`` of its client; empty if unknown."""
+    user: str
+    state: str
+    """Such as ``idle in transaction``; empty if the database does not show it to this user."""
+    since: float | None
+    """When its transaction began; None if the database does not show it to this user."""
+
+
 class JobSituation(NamedTuple):
     """The facts that decide when a job will run."""
 
@@ -142,6 +159,9 @@ class JobSituation(NamedTuple):
     """Whether ``ahead`` is a lower bound because counting stopped."""
     suspicion: Suspicion | None = None
     """Set if the job is a suspect: a worker died while it had the job."""
+    row_lock: RowLock | None = None
+    """Set by Insight if another transaction keeps a row of the job or of its lane locked; see
+    ``JobInsight.row_locks``."""
 
 
 class LaneView(NamedTuple):

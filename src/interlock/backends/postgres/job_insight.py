@@ -24,11 +24,11 @@ from interlock.ports.insight import (
     Numbers,
     WorkerStatus,
 )
-from interlock.ports.job_views import JobSituation, WorkerView
+from interlock.ports.job_views import JobSituation, RowLock, WorkerView
 from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from interlock.backends.postgres.reader import Reader
     from interlock.clock import Clock
@@ -96,6 +96,14 @@ class PostgresJobInsight:
                 view = job_view(row, brief=True)
                 found[view.id] = JobSituation(view, 0, None, None, "", "", None, None, "", "", (), None, 0, 0)
         return [found[id] for id in ids if id in found]  # noqa: A001
+
+    async def row_locks(self, ids: Sequence[int]) -> Mapping[int, RowLock]:
+        """Return the transactions that keep rows of these jobs locked."""
+        locks: dict[int, RowLock] = {}
+        for row in await self._fetch(sql.row_locks, self._namespace, list(ids), self._clock()):
+            id, table, pid, program, user, state, lasted, now = row  # noqa: A001
+            locks[id] = RowLock(table, pid, program, user, state, None if lasted is None else seconds(now) - lasted)
+        return locks
 
     async def neighbours(self, id: int, *, limit: int) -> Neighbours:  # noqa: A002
         """Return the jobs next to one in its lane."""

@@ -34,11 +34,11 @@ from interlock.ports.job_views import WorkerView
 from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from interlock.backends.sqlite.job_rows import JobRows
     from interlock.backends.sqlite.jobs import SqliteJobs
-    from interlock.ports.job_views import JobFilter, JobSituation, JobView, LaneView
+    from interlock.ports.job_views import JobFilter, JobSituation, JobView, LaneView, RowLock
 
 __all__ = ["SqliteJobInsight"]
 
@@ -70,6 +70,10 @@ class SqliteJobInsight:
     async def situations(self, ids: Sequence[int]) -> Sequence[JobSituation]:
         """Return the situation of each job."""
         return await self._read(lambda rows: situations(rows, ids)) if ids else []
+
+    async def row_locks(self, ids: Sequence[int]) -> Mapping[int, RowLock]:
+        """Return none: SQLite locks the whole file, and does not say who did."""
+        return {}
 
     async def neighbours(self, id: int, *, limit: int) -> Neighbours:  # noqa: A002
         """Return the jobs next to another in its lane."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from interlock.ports.insight import LaneShow
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from interlock.ports.insight import (
         Changes,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         Numbers,
         WorkerStatus,
     )
-    from interlock.ports.job_views import JobFilter, JobSituation, JobView, LaneView
+    from interlock.ports.job_views import JobFilter, JobSituation, JobView, LaneView, RowLock
     from interlock.testing.simulator.wire import Wire
 
 __all__ = ["FaultyInsight"]
@@ -49,6 +49,10 @@ class FaultyInsight:
     async def situations(self, ids: Sequence[int]) -> Sequence[JobSituation]:
         """Return the situation of each job."""
         return await self._call("situations", (), lambda: self._insight.situations(ids))
+
+    async def row_locks(self, ids: Sequence[int]) -> Mapping[int, RowLock]:
+        """Return the transactions that keep rows locked."""
+        return await self._call("row_locks", (), lambda: self._insight.row_locks(ids))
 
     async def neighbours(self, id: int, *, limit: int) -> Neighbours:  # noqa: A002
         """Return the jobs next to another in its lane."""

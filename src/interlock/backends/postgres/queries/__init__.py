@@ -100,6 +100,7 @@ class InsightQueries(Queries, package=_PACKAGE, files=_INSIGHT_FILES):
     many_signals: str
     ended: str
     situations: str
+    row_locks: str
     neighbours: str
     fetched: str
 

@@ -317,6 +317,39 @@ left join lines n on n.key = w.key
 left join working v on v.pool = j.pool and v.name = j.name
 left join suspects p on p.half = j.half
 
+-- name: row_locks
+-- List jobs that have a row which another transaction has kept locked for a second or longer: which table, and who. A
+-- row's xmax is the transaction that locked it last; a running transaction holds a lock on its own number.
+with asked as materialized (
+    select j.id, j.lane, j.pool, j.due_at, interlock.job_sort(j.due_at, j.priority) as sort, j.xmax as locker
+    from interlock.job j where j.id = any ($2::bigint[]) and j.pool >= $1 || '/' and j.pool < $1 || '0'
+),
+locked as materialized (
+    select a.id, 1 as rank, 'job_lane' as what, l.xmax as locker from asked a join interlock.job_lane l on l.lane = a.lane
+    union all
+    select a.id, 4, 'job', a.locker from asked a
+    union all
+    select a.id, 2, 'job_ready', r.xmax
+    from asked a
+    cross join (values (0::smallint), (1::smallint), (2::smallint), (3::smallint)) k (class)
+    join interlock.job_ready r on r.pool = a.pool and r.class = k.class and r.sort = a.sort and r.id = a.id
+    union all
+    select a.id, 3, 'job_scheduled', l.xmax
+    from asked a join interlock.job_scheduled l on l.pool = a.pool and l.at = a.due_at and l.id = a.id
+    union all
+    select a.id, 5, 'job_fetched', c.xmax
+    from asked a join interlock.job_fetched c on c.namespace = $1 and a.id = any (c.ids)
+)
+select distinct on (h.id) h.id, h.what, k.pid, coalesce(s.application_name, ''), coalesce(s.usename, ''),
+       coalesce(s.state, ''), extract(epoch from clock_timestamp() - s.xact_start)::float8,
+       interlock.micros(interlock.now_or($3))
+from locked h
+join pg_catalog.pg_locks k
+  on k.locktype = 'transactionid' and k.transactionid = h.locker and k.granted and k.mode = 'ExclusiveLock'
+left join pg_catalog.pg_stat_activity s on s.pid = k.pid
+where k.pid <> pg_backend_pid() and (s.xact_start is null or s.xact_start < clock_timestamp() - interval '1 second')
+order by h.id, h.rank
+
 -- name: neighbours
 -- List the jobs before and behind one in its lane.
 with me as (
