@@ -140,7 +140,8 @@ class CleanDatabases:
             pristine = self._pristine
             tables = {table for table, digest in pristine.rows.items() if digest is None}
             if used := await _used(connection, tables):
-                await connection.execute(f"truncate {', '.join(used)}")
+                # Tables that refer to these are emptied with them. The digests below find any that were not empty.
+                await connection.execute(f"truncate {', '.join(used)} cascade")
             resets = [
                 f"setval('{sequence}', {value}, {called})" for sequence, (value, called) in pristine.sequences.items()
             ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import functools
 import inspect
 import json
 import os
@@ -228,6 +229,7 @@ def _headings(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
 
 
+@functools.cache
 def _log_events() -> list[str]:
     """The table row of each ``emit(logger, logging.LEVEL, "event", field=…)`` in the source."""
     rows = []

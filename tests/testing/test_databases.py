@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import pytest
 
-from interlock import Locks
+from interlock import App, Locks
 
 if TYPE_CHECKING:
     from tests.databases import CleanDatabases
@@ -84,3 +84,32 @@ async def test_a_database_whose_definitions_changed_is_not_used_again(
         )
     finally:
         clean_databases.give_back(another)
+
+
+async def test_a_database_is_used_again_after_a_worker_has_filled_its_tables(
+    interlock_postgres_server: Any, clean_databases: CleanDatabases
+) -> None:
+    name = clean_databases.take()
+    oid = await run(interlock_postgres_server, name, f"select oid from pg_database where datname = '{name}'")
+    app = App(interlock_postgres_server.url(name))
+
+    @app.job(lane="{key}")
+    async def work(key: str) -> None: ...
+
+    async with app:
+        await work.enqueue(key="a")
+        await app.drain()
+
+    clean_databases.give_back(name)
+
+    again = clean_databases.take()
+    try:
+        assert (
+            await run(
+                interlock_postgres_server, again, "select oid from pg_database where datname = current_database()"
+            )
+            == oid
+        )
+        assert await run(interlock_postgres_server, again, "select count(*) from interlock.job_session") == 0
+    finally:
+        clean_databases.give_back(again)
