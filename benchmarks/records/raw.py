@@ -1,6 +1,6 @@
 """Bare asyncpg: what a careful program would write by hand, on copies of Interlock's tables with the same indexes.
 
-It has no leases: nothing queues in order, and a writer does not know that somebody edits the record.
+It has no leases: nothing queues in order, and a writer does not know that another task edits the record.
 """
 
 from __future__ import annotations

@@ -1,0 +1,33 @@
+"""Two operations on records that meet at every step: nothing is lost, made in part, or changed under an edit."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from tests.interleaving.gate import COMMIT
+from tests.interleaving.lab import open_lab
+from tests.interleaving.records import RECORD_ACTS, RECORD_BUGS, count_record_steps, meet_at
+
+
+@pytest.mark.full
+async def test_two_that_meet_at_any_step_do_no_harm(interlock_postgres_url: str) -> None:
+    async with open_lab(interlock_postgres_url, concept="record") as lab:
+        wrong = {}
+        for first, second in itertools.product(RECORD_ACTS, repeat=2):
+            for step in (COMMIT, *range(1, await count_record_steps(lab, first) + 1)):
+                if found := await meet_at(lab, step, first, second):
+                    wrong[first, second, step] = found
+    assert not wrong
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", RECORD_BUGS)
+async def test_a_planted_bug_is_found(interlock_postgres_url: str, name: str) -> None:
+    bug, first, second = RECORD_BUGS[name]
+    async with open_lab(interlock_postgres_url, bug, concept="record") as lab:
+        for step in (COMMIT, *range(1, await count_record_steps(lab, first) + 1)):
+            if await meet_at(lab, step, first, second):
+                return
+    pytest.fail("it was not noticed")
