@@ -37,8 +37,8 @@ __all__ = ["BulkResult", "Cause", "Operations", "add_cause_lookup", "attributed"
 T = TypeVar("T")
 Cause = tuple[int | None, int, int]
 """The event, the job and the fence on whose behalf the current code runs."""
-_CANCELLED = (JobState.CANCELLED, JobState.RUNNING)
-"""The states after a cancellation that had an effect: a running job is asked to stop."""
+_CANCELLED = (JobState.CANCELLED, JobState.FETCHED, JobState.RUNNING)
+"""The states after a cancellation that had an effect: the worker of a fetched job is asked to stop it."""
 _BULK = {
     Action.JOB_RETRY: ("Retrying jobs", True),
     Action.JOB_CANCEL: ("Canceling jobs", False),

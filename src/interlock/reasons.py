@@ -45,6 +45,7 @@ class Reason(StrEnum):
     LANE_HELD = "lane-held"
     LANE_PARKED = "lane-parked"
     PARKED = "parked"
+    FETCHED = "fetched"
     RUNNING = "running"
     LOCK = "lock"
     LOOP_BLOCKED = "loop-blocked"
@@ -147,6 +148,12 @@ REASONS: Mapping[Reason, ReasonInfo] = MappingProxyType(
         ),
         Reason.PARKED: ReasonInfo(
             _JOB_OR_LANE, "It was set aside until a person acts.", "Fix the cause, then retry it."
+        ),
+        Reason.FETCHED: ReasonInfo(
+            ("job", "lane", "queue"),
+            "A worker has fetched it and has not reported that it started: it waits there for a free runner or for the "
+            "job before it in its lane, or it started about a second ago. The explanation says where.",
+            "Wait. If the worker is busy for long, it returns the job to its queue.",
         ),
         Reason.RUNNING: ReasonInfo(("job", "lane", "queue"), "A worker is running it. The explanation says where.", ""),
         Reason.LOCK: ReasonInfo(

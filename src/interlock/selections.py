@@ -254,8 +254,10 @@ def _shown(view: LaneView, show: LaneShow) -> bool:
             return view.parked_since is not None
         case LaneShow.RUNNING:
             return view.state is JobState.RUNNING
+        case LaneShow.FETCHED:
+            return view.state is JobState.FETCHED
         case LaneShow.WAITING:
-            return view.state is not JobState.RUNNING and view.held_since is None and view.parked_since is None
+            return not view.state.at_worker and view.held_since is None and view.parked_since is None
         case LaneShow.ALL:
             return True
 

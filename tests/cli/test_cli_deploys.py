@@ -109,7 +109,7 @@ class Service:
 
         async def is_free() -> bool:
             await self.app.jobs._store_client.store.jobs.rescue()
-            return (await self.view(job)).state is not JobState.RUNNING
+            return not (await self.view(job)).state.at_worker
 
         await until(is_free, within=30)
 

@@ -114,15 +114,19 @@ async def test_explain_the_end_of_a_job(cli: Callable[..., Any], file_url: str) 
         await jobs.crash(numbers[-1], 3)
         numbers.append(await jobs.add(lane="l", coalesce=True))
         newest = await jobs.add(lane="l", coalesce=True)
-        running = (await jobs.fetch()).id
-        gone = await explained(cli, file_url, running)
+        job = await jobs.fetch()
+        gone = await explained(cli, file_url, job.id)
         await jobs.register_worker("report")
-        found = [await explained(cli, file_url, number) for number in (*numbers, running)]
+        fetched = await explained(cli, file_url, job.id)
+        await jobs.jobs.report_started("worker", [(job.id, job.fence)])
+        found = [await explained(cli, file_url, number) for number in (*numbers, job.id)]
         listed = await run(cli, file_url, "jobs", "list")
 
     reasons = ["done", "failed", "discarded", "cancelled", "quarantined", "superseded", "running"]
     assert [reason for reason, _ in found] == reasons
     assert gone[0] == "worker-gone"
+    assert fetched[0] == "fetched"
+    assert "waits for a free runner there (0 of 10 are running jobs)" in fetched[1]
     assert "which is gone or silent" in gone[1]
     assert "not needed" in found[3][1]
     assert "3 workers died" in found[4][1]

@@ -8,7 +8,7 @@ import pytest
 
 from interlock import Jobs, selections
 from interlock.limits import Cooldown, Slots
-from interlock.ports.jobs import OnFailure, Outcome
+from interlock.ports.jobs import JobState, OnFailure, Outcome
 from interlock.ports.journal import Attribution
 from tests.cli.job_floor import ONE, data, floor, run
 
@@ -119,12 +119,16 @@ async def test_show_tells_all_about_a_job(cli: Callable[..., Any], jobs_url: str
             await jobs.jobs.retry(number, Attribution("ann"))
         job = await jobs.fetch()
         await jobs.register_worker("report")
+        fetched = await run(cli, jobs_url, "jobs", "show", str(number))
+        await jobs.jobs.report_started("worker", [(job.id, job.fence)])
         running = await run(cli, jobs_url, "jobs", "show", str(number))
         await jobs.end(job, Outcome.DONE, ran=1.5, result='"sent"')
         words = await run(cli, jobs_url, "jobs", "show", str(number))
         every = await run(cli, jobs_url, "jobs", "show", str(number), "--traces")
         shown = await data(cli, jobs_url, "jobs", "show", str(number))
 
+    assert fetched.stdout.startswith(f"job {number} (report) was fetched by bot.py, process 7 on elsewhere at 20")
+    assert "fetched, and not started yet" in fetched.stdout
     assert running.stdout.startswith(f"job {number} (report) runs in bot.py, process 7 on elsewhere since 20")
     assert "attempt 3 runs" in running.stdout
     assert words.stdout.startswith(f"job {number} (report) was done by bot.py, process 7 on elsewhere at 20")
@@ -244,6 +248,8 @@ async def test_cancel_ends_what_waits_and_stops_what_runs(cli: Callable[..., Any
         running = await endless.enqueue()
         async with jobs.worker():
             await started.wait()
+            while (await running.status()).state is not JobState.RUNNING:
+                await asyncio.sleep(0.01)
             args = (str(waiting.id), str(running.id), "--reason", "not needed", "--by", "carol", "--yes")
             words = await run(cli, jobs_url, "jobs", "cancel", *args)
             while not (await running.status()).state.final:
@@ -320,7 +326,7 @@ async def test_queues_say_how_many_stand_how_and_who_works(cli: Callable[..., An
 
     assert "There are no queues" in empty.stderr
     (default,) = (row.split() for row in words.stdout.splitlines() if row.split()[:1] == ["default"])
-    assert default[1:10] == ["2", "1", "0", "1", "0", "0", "0", "1", "10"]
+    assert default[1:11] == ["2", "1", "0", "0", "1", "0", "0", "0", "1", "10"]
     assert "No worker serves queue 'mail'." in words.stderr
     assert (queues["default"]["ready"], queues["default"]["workers"], queues["default"]["runners"]) == (2, 1, 10)
     assert (queues["mail"]["ready"], queues["mail"]["workers"]) == (1, 0)

@@ -31,13 +31,13 @@ async def test_list_shows_what_each_lane_is_at(
         lanes = {lane["lane"]: lane for lane in await data(cli, file_url, *command)}
 
     rows = {row.split()[0]: row for row in words.stdout.splitlines() if row.split()}
-    assert rows[LANE].split()[1:5] == ["running", "3", str(head), "report"]
+    assert rows[LANE].split()[1:5] == ["fetched", "3", str(head), "report"]
     assert "job 1 was given to bot.py@elsewhere:7, which is gone or silent" in rows[LANE]
     assert rows["held"].split()[1:3] == ["held", "0"]
     assert rows["held"].rstrip().endswith("held by ann: look first")
     assert "was parked after a failure: " in rows["parked"]
     assert "ValueError: no" in rows["parked"]
-    assert (lanes[LANE]["state"], lanes[LANE]["depth"], lanes[LANE]["head"]) == ("running", 3, head)
+    assert (lanes[LANE]["state"], lanes[LANE]["depth"], lanes[LANE]["head"]) == ("fetched", 3, head)
     assert (lanes["held"]["held_by"], lanes["held"]["held_reason"]) == ("ann", "look first")
     assert (lanes["parked"]["held_by"], lanes["parked"]["parked_since"] is not None) == ("", True)
 
@@ -108,7 +108,7 @@ async def test_explain_lane(cli: Callable[..., Any], file_url: str) -> None:
     assert f"is at job {number} (report)" in nobody[1]
     assert held[0] == "lane-held"
     assert "held by ann since 20" in held[1]
-    assert f"job {number} (report) runs in bot.py" in held[1]
+    assert f"job {number} (report) was fetched by bot.py" in held[1]
     assert parked[0] == "lane-parked"
     assert "interlock lanes release p" in parked[1]
 

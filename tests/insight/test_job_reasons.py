@@ -45,7 +45,7 @@ async def test_workers_with_blocked_event_loops(floor: Floors) -> None:
         running, ready = await b.add(), await b.add()
         for session in ("a", "b"):
             await b.jobs.register_worker(session, ["q"], ["n"], 5)
-        await b.fetch("a", 1)
+        await b.started(await b.one("a"))
         await b.store.sessions.note_blocked("a", 12.0, "job 1 (n) at bot.py:3 in n")
         why = await told(b, running, Reason.LOOP_BLOCKED)
         assert why == "runs in test@host-a:7, whose event loop is blocked"
@@ -183,8 +183,10 @@ async def test_running_and_whose_worker_is_gone(floor: Floors) -> None:
     async with floor() as b:
         await b.jobs.register_worker("a", ["q"], ["n"], 5)
         job_id = await b.add()
-        await b.one("a")
+        job = await b.one("a")
         b.clock.advance(2)
+        assert await told(b, job_id, Reason.FETCHED) == "was fetched 2.0 s ago by test@host-a:7 and has not started"
+        await b.started(job)
         assert await told(b, job_id, Reason.RUNNING) == "runs for 2.0 s in test@host-a:7"
         await b.let_pass(SESSION + 1, "b")
 
@@ -196,7 +198,7 @@ async def test_a_job_that_waits_for_a_lock_names_it_and_the_job_that_holds_it(fl
         for session in "ab":
             await b.jobs.register_worker(session, ["q"], ["n"], 5)
         holder, waiter = await b.add(), await b.add()
-        await b.one("a")
+        await b.started(await b.one("a"))
         await b.one("b")
         await b.granted("a1", "repo", caller=f"job:{holder}:1f2e")
         b.clock.advance(5)
@@ -280,6 +282,7 @@ async def test_lanes_say_why_they_do_not_go_on(floor: Floors) -> None:
         ids = {lane: [await b.add(lane=lane) for _ in range(2)] for lane in ("held", "runs", "waits")}
         await b.jobs.hold("held", Attribution("ann", "deploying"))
         jobs = {job.lane: job for job in await b.fetch()}
+        await b.started(jobs["runs"])
         await b.end(jobs["waits"], Outcome.RETRY, delay=30.0, error="no")
         rows = {row.lane.lane: row for row in await b.insight.lanes()}
 

@@ -55,10 +55,10 @@ async def test_the_overview_counts_everything(floor: Floors) -> None:
         overview = await b.insight.overview()
 
         states = {state: count for state, count in overview.totals.items() if count}
-        assert states == {JobState.RUNNING: 1, JobState.WAITING: 2, JobState.READY: 4, JobState.BEHIND: 1}
+        assert states == {JobState.FETCHED: 1, JobState.WAITING: 2, JobState.READY: 4, JobState.BEHIND: 1}
         (queue,) = overview.queues
-        assert (queue.queue.ready, queue.queue.running, queue.queue.waiting, queue.queue.workers) == (4, 1, 2, 1)
-        assert [(worker.worker.session, worker.running, worker.runners) for worker in overview.workers] == [("a", 1, 5)]
+        assert (queue.queue.ready, queue.queue.fetched, queue.queue.waiting, queue.queue.workers) == (4, 1, 2, 1)
+        assert [(worker.worker.session, worker.fetched, worker.runners) for worker in overview.workers] == [("a", 1, 5)]
         assert (overview.locks, overview.limits) == ((1, 1), (1, 1, 2))
         assert {row.reason for row in overview.waiting} == {"limit"}
         assert [(row.event.id, row.why) for row in overview.events] == [(event.id, "2 jobs: 2 ready")]

@@ -22,6 +22,7 @@ from interlock.ports.job_views import (
     WorkerView,
 )
 from interlock.ports.jobs import HandlerVersion, JobState
+from interlock.ports.locks import Holder, LockView
 from interlock.reasons import REASONS, Reason
 from interlock.testing.clock import until
 
@@ -238,6 +239,27 @@ WAITING = [
         ],
     ),
     (
+        situation(JobState.FETCHED, {"worker": WORKER, "fetched_at": NOW - 5, "attempt": 2, "fence": 9}),
+        Reason.FETCHED,
+        [
+            "was fetched by bot.py, process 42 on host1 at",
+            "5.0 s ago",
+            "attempt 2, fence 9",
+            "waits for a free runner there, or has just started",
+            "jobs cancel 7",
+        ],
+    ),
+    (
+        situation(JobState.FETCHED, {"worker": WORKER, "lane": "x#1"}, lane_head=3, lane_head_state=JobState.RUNNING),
+        Reason.FETCHED,
+        ["it starts there after job 3, which is before it in its lane 'x#1'"],
+    ),
+    (
+        situation(JobState.FETCHED, {"worker": WORKER, "fetched_at": NOW - 5, "attempt": 1}, workers=0),
+        Reason.WORKER_GONE,
+        ["given to bot.py, process 42 on host1 since", "gone or silent", "which takes it over: interlock run"],
+    ),
+    (
         situation(JobState.RUNNING, {"worker": WORKER, "fetched_at": NOW - 5, "attempt": 2, "fence": 9}),
         Reason.RUNNING,
         ["runs in bot.py, process 42 on host1 since", "for 5.0 s", "attempt 2, fence 9", "jobs cancel 7"],
@@ -341,6 +363,32 @@ def test_a_job_behind_its_head_says_what_that_one_waits_for(
         assert part in str(told)
     assert told.data["head_explained"]["reason"] == reason.value
     assert told.remedy == explain_job(seen).remedy
+
+
+def test_a_fetched_job_says_how_many_runners_of_its_worker_are_busy() -> None:
+    fetched = situation(JobState.FETCHED, {"worker": WORKER, "fetched_at": NOW - 5})
+    others = WorkerStatus(WORKER._replace(session="s2"), ("slow",), ("report",), 9, 0, 9, NOW, NOW)
+    its = WorkerStatus(WORKER, ("slow",), ("report",), 4, 7, 3, NOW, NOW)
+
+    told = explain_job(fetched, workers=[others, its])
+
+    assert told.why == "was fetched 5.0 s ago by bot.py@host1:42 and has not started"
+    assert "waits for a free runner there (3 of 4 are running jobs)" in told.lines[1]
+    blocked = explain_job(fetched, workers=[its._replace(blocked_since=NOW - 3, blocked_by="job 3")])
+    assert (blocked.reason, blocked.why) == (
+        Reason.LOOP_BLOCKED,
+        "was fetched by bot.py@host1:42, whose event loop is blocked",
+    )
+
+
+def test_a_fetched_job_whose_handler_waits_for_a_lock_has_started() -> None:
+    holder = Holder("o", "vm:1", "s1", "host1", 42, "bot.py", 3, NOW - 9, NOW + 9)
+    lock = LockView("repo", holder, (), None, NOW)
+
+    told = explain_job(situation(JobState.FETCHED, {"worker": WORKER, "fetched_at": NOW - 5}), waits=[lock])
+
+    assert told.reason is Reason.LOCK
+    assert "its handler waits for the lock 'repo'" in str(told)
 
 
 def test_a_job_behind_a_head_that_is_gone_meanwhile() -> None:
@@ -558,7 +606,7 @@ def test_a_refused_job_names_the_versions_that_refused_it_and_the_workers_that_c
         HandlerVersion("report", "0123456789ab", "1.0"),
         HandlerVersion("report", "cdef01234567", "2.0"),
     )
-    old = WorkerStatus(WORKER, ("slow",), ("report",), 1, 0, NOW, NOW, reads=(old_reads,))
+    old = WorkerStatus(WORKER, ("slow",), ("report",), 1, 0, 0, NOW, NOW, reads=(old_reads,))
     new = old._replace(worker=WorkerView("s2", "host2", 43, "bot.py"), reads=(new_reads,))
 
     told = explain_job(refused, workers=[old, new])

@@ -355,4 +355,4 @@ async def test_f_e8_aging_changes_nothing_within_ten_minutes(store_url: str) -> 
         await b.let_pass(599.0)
         high = await b.add(priority=50)
         assert [job.id for job in await b.fetch()] == [high, low]
-        assert await b.state(low) is JobState.RUNNING
+        assert await b.state(low) is JobState.FETCHED

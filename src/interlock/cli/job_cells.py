@@ -29,6 +29,7 @@ __all__ = [
 
 _TIMES = ("enqueued_at", "due_at", "fetched_at", "finished_at", "result_kept_until", "seen_at")
 _COLOURS = {
+    JobState.FETCHED: "blue",
     JobState.RUNNING: "green",
     JobState.DONE: "green",
     JobState.FAILED: "red",

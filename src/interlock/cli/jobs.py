@@ -28,7 +28,7 @@ __all__ = ["Id", "app", "nothing"]
 app = typer.Typer(help="List, show, retry and cancel jobs.", no_args_is_help=True)
 _MAX_ID = 2**63 - 1
 _MAX_TOLD = 10
-_UNDER_WAY = (JobState.READY, JobState.BEHIND, JobState.WAITING, JobState.HELD, JobState.RUNNING)
+_UNDER_WAY = (JobState.READY, JobState.BEHIND, JobState.WAITING, JobState.HELD, JobState.FETCHED, JobState.RUNNING)
 _STANDS = {
     JobState.BEHIND: "waits behind others in its lane",
     JobState.WAITING: "waits for a limit",
@@ -297,7 +297,7 @@ def _cancelled(job_id: int, before: JobState | None, state: JobState | None) -> 
         )
     if state is JobState.CANCELLED:
         return _Act(job_id, before, state, True, f"Cancelled job {job_id}, which was {before}.")
-    return _Act(job_id, before, state, True, f"Job {job_id} is running; its worker was asked to stop it.")
+    return _Act(job_id, before, state, True, f"Job {job_id} is {state}; its worker was asked to stop it.")
 
 
 def _nowhere(job_id: int) -> str:

@@ -20,7 +20,7 @@ __all__ = ["Column", "Table", "moment", "state_cell", "tail"]
 T = TypeVar("T")
 _COLORS = {
     "running": "green",
-    "fetched": "green",
+    "fetched": "blue",
     "done": "green",
     "failed": "red",
     "quarantined": "red",

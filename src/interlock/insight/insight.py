@@ -186,8 +186,8 @@ class Insight:
     async def lanes(self, *, show: str = "", limit: int = 50, after: str | None = None) -> Listing[LaneRow]:
         """Lanes by name, each with its reason.
 
-        ``show`` is one of ``running``, ``waiting`` (has jobs, none runs), ``held`` (by a person), ``parked`` (after a
-        failure), or empty for all.
+        ``show`` is one of ``running``, ``fetched``, ``waiting`` (has jobs, none at a worker), ``held`` (by a person),
+        ``parked`` (after a failure), or empty for all.
         """
         self._stores.need("jobs")
         if show not in set(LaneShow):

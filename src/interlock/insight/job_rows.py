@@ -29,7 +29,7 @@ class Moment(NamedTuple):
 
     at: float
     kind: str
-    """``enqueued``, ``attempt``, ``running``, ``due``, or the job's last state."""
+    """``enqueued``, ``attempt``, ``fetched``, ``running``, ``due``, or the job's last state."""
     what: str
     """In a few words."""
     took: float | None
@@ -76,8 +76,9 @@ class WorkerRow(NamedTuple):
     """The jobs that it knows."""
     runners: int
     """How many jobs it runs at once at most."""
+    fetched: int
+    """How many jobs it has fetched that have not started."""
     running: int
-    """How many jobs it has fetched: running, or about to run."""
     since: float
     """When its session began."""
     expires_at: float

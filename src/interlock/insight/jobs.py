@@ -46,7 +46,7 @@ _NEIGHBOURS = 3
 _ENDED_OF_LANE = 10
 _MAX_SESSIONS = 20
 """How many workers' lock waits are read for one list."""
-_AT_A_WORKER = (JobState.RUNNING, JobState.READY)
+_AT_A_WORKER = (JobState.FETCHED, JobState.RUNNING, JobState.READY)
 _Waits = dict[int, list["LockView"]]
 
 
@@ -216,8 +216,8 @@ async def _with_row_locks(stores: Stores, situations: Sequence[JobSituation]) ->
 
 async def _lock_waits(stores: Stores, situations: Iterable[JobSituation]) -> tuple[_Waits, CallerJobs]:
     """The locks that running handlers wait for, if locks and jobs are in one store."""
-    running = [situation.job for situation in situations if situation.job.state is JobState.RUNNING]
-    sessions = sorted({job.worker.session for job in running if job.worker is not None})
+    fetched = [situation.job for situation in situations if situation.job.state.at_worker]
+    sessions = sorted({job.worker.session for job in fetched if job.worker is not None})
     if stores.locks is not stores.store or not sessions:
         return {}, CallerJobs()
     views: dict[str, LockView] = {}
@@ -238,7 +238,7 @@ async def _lock_waits(stores: Stores, situations: Iterable[JobSituation]) -> tup
 
 
 async def _workers(stores: Stores, situations: Iterable[JobSituation]) -> Sequence[WorkerStatus]:
-    """The live workers, if one of these jobs is running or could run: an event loop may be blocked."""
+    """The live workers, if one of these jobs is at a worker or could run: an event loop may be blocked."""
     if all(situation.job.state not in _AT_A_WORKER for situation in situations):
         return ()
     return await stores.store.insight.workers(limit=MAX_WORKERS)

@@ -51,7 +51,7 @@ async def overview(stores: Stores) -> Overview:
     reserved = [reservation_row(view) for view in await _reservations(stores)]
     if not stores.has_jobs:
         seen = stores.seen(reserved[0].seen_at if reserved else locks_at, "limits", "locks", "claims", others=locks_at)
-        nothing = LaneCounts(0, 0, 0)
+        nothing = LaneCounts(0, 0, 0, 0)
         return Overview(stores.parts, (), {}, (), (), nothing, locks, _limit_counts(reserved), (), (), (), (), seen)
     insight = stores.store.insight
     counts = await insight.counts()
@@ -67,7 +67,7 @@ async def overview(stores: Stores) -> Overview:
         totals=counts.states,
         queues=tuple(queue_rows(counts)),
         workers=tuple(map(worker_row, workers)),
-        lanes=LaneCounts(counts.lanes_running, counts.lanes_held, counts.lanes_parked),
+        lanes=LaneCounts(counts.lanes_running, counts.lanes_fetched, counts.lanes_held, counts.lanes_parked),
         locks=locks,
         limits=LimitCounts(
             limits.used + counts.limits_used, limits.full + counts.limits_full, limits.waiting + counts.limits_waiting
@@ -137,7 +137,10 @@ def explain_queue(counts: JobCounts, name: str) -> Explanation[Reason]:
         (Reason.LATE, next((one for one in _late(counts) if one.ref == name), None)),
     ]
     problem = next(((reason, one) for reason, one in found if one is not None), None)
-    jobs = f"{_jobs(queue.ready)} ready, {counted(queue.running)} running, {counted(queue.waiting)} waiting for a limit"
+    jobs = (
+        f"{_jobs(queue.ready)} ready, {counted(queue.fetched)} fetched, {counted(queue.running)} running, "
+        f"{counted(queue.waiting)} waiting for a limit"
+    )
     lines = [f"queue {name!r} has {jobs}, and {queue.workers} {'worker' if queue.workers == 1 else 'workers'}"]
     data = {key: value for key, value in queue._asdict().items() if not key.endswith("_at")}
     data |= {key: None if at is None else as_text(at) for key, at in queue._asdict().items() if key.endswith("_at")}
@@ -146,6 +149,8 @@ def explain_queue(counts: JobCounts, name: str) -> Explanation[Reason]:
         return Explanation.of(subject, reason, one.text, [*lines, one.text], one.remedy, data)
     if queue.running:
         return Explanation.of(subject, Reason.RUNNING, "jobs are running", lines, "", data)
+    if queue.fetched:
+        return Explanation.of(subject, Reason.FETCHED, "workers have fetched jobs", lines, "", data)
     if queue.ready:
         return Explanation.of(subject, Reason.READY, "workers will fetch its jobs", lines, "", data)
     return Explanation.of(subject, Reason.IDLE, "no job could run now", lines, "", data)

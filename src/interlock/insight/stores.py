@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from interlock.errors import CapabilityError
 from interlock.insight.views import Seen, Who
-from interlock.ports.jobs import JobState
 from interlock.ports.limits import LimitUser
 from interlock.ports.locks import Holder, Waiter
 from interlock.ports.store import Capability
@@ -34,7 +33,7 @@ class CallerJobs:
     """The jobs that callers belong to."""
 
     def __init__(self, jobs: Iterable[JobView] = ()) -> None:
-        self._jobs = {job.id: job for job in jobs if job.state is JobState.RUNNING}
+        self._jobs = {job.id: job for job in jobs if job.state.at_worker}
 
     def job(self, one: Caller) -> JobView | None:
         """The job of a caller. An ID alone proves nothing: locks may be shared with jobs of other stores."""

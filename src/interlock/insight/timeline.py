@@ -46,6 +46,8 @@ def _moments(job: JobView) -> Iterator[Moment]:
     if job.state is JobState.RUNNING and job.fetched_at is not None:
         took = job.seen_at - job.fetched_at
         yield Moment(job.fetched_at, "running", f"attempt {job.attempt} runs", took, job.worker, None)
+    elif job.state is JobState.FETCHED and job.fetched_at is not None:
+        yield Moment(job.fetched_at, "fetched", "fetched, and not started yet", None, job.worker, None)
     elif job.state is JobState.SCHEDULED:
         yield Moment(job.due_at, "due", "due", None, None, None)
     if job.finished_at is not None and job.state in _WITHOUT_ATTEMPT:

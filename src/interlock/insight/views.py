@@ -274,6 +274,8 @@ class LaneCounts(NamedTuple):
     """Lanes that have jobs or are held."""
 
     running: int
+    fetched: int
+    """Lanes whose head is at a worker and has not started."""
     held: int
     """By a person."""
     parked: int

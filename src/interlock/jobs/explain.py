@@ -27,7 +27,7 @@ _MAX_NAMED = 5
 
 _LOCKED_BY_ACKNOWLEDGEMENTS = ("job", "job_fetched")
 """Tables whose rows an acknowledgement locks and a fetch does not."""
-_AT_WORK = (Reason.RUNNING, Reason.LOCK, Reason.LOOP_BLOCKED, Reason.WORKER_GONE)
+_AT_WORK = (Reason.FETCHED, Reason.RUNNING, Reason.LOCK, Reason.LOOP_BLOCKED, Reason.WORKER_GONE)
 
 
 class _Told(NamedTuple):
@@ -51,14 +51,17 @@ def explain_job(
     handler of a job that runs waits for, and ``name`` says what to call their holders. ``workers`` are the live ones.
     """
     job = situation.job
-    told = _held(situation, failure) if job.state is JobState.HELD else _STATES[job.state](situation)
+    if job.state is JobState.FETCHED:
+        told = _running(situation) if waits else _fetched(situation, workers)
+    else:
+        told = _held(situation, failure) if job.state is JobState.HELD else _STATES[job.state](situation)
     if job.state.final and situation.parked_since is not None:
         told = _in_a_parked_lane(told, situation, failure)
     if waits and told.reason is Reason.RUNNING:
         told = _for_a_lock(told, waits, name)
     if told.reason is Reason.READY and job.attempts and job.attempts[-1].outcome == Outcome.UNREADABLE:
         told = _refused(told, job, workers)
-    if told.reason in (Reason.RUNNING, Reason.READY):
+    if told.reason in (Reason.FETCHED, Reason.RUNNING, Reason.READY):
         told = _with_blocked_loops(told, job, workers)
     if situation.row_lock is not None and not job.state.final and job.state is not JobState.BEHIND:
         told = _with_locked_row(told, job, situation.row_lock)
@@ -245,17 +248,47 @@ def _parked(situation: JobSituation) -> _Told:
     return _Told(Reason.PARKED, lines, f"{mend}; or give it up: interlock jobs cancel {job.id} --reason …")
 
 
+def _fetched(situation: JobSituation, workers: Sequence[WorkerStatus]) -> _Told:
+    job = situation.job
+    if not situation.workers:
+        return _gone(situation)
+    since = "" if job.fetched_at is None else f" at {as_text(job.fetched_at)}, {job.seen_at - job.fetched_at:.1f} s ago"
+    lines = [f"{_job(job)} was fetched by {who(job.worker)}{since} {_attempt(job)}"]
+    if situation.lane_head is not None:
+        lines.append(f"it starts there after job {situation.lane_head}, which is before it in its lane {job.lane!r}")
+    else:
+        session = "" if job.worker is None else job.worker.session
+        its = next((worker for worker in workers if worker.worker.session == session), None)
+        busy = "" if its is None else f" ({its.running} of {its.runners} are running jobs)"
+        lines.append(
+            f"it waits for a free runner there{busy}, or has just started: workers report starts once a second"
+        )
+    return _Told(Reason.FETCHED, lines, f"wait; to take it back: interlock jobs cancel {job.id} --reason …")
+
+
 def _running(situation: JobSituation) -> _Told:
     job = situation.job
-    since = "" if job.fetched_at is None else f" since {as_text(job.fetched_at)}"
-    lasted = "" if job.fetched_at is None else f", for {max(0.0, job.seen_at - job.fetched_at):.1f} s"
-    attempt = f"(attempt {job.attempt}, fence {job.fence})"
     if not situation.workers:
-        lines = [f"{_job(job)} was given to {who(job.worker)}{since} {attempt}, which is gone or silent"]
-        start = f"interlock run module:app --queues {job.queue}"
-        return _Told(Reason.WORKER_GONE, lines, f"start a worker that knows it, which takes it over: {start}")
-    lines = [f"{_job(job)} runs in {who(job.worker)}{since}{lasted} {attempt}"]
+        return _gone(situation)
+    lasted = "" if job.fetched_at is None else f", for {max(0.0, job.seen_at - job.fetched_at):.1f} s"
+    lines = [f"{_job(job)} runs in {who(job.worker)}{_since_fetch(job)}{lasted} {_attempt(job)}"]
     return _Told(Reason.RUNNING, lines, f"to stop it: interlock jobs cancel {job.id} --reason …")
+
+
+def _gone(situation: JobSituation) -> _Told:
+    """It was fetched, and no live worker could run it."""
+    job = situation.job
+    lines = [f"{_job(job)} was given to {who(job.worker)}{_since_fetch(job)} {_attempt(job)}, which is gone or silent"]
+    start = f"interlock run module:app --queues {job.queue}"
+    return _Told(Reason.WORKER_GONE, lines, f"start a worker that knows it, which takes it over: {start}")
+
+
+def _since_fetch(job: JobView) -> str:
+    return "" if job.fetched_at is None else f" since {as_text(job.fetched_at)}"
+
+
+def _attempt(job: JobView) -> str:
+    return f"(attempt {job.attempt}, fence {job.fence})"
 
 
 def _for_a_lock(told: _Told, waits: Sequence[LockView], name: Names | None) -> _Told:
@@ -266,7 +299,7 @@ def _for_a_lock(told: _Told, waits: Sequence[LockView], name: Names | None) -> _
 
 def _with_blocked_loops(told: _Told, job: JobView, workers: Sequence[WorkerStatus]) -> _Told:
     """One whose process makes no progress, or that every worker is too busy to fetch."""
-    if job.state is JobState.RUNNING:
+    if job.state.at_worker:
         session = "" if job.worker is None else job.worker.session
         its = [worker for worker in workers if worker.worker.session == session]
     else:
@@ -290,7 +323,7 @@ def _with_locked_row(told: _Told, job: JobView, lock: RowLock) -> _Told:
     lasted = ""
     if lock.since is not None:
         lasted = f", whose transaction began {max(0.0, job.seen_at - lock.since):.1f} s ago, at {as_text(lock.since)}"
-    skipped = job.state is not JobState.RUNNING and lock.table not in _LOCKED_BY_ACKNOWLEDGEMENTS
+    skipped = not job.state.at_worker and lock.table not in _LOCKED_BY_ACKNOWLEDGEMENTS
     effect = "fetches skip it" if skipped else "its acknowledgement has to wait"
     line = f"its row in interlock.{lock.table} is locked by {by}{lasted}; {effect}"
     if told.reason is not Reason.READY or not skipped:
@@ -392,7 +425,7 @@ def _in_general(situation: JobSituation, reason: Reason, failure: JobView | None
         held = _hold(job.lane, situation, failure)[1][0]
         lines.append(f"{held}; no job of it starts until it is released" if job.lane else held)
     ready = reason in (Reason.READY, Reason.SUSPECT, Reason.NO_WORKER, Reason.UNKNOWN_NAME)
-    if not situation.workers and not ready and job.state is not JobState.RUNNING:
+    if not situation.workers and not ready and not job.state.at_worker:
         lines.append(f"also, no live worker runs jobs like it from the queue {job.queue!r}")
     return lines
 

@@ -237,9 +237,10 @@ class Jobs(Service[JobEngine]):
         return JobStatus.of(await newest(self._running, _number(job)))
 
     async def cancel(self, job: int | Handle[Any], *, reason: str, by: str) -> JobState:
-        """End a job that is not running, or ask a running one to stop; returns its state.
+        """End a job, or ask the worker that has fetched it to stop it; returns its state.
 
-        A running job is still ``running`` when this returns. Unless it succeeds after all, it ends as cancelled.
+        A job at a worker is still ``fetched`` or ``running`` when this returns. Unless it succeeds after all, it ends
+        as cancelled.
         """
         return await self._operations.cancel(_number(job), by=by, reason=reason)
 

@@ -65,8 +65,8 @@ class Lanes:
     async def matching(self, *, prefix: str = "", show: str = "") -> builtins.list[str]:
         """The names of all lanes that start with ``prefix``; ``len()`` of it counts them before an operation on all.
 
-        ``show`` is one of ``running``, ``waiting`` (has jobs, none runs), ``held`` (by a person), ``parked`` (after a
-        failure), or empty for all.
+        ``show`` is one of ``running``, ``fetched``, ``waiting`` (has jobs, none at a worker), ``held`` (by a person),
+        ``parked`` (after a failure), or empty for all.
         """
         return await self._operations.matching(_filter(prefix, show))
 

@@ -89,13 +89,17 @@ def _why(situation: JobSituation, reason: Reason, head: str) -> str:
             return f"is next in its lane, which {_hold(situation)}"
         case Reason.PARKED:
             return f"was set aside until a person acts{_said(job.error)}"
+        case Reason.FETCHED:
+            ago = "" if job.fetched_at is None else f" {span(job.seen_at - job.fetched_at)} ago"
+            return f"was fetched{ago} by {where(job.worker)} and has not started"
         case Reason.RUNNING | Reason.LOCK:
             lasted = "" if job.fetched_at is None else f" for {span(job.seen_at - job.fetched_at)}"
             return f"runs{lasted} in {where(job.worker)}"
         case Reason.LOOP_BLOCKED:
-            if job.state is not JobState.RUNNING:
+            if not job.state.at_worker:
                 return "is ready, but the event loops of its workers are blocked"
-            return f"runs in {where(job.worker)}, whose event loop is blocked"
+            does = "runs in" if job.state is JobState.RUNNING else "was fetched by"
+            return f"{does} {where(job.worker)}, whose event loop is blocked"
         case Reason.WORKER_GONE:
             return f"was given to {where(job.worker)}, which is gone or silent"
         case Reason.SUPERSEDED:

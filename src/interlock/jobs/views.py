@@ -106,6 +106,8 @@ class QueueView:
     behind: int
     scheduled: int
     waiting: int
+    fetched: int
+    """At a worker, and not started."""
     running: int
     held: int
     """The heads of lanes that are held or were parked after a failure."""

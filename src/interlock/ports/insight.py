@@ -43,8 +43,10 @@ class LaneShow(StrEnum):
 
     ALL = ""
     RUNNING = "running"
+    FETCHED = "fetched"
+    """Lanes whose head is at a worker and has not started."""
     WAITING = "waiting"
-    """Lanes with jobs of which none is running, and that are not held."""
+    """Lanes with jobs of which none is at a worker, and that are not held."""
     HELD = "held"
     """By a person."""
     PARKED = "parked"
@@ -95,8 +97,10 @@ class WorkerStatus(NamedTuple):
     queues: tuple[str, ...]
     names: tuple[str, ...]
     runners: int
+    fetched: int
+    """How many jobs it has fetched that have not started."""
     running: int
-    """How many jobs it has fetched."""
+    """How many of its jobs have started."""
     since: float
     expires_at: float
     blocked_since: float | None = None
@@ -115,6 +119,8 @@ class JobCounts(NamedTuple):
     names: Mapping[str, frozenset[str]]
     """The names of ready jobs by queue, as far as they were read."""
     lanes_running: int
+    lanes_fetched: int
+    """Lanes whose head is at a worker and has not started."""
     lanes_held: int
     lanes_parked: int
     limits_used: int

@@ -196,6 +196,8 @@ class QueueView(NamedTuple):
     behind: int
     scheduled: int
     waiting: int
+    fetched: int
+    """At a worker, and not started."""
     running: int
     held: int
     """The heads of lanes that are held or were parked after a failure."""

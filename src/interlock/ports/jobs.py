@@ -3,7 +3,8 @@
 **States.** An unfinished job is in exactly one state, and every transition is atomic:
 
 - ready: may be fetched now. Of a lane only the head can be ready.
-- fetched: given to a session, which runs it or is about to. It holds its slots.
+- fetched: given to a session, which runs it or is about to. It holds its slots. Readers show it as ``running`` once its
+  worker has reported that it started (``report_started``), and as ``fetched`` before that.
 - scheduled: due at a later time; delayed, to be retried, or snoozed.
 - waiting: one of its limits has no room.
 - behind: not the head of its lane.
@@ -112,8 +113,10 @@ class JobState(StrEnum):
     HELD = "held"
     """Head of a lane that is held or parked."""
     PARKED = "parked"
+    FETCHED = "fetched"
+    """At a worker, which has not reported its start: it waits there for a runner, or started about a second ago."""
     RUNNING = "running"
-    """Fetched: running, or about to run."""
+    """Its worker has reported that it started."""
     DONE = "done"
     FAILED = "failed"
     """Failed permanently: a dead letter, which a person can retry."""
@@ -130,7 +133,13 @@ class JobState(StrEnum):
         """Whether the job has ended."""
         return self in _FINAL
 
+    @property
+    def at_worker(self) -> bool:
+        """Whether a worker has fetched the job and not acknowledged it."""
+        return self in _AT_WORKER
 
+
+_AT_WORKER = frozenset({JobState.FETCHED, JobState.RUNNING})
 _FINAL = frozenset(
     {
         JobState.DONE,
@@ -410,7 +419,7 @@ class JobStore(Protocol):
         ...
 
     async def cancel(self, id: int, attribution: Attribution) -> JobState | None:  # noqa: A002
-        """End a job that is not running, or ask one that is to end: its session receives ``taken`` for the owner
+        """End a job that is not fetched, or ask the worker of one that is: its session receives ``taken`` for the owner
         ``{session}.{fence}.j{id}``, and any acknowledgement but ``DONE`` then counts as cancelled. Returns the new
         state; None for an unknown job."""
         ...

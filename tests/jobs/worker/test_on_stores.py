@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -49,6 +50,9 @@ class Bot:
     async def states(self, handles: list[Any]) -> list[JobState]:
         """How these jobs stand, as this app sees them."""
         return [(await self.app.jobs.handle(handle.id).status()).state for handle in handles]
+
+    async def all_running(self, handles: list[Any]) -> bool:
+        return set(await self.states(handles)) == {JobState.RUNNING}
 
     async def all_done(self, handles: list[Any]) -> bool:
         return set(await self.states(handles)) == {JobState.DONE}
@@ -136,6 +140,7 @@ async def test_outages_are_survived_without_a_restart_whether_or_not_the_session
     async with bot(server.url, SHORT) as mine, bot(server.direct) as other, mine.app.worker(concurrency=5) as worker:
         long = await mine.work.enqueue(number=0, lane="long", wait=True)
         await until(lambda: mine.started)
+        await until(partial(other.all_running, [long]))
         for number in range(1, 4):
             first = worker.status().session
             server.proxy.refuse()

@@ -27,6 +27,7 @@ ENDED = {
     JobState.QUARANTINED: 5,
 }
 _FEW = {
+    JobState.FETCHED: sql.few_fetched,
     JobState.RUNNING: sql.few_running,
     JobState.WAITING: sql.few_waiting,
     JobState.SCHEDULED: sql.few_scheduled,

@@ -25,7 +25,6 @@ from interlock.ports.insight import (
     WorkerStatus,
 )
 from interlock.ports.job_views import JobSituation, RowLock, WorkerView
-from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -138,7 +137,7 @@ class PostgresJobInsight:
             for view in await self._lane_views(names[start : start + step], _MAX_DEPTH):
                 if len(views) >= limit:
                     return LaneSlice(views, views[-1].lane)
-                waits = (view.state is not JobState.RUNNING) and view.held_since is None and view.parked_since is None
+                waits = not view.state.at_worker and view.held_since is None and view.parked_since is None
                 if show is not LaneShow.WAITING or waits:
                     views.append(view)
         return LaneSlice(views, None if floor is None else self._lane_name(floor))
@@ -153,9 +152,9 @@ class PostgresJobInsight:
         """List live workers."""
         rows = await self._fetch(sql.workers, self._namespace, session, limit, self._clock())
         return [
-            WorkerStatus(
-                WorkerView(*row[:4]), tuple(row[4]), tuple(row[5]), row[6], int(row[7]), row[8], row[9]
-            )._replace(blocked_since=row[10], blocked_by=row[11], reads=decode_versions(row[12]))
+            WorkerStatus(WorkerView(*row[:4]), tuple(row[4]), tuple(row[5]), *row[6:11])._replace(
+                blocked_since=row[11], blocked_by=row[12], reads=decode_versions(row[13])
+            )
             for row in rows
         ]
 
@@ -187,8 +186,8 @@ class PostgresJobInsight:
     async def _lane_names(self, show: LaneShow, limit: int, after: str) -> tuple[list[str], str | None]:
         """Return the next lanes, and the name up to which the list is complete; None at the end."""
         where = (self._namespace, after)
-        if show is LaneShow.RUNNING:
-            rows = await self._fetch(sql.running_lanes, *where, limit + 1)
+        if show in (LaneShow.RUNNING, LaneShow.FETCHED):
+            rows = await self._fetch(sql.fetched_lanes, *where, limit + 1, show is LaneShow.RUNNING)
             return [lane for (lane,) in rows], None
         held = await self._fetch(sql.held_lanes, *where, _SCAN_LANES)
         if show in (LaneShow.HELD, LaneShow.PARKED):

@@ -21,6 +21,7 @@ __all__ = ["browse", "kinds_of"]
 _SCAN = 10_000
 _SCAN_STATES = 2_000
 _FEW = {
+    JobState.FETCHED: sql.some_fetched,
     JobState.RUNNING: sql.some_running,
     JobState.WAITING: sql.some_waiting,
     JobState.SCHEDULED: sql.some_scheduled,

@@ -66,9 +66,10 @@ def counts(rows: JobRows, limits: tuple[int, int]) -> JobCounts:
             behind[kind] += 1
         before = lane
     orphans = 0
-    for kind, count, _, lost, follows in rows.all(sql.count_running, limit=MAX_COUNTED):
+    for kind, count, started, lost, follows in rows.all(sql.count_fetched, limit=MAX_COUNTED):
         if kind in kinds:
-            by_kind[JobState.RUNNING][kind] = count
+            by_kind[JobState.FETCHED][kind] = count - started
+            by_kind[JobState.RUNNING][kind] = started
             behind[kind] = max(0, behind[kind] - follows)
             orphans += lost
     for kind, count, follows in rows.all(sql.count_parked, limit=MAX_COUNTED):
@@ -83,7 +84,7 @@ def counts(rows: JobRows, limits: tuple[int, int]) -> JobCounts:
         values = {"state": state, "all": known == len(kinds), "kinds": chosen, "limit": MAX_COUNTED}
         (states[state],) = rows.one(sql.count_ended, **values)
     held, parked = rows.one(sql.count_holds, **bounds)
-    (running_lanes,) = rows.one(sql.count_running_lanes, **bounds)
+    running_lanes, fetched_lanes = rows.one(sql.count_fetched_lanes, **bounds)
     names: dict[str, set[str]] = {}
     for kind, count in by_kind[JobState.READY].items():
         if count:
@@ -93,6 +94,7 @@ def counts(rows: JobRows, limits: tuple[int, int]) -> JobCounts:
         queues=_queues(rows, in_queue, {queue for queue, _ in kinds.values()}, oldest),
         names={queue: frozenset(ready) for queue, ready in names.items()},
         lanes_running=running_lanes,
+        lanes_fetched=fetched_lanes,
         lanes_held=held,
         lanes_parked=parked,
         limits_used=limits[0],
@@ -126,6 +128,7 @@ def _queues(
             behind=found[JobState.BEHIND][queue],
             scheduled=found[JobState.SCHEDULED][queue],
             waiting=found[JobState.WAITING][queue],
+            fetched=found[JobState.FETCHED][queue],
             running=found[JobState.RUNNING][queue],
             held=found[JobState.HELD][queue],
             parked=found[JobState.PARKED][queue],

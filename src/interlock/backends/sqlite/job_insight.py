@@ -31,7 +31,6 @@ from interlock.ports.insight import (
     WorkerStatus,
 )
 from interlock.ports.job_views import WorkerView
-from interlock.ports.jobs import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -165,8 +164,9 @@ def _lanes(rows: JobRows, show: LaneShow, limit: int, after: str) -> LaneSlice:
     if show in (LaneShow.HELD, LaneShow.PARKED):
         names = [lane for lane, by_person, parked in held if (by_person if show is LaneShow.HELD else parked)]
         floor = held[-1][0] if len(held) >= _SCAN_LANES else None
-    elif show is LaneShow.RUNNING:
-        names = [lane for (lane,) in rows.all(sql.running_lanes, **bounds, limit=limit + 1)]
+    elif show in (LaneShow.RUNNING, LaneShow.FETCHED):
+        started = show is LaneShow.RUNNING
+        names = [lane for (lane,) in rows.all(sql.fetched_lanes, **bounds, started=started, limit=limit + 1)]
     else:
         scan = limit + 1 if show is LaneShow.ALL else _SCAN_LANES
         busy = rows.all(sql.next_lanes, **bounds, scan=scan)
@@ -181,7 +181,7 @@ def _lanes(rows: JobRows, show: LaneShow, limit: int, after: str) -> LaneSlice:
         view = lane_view(rows, name, _MAX_DEPTH)
         if view is None:
             continue
-        waits = view.state is not JobState.RUNNING and view.held_since is None and view.parked_since is None
+        waits = not view.state.at_worker and view.held_since is None and view.parked_since is None
         if show is LaneShow.WAITING and not waits:
             continue
         views.append(view)
@@ -196,11 +196,13 @@ def _counts(rows: JobRows) -> JobCounts:
 
 def _workers(rows: JobRows, session: str | None, limit: int) -> list[WorkerStatus]:
     return [
-        WorkerStatus(WorkerView(*who), tuple(json.loads(queues)), tuple(json.loads(names)), *rest)
-        for *who, queues, names, runners, running, since, expires_at, blocked_since, blocked_by, reads in rows.all(
-            sql.workers, session=session, limit=limit
+        WorkerStatus(
+            WorkerView(*who), tuple(json.loads(queues)), tuple(json.loads(names)), *rest, decode_versions(reads)
         )
-        for rest in [(runners, running, since, expires_at, blocked_since, blocked_by, decode_versions(reads))]
+        for *who, queues, names, runners, fetched, running, since, expires_at, blocked_since, blocked_by, reads in (
+            rows.all(sql.workers, session=session, limit=limit)
+        )
+        for rest in [(runners, fetched, running, since, expires_at, blocked_since, blocked_by)]
     ]
 
 

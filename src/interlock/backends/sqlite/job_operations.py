@@ -30,14 +30,14 @@ def cancel(rows: JobRows, id: int, attribution: Attribution) -> JobState | None:
     state, _, lane, _, session = standing
     why = f"cancelled by {attribution.actor}: {attribution.reason}"
     before = {"state": state}
-    if state == JobState.RUNNING:
+    if JobState(state).at_worker:
         fence, asked = rows.one(sql.fence_and_cancel, id=id)
         if asked != why:
             rows.run(sql.request_cancel, id=id, why=why)
             after = {"state": state, "cancel_requested": True}
             rows.journal(Action.JOB_CANCEL, id, attribution, before, after, from_version=fence)
         rows.notify_interrupted(session, id, fence, why)
-        return JobState.RUNNING
+        return JobState(state)
     keys = rows.detach([id])
     finish(rows, [Ended(id, JobState.CANCELLED, why)])
     wake(rows, keys)

@@ -44,7 +44,7 @@ def lane_view(rows: JobRows, lane: str, limit: int) -> LaneView | None:
         name="" if job is None else job.name,
         depth=depth,
         since=begun,
-        worker=job.worker if job is not None and state is JobState.RUNNING else None,
+        worker=job.worker if job is not None and state.at_worker else None,
         **hold._asdict(),
         seen_at=seconds(rows.now),
     )

@@ -22,6 +22,7 @@ __all__ = ["Narration"]
 
 _STATES = {
     "running": "running",
+    "fetched": "fetched",
     "ready": "ready",
     "behind": "behind others in their lane",
     "waiting": "waiting for a limit",

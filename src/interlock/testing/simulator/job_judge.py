@@ -288,7 +288,7 @@ class _Check:
         if job is not None and not job.ended:
             if event.state is JobState.CANCELLED:
                 job.ended = JobState.CANCELLED
-            elif event.state is JobState.RUNNING:
+            elif event.state is not None and event.state.at_worker:
                 job.end_asked = True
 
     def _retried(self, event: JobRetried) -> None:

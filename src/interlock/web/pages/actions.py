@@ -133,7 +133,7 @@ async def _retry(app: App, order: Order) -> Done:
 
 async def _cancel(app: App, order: Order) -> Done:
     state = await app.jobs.cancel(order.ref, reason=order.reason, by=order.by)
-    said = {JobState.RUNNING: "cancelling", JobState.CANCELLED: "cancelled"}.get(state, "ended")
+    said = "cancelling" if state.at_worker else "cancelled" if state is JobState.CANCELLED else "ended"
     return Done(said, {"state": str(state)})
 
 

@@ -19,6 +19,7 @@ __all__ = ["OPEN", "STATES", "brief", "count", "long_span", "number", "plural", 
 
 STATES: Mapping[str, tuple[str, str]] = {
     "ready": ("blue", "circle"),
+    "fetched": ("blue", "arrow"),
     "running": ("teal", "spinner"),
     "behind": ("slate", "behind"),
     "waiting": ("amber", "hourglass"),
@@ -48,6 +49,7 @@ STATES: Mapping[str, tuple[str, str]] = {
 
 OPEN = (
     JobState.RUNNING,
+    JobState.FETCHED,
     JobState.READY,
     JobState.WAITING,
     JobState.BEHIND,

@@ -26,7 +26,7 @@ _TEXTS: Mapping[str, Notice] = {
     "retried": Notice("The job will be retried.", True),
     "cancelled": Notice("The job was cancelled.", True),
     "cancelling": Notice(
-        "The job is running and is being stopped. Unless it succeeds first, it ends as cancelled.", True
+        "The worker that has the job was asked to stop it. Unless it succeeds first, it ends as cancelled.", True
     ),
     "ended": Notice("The job had already ended; nothing was changed.", False),
     "held": Notice("The lane is held: a running job continues, and no other job starts.", True),

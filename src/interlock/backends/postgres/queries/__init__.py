@@ -94,6 +94,7 @@ class InsightQueries(Queries, package=_PACKAGE, files=_INSIGHT_FILES):
     few_held: str
     few_parked: str
     few_ready: str
+    few_fetched: str
     few_running: str
     few_scheduled: str
     few_waiting: str
@@ -119,7 +120,7 @@ class InsightQueries(Queries, package=_PACKAGE, files=_INSIGHT_FILES):
     lane_jobs: str
     lane_unplaced: str
     held_lanes: str
-    running_lanes: str
+    fetched_lanes: str
 
     # insight_limits.sql
     limit: str

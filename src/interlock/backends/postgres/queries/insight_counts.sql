@@ -18,8 +18,9 @@ later_pools (pool) as (
     select (select l.pool from interlock.job_scheduled l where l.pool > p.pool and l.pool < $1 || '0' order by l.pool limit 1)
     from later_pools p where p.pool is not null
 ),
-running as materialized (
-    select o.id, c.session from interlock.job_fetched c cross join lateral unnest(c.ids) as o (id)
+fetched as materialized (
+    select o.id, c.session, o.id in (select s.id from interlock.job_started_ids($1) s) as started
+    from interlock.job_fetched c cross join lateral unnest(c.ids) as o (id)
     where c.namespace = $1 limit $2::integer
 ),
 laned as materialized (
@@ -35,7 +36,7 @@ fresh as materialized (
     left join interlock.job_lane k on k.lane = l.lane
     where l.first and not l.apart and k.held_since is null and k.parked_since is null
       and not exists (select from interlock.job_ready r where r.lane = l.lane)
-      and not exists (select from running r where r.id = l.id)
+      and not exists (select from fetched r where r.id = l.id)
 ),
 held as materialized (
     select h.pool
@@ -45,7 +46,7 @@ held as materialized (
     cross join lateral (
         select j.id, j.pool, j.apart from interlock.job j
         where j.lane = l.lane and j.position is not null order by j.position limit 1) h
-    where not h.apart and not exists (select from running r where r.id = h.id)
+    where not h.apart and not exists (select from fetched r where r.id = h.id)
 ),
 ready as materialized (
     select p.pool, n.count, n.names, o.due_at
@@ -82,9 +83,10 @@ union all
 select 'waiting', w.pool, count(*), null, null
 from (select x.pool from interlock.job_limit_wait x where x.namespace = $1 and not x.woken limit $2::integer) w group by w.pool
 union all
-select 'running', j.pool, count(*), null, null from running r join interlock.job j on j.id = r.id group by j.pool
+select case when r.started then 'running' else 'fetched' end, j.pool, count(*), null, null
+from fetched r join interlock.job j on j.id = r.id group by r.started, j.pool
 union all
-select 'orphans', '', count(*), null, null from running r cross join clock
+select 'orphans', '', count(*), null, null from fetched r cross join clock
 where not exists (
     select from interlock.session s where s.namespace = $1 and s.id = r.session and s.expires_at > now_is)
 union all
@@ -97,10 +99,14 @@ select 'held', h.pool, count(*), null, null from held h group by h.pool
 union all
 select 'behind', l.pool, count(*), null, null
 from laned l
-where not l.first and not l.apart and not exists (select from running r where r.id = l.id) group by l.pool
+where not l.first and not l.apart and not exists (select from fetched r where r.id = l.id) group by l.pool
 union all
-select 'lanes_running', '', count(distinct j.lane), null, null
-from running r join interlock.job j on j.id = r.id where j.lane is not null
+select u.what, '', u.count, null, null
+from (
+    select count(*) filter (where x.started) as running, count(*) filter (where not x.started) as fetched from (
+        select bool_or(r.started) as started
+        from fetched r join interlock.job j on j.id = r.id where j.lane is not null group by j.lane) x) c
+cross join lateral (values ('lanes_running', c.running), ('lanes_fetched', c.fetched)) as u (what, count)
 union all
 select u.what, '', u.count, null, null
 from (
@@ -157,13 +163,19 @@ group by 1, 2
 
 -- name: workers
 -- List live workers.
+with started as materialized (select s.id from interlock.job_started_ids($1) s)
 select w.session, s.host, s.pid, s.program, w.queues, w.names, w.runners,
-       (select coalesce(sum(cardinality(c.ids)), 0) from interlock.job_fetched c
-        where c.session = w.session and c.namespace = $1),
+       coalesce(f.fetched, 0), coalesce(f.running, 0),
        extract(epoch from s.begun_at)::float8, extract(epoch from s.expires_at)::float8,
        extract(epoch from s.blocked_since)::float8, s.blocked_by, w.handler_versions::text
 from interlock.job_worker w
 join interlock.session s on s.namespace = w.namespace and s.id = w.session and s.expires_at > interlock.now_or($4)
+left join lateral (
+    select count(*) filter (where o.id not in (select t.id from started t)) as fetched,
+           count(*) filter (where o.id in (select t.id from started t)) as running
+    from interlock.job_fetched c cross join lateral unnest(c.ids) as o (id)
+    where c.session = w.session and c.namespace = $1
+) f on true
 where w.namespace = $1 and ($2::text is null or w.session = $2) and cardinality(w.queues) > 0
 order by s.begun_at, w.session
 limit $3

@@ -59,8 +59,9 @@ with next as materialized (
     select j.id, j.pool, j.name, j.lane, j.position, j.due_at, j.parked is not null as parked
     from interlock.job j where j.id < $4 order by j.id desc limit $5
 ),
-running as materialized (
-    select o.id from interlock.job_fetched c cross join lateral unnest(c.ids) as o (id) where c.namespace = $1
+fetched as materialized (
+    select o.id, o.id in (select s.id from interlock.job_started_ids($1) s) as started
+    from interlock.job_fetched c cross join lateral unnest(c.ids) as o (id) where c.namespace = $1
 )
 select coalesce(array_agg(x.id order by x.id desc) filter (where x.wanted and x.state = any ($6::text[])), '{}'), min(x.id), count(*)
 from (
@@ -68,7 +69,8 @@ from (
            n.pool >= $1 || '/' and n.pool < $1 || '0' and ($2 = '' or n.name = $2) and ($3 = '' or n.pool = $1 || '/' || $3)
                as wanted,
            case when n.parked then 'parked'
-                when r.id is not null then 'running'
+                when r.started then 'running'
+                when r.id is not null then 'fetched'
                 when l.id is not null then 'scheduled'
                 when w.id is not null then 'waiting'
                 when n.lane is null then 'ready'
@@ -80,7 +82,7 @@ from (
                     where h.lane = n.lane and (h.held_since is not null or h.parked_since is not null)) then 'held'
                 else 'ready' end as state
     from next n
-    left join running r on r.id = n.id
+    left join fetched r on r.id = n.id
     left join interlock.job_scheduled l on l.pool = n.pool and l.at = n.due_at and l.id = n.id
     left join interlock.job_limit_wait w on w.id = n.id and not w.woken
 ) x
@@ -135,14 +137,24 @@ select coalesce(array_agg(x.id), '{}') from (
      limit $5)
 ) x
 
--- name: few_running
--- List fetched jobs.
+-- name: few_fetched
+-- List jobs that workers have fetched and not started.
 select coalesce(array_agg(x.id), '{}') from (
     select o.id
     from interlock.job_fetched c
     cross join lateral unnest(c.ids) as o (id)
     left join interlock.job j on ($2 <> '' or $3 <> '') and j.id = o.id
     where c.namespace = $1 and o.id < $4 and ($2 = '' or j.name = $2) and ($3 = '' or j.pool = $1 || '/' || $3)
+      and o.id not in (select s.id from interlock.job_started_ids($1) s)
+    limit $5) x
+
+-- name: few_running
+-- List jobs that workers have started.
+select coalesce(array_agg(x.id), '{}') from (
+    select s.id
+    from interlock.job_started_ids($1) s
+    left join interlock.job j on ($2 <> '' or $3 <> '') and j.id = s.id
+    where s.id < $4 and ($2 = '' or j.name = $2) and ($3 = '' or j.pool = $1 || '/' || $3)
     limit $5) x
 
 -- name: few_scheduled
@@ -195,13 +207,14 @@ heads as materialized (
         select j.id from interlock.job j where j.lane = l.lane and j.position is not null order by j.position limit 1) h
 ),
 fetched as materialized (
-    select o.id, c.fence, c.fetched_at, c.session_id
+    select o.id, c.fence, c.fetched_at, c.session_id, o.id in (select s.id from interlock.job_started_ids($1) s) as started
     from interlock.job_fetched c cross join lateral unnest(c.ids) as o (id) where c.namespace = $1
 ),
 standing as materialized (
     select j.id,
            case when j.parked is not null then 'parked'
-                when c.id is not null then 'running'
+                when c.started then 'running'
+                when c.id is not null then 'fetched'
                 when exists (
                     select from interlock.job_scheduled l where l.pool = j.pool and l.at = j.due_at and l.id = j.id) then 'scheduled'
                 when exists (select from interlock.job_limit_wait w where w.id = j.id and not w.woken) then 'waiting'

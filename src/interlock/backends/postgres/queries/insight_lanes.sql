@@ -21,12 +21,13 @@ heads as materialized (
     join interlock.job j on j.id = h.id
 ),
 fetched as materialized (
-    select o.id, w.session, w.host, w.pid, w.program
+    select o.id, o.id in (select s.id from interlock.job_started_ids($1) s) as started, w.session, w.host, w.pid, w.program
     from interlock.job_fetched c cross join lateral unnest(c.ids) as o (id) join interlock.job_session w on w.id = c.session_id
     where c.namespace = $1 and c.runs is not null and o.id = any (array(select h.id from heads h))
 )
 select now_us, substr(u.lane, length($1) + 2),
-       case when h.id is null then 'held' when c.id is not null then 'running' else interlock.job_state(h.job, $1) end, h.id,
+       case when h.id is null then 'held' when c.started then 'running' when c.id is not null then 'fetched'
+            else interlock.job_state(h.job, $1) end, h.id,
        coalesce(h.name, ''),
        (select count(*) from (
            select from interlock.job j where j.lane = u.lane and j.position is not null limit $3::integer) x),
@@ -61,9 +62,11 @@ select l.lane, l.held_since is not null, l.parked_since is not null from interlo
 where (l.held_since is not null or l.parked_since is not null) and l.lane > $2 and l.lane < $1 || '0'
 order by l.lane limit $3
 
--- name: running_lanes
--- List lanes of which jobs are fetched.
-select distinct j.lane
+-- name: fetched_lanes
+-- List lanes of which jobs are fetched: those of which one has started, or the others.
+select j.lane
 from interlock.job_fetched c cross join lateral unnest(c.ids) as o (id) join interlock.job j on j.id = o.id
 where c.namespace = $1 and c.runs is not null and j.lane > $2 and j.lane < $1 || '0'
+group by j.lane
+having bool_or(o.id in (select s.id from interlock.job_started_ids($1) s)) = $4
 order by j.lane limit $3

@@ -20,6 +20,7 @@ class InsightQueries(Queries, package="interlock.backends.sqlite", files=_INSIGH
     ended: str
     lane_ended: str
     some_ready: str
+    some_fetched: str
     some_running: str
     some_scheduled: str
     some_waiting: str
@@ -34,13 +35,13 @@ class InsightQueries(Queries, package="interlock.backends.sqlite", files=_INSIGH
 
     # insight_counts.sql
     count_ready: str
-    count_running: str
+    count_fetched: str
     count_scheduled: str
     count_waiting: str
     count_held: str
     count_parked: str
     count_holds: str
-    count_running_lanes: str
+    count_fetched_lanes: str
     count_done: str
     count_ended: str
     jobs_in_lanes: str
@@ -52,7 +53,7 @@ class InsightQueries(Queries, package="interlock.backends.sqlite", files=_INSIGH
     # insight_lanes.sql
     next_lanes: str
     held_lanes: str
-    running_lanes: str
+    fetched_lanes: str
     lane_jobs: str
     lane_before: str
     lane_behind: str

@@ -6,11 +6,12 @@ select count(*) from (
     select 1 from interlock_job where unreadable and parked is null and kind = :kind
     limit :limit)
 
--- name: count_running
--- Count fetched jobs by kind: all, in lanes, of dead sessions, and those that are not the first of their lane.
-select kind, count(*), sum(lane is not null), sum(orphan), sum(follows)
+-- name: count_fetched
+-- Count fetched jobs by kind: all, those that have started, those of dead sessions, and those that are not the first of
+-- their lane.
+select kind, count(*), sum(started), sum(orphan), sum(follows)
 from (
-    select j.kind, c.lane, s.id is null as orphan,
+    select j.kind, c.started, s.id is null as orphan,
            c.lane is not null and exists (
                select 1 from interlock_job f where f.lane = c.lane and f.position > 0 and f.position < j.position) as follows
     from interlock_job_fetched c
@@ -51,9 +52,13 @@ group by kind
 select count(held_since), count(parked_since)
 from (select held_since, parked_since from interlock_job_hold where lane > :first and lane < :beyond limit :limit)
 
--- name: count_running_lanes
--- Count lanes of which a job is fetched, up to a bound.
-select count(distinct lane) from (select lane from interlock_job_fetched where lane > :first and lane < :beyond limit :limit)
+-- name: count_fetched_lanes
+-- Count lanes of which a job has started, and lanes of which jobs are fetched and none has started, up to a bound.
+select coalesce(sum(started), 0), coalesce(sum(not started), 0)
+from (
+    select max(started) as started
+    from (select lane, started from interlock_job_fetched where lane > :first and lane < :beyond limit :limit)
+    group by lane)
 
 -- name: count_done
 -- Count done jobs of a kind, up to a bound.

@@ -35,9 +35,13 @@ union all
 select id, kind from interlock_job where unreadable and parked is null and kind in (select value from json_each(:kinds))
 limit :scan
 
+-- name: some_fetched
+-- Select some jobs that workers have fetched and not started.
+select c.id, j.kind from interlock_job_fetched c cross join interlock_job j on j.id = c.id where not c.started limit :scan
+
 -- name: some_running
--- Select some fetched jobs.
-select c.id, j.kind from interlock_job_fetched c cross join interlock_job j on j.id = c.id limit :scan
+-- Select some jobs that workers have started.
+select c.id, j.kind from interlock_job_fetched c cross join interlock_job j on j.id = c.id where c.started limit :scan
 
 -- name: some_scheduled
 -- Select some scheduled jobs.
@@ -103,7 +107,8 @@ limit :limit
 -- name: workers
 -- List live workers with their sessions.
 select w.session, w.host, w.pid, w.program, w.queues, w.names, w.runners,
-       (select count(*) from interlock_job_fetched c where c.worker = w.id), s.begun_at, s.expires_at,
+       (select count(*) from interlock_job_fetched c where c.worker = w.id and not c.started),
+       (select count(*) from interlock_job_fetched c where c.worker = w.id and c.started), s.begun_at, s.expires_at,
        s.blocked_since, s.blocked_by, w.handler_versions
 from interlock_job_worker w
 join interlock_session s on s.namespace = w.namespace and s.id = w.session

@@ -16,9 +16,14 @@ limit :scan
 -- List lanes that are held or parked, by name.
 select lane, held_since is not null, parked_since is not null from interlock_job_hold where lane > :after and lane < :beyond order by lane limit :scan
 
--- name: running_lanes
--- List lanes of which a job is fetched, by name.
-select distinct lane from interlock_job_fetched where lane > :after and lane < :beyond order by lane limit :limit
+-- name: fetched_lanes
+-- List lanes of which jobs are fetched, by name: those of which one has started, or the others.
+select lane from interlock_job_fetched
+where lane > :after and lane < :beyond
+group by lane
+having max(started) = :started
+order by lane
+limit :limit
 
 -- name: lane_jobs
 -- List the jobs of a lane in order.

@@ -114,6 +114,7 @@ create table interlock_job_fetched (
 
 create index interlock_job_fetched_by_worker on interlock_job_fetched (worker);
 create index interlock_job_fetched_by_lane on interlock_job_fetched (lane) where lane is not null;
+create index interlock_job_fetched_by_start on interlock_job_fetched (id) where started;
 
 -- Scheduled jobs; at is their due_at. has_position: it already has a position in its lane.
 create table interlock_job_scheduled (
@@ -234,7 +235,8 @@ create index interlock_job_result_by_end on interlock_job_result (kept_until);
 create view interlock_job_with_state as
 select j.id, k.namespace, k.queue, k.name, j.kind, j.lane, j.position, j.priority, j.class, j.sort,
        case
-           when c.id is not null then 'running'
+           when c.started then 'running'
+           when c.id is not null then 'fetched'
            when j.parked is not null then 'parked'
            when j.unreadable then 'ready'
            when exists (select 1 from interlock_job_scheduled t where t.kind = j.kind and t.at = j.due_at and t.id = j.id)

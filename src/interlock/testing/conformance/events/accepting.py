@@ -176,10 +176,10 @@ class EventAcceptingConformance(EventSuite):
             (job,) = await b.fetch()
 
             states = [await b.state(event.jobs[0].id) for event in (later, limited, first, second)]
-            assert states == [JobState.SCHEDULED, JobState.WAITING, JobState.RUNNING, JobState.BEHIND]
+            assert states == [JobState.SCHEDULED, JobState.WAITING, JobState.FETCHED, JobState.BEHIND]
             assert (job.id, job.priority, job.options, job.lane) == (first.jobs[0].id, 70, '{"timeout":3}', "l")
             assert (await b.view(limited.jobs[0].id)).uses == tuple(sorted((slots(1), pace(2, 60, "p"))))
-            assert await b.state(full) is JobState.RUNNING
+            assert await b.state(full) is JobState.FETCHED
 
     async def test_jobs_of_events_and_others_keep_their_order_in_a_lane(self, store_url: str) -> None:
         async with self.event_driver(store_url) as b:

@@ -30,7 +30,7 @@ class FigureConformance(JobSuite):
             for queue in counts.queues:
                 unfinished = {state: listed[queue.queue, state] for state in JobState if not state.final}
                 assert {state: getattr(queue, state) for state in unfinished} == unfinished
-            for state in (JobState.HELD, JobState.PARKED):
+            for state in (JobState.HELD, JobState.PARKED, JobState.FETCHED, JobState.RUNNING):
                 assert sum(getattr(queue, state) for queue in counts.queues) == expected[state] > 0
             assert counts.names == {"q": frozenset({"n"}), "other": frozenset({"m"})}
             assert (counts.lanes_running, counts.lanes_held, counts.lanes_parked) == (0, 1, 0)
@@ -67,19 +67,16 @@ class FigureConformance(JobSuite):
             await b.jobs.register_worker("a", ["q", "other"], ["n", "m"], 7)
             await b.jobs.register_worker("b", ["q"], ["n"], 5)
             ids = await b.add_many(3)
-            await b.fetch("a", 2)
+            jobs = await b.fetch("a", 2)
+            await b.started(jobs[0])
             b.clock.advance(1)
             first, second = await b.store.insight.workers(limit=10)
 
             assert first.worker == WorkerView("a", "host-a", 7, "test")
-            assert (set(first.queues), set(first.names), first.runners, first.running) == (
-                {"q", "other"},
-                {"n", "m"},
-                7,
-                2,
-            )
+            assert (set(first.queues), set(first.names)) == ({"q", "other"}, {"n", "m"})
+            assert (first.runners, first.fetched, first.running) == (7, 1, 1)
             assert (first.since, first.expires_at) == (near(began), near(began + SESSION))
-            assert (second.worker.session, second.running) == ("b", 0)
+            assert (second.worker.session, second.fetched, second.running) == ("b", 0, 0)
             assert [worker.worker.session for worker in await b.store.insight.workers("b", limit=1)] == ["b"]
             assert list(await b.store.insight.fetched("a", limit=10)) == ids[:2]
             await b.let_pass(SESSION + 1, "b")

@@ -32,7 +32,7 @@ async def all_states(b: JobDriver) -> list[int]:
     await b.done(await b.one())
     for _ in range(3):
         await b.add(uses=(slots(1, "s"),), priority=100)
-    await b.fetch(limit=1)
+    await b.started(await b.one())
     await b.fetch(limit=2)
     return [view.id for view in await b.list_jobs(JobFilter(), limit=1000)]
 
@@ -145,6 +145,7 @@ class JobListConformance(JobSuite):
                 for _ in range(2):
                     await b.add(lane=lane, on_failure=OnFailure.PARK if lane == "d" else OnFailure.BLOCK)
             fetched = {job.lane: job for job in await b.fetch()}
+            await b.started(fetched["a"])
             await b.end(fetched["d"], Outcome.FAILED, error="no")
             await b.end(fetched["c"], Outcome.RETRY, delay=60.0)
             await b.jobs.hold("b", Attribution("ann", "deploying"))
@@ -167,5 +168,8 @@ class JobListConformance(JobSuite):
                 assert await names(LaneShow.ALL, limit) == ["a", "b", "b/1", "c", "d", "empty"]
                 assert await names(LaneShow.HELD, limit) == ["b", "empty"]
                 assert await names(LaneShow.PARKED, limit) == ["d"]
-                assert await names(LaneShow.RUNNING, limit) == ["a", "b", "b/1"]
+                assert await names(LaneShow.RUNNING, limit) == ["a"]
+                assert await names(LaneShow.FETCHED, limit) == ["b", "b/1"]
                 assert await names(LaneShow.WAITING, limit) == ["c"]
+            counts = await seen.counts()
+            assert (counts.lanes_running, counts.lanes_fetched) == (1, 2)

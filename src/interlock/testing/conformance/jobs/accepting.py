@@ -110,7 +110,7 @@ class AcceptingConformance(JobSuite):
 
             assert await b.state(ids[0]) is JobState.DONE
             assert (await b.view(ids[1])).fence == running.fence
-            assert await b.states(*ids[1:]) == [JobState.RUNNING, *[JobState.BEHIND] * 3]
+            assert await b.states(*ids[1:]) == [JobState.FETCHED, *[JobState.BEHIND] * 3]
             await b.done(running)
             for job_id in ids[2:]:
                 job = await b.one()
@@ -213,7 +213,7 @@ class AcceptingConformance(JobSuite):
             assert [view.id for view in await two.list_jobs(JobFilter())] == [theirs]
             assert (await two.lane()).held_by == ""
             assert await two.jobs.return_unstarted("a") == 1
-            assert await one.state(mine) is JobState.RUNNING
+            assert await one.state(mine) is JobState.FETCHED
             await one.store.sessions.end("a")
             assert list(await two.jobs.rescue()) == []
             assert [rescued.id for rescued in await one.jobs.rescue()] == [mine]

@@ -43,7 +43,7 @@ class AcknowledgingConformance(JobSuite):
             assert list(acknowledged.accepted) == [False]
 
             view = await b.view(job_id)
-            assert (view.state, view.fence, view.error, view.attempts) == (JobState.RUNNING, job.fence, "", ())
+            assert (view.state, view.fence, view.error, view.attempts) == (JobState.FETCHED, job.fence, "", ())
             await b.done(job)
 
     async def test_a_acknowledgement_after_rescue_is_refused_and_changes_nothing(self, store_url: str) -> None:
@@ -57,7 +57,7 @@ class AcknowledgingConformance(JobSuite):
                 assert not await b.acknowledge(job, Outcome.RETRY)
 
             assert again.id == first
-            assert await b.states(first, second) == [JobState.RUNNING, JobState.READY]
+            assert await b.states(first, second) == [JobState.FETCHED, JobState.READY]
             assert [attempt.outcome for attempt in (await b.view(second)).attempts] == ["crashed"]
             await b.end(again, Outcome.DONE, result="2")
             assert not await b.acknowledge(jobs[0], Outcome.DONE, result="1")
@@ -137,7 +137,7 @@ class AcknowledgingConformance(JobSuite):
             assert list(acknowledged.accepted) == [True, True, False, True, True, True]
             assert acknowledged.ready
             assert await b.states(*ids) == [
-                JobState.DONE, JobState.SCHEDULED, JobState.RUNNING, JobState.FAILED, JobState.READY, JobState.DISCARDED
+                JobState.DONE, JobState.SCHEDULED, JobState.FETCHED, JobState.FAILED, JobState.READY, JobState.DISCARDED
             ]  # fmt: skip
 
     async def test_acknowledging_what_nobody_knows_is_refused(self, store_url: str) -> None:
@@ -189,9 +189,9 @@ class AcknowledgingConformance(JobSuite):
             assert await b.jobs.return_unstarted("a", [job.id for job in kept]) == 3
 
             assert await b.states(*ids) == [
-                JobState.READY, JobState.RUNNING, JobState.READY, JobState.READY, JobState.RUNNING
+                JobState.READY, JobState.FETCHED, JobState.READY, JobState.READY, JobState.FETCHED
             ]  # fmt: skip
-            assert await b.state(others) is JobState.RUNNING
+            assert await b.state(others) is JobState.FETCHED
             assert not await b.acknowledge(mine[0]), "a job that was handed back is still its session's"
             await b.done(*kept)
             again = await b.fetch("c")
@@ -226,10 +226,10 @@ class AcknowledgingConformance(JobSuite):
             for fetch_number in range(1, 5):
                 assert await b.ids(limit=1, fetch_number=fetch_number) == [ids[fetch_number - 1]]
             assert await b.jobs.return_unstarted("a", [ids[0]], fetch_number=3) == 2
-            assert await b.states(*ids) == [JobState.RUNNING, JobState.READY, JobState.READY, JobState.RUNNING]
+            assert await b.states(*ids) == [JobState.FETCHED, JobState.READY, JobState.READY, JobState.FETCHED]
             assert await b.jobs.return_unstarted("a", fetch_number=3) == 1, "it comes a second time, late"
 
-            assert await b.states(*ids) == [JobState.READY, JobState.READY, JobState.READY, JobState.RUNNING]
+            assert await b.states(*ids) == [JobState.READY, JobState.READY, JobState.READY, JobState.FETCHED]
 
     async def test_a_fetch_that_comes_after_its_turn_was_handed_back_gives_nothing(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
@@ -294,7 +294,7 @@ class AcknowledgingConformance(JobSuite):
             for job in rest:
                 await b.end(job, Outcome.RETURNED)
             assert await b.fetch("b", run=10) == [], "the lane went on while its head runs"
-            assert await b.states(*ids) == [JobState.RUNNING, JobState.BEHIND, JobState.BEHIND]
+            assert await b.states(*ids) == [JobState.FETCHED, JobState.BEHIND, JobState.BEHIND]
             await b.end(head, Outcome.RETRY, delay=5.0)
             assert await b.fetch("b", run=10) == []
             await b.let_pass(5)

@@ -24,7 +24,7 @@ class CrashConformance(JobSuite):
                 await b.let_pass(SESSION * 10)
                 assert list(await b.jobs.rescue()) == []
 
-            assert await b.states(*ids) == [JobState.RUNNING] * 2
+            assert await b.states(*ids) == [JobState.FETCHED] * 2
             assert await b.fetch("b") == []
 
     async def test_the_jobs_of_a_session_that_ended_come_back(self, store_url: str) -> None:
@@ -40,7 +40,7 @@ class CrashConformance(JobSuite):
 
             assert [job[:-1] for job in sorted(rescued)] == [(job_id, "n", "a", 0, False) for job_id in ids]
             assert list(await b.jobs.rescue()) == []
-            assert await b.states(*ids, other) == [JobState.READY, JobState.READY, JobState.RUNNING]
+            assert await b.states(*ids, other) == [JobState.READY, JobState.READY, JobState.FETCHED]
             again = [await b.one("b"), await b.one("c")]
             assert [(job.id, job.crashes, job.attempt) for job in again] == [(job_id, 0, 1) for job_id in ids]
             assert [job.half for job in again] == [job.half for job in sorted(rescued)]
@@ -139,7 +139,7 @@ class CrashConformance(JobSuite):
         async with self.job_driver(store_url) as b:
             job_id, behind = await b.add(lane="l"), await b.add(lane="l")
             await b.one("a")
-            assert await b.jobs.cancel(job_id, Attribution("ann", "not wanted")) is JobState.RUNNING
+            assert await b.jobs.cancel(job_id, Attribution("ann", "not wanted")) is JobState.FETCHED
             assert await b.crash("a") == [Rescued(job_id, "n", "a", 1, False)]
 
             view = await b.view(job_id)

@@ -136,6 +136,11 @@ class JobDriver(Driver):
             found += jobs
         return found
 
+    async def started(self, *jobs: FetchedJob) -> None:
+        """Report that fetched jobs have started, each from the session that has it."""
+        for job in jobs:
+            await self.jobs.report_started(self._fetchers[job.id, job.fence], [(job.id, job.fence)])
+
     async def acknowledge(self, job: FetchedJob, outcome: Outcome = Outcome.DONE, **changes: Any) -> bool:
         """End one fetch; whether it was accepted."""
         (accepted,) = (await self.acknowledged(Acknowledgement(job.id, job.fence, outcome, **changes))).accepted

@@ -58,6 +58,7 @@ class TellingConformance(AppSuite):
                 second = await seldom.enqueue()
                 await self.becomes(second, JobState.WAITING)
                 await self.becomes(limited, JobState.WAITING)
+                await self.becomes(running, JobState.RUNNING)
                 handles = (running, behind, limited, delayed, unattended, held, second)
                 assert [await _reason(app, handle) for handle in handles] == [
                     Reason.RUNNING, Reason.BEHIND, Reason.LIMIT, Reason.DELAYED, Reason.NO_WORKER, Reason.LANE_HELD,

@@ -44,7 +44,7 @@ class HoldConformance(JobSuite):
             ids = [await b.add(lane="l") for _ in range(2)]
             job = await b.one()
             await b.jobs.hold("l", Attribution("ann", "deploying"))
-            assert await b.state(ids[0]) is JobState.RUNNING
+            assert await b.state(ids[0]) is JobState.FETCHED
             await b.done(job)
             assert await b.fetch() == []
             assert await b.states(*ids) == [JobState.DONE, JobState.HELD]

@@ -21,7 +21,7 @@ class LaneConformance(JobSuite):
                 assert job.id == job_id
                 for other in "abc":
                     assert await b.fetch(other) == [], "two of one lane at once"
-                assert await b.states(*ids[place:]) == [JobState.RUNNING, *[JobState.BEHIND] * (5 - place)]
+                assert await b.states(*ids[place:]) == [JobState.FETCHED, *[JobState.BEHIND] * (5 - place)]
                 acknowledged = await b.done(job)
                 assert acknowledged.ready is (place < 5)
 

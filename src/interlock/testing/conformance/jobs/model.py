@@ -132,7 +132,7 @@ class Model:
         if job.ended:
             return {job.ended}
         if job.session:
-            return {JobState.RUNNING}
+            return {JobState.FETCHED}
         if job.scheduled:
             return {JobState.SCHEDULED}
         if job.parked:
@@ -290,7 +290,7 @@ class Model:
             assert view.superseded_by == job.superseded_by
             assert view.fence == job.fence
             if view.state in (JobState.DONE, JobState.FAILED) or not view.state.final:
-                under_way = view.state in (JobState.RUNNING, JobState.DONE)
+                under_way = view.state.at_worker or view.state is JobState.DONE
                 assert view.attempt == job.failures + under_way, f"job {job.id} ({view.state})"
             if not view.state.final:
                 assert abs(view.due_at - job.due) < _ROUNDING, f"job {job.id} ({view.state}) is due at {view.due_at}"

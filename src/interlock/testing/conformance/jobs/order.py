@@ -26,7 +26,7 @@ class OrderConformance(JobSuite):
             assert await b.ids("a", 2) == ids[:2]
             assert await b.ids("b") == ids[2:]
             assert await b.ids("c") == []
-            assert await b.states(*ids) == [JobState.RUNNING] * 3
+            assert await b.states(*ids) == [JobState.FETCHED] * 3
 
     async def test_jobs_come_in_the_order_in_which_they_became_ready(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:

@@ -39,8 +39,10 @@ async def _in_state(b: JobDriver, state: JobState) -> tuple[int, int]:
         await b.end(await b.one(), Outcome.PARKED, error="arguments")
     elif state is JobState.SCHEDULED:
         await b.end(await b.one(), Outcome.RETRY, delay=60.0, error="busy")
-    elif state is JobState.RUNNING:
+    elif state is JobState.FETCHED:
         await b.one()
+    elif state is JobState.RUNNING:
+        await b.started(await b.one())
     elif state is JobState.WAITING:
         assert await b.fetch() == []
     elif state is JobState.QUARANTINED:
@@ -61,7 +63,7 @@ class PeopleConformance(JobSuite):
 
             view = await b.view(job_id)
             assert view.state is after
-            if state.final or state is JobState.RUNNING:
+            if state.final or state.at_worker:
                 assert after is state
                 assert (view.finished_at, view.fence, view.attempts) == (
                     before.finished_at, before.fence, before.attempts
@@ -107,7 +109,7 @@ class PeopleConformance(JobSuite):
             taken: dict[str, str] = {}
             await b.store.messages.listen("a", lambda _: None, taken.__setitem__)
             b.store.messages.watch(waiting=True)
-            assert await b.jobs.cancel(job_id, Attribution("ann", "not wanted")) is JobState.RUNNING
+            assert await b.jobs.cancel(job_id, Attribution("ann", "not wanted")) is JobState.FETCHED
 
             await until(lambda: told in taken, what="the session is notified")
             assert taken[told].startswith("cancelled")
@@ -147,7 +149,7 @@ class PeopleConformance(JobSuite):
         async with self.job_driver(store_url) as b:
             ids = [await b.add(lane="l") for _ in range(4)]
             run = await b.fetch("a", run=3)
-            assert await b.jobs.cancel(ids[1], Attribution("ann", "not wanted")) is JobState.RUNNING
+            assert await b.jobs.cancel(ids[1], Attribution("ann", "not wanted")) is JobState.FETCHED
             await b.done(run[0])
             await b.end(run[1], Outcome.RETURNED)
             assert await b.state(ids[1]) is JobState.CANCELLED
@@ -258,5 +260,5 @@ class PeopleConformance(JobSuite):
             new = await b.one()
             await b.acknowledge(old, Outcome.FAILED, error="no")
 
-            assert await b.state(job_id) is JobState.RUNNING
+            assert await b.state(job_id) is JobState.FETCHED
             await b.done(new)

@@ -141,7 +141,7 @@ class RunConformance(JobSuite):
             (job,) = await b.fetch(run=10)
 
             assert (job.id, job.arguments, job.attempt) == (ids[3], "3", 1)
-            assert await b.states(*ids) == [*[JobState.SUPERSEDED] * 3, JobState.RUNNING]
+            assert await b.states(*ids) == [*[JobState.SUPERSEDED] * 3, JobState.FETCHED]
             for old in ids[:3]:
                 view = await b.view(old)
                 assert view.superseded_by == ids[3]
@@ -168,7 +168,7 @@ class RunConformance(JobSuite):
             running = await b.one()
             ids = [await b.add(lane="l", coalesce=True) for _ in range(3)]
             assert await b.fetch() == []
-            assert await b.state(first) is JobState.RUNNING
+            assert await b.state(first) is JobState.FETCHED
             await b.done(running)
 
             assert await b.ids() == [ids[2]]

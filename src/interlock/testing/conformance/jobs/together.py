@@ -246,7 +246,7 @@ class TogetherConformance(AppSuite):
                 go_on.set()
                 await finishing
             states = Counter([(await handle.status()).state for handle in handles])
-            assert states[JobState.RUNNING] == 0
+            assert states[JobState.FETCHED] == states[JobState.RUNNING] == 0
             assert states[JobState.DONE] >= 1
             await app.drain()
 

@@ -13,7 +13,76 @@ __all__ = ["JobViewConformance"]
 class JobViewConformance(JobSuite):
     """Every view tells the truth, in every state."""
 
-    async def test_a_running_job_is_told_with_who_runs_it(self, store_url: str) -> None:
+    async def test_a_fetched_job_is_running_once_its_worker_has_reported_that_it_started(self, store_url: str) -> None:
+        async with self.job_driver(store_url) as b:
+            ids = await b.add_many(3)
+            first, second, _ = await b.fetch()
+            assert await b.states(*ids) == [JobState.FETCHED] * 3
+            await b.started(first)
+            assert await b.states(*ids) == [JobState.RUNNING, JobState.FETCHED, JobState.FETCHED]
+            await b.started(second)
+            await b.started(second)
+
+            states = [JobState.RUNNING, JobState.RUNNING, JobState.FETCHED]
+            assert await b.states(*ids) == states, "a report adds to earlier ones"
+            assert [await b.state(job_id) for job_id in ids] == states
+            assert [(await b.situation(job_id)).job.state for job_id in ids] == states
+            for state in (JobState.FETCHED, JobState.RUNNING):
+                listed = await b.list_jobs(JobFilter((state,)))
+                assert sorted(view.id for view in listed) == [ids[n] for n in range(3) if states[n] is state]
+            queue = await b.queue()
+            assert (queue.fetched, queue.running) == (1, 2)
+
+    async def test_a_report_of_a_start_says_nothing_about_another_fetch(self, store_url: str) -> None:
+        async with self.job_driver(store_url) as b:
+            job_id = await b.add()
+            first = await b.one("a")
+            await b.started(first)
+            await b.end(first, Outcome.SNOOZED)
+            assert await b.state(job_id) is JobState.READY
+            second = await b.one("a")
+            assert await b.state(job_id) is JobState.FETCHED
+            await b.jobs.report_started("a", [(job_id, first.fence)])
+            await b.jobs.report_started("b", [(job_id, second.fence)])
+            await b.jobs.report_started("unknown", [(job_id, second.fence)])
+            await b.jobs.report_started("a", [(2**40, second.fence)])
+            await b.jobs.report_started("a", [])
+            assert await b.state(job_id) is JobState.FETCHED
+            await b.started(second)
+
+            assert await b.state(job_id) is JobState.RUNNING
+            await b.done(second)
+            assert await b.state(job_id) is JobState.DONE
+
+    async def test_of_a_run_only_the_job_that_started_is_running(self, store_url: str) -> None:
+        async with self.job_driver(store_url) as b:
+            ids = [await b.add(lane="l") for _ in range(3)]
+            run = await b.fetch(run=2)
+            lane = await b.lane()
+            assert (lane.state, lane.head, lane.worker and lane.worker.session) == (JobState.FETCHED, ids[0], "a")
+            await b.started(run[0])
+
+            assert await b.states(*ids) == [JobState.RUNNING, JobState.FETCHED, JobState.BEHIND]
+            lane = await b.lane()
+            assert (lane.state, lane.head, lane.worker and lane.worker.session) == (JobState.RUNNING, ids[0], "a")
+            situation = await b.situation(ids[1])
+            assert (situation.lane_head, situation.lane_head_state) == (ids[0], JobState.RUNNING)
+
+    async def test_what_a_dead_worker_had_started_is_running_until_it_is_rescued(self, store_url: str) -> None:
+        async with self.job_driver(store_url) as b:
+            ids = await b.add_many(2)
+            await b.started((await b.fetch("a"))[0])
+            await b.let_pass(SESSION + 1, "b")
+            while await b.store.sessions.sweep():
+                pass
+            assert await b.states(*ids) == [JobState.RUNNING, JobState.FETCHED]
+            await b.jobs.rescue()
+
+            assert await b.states(*ids) == [JobState.READY] * 2
+            await b.every("b")
+            assert JobState.RUNNING not in await b.states(*ids)
+
+    async def test_a_fetched_job_is_told_with_who_has_it(self, store_url: str) -> None:
         async with self.job_driver(store_url) as b:
             job_id = await b.add()
             b.clock.advance(2)
@@ -22,7 +91,7 @@ class JobViewConformance(JobSuite):
             b.clock.advance(3)
             view = await b.view(job_id)
 
-            assert (view.state, view.attempt, view.fence) == (JobState.RUNNING, 1, job.fence)
+            assert (view.state, view.attempt, view.fence) == (JobState.FETCHED, 1, job.fence)
             assert view.fetched_at == near(fetched_at)
             assert view.worker == WorkerView("b", "host-b", 7, "test")
             assert view.seen_at == near(b.now)
@@ -74,7 +143,7 @@ class JobViewConformance(JobSuite):
                 await b.add(lane=lane)
             for _ in range(2):
                 await b.add(uses=(slots(1),), priority=100)
-            await b.fetch(limit=1)
+            await b.started(await b.one())
             await b.fetch(limit=2)
 
             looked = await b.list_jobs(JobFilter())
@@ -116,7 +185,7 @@ class JobViewConformance(JobSuite):
             assert (situation.lane_head, situation.lane_head_state) == (ids[0], JobState.READY)
             job = await b.one()
             situation = await b.situation(ids[3])
-            assert (situation.ahead, situation.lane_head, situation.lane_head_state) == (3, ids[0], JobState.RUNNING)
+            assert (situation.ahead, situation.lane_head, situation.lane_head_state) == (3, ids[0], JobState.FETCHED)
             await b.end(job, Outcome.RETRY, delay=60.0)
             situation = await b.situation(ids[2])
             assert (situation.ahead, situation.lane_head, situation.lane_head_state) == (2, ids[0], JobState.SCHEDULED)
@@ -200,7 +269,7 @@ class JobViewConformance(JobSuite):
             assert lane.since == near(due)
             job = await b.one("b")
             lane = await b.lane()
-            assert (lane.state, lane.head, lane.depth) == (JobState.RUNNING, ids[0], 3)
+            assert (lane.state, lane.head, lane.depth) == (JobState.FETCHED, ids[0], 3)
             assert lane.worker == WorkerView("b", "host-b", 7, "test")
             await b.done(job)
             lane = await b.lane()
@@ -223,7 +292,7 @@ class JobViewConformance(JobSuite):
             assert (queue.ready, queue.behind, queue.scheduled, queue.waiting) == (3, 3, 0, 0)
             assert queue.oldest_ready_at == near(oldest)
             jobs = await b.fetch(run=2)
-            assert (await b.queue()).running == 5
+            assert (await b.queue()).fetched == 5
             await b.end(jobs[0], Outcome.PARKED, error="why")
             await b.add(delay=5.0)
             due = b.now + 5.0
@@ -237,7 +306,7 @@ class JobViewConformance(JobSuite):
 
             queue = queues["q"]
             assert (queue.ready, queue.behind, queue.scheduled, queue.waiting) == (0, 1, 1, 2)
-            assert (queue.running, queue.held, queue.parked, queue.oldest_ready_at) == (5, 1, 1, None)
+            assert (queue.fetched, queue.held, queue.parked, queue.oldest_ready_at) == (5, 1, 1, None)
             assert queue.next_due_at == near(due)
             assert queues["other"].ready == 1
             assert set(queues) == {"q", "other"}

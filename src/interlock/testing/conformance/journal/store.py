@@ -103,6 +103,7 @@ class JournalStoreConformance(JournalSealConformance):
         async with self.event_driver(store_url) as b:
             job_id = await b.add()
             job = await b.one()
+            await b.started(job)
             for _ in range(2):  # the answer to the first may have been lost
                 assert await b.jobs.cancel(job_id, EVA) is JobState.RUNNING
             before, after = {"state": "running"}, {"state": "running", "cancel_requested": True}

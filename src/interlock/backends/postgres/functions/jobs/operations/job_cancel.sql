@@ -1,4 +1,4 @@
--- End a job that is not running, or request the end of one that is. Returns the state afterwards; null if the job is
+-- End a job that is not fetched, or request the end of one that is. Returns the state afterwards; null if the job is
 -- unknown.
 create or replace function interlock.job_cancel(
     p_namespace text, p_id bigint, p_attribution jsonb, p_clock double precision
@@ -42,13 +42,14 @@ begin
             -- Unless that fetch is ending now.
             update interlock.job x set cancelled = told where x.id = p_id and x.fence < c.fence;
             continue when not found;
+            before := interlock.job_state(j, p_namespace);
             if j.cancelled is distinct from told then
                 perform interlock.journal_add(
-                    p_namespace, now_us, p_attribution, 'job.cancel', p_id::text, json_build_object('state', 'running'),
-                    json_build_object('state', 'running', 'cancel_requested', true), c.fence);
+                    p_namespace, now_us, p_attribution, 'job.cancel', p_id::text, json_build_object('state', before),
+                    json_build_object('state', before, 'cancel_requested', true), c.fence);
             end if;
             perform interlock.job_interrupt(p_namespace, c.session, p_id, c.fence, told, now_us);
-            return 'running';
+            return before;
         end if;
         before := interlock.job_state(j, p_namespace);
         exit when interlock.job_detach(p_namespace, j);
