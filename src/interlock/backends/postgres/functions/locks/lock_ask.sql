@@ -15,8 +15,6 @@ declare
     live boolean := false;
     free_since timestamptz;
     ahead integer := 0;
-    queued boolean := false;
-    cycle jsonb;
 begin
     loop
         -- Not "for update": a holder's fenced transaction must not block callers that only queue.
@@ -89,23 +87,7 @@ begin
         end if;
         return;
     end if;
-    queued := exists (select from interlock.waiter w where w.namespace = p_namespace and w.owner = p_owner);
-    if not queued and p_nested then
-        -- Callers that hold something add their waits to the graph one at a time: otherwise two halves of a cycle could
-        -- miss each other.
-        perform pg_advisory_xact_lock(1229870156, hashtext(p_namespace));
-        cycle := interlock.lock_cycle(p_namespace, p_caller, p_key, now_is);
-        if cycle is not null then
-            answer := 'deadlocked';
-            details := cycle;
-            return;
-        end if;
-    end if;
-    if not queued then
-        perform interlock.durably();
-        insert into interlock.waiter (namespace, key, owner, caller, session, ttl, asked_at, gives_up_at)
-        values (p_namespace, p_key, p_owner, p_caller, p_session, p_ttl, now_is, now_is + interlock.seconds(p_wait));
-    end if;
-    answer := 'waiting';
+    select q.answer, q.details into answer, details
+    from interlock.lock_queue(p_namespace, p_key, p_owner, p_caller, p_session, p_ttl, p_wait, p_nested, now_is) q;
 end
 $$;
