@@ -69,7 +69,7 @@ class Lab:
             f"truncate {', '.join(_EMPTIED)}" if whole else "; ".join(f"delete from {table}" for table in _EMPTIED)
         )
         for store in (self.first, self.second, self.helper):
-            store.jobs._scan_positions.clear()  # type: ignore[attr-defined]
+            store.jobs._fetch._scan_positions.clear()  # type: ignore[attr-defined]
         await self.connection.execute(_SESSIONS)
         worker = f"w{self._rounds}"
         await self.helper.sessions.begin(SessionCard(worker, "host", 7, "test"), 60.0)
