@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.journal_rows import batches_of
 from interlock.backends.pacing import micros, seconds
 from interlock.backends.postgres.clock import clock_of
 from interlock.backends.queries import Queries
-from interlock.ports.journal import JournalEntry, JournalStatus, Seal, Unsealed, Verification
+from interlock.ports.journal import Batch, JournalEntry, JournalStatus, Seal, Unsealed, Verification
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from interlock.backends.postgres.connection import OrderedConnection
     from interlock.clock import Clock
-    from interlock.ports.journal import Attribution, Batch, JournalFilter, JournalPosition, NewEntry
+    from interlock.ports.journal import Attribution, EntryRow, JournalFilter, JournalPosition, NewEntry
 
 __all__ = ["PostgresJournal", "write_attribution"]
 
 _LATEST = 2**63 - 1
+_SEAL = len(Seal._fields)
 
 
 class _JournalQueries(Queries, package="interlock.backends.postgres", files=("journal",)):
@@ -109,7 +109,7 @@ class PostgresJournal:
 
     async def batches(self, after: int, limit: int) -> Sequence[Batch]:
         """Return batches with what is stored of them."""
-        return batches_of(await self._read.fetch(_sql.batches, self._namespace, after, limit))
+        return _batches(await self._read.fetch(_sql.batches, self._namespace, after, limit))
 
     async def strays(self, limit: int = 100) -> Sequence[tuple[Any, int]]:
         """Return entries whose batch has no seal."""
@@ -142,6 +142,20 @@ def _statement(wanted: JournalFilter) -> str:
     if wanted.cause_event is not None:
         return _sql.list_cause_event
     return _sql.list_actor if wanted.actor else _sql.list_any
+
+
+def _batches(rows: Iterable[Any]) -> list[Batch]:
+    """Group rows of a seal and one of its entries by seal; the first row of a batch has its leaves."""
+    found: list[Batch] = []
+    entries: list[EntryRow] = []
+    for row in rows:
+        values = tuple(row)
+        if not found or found[-1].seal.batch != values[0]:
+            entries = []
+            found.append(Batch(Seal(*values[:_SEAL]), entries))
+        if values[_SEAL] is not None:
+            entries.append(values[_SEAL:])
+    return found
 
 
 def _entry(row: Any) -> JournalEntry:

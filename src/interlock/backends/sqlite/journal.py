@@ -6,11 +6,10 @@ import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from interlock.backends.journal_rows import batches_of
 from interlock.backends.pacing import micros, seconds
 from interlock.backends.sqlite.queries import JournalQueries
 from interlock.errors import StoreError
-from interlock.ports.journal import JournalEntry, JournalStatus, Seal, Unsealed, Verification
+from interlock.ports.journal import Batch, JournalEntry, JournalStatus, Seal, Unsealed, Verification
 
 if TYPE_CHECKING:
     import sqlite3
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
     from interlock.backends.sqlite.jobs import Run
     from interlock.clock import Clock
-    from interlock.ports.journal import Batch, JournalFilter, JournalPosition, NewEntry
+    from interlock.ports.journal import EntryRow, JournalFilter, JournalPosition, NewEntry
 
 __all__ = ["SqliteJournal", "add_entry"]
 
@@ -117,8 +116,15 @@ class SqliteJournal:
         values = {"namespace": self._namespace, "after": after, "limit": limit}
 
         def look(db: sqlite3.Connection) -> Sequence[Batch]:
-            with _any_text(db):
-                return batches_of(db.execute(_sql.batches, values))
+            found = {row[0]: Batch(Seal(*row), []) for row in db.execute(_sql.seals, values)}
+            rows: dict[Any, list[EntryRow]] = {batch: [] for batch in found}
+            if found:  # of the same moment: a read has one snapshot
+                span = {"namespace": self._namespace, "first": min(found), "last": max(found)}
+                with _any_text(db):
+                    for batch, *row in db.execute(_sql.entries, span):
+                        if batch in rows:
+                            rows[batch].append(tuple(row))
+            return [batch._replace(rows=rows[number]) for number, batch in found.items()]
 
         return await self._read(look)
 

@@ -176,7 +176,8 @@ class JournalQueries(Queries, package=_PACKAGE, files=("journal",)):
     head: str
     add_seal: str
     set_batch: str
-    batches: str
+    seals: str
+    entries: str
     strays: str
     status: str
     verification: str

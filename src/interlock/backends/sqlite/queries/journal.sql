@@ -105,20 +105,25 @@ on conflict (namespace, batch) do nothing
 update interlock_journal set batch = :batch
 where namespace = :namespace and batch is null and id in (select value from json_each(:ids))
 
--- name: batches
--- Batches behind a number, of up to so many entries together, each with what is stored under its number. One
--- statement, so that seals and entries are of one moment. Only the first row of a batch has its leaves.
+-- name: seals
+-- Seals behind a number, of batches with up to so many entries together, but at least one.
 with sized as (
-    select s.*, sum(s.size) over (order by s.batch) - s.size as before_it
+    select s.batch, sum(s.size) over (order by s.batch) - s.size as before_it
     from interlock_journal_seal s where s.namespace = :namespace and s.batch > :after order by s.batch limit 1000
 )
-select s.batch, s.previous, s.sealed_at, s.size, s.first_id, s.last_id, s.newest_at, s.root, s.hash,
-       case when row_number() over (partition by s.batch order by j.id) = 1 then s.leaves end, s.pruned_at,
-       j.id, j.at, j.namespace, j.actor, j.reason, j.action, j.subject_kind, j.subject_key, j.from_version,
-       j.to_version, j.before, j.after, j.cause_event, j.cause_job, j.cause_fence
-from sized s left join interlock_journal j on j.namespace = s.namespace and j.batch = s.batch
-where s.before_it < :limit
-order by s.batch, j.id
+select s.batch, s.previous, s.sealed_at, s.size, s.first_id, s.last_id, s.newest_at, s.root, s.hash, s.leaves,
+       s.pruned_at
+from sized z join interlock_journal_seal s on s.namespace = :namespace and s.batch = z.batch
+where z.before_it < :limit
+order by s.batch
+
+-- name: entries
+-- The entries that are stored under the numbers of some batches.
+select batch, id, at, namespace, actor, reason, action, subject_kind, subject_key, from_version, to_version, before,
+       after, cause_event, cause_job, cause_fence
+from interlock_journal
+where namespace = :namespace and batch between :first and :last
+order by batch, id
 
 -- name: strays
 -- Entries whose batch has no seal.
