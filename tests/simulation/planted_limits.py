@@ -162,14 +162,14 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_breaks("kept", "one that has to wait for a slot takes its paces all the same")
 def _(patch: pytest.MonkeyPatch) -> None:
-    def finish(original: Any, self: Any, reservation: Any, verdict: Any, standings: Any, now: int) -> None:
+    def apply(original: Any, self: Any, reservation: Any, verdict: Any, standings: Any, now: int) -> None:
         original(self, reservation, verdict, standings, now)
         if verdict.waits is admission.WaitKind.SLOT:
             paces = [standing for standing in standings if reservation.quotas[standing.key].per]
             original(self, reservation, verdict._replace(start=True), paces, now)
             reservation.started, reservation.waits, reservation.where = False, verdict.waits, verdict.key
 
-    around(patch, MemoryLimits, "_finish", finish)
+    around(patch, MemoryLimits, "_apply", apply)
 
 
 @_breaks("wakes", "finishing wakes nobody")
