@@ -108,6 +108,20 @@ async def test_somebody_else_cancels_what_runs_and_holds_what_waits(url: str) ->
         assert mine.done == [2, 3]
 
 
+async def test_jobs_fetched_in_advance_are_not_shown_as_running(url: str) -> None:
+    async with bot(url) as mine, bot(url) as other:
+        quick = [mine.work.call(number=n, lane=f"quick {n}") for n in range(300)]
+        slow = [mine.work.call(number=n, lane=f"slow {n}", wait=True) for n in range(20)]
+        handles = (await mine.app.jobs.enqueue_many([*quick, *slow]))[len(quick) :]
+        async with mine.app.worker(concurrency=1):
+            await until(lambda: len(mine.started) > len(quick))  # its short jobs have taught it to fetch in advance
+            assert JobState.RUNNING not in await other.states(handles[1:])
+            await until(partial(other.all_running, handles[:1]))
+            assert JobState.RUNNING not in await other.states(handles[1:])
+            mine.go.set()
+            await until(partial(mine.all_done, handles))
+
+
 async def test_two_workers_of_one_process_share_the_work(url: str) -> None:
     async with bot(url) as mine:
         calls = [mine.work.call(number=n, lane=f"lane {n % 7}") for n in range(300)]
