@@ -251,7 +251,8 @@ class RecordEngine:
     async def _change_recent(self, ref: Ref, compute: Compute) -> Change | None:
         """Change a record as this process remembers it. None means that the store has to be read first.
 
-        Whatever speaks against the change may be out of date, and is found again after the read.
+        An error of the change counts only if what it was computed from is up to date: a change that can never succeed
+        is computed once.
         """
         recent = self._recent.get(ref)
         if recent is None:
@@ -259,7 +260,10 @@ class RecordEngine:
         begun = self._store_client.clock.monotonic()
         try:
             draft = await compute(ref, recent)
-        except Exception:  # noqa: BLE001
+        except Exception:
+            stored = await self.read_many(ref.kind, [ref.id], current=False)
+            if [(one.uid, one.version) for one in stored] == [(recent.uid, recent.version)]:
+                raise
             return None
         if draft is None:
             return None

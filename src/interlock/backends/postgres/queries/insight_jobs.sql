@@ -360,7 +360,9 @@ from locked h
 join pg_catalog.pg_locks k
   on k.locktype = 'transactionid' and k.transactionid = h.locker and k.granted and k.mode = 'ExclusiveLock'
 left join pg_catalog.pg_stat_activity s on s.pid = k.pid
-where k.pid <> pg_backend_pid() and (s.xact_start is null or s.xact_start < clock_timestamp() - interval '1 second')
+where k.pid <> pg_backend_pid()
+  -- Without a start, its transaction has just ended, unless this role may not see the start.
+  and (s.xact_start < clock_timestamp() - interval '1 second' or s.query = '<insufficient privilege>')
 order by h.id, h.rank
 
 -- name: neighbours
