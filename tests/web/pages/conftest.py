@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-async def bot() -> AsyncIterator[Bot]:
-    """A bot in memory, at work."""
+async def bot(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bot]:
+    """A bot in memory, at work, whose worker reports at once what it has started."""
+    monkeypatch.setattr("interlock.jobs.worker.watchdog._INTERVAL", 0.02)
+    monkeypatch.setattr("interlock.jobs.worker.start_reporter._INTERVAL", 0.0)
+    monkeypatch.setattr("interlock.jobs.worker.start_reporter._MIN_SECONDS", 0.0)
     made = make_bot("memory://")
     async with made.app as app, app.worker(concurrency=20):
         await furnish(made)

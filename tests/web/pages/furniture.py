@@ -21,6 +21,10 @@ KEY = HOSTILE[:200]
 ODD_LANES = (KEY, "..", "a/../b", "with\nnewline", "percent%2Fslash/?#&=+ ", "//double", "trailing/")
 
 
+STARTED = ("fetched", "running")
+"""The states of a job that a worker has: it is shown as running once the worker has reported it."""
+
+
 async def furnish(bot: Bot) -> None:
     """Put it all there, and wait until it stands as it should."""
     things = bot.things
@@ -30,14 +34,16 @@ async def furnish(bot: Bot) -> None:
     await _claims(bot)
     await _events(bot)
     things["mail"] = await bot.enqueue("mail", to="ann")
+    for name in ("running", "running_2", *(f"odd_{number}" for number in range(len(ODD_LANES)))):
+        await bot.until(things[name], "running")
 
 
 async def _jobs(bot: Bot) -> None:
     things = bot.things
     things["running"] = await bot.enqueue("build", repo="acme/api", how="stay")
     things["running_2"] = await bot.enqueue("build", repo="acme/web", how="stay")
-    await bot.until(things["running"], "running")
-    await bot.until(things["running_2"], "running")
+    await bot.until(things["running"], *STARTED)
+    await bot.until(things["running_2"], *STARTED)
     things["waiting"] = await bot.enqueue("build", repo="acme/docs")
     things["behind"] = await bot.enqueue("build", repo="acme/api", text="next")
     await bot.until(things["waiting"], "waiting")
@@ -65,7 +71,7 @@ async def _lanes(bot: Bot) -> None:
     things["held"] = await bot.enqueue("sync", lane="held")
     for number, lane in enumerate(ODD_LANES):
         things[f"odd_{number}"] = await bot.enqueue("odd", lane=lane, how="stay", text=HOSTILE)
-        await bot.until(things[f"odd_{number}"], "running")
+        await bot.until(things[f"odd_{number}"], *STARTED)
 
 
 async def _locks(bot: Bot) -> None:
